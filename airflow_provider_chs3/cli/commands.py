@@ -229,12 +229,9 @@ def _table(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def _named_table(given: argparse.Namespace) -> dict[str, Any]:
-    # `DATABASE.TABLE`, as elsewhere in this package. A table with a dot in its name needs --database.
-    database, dot, table = (given.table or "").partition(".")
-    is_qualified = bool(database and dot and table and not given.database)
     return {
-        "table": table if is_qualified else given.table,
-        "database": database if is_qualified else given.database,
+        "table": given.table,
+        "database": given.database,
         "cluster": given.cluster,
         "clickhouse_conn_id": given.conn_id,
     }

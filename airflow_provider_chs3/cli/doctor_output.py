@@ -61,7 +61,7 @@ def diagnosis(arguments: Mapping[str, Any], *, month: str | None, purposes: tupl
 
 def _request(arguments: Mapping[str, Any], options: ConnectionOptions, purposes: tuple[str, ...]) -> DoctorRequest:
     return DoctorRequest(
-        target=TableName(arguments["database"] or options.database, arguments["table"] or ""),
+        target=TableName.of(arguments["table"] or "", arguments["database"], default_database=options.database),
         cluster=arguments["cluster"] or None,
         default_cluster=options.cluster,
         staging_database=arguments["staging_database"],

@@ -32,7 +32,7 @@ def suggested_table(arguments: Mapping[str, Any], *, month: str, file_format: st
     source = task.source(listing)
     request = NewTableRequest(
         source=source,
-        table=TableName(arguments["database"] or hook.options.database, arguments["table"]),
+        table=TableName.of(arguments["table"], arguments["database"], default_database=hook.options.database),
         cluster=arguments["cluster"] or hook.options.cluster,
         file_format=format_named(file_format) if file_format else None,
     )

@@ -107,15 +107,16 @@ def _cause(error: BaseException) -> str:
 
 
 def _table_of(task: Task) -> str:
-    """Return the table's name as given in the task."""
+    """Return the table's name as given in the task, with its database."""
+    from airflow_provider_chs3.core.values.models import TableName
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
     try:
-        database = task.database or ClickHouseHook(clickhouse_conn_id=task.clickhouse_conn_id).options.database
+        default = task.database or ClickHouseHook(clickhouse_conn_id=task.clickhouse_conn_id).options.database
     except Exception:
         # The connection may be what made the task fail.
         return task.table
-    return f"{database}.{task.table}"
+    return str(TableName.of(task.table, task.database, default_database=default))
 
 
 def _send(send: Callable[..., None], name: str, value: object, table: str) -> None:

@@ -32,7 +32,7 @@ class LedgerOperator(BaseOperator):
     Args:
         table: A MergeTree table partitioned by month, on every node of `cluster`; or a Distributed table over it.
         months: Months, `YYYY-MM`, as a list or separated by commas.
-        database: The table's database. Default: the connection's.
+        database: The table's database. Default: the one in `table` (`taxi.trips`), else the connection's.
         cluster: The cluster. Default: the Distributed table's, else the connection's, else none: the one server that
             the connection leads to.
         staging_database: Database of the ledger, on every node. Default: the table's.
@@ -84,7 +84,7 @@ class LedgerOperator(BaseOperator):
 
         options = self.hook().options
         return LedgerRequest(
-            target=TableName(self.database or options.database, self.table),
+            target=TableName.of(self.table, self.database, default_database=options.database),
             cluster=self.cluster or None,
             default_cluster=options.cluster,
             staging_database=self.staging_database,

@@ -25,7 +25,7 @@ class MonthlyOperator(MonthTask):
         s3_key: Another name of `key`, as in the transfers of Airflow's own providers.
         s3_bucket: Another name of `bucket`.
         timezone: Time zone in which months begin and end. Default: the DAG's.
-        database: The table's database. Default: the connection's.
+        database: The table's database. Default: the one in `table` (`taxi.trips`), else the connection's.
         cluster: The cluster that reads and writes. Default: the Distributed table's, else the connection's, else none:
             the one server that the connection leads to.
         staging_database: Database of staging and ledger, on every node. Default: the table's.

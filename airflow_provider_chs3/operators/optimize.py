@@ -40,7 +40,7 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
             tables; a node runs at most one for a task. Default: 2.
         poll_interval_seconds: Seconds between two polls; they grow up to 300 while nothing changes. Default: Airflow's
             `[chs3] optimize_poll_interval_seconds`, 10.
-        database: The table's database. Default: the connection's.
+        database: The table's database. Default: the one in `table` (`taxi.trips`), else the connection's.
         cluster: The cluster. Default: the Distributed table's, else the connection's, else none: the one server that
             the connection leads to.
         clickhouse_conn_id: Connection of type `chs3`. Default: Airflow's `[chs3] clickhouse_conn_id`, `chs3_default`.
@@ -155,7 +155,7 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
         options = self._hook().options
         closed_until = datetime.now(UTC) - timedelta(days=_number("closed_for_days", self.closed_for_days, least=0))
         return OptimizeRequest(
-            target=TableName(self.database or options.database, self.table),
+            target=TableName.of(self.table, self.database, default_database=options.database),
             cluster=self.cluster or None,
             default_cluster=options.cluster,
             months=self._months(),

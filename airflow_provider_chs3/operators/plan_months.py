@@ -177,7 +177,8 @@ class PlanMonthsOperator(MonthlyOperator):
         from airflow_provider_chs3.operators._support.new_table import OF_NEW_TABLE, new_table_of
 
         options = self.hook().options
-        source, target = self.source(listing), TableName(self.database or options.database, self.table)
+        source = self.source(listing)
+        target = TableName.of(self.table, self.database, default_database=options.database)
         return PlanRequest(
             source=source,
             target=target,

@@ -105,8 +105,9 @@ def _add_view_routes(app: FastAPI) -> None:
         found = [each.as_json(scope=scope, readable_dags=readable_dags, readable_logs=readable_logs) for each in seen]
         dag_ids = dag_ids_of(found)
         mark_waiting(found, schedules_of(dag_ids), datetime.now(UTC))
-        asked = {*dag_ids, ACTIONS_DAG, *([scope.dag_id] if scope else [])}
-        return {"connections": found, "owners": owners_of(dag_ids), "busy_dags": busy_dags(asked & readable_dags)}
+        # Beside one DAG, others matter only if they load its months.
+        busy = busy_dags({*dag_ids, ACTIONS_DAG, *([scope.dag_id] if scope else [])}, with_loaders=scope is None)
+        return {"connections": found, "owners": owners_of(dag_ids), "busy_dags": sorted(busy & readable_dags)}
 
     @app.get("/api/throughput", response_model=answers.Speed)
     async def throughput(scope: ReadableScope, readable_dags: ReadableDags, days: Days = Days.WEEK) -> dict[str, Any]:

@@ -18,6 +18,20 @@ PLAN_KEY = "chs3_plan"
 #: XCom of loads: their insert, without credentials, as soon as it is sent.
 SQL_KEY = "insert_sql"
 
+#: The operators that plan and load months, as Airflow's database names them.
+LOADERS = (
+    "PlanMonthsOperator",
+    "S3ToClickHouseOperator",
+    "S3MonthsToClickHouseOperator",
+    "AzureBlobToClickHouseOperator",
+    "GCSToClickHouseOperator",
+    "HdfsToClickHouseOperator",
+    "IcebergToClickHouseOperator",
+    "DeltaToClickHouseOperator",
+    "PostgresToClickHouseOperator",
+    "MySqlToClickHouseOperator",
+)
+
 #: In Airflow 3.1.0, the UI logs in without a cookie: its import of the page's script has no user.
 HAS_PAGE = not __version__.startswith("3.1.0")
 

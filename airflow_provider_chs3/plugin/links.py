@@ -58,7 +58,7 @@ class OnMonthsPage:
         ti = context.get("ti")
         if ti is None or not HAS_PAGE or self.months_page_url:
             return
-        table = TableName(self.database or runner.hook.options.database, self.table)
+        table = TableName.of(self.table, self.database, default_database=runner.hook.options.database)
         try:
             # The page shows local tables.
             table, *_ = runner.run(local_table(table, self.cluster or None))

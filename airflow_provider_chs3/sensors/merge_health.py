@@ -35,7 +35,7 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         table: A MergeTree table partitioned by month, on every node of `cluster`; or a Distributed table over it.
         month: The month, `YYYY-MM`; or give `months`.
         months: Several months, as a list, which may be empty.
-        database: The table's database. Default: the connection's.
+        database: The table's database. Default: the one in `table` (`taxi.trips`), else the connection's.
         cluster: The cluster. Default: the Distributed table's, else the connection's, else none: the one server that
             the connection leads to.
         clickhouse_conn_id: Connection of type `chs3`. Default: Airflow's `[chs3] clickhouse_conn_id`, `chs3_default`.

@@ -36,7 +36,7 @@ class ClickHouseToS3Operator(MonthTask):
         s3_bucket: Another name of `bucket`.
         month: `YYYY-MM`. Default: the run's partition key, else the month of its data interval.
         timezone: Time zone in which months of runs begin and end. Default: the DAG's.
-        database: The table's database. Default: the connection's.
+        database: The table's database. Default: the one in `table` (`taxi.trips`), else the connection's.
         cluster: The cluster. Default: the Distributed table's, else the connection's, else none: the one server that
             the connection leads to.
         clickhouse_conn_id: Connection of type `chs3`. Default: Airflow's `[chs3] clickhouse_conn_id`, `chs3_default`.
@@ -122,7 +122,7 @@ class ClickHouseToS3Operator(MonthTask):
         source = self.source(self.listing())
         assert isinstance(source, S3Source)  # of S3Objects
         return UnloadRequest(
-            target=TableName(self.database or options.database, self.table),
+            target=TableName.of(self.table, self.database, default_database=options.database),
             cluster=self.cluster or None,
             default_cluster=options.cluster,
             month=Month.parse(self.month) if self.month else self.month_of_run(context),

@@ -72,7 +72,7 @@ class Merges(shared_poll.Subject[Months, States]):
         """
         runner = Runner(hook=hook, listing=None, log=_log, progress_interval_seconds=0)
         request = TableRequest(
-            target=TableName(self.database or hook.options.database, self.table),
+            target=TableName.of(self.table, self.database, default_database=hook.options.database),
             cluster=self.cluster,
             default_cluster=hook.options.cluster,
         )

@@ -106,22 +106,6 @@ def test_an_error_is_told_with_the_way_out_and_never_without_a_word(
     assert capsys.readouterr().err.endswith(f"{said}\n")
 
 
-@pytest.mark.parametrize(
-    ("given", "found"),
-    [
-        (["--table", "trips"], ("trips", None)),
-        (["--table", "taxi.trips"], ("trips", "taxi")),
-        (["--table", "taxi.trips", "--database", "db"], ("taxi.trips", "db")),
-        (["--table", ".inner"], (".inner", None)),
-    ],
-)
-def test_a_table_may_be_named_with_its_database(given: list[str], found: tuple[str, str | None]) -> None:
-    from airflow_provider_chs3.cli.commands import _table
-
-    named = _table(parser().parse_args(["ledger", *given]))
-    assert (named["table"], named["database"]) == found
-
-
 _PLAN = ["plan", "--table", "trips", "--key", "trips/{YYYY-MM}/", "--all-months"]
 _REHEARSE = ["rehearse", "--database", "scratch", "--prefix", "rehearsals/"]
 

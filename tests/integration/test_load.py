@@ -161,6 +161,15 @@ def test_one_server_without_a_cluster_is_loaded(lake: Lake, monkeypatch: pytest.
     assert lake.on_node(0, f"SELECT count() FROM {lake.database}.{lake.table}") == [(12_000,)]
 
 
+def test_a_table_may_be_named_with_its_database(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = narrow_connection(trips_lake.cluster) | {"schema": "default"}
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+    trips_lake.upload(TRIPS)
+    named = f"{trips_lake.database}.{trips_lake.table}"
+    assert trips_lake.load(table=named, database=None)["target"] == named
+    assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
 def test_staging_and_ledger_can_be_in_a_database_of_their_own(trips_lake: Lake) -> None:
     staging = f"{trips_lake.database}_staging"
     trips_lake.on_every_node(f"CREATE DATABASE {staging}")

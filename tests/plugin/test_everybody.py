@@ -71,7 +71,7 @@ def test_who_logs_in_sees_how_all_months_are(scene: Lake, log_in: Callable[[str 
     months = page.get_by_role("toolbar", name=f"Months of {scene.database}.trips", exact=True)
     for month, state in ((STUCK, "stuck"), (FAILED, "failed"), (PUBLISHED, "published"), (LOADING, "loading")):
         months.get_by_role("button", name=f"{month}: {state}").wait_for()
-    assert "2 months need you" in page.get_by_role("region", name="What needs you").inner_text()
+    assert "2 months need attention" in page.get_by_role("region", name="What needs attention").inner_text()
     keep(page, "months")
     months.get_by_role("button", name=LOADING).click()
     steps = page.get_by_role("dialog").get_by_role("list", name="Steps")

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.models.dag import DagModel
+from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import update
 
+from airflow_provider_chs3 import transfers
+from airflow_provider_chs3.operators._support.month_load import MonthLoad
+from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.plugin.constants import LOADERS
 from airflow_provider_chs3.runners.blocking import Runner
 from tests.integration.lake import MONTH, Lake
 from tests.plugin import runs
 from tests.plugin.browsing import PAGE
-from tests.plugin.runs import LOADER
+from tests.plugin.runs import ACTIONS, LOADER
 from tests.plugin.test_months import TRIPS, loaded, months
 
 if TYPE_CHECKING:
@@ -40,6 +47,12 @@ def set_dag(**columns: Any) -> None:
     """As if somebody, or a scheduler, had done it."""
     with create_session() as session:
         session.execute(update(DagModel).where(DagModel.dag_id == LOADER).values(columns))
+
+
+def set_task(task: Any, **columns: Any) -> None:
+    """The same of the task."""
+    with create_session() as session:
+        session.execute(update(TaskInstance).where(TaskInstance.run_id == task.run_id).values(columns))
 
 
 def due(ago: timedelta) -> dict[str, Any]:
@@ -120,8 +133,8 @@ def test_a_held_month_is_among_those_that_need_somebody_with_a_link_to_its_dag(
     leave_unfinished(trips_lake, task, monkeypatch)
     set_dag(is_paused=True)
     page, troubles = open_page(PAGE)
-    needs = page.get_by_role("region", name="What needs you")
-    assert "1 month needs you" in needs.inner_text()
+    needs = page.get_by_role("region", name="What needs attention")
+    assert "1 month needs attention" in needs.inner_text()
     assert f"The DAG {LOADER}, which loaded it last, is paused" in needs.inner_text()
     page.get_by_role("button", name=f"{MONTH}: held").click()
     page.get_by_role("dialog").get_by_text(f"{LOADER}, which loaded it last, is paused").wait_for()
@@ -142,7 +155,7 @@ def test_a_late_month_says_when_its_run_was_due_and_needs_nobody(
     page, troubles = open_page(PAGE)
     page.get_by_role("button", name=f"{MONTH}: late").click()
     page.get_by_role("dialog").get_by_text(f"a run of the DAG {LOADER} was due at").wait_for()
-    assert page.get_by_text("No month needs you.").count() == 1
+    assert page.get_by_text("No month needs attention.").count() == 1
     assert troubles == []
 
 
@@ -158,6 +171,25 @@ def test_dags_with_a_run_at_work_are_told_unless_they_are_paused(as_user: AsUser
     set_dag(is_paused=False)
     runs.end(task.run_id)
     assert busy_dags(as_user) == []
+
+
+def test_a_dag_that_loads_months_is_at_work_before_it_has_loaded_any(as_user: AsUser, lake: Lake) -> None:
+    runs.make_known(LOADER, ACTIONS)
+    task = runs.start(as_user("admin"))
+    assert busy_dags(as_user) == []
+    set_task(task, operator=LOADERS[0])
+    assert busy_dags(as_user) == [LOADER]
+    assert busy_dags(as_user, dag_id=ACTIONS) == []
+
+
+def test_every_operator_that_loads_months_is_known_to_the_page() -> None:
+    found = {
+        each.__name__
+        for module in pkgutil.iter_modules(transfers.__path__, f"{transfers.__name__}.")
+        for each in vars(importlib.import_module(module.name)).values()
+        if isinstance(each, type) and issubclass(each, MonthLoad) and each.__module__ == module.name
+    }
+    assert {PlanMonthsOperator.__name__, *found} == set(LOADERS)
 
 
 def test_a_dag_that_has_loaded_nothing_yet_is_at_work_on_its_own_page(as_user: AsUser, lake: Lake, task: Any) -> None:

@@ -44,6 +44,15 @@ def test_a_month_is_loaded_exactly_and_again_only_where_it_changed(row_lake: Row
     assert row_lake.facts() != TRIPS.facts(MONTH)
 
 
+def test_the_log_speaks_of_rows_and_of_no_objects(row_lake: RowLake, capsys: pytest.CaptureFixture[str]) -> None:
+    row_lake.rows.put(TRIPS.table(MONTH))
+    row_lake.load()
+    log = capsys.readouterr().out
+    assert f"Insert the rows of {MONTH}: query id" in log
+    assert f"{MONTH} published (never loaded): 3,000 rows in " in log
+    assert " object" not in log
+
+
 @pytest.mark.parametrize("key", [{"key_column": None}, {"key_column": "zone"}], ids=["none", "text"])
 @pytest.mark.three_nodes
 def test_rows_are_read_once_with_any_key(row_lake: RowLake, key: dict[str, Any]) -> None:

@@ -40,8 +40,9 @@ def insert_step(
         cluster=load.context.cluster,
     )
     text = f"INSERT INTO {_written(load, into)} ({names}) {select.text}"
+    what = "the rows" if load.files.source.kind.is_of_rows else quantity(len(batch.paths), "object")
     return Insert(
-        name=f"Insert {quantity(len(batch.paths), 'object')} of {load.months}",
+        name=f"Insert {what} of {load.months}",
         sql=passed_on(Sql(text, select.secrets), {**load.files.neutral, **load.files.settings, **plan.setting_values}),
         settings={**load.context.permissions, **plan.setting_values},
         query_id=query_id,

@@ -210,11 +210,11 @@ def report(result: LoadResult, *, is_of_rows: bool = False) -> str:
         is_of_rows: Whether the source is a table of a database, whose months are no objects. Default: no.
     """
     if result.status not in ("published", "appended") or not result.insert_seconds:
-        return result.summary()
+        return result.summary(is_of_rows=is_of_rows)
     lines = [
-        ("source", _source(result)),
+        *((("source", _source(result)),) if not is_of_rows else ()),
         ("rows", _rows(result)),
-        ("insert", _insert(result)),
+        ("insert", _insert(result, is_of_rows=is_of_rows)),
         *((("steps", _steps(result.seconds_by_step)),) if result.seconds_by_step else ()),
         *(
             (("parts", f"{result.parts:,} on {quantity(len(result.rows_by_node), 'node')}"),)
@@ -224,7 +224,7 @@ def report(result: LoadResult, *, is_of_rows: bool = False) -> str:
         *((("settings", told),) if (told := _settings(result.settings)) else ()),
         *(("look at", each) for each in _worth_a_look(result, is_of_rows=is_of_rows)),
     ]
-    return result.summary() + "".join(f"\n  {name + ':':<10}{text}" for name, text in lines)
+    return result.summary(is_of_rows=is_of_rows) + "".join(f"\n  {name + ':':<10}{text}" for name, text in lines)
 
 
 def _source(result: LoadResult) -> str:
@@ -241,11 +241,12 @@ def _rows(result: LoadResult) -> str:
     return f"{result.rows:,}{new}{f' ({nodes})' if len(result.rows_by_node) > 1 else ''}{left_out}"
 
 
-def _insert(result: LoadResult) -> str:
+def _insert(result: LoadResult, *, is_of_rows: bool) -> str:
     seconds = result.insert_seconds
     peak = f", at most {size_text(result.peak_memory_bytes)} of memory on a node" if result.peak_memory_bytes else ""
-    rows, size = f"{result.loaded_rows / seconds:,.0f} rows/s", size_text(result.loaded_bytes / seconds)
-    return f"{seconds:,.1f} s, {rows}, {size}/s of objects{peak}"
+    # The size of a database's rows is estimated.
+    size = "" if is_of_rows else f", {size_text(result.loaded_bytes / seconds)}/s of objects"
+    return f"{seconds:,.1f} s, {result.loaded_rows / seconds:,.0f} rows/s{size}{peak}"
 
 
 def _settings(settings: SettingValues) -> str:

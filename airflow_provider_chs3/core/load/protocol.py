@@ -48,7 +48,7 @@ from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED, is_terminal
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.values.quantities import quantity
+from airflow_provider_chs3.core.values.quantities import quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Log, Sleep, Steps
 from airflow_provider_chs3.core.workflow.step_timer import StepTimer, start_timer
 from airflow_provider_chs3.exceptions import (
@@ -203,7 +203,9 @@ def _take_up(
 
 def _sizes(load: LoadContext) -> str:
     manifest = load.files.manifest
-    return f"{manifest.sizes}, {quantity(len(load.context.nodes), 'node')}."
+    is_of_rows = load.request.source.kind.is_of_rows
+    sizes = f"about {size_text(manifest.size_bytes)}" if is_of_rows else manifest.sizes
+    return f"{sizes}, {quantity(len(load.context.nodes), 'node')}."
 
 
 def _replace(load: LoadContext, plan: InsertPlan, before: Mapping[Node, MonthOnNode], reason: str) -> Steps[LoadResult]:

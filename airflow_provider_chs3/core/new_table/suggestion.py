@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.quoting import identifier, literal
 from airflow_provider_chs3.core.sql.quoting import table as quoted
 from airflow_provider_chs3.core.values.models import Manifest, Month, SettingValues, TableName
+from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
@@ -241,7 +242,7 @@ def new_column(column: FileColumn, sample: Sample, *, is_key: bool = False) -> N
         reasons.append(f"files have {' and '.join(sorted(column.types))}")
     distinct = sample.distinct_values.get(column.name)
     if distinct is not None and distinct <= _FEW_VALUES and distinct * _LEAST_REPEATED <= sample.rows:
-        reasons.append(f"{distinct:,} values in {sample.rows:,} rows")
+        reasons.append(f"{quantity(distinct, 'value')} in {sample.rows:,} rows")
         wrapped = "LowCardinality({})"
     else:
         wrapped = "{}"

@@ -65,12 +65,18 @@ class LoadResult:
     seconds_by_step: Mapping[str, float] = field(default_factory=dict)
     counted_by: str = ""
 
-    def summary(self) -> str:
-        """Summarize the result in one line for people."""
+    def summary(self, *, is_of_rows: bool = False) -> str:
+        """Summarize the result in one line for people.
+
+        Args:
+            is_of_rows: Whether the source is a table of a database, whose months are no objects. Default: no.
+        """
         of = f"{self.target} {self.month}"
         if self.status == "skipped":
             return f"{of} skipped: {self.reason}."
-        rows = f"{quantity(self.rows, 'row')} of {quantity(self.objects, 'object')}"
+        rows = quantity(self.rows, "row")
+        if not is_of_rows:
+            rows += f" of {quantity(self.objects, 'object')}"
         if self.status == "unchanged":
             return f"{of} unchanged ({self.reason}): {rows}, nothing to load."
         speed = f"{self.loaded_rows / self.insert_seconds:,.0f} rows/s" if self.insert_seconds else "nothing to insert"

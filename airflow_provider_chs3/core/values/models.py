@@ -203,6 +203,19 @@ class TableName:
     database: str
     table: str
 
+    @classmethod
+    def of(cls, table: str, database: str | None, *, default_database: str) -> TableName:
+        """Return the table that a user names.
+
+        Args:
+            table: `TABLE`, or `DATABASE.TABLE` as in ClickHouse's own statements where no database is given: a table
+                with a dot in its name needs its database.
+            database: Its database; None if it is not given.
+            default_database: The connection's database.
+        """
+        before, _, after = table.partition(".")
+        return cls(before, after) if before and after and not database else cls(database or default_database, table)
+
     def __str__(self) -> str:
         return f"{self.database}.{self.table}"
 

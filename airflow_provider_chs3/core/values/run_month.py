@@ -68,7 +68,10 @@ def months_of_run(
     if partition_key:
         return (Month.parse(partition_key),)
     if start is None or end is None:
-        raise ConfigurationError("This run has no data interval and so no month: give month='YYYY-MM'.")
+        raise ConfigurationError(
+            "This run has no data interval and so no month, as it was triggered without a logical date: trigger it "
+            "with one (airflow dags trigger … --logical-date 2026-02-15), or give month='YYYY-MM'."
+        )
     if start == end:
         raise ConfigurationError(
             f"This run's data interval is empty ({start.isoformat()}), as it is without a schedule, and with a plain "

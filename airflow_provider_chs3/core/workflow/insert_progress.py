@@ -131,15 +131,18 @@ def progress_line(progress: InsertProgress, *, total_rows: int | None, seconds: 
 
 
 def _left(rows: int, total_rows: int | None, seconds: float) -> str:
-    if not total_rows or not 0 < rows < total_rows:
+    # Of reading alone: rows are read ahead, and how long the last ones are sorted and written does not show.
+    if not total_rows or not rows:
         return ""
+    if rows >= total_rows:
+        return ", the last ones are being written"
     left_seconds = seconds * (total_rows - rows) / rows
     if left_seconds < 120:
-        return f", about {left_seconds:.0f} s left"
+        return f", about {left_seconds:.0f} s left to read"
     return (
-        f", about {left_seconds / 60:.0f} min left"
+        f", about {left_seconds / 60:.0f} min left to read"
         if left_seconds < 7200
-        else f", about {left_seconds / 3600:.1f} h left"
+        else f", about {left_seconds / 3600:.1f} h left to read"
     )
 
 

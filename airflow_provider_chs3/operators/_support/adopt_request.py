@@ -39,7 +39,7 @@ def adopt_request(task: MonthTask, month: Month, listing: Listing, *, definition
     return LoadRequest(
         month=month,
         source=task.source(listing),
-        target=TableName(task.database or options.database, task.table),
+        target=TableName.of(task.table, task.database, default_database=options.database),
         cluster=task.cluster or None,
         default_cluster=options.cluster,
         staging_database=task.staging_database,

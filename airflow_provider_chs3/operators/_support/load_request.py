@@ -120,7 +120,7 @@ def what_is_loaded(task: ReadsFiles, listing: Listing) -> dict[str, Any]:
     options = task.hook().options
     return {
         "source": task.source(listing),
-        "target": TableName(task.database or options.database, task.table),
+        "target": TableName.of(task.table, task.database, default_database=options.database),
         "cluster": task.cluster or None,
         "default_cluster": options.cluster,
         "staging_database": task.staging_database,

@@ -224,7 +224,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         count_loads(self, result)
         self.log.info("%s", report(result, is_of_rows=is_of_rows))
         if result.status == "skipped":
-            raise AirflowSkipException(result.summary())
+            raise AirflowSkipException(result.summary(is_of_rows=is_of_rows))
         if self.wait_for_merges:
             return settle(self, context, result)
         return self.done(context, result.as_json())

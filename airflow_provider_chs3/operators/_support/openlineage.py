@@ -141,7 +141,7 @@ class LoadLineage(MonthTask):
 
         options = self.hook().options
         host, port = options.hosts[0]
-        table = TableName(self.database or options.database, self.table)
+        table = TableName.of(self.table, self.database, default_database=options.database)
         facets = self._schema(table) if with_schema else {}
         output_facets: dict[str, Any] = {}
         if written := [each for each in self.results if each["status"] in ("published", "appended")]:

@@ -9,11 +9,13 @@ from typing import Any
 
 from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
 from airflow.utils.state import State
-from sqlalchemy import select
+from sqlalchemy import exists, or_, select
 
 from airflow_provider_chs3.plugin.api.months import CHANGED_IN_S3
+from airflow_provider_chs3.plugin.constants import LOADERS
 from airflow_provider_chs3.plugin.observation.month_state import MonthState
 
 #: A month of a paused DAG that the next load would change.
@@ -65,20 +67,29 @@ def schedules_of(dag_ids: Collection[str]) -> dict[str, Schedule]:
     }
 
 
-def busy_dags(dag_ids: Collection[str]) -> list[str]:
+def busy_dags(dag_ids: Collection[str], *, with_loaders: bool) -> set[str]:
     """Return the DAGs that have a run which is queued or running; those of a paused DAG wait.
 
     Args:
         dag_ids: The DAGs.
+        with_loaders: Whether to return others that have tasks which load months, too: they may have loaded none yet.
     """
+    loads = exists().where(
+        TaskInstance.dag_id == DagRun.dag_id, TaskInstance.run_id == DagRun.run_id, TaskInstance.operator.in_(LOADERS)
+    )
+    among = DagRun.dag_id.in_(dag_ids)
     asked = (
         select(DagRun.dag_id)
         .distinct()
         .join(DagModel, DagModel.dag_id == DagRun.dag_id)
-        .where(DagRun.dag_id.in_(dag_ids), DagRun.state.in_(State.unfinished_dr_states), ~DagModel.is_paused)
+        .where(
+            DagRun.state.in_(State.unfinished_dr_states),
+            ~DagModel.is_paused,
+            or_(among, loads) if with_loaders else among,
+        )
     )
     with create_session() as session:
-        return sorted(session.scalars(asked))
+        return set(session.scalars(asked))
 
 
 def mark_waiting(connections: Iterable[Mapping[str, Any]], schedules: Mapping[str, Schedule], now: datetime) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_provider_chs3.core.values.models import Manifest, Month, Node, ObjectChanges, S3Object
+from airflow_provider_chs3.core.values.models import Manifest, Month, Node, ObjectChanges, S3Object, TableName
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 WRITTEN = datetime(2026, 10, 2, tzinfo=UTC)
@@ -138,6 +138,22 @@ def test_an_object_knows_its_key(key):
 
 def test_a_node_is_named_by_its_address():
     assert str(Node(2, 1, "ch-2", 9000)) == "ch-2:9000"
+
+
+@pytest.mark.parametrize(
+    ("table", "database", "found"),
+    [
+        ("trips", None, TableName("default", "trips")),
+        ("trips", "taxi", TableName("taxi", "trips")),
+        ("taxi.trips", None, TableName("taxi", "trips")),
+        ("taxi.trips", "db", TableName("db", "taxi.trips")),
+        ("taxi.trips.old", None, TableName("taxi", "trips.old")),
+        (".inner", None, TableName("default", ".inner")),
+        ("trips.", None, TableName("default", "trips.")),
+    ],
+)
+def test_a_table_may_be_named_with_its_database(table: str, database: str | None, found: TableName) -> None:
+    assert TableName.of(table, database, default_database="default") == found
 
 
 class TestObjectChanges:

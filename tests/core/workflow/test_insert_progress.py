@@ -23,20 +23,21 @@ PROGRESS = InsertProgress(
 
 def test_the_line_tells_share_bytes_speed_and_each_node():
     assert progress_line(PROGRESS, total_rows=8_000_000, seconds=4) == (
-        "25 % of 8,000,000 rows, 50 MiB read, 500,000 rows/s, about 12 s left "
+        "25 % of 8,000,000 rows, 50 MiB read, 500,000 rows/s, about 12 s left to read "
         "(reading: shard 1: 1,300,000 rows, 1,536 MiB of memory, shard 2: 500,000 rows, 512 MiB of memory)"
     )
 
 
 @pytest.mark.parametrize(
-    ("seconds", "left"), [(1, "about 3 s left"), (100, "about 5 min left"), (3600, "about 3.0 h left")]
+    ("seconds", "left"), [(1, "about 3 s left to"), (100, "about 5 min left to"), (3600, "about 3.0 h left to")]
 )
 def test_what_is_left_is_told_in_a_unit_that_fits(seconds, left):
     assert left in progress_line(PROGRESS, total_rows=8_000_000, seconds=seconds)
 
 
-def test_of_an_insert_that_has_read_all_nothing_is_left():
-    assert "left" not in progress_line(PROGRESS, total_rows=2_000_000, seconds=4)
+def test_an_insert_that_has_read_all_still_writes():
+    line = progress_line(PROGRESS, total_rows=2_000_000, seconds=4)
+    assert line.startswith("100 % of 2,000,000 rows, 50 MiB read, 500,000 rows/s, the last ones are being written")
 
 
 @pytest.mark.parametrize("total_rows", [None, 0])

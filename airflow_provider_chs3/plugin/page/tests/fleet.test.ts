@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ConnectionMonths, MonthRow, State } from "../src/api/types";
-import { axisLabel, countStates, isBusy, matches, monthsBetween, problemsOf, secondsLeft, sorted, tablesOf, type Filter } from "../src/model/fleet";
+import { axisLabel, countStates, isBusy, matches, monthsBetween, problemsOf, sorted, tablesOf, type Filter } from "../src/model/fleet";
 
 function month(name: string, state: State = "published", more: Partial<MonthRow> = {}): MonthRow {
   return {
@@ -87,11 +87,6 @@ test.each([
 ])("the axis from %s to %s tells its first month, years and quarters, none over another", (first, last, labels) => {
   const months = monthsBetween(tablesOf([connection("a", ["n"], { t: [month(first)], u: [month(last)] })]));
   expect(months.map((_, index) => axisLabel(months, index))).toEqual(labels);
-});
-
-test("the time left is known only with a total and a speed", () => {
-  const insert = { query_id: "", read_rows: 40, total_rows: 100, read_bytes: 1, seconds: 1, rows_per_second: 20, nodes: [] };
-  expect([secondsLeft(insert), secondsLeft({ ...insert, total_rows: null }), secondsLeft({ ...insert, rows_per_second: 0 })]).toEqual([3, null, null]);
 });
 
 test("it is looked at more often while a load or a run is at work, and before the first load of all", () => {

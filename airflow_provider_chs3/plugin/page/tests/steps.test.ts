@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { progressOf } from "../src/model/steps";
+import { progressOf, timeLeft } from "../src/model/steps";
 
 const RECORDED = [
   { step: "list", seconds: 1 }, { step: "inspect", seconds: 2 }, { step: "plan", seconds: 0.5 }, { step: "stage", seconds: 0.25 },
@@ -38,5 +38,30 @@ describe("steps of a running load", () => {
   test("have failed attempts only if there were some", () => {
     const found = progressOf({ seconds_by_step: [...RECORDED, { step: "start_over", seconds: 5 }] }, during("insert"), null);
     expect(found[0]).toMatchObject({ step: "start_over", seconds: 5, state: "done" });
+  });
+});
+
+describe("the time left of an insert", () => {
+  const insert = { ...INSERT, read_rows: 40, total_rows: 100, rows_per_second: 20, seconds: 2 };
+  const last = (rows: number, seconds: number) => ({ month: "2026-01", rows, seconds_by_step: [{ step: "insert", seconds }] });
+
+  test("is at least that of reading", () => {
+    expect(timeLeft(insert, null)).toEqual({ leastSeconds: 3, usualSeconds: null });
+  });
+
+  test("is not known without a total or a speed", () => {
+    expect([timeLeft({ ...insert, total_rows: null }, null), timeLeft({ ...insert, rows_per_second: 0 }, null)]).toEqual([null, null]);
+  });
+
+  test.each([
+    ["what the last load took for as many rows", 200, 20, { leastSeconds: 3, usualSeconds: 8 }],
+    ["that of reading, if the last load was faster", 200, 9, { leastSeconds: 3, usualSeconds: null }],
+    ["that of reading, if the last load read nothing", 0, 9, { leastSeconds: 3, usualSeconds: null }],
+  ])("is %s", (_, rows, seconds, left) => {
+    expect(timeLeft(insert, last(rows, seconds))).toEqual(left);
+  });
+
+  test("goes on after all rows are read, as the last ones are written", () => {
+    expect(timeLeft({ ...insert, read_rows: 100, seconds: 6 }, last(200, 20))).toEqual({ leastSeconds: 0, usualSeconds: 4 });
   });
 });

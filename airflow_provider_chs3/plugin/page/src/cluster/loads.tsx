@@ -1,4 +1,5 @@
 // The loads that are at work on a cluster.
+import { Box, Text } from "@chakra-ui/react";
 import type { ConnectionNodes } from "../api/types";
 import { bytes, duration, number, rate } from "../model/format";
 import { Figures } from "../ui/figures";
@@ -9,7 +10,10 @@ import { Faint, Section } from "../ui/parts";
 type RunningLoad = ConnectionNodes["loads"][number];
 
 function row({ table, month, task, insert, total_rows: total }: RunningLoad) {
-  const what = [table ?? "not in a ledger: an append", month ?? "", task ? <TaskLink key="task" task={task} /> : ""];
+  const what = [
+    table ?? "not in a ledger: an append", <Text key="month" whiteSpace="nowrap">{month}</Text>,
+    task ? <Box key="task" minW="14rem"><TaskLink task={task} /></Box> : "",
+  ];
   if (!insert) {
     return [...what, "between two queries", "", "", "", "", ""];
   }
@@ -24,8 +28,8 @@ export function RunningLoads({ loads }: { loads: readonly RunningLoad[] }) {
   return (
     <Section title="Running loads">
       {loads.length ? (
-        <Figures name="Running loads" rows={loads.map(row)} columns={[["Table"], ["Month"], ["Task"], ["Rows read", "number"], ["Done", "number"],
-          ["Rows/s", "number"], ["Read", "number"], ["Since", "number"], ["Peak memory of a node", "number"]]} />
+        <Figures name="Running loads" rows={loads.map(row)} columns={[["Table"], ["Month"], ["Task"], ["Rows read", "number"], ["Share read", "number"],
+          ["Speed", "number"], ["Bytes read", "number"], ["Running for", "number"], ["Peak memory of a node", "number"]]} />
       ) : <Faint>None.</Faint>}
     </Section>
   );

@@ -1,7 +1,7 @@
 // Tables of what the nodes of a cluster have and do.
 import { Badge, Text } from "@chakra-ui/react";
 import type { NodeOverview } from "../api/types";
-import { age, bytes, duration, number, percent } from "../model/format";
+import { age, bytes, duration, number } from "../model/format";
 import { Figures } from "../ui/figures";
 import { Meter } from "../ui/meter";
 import { Section } from "../ui/parts";
@@ -39,19 +39,19 @@ export function Disks({ nodes }: Props) {
     const { free_bytes: free, total_bytes: total } = disk;
     return [node.name, disk.name, disk.kind, ...(total && free !== null
       ? [<Meter key="used" part={total - free} whole={total} label={`Used of ${disk.name} on ${node.name}`} />, bytes(free), bytes(total),
-        percent(free, total), bytes(disk.reserved_bytes ?? 0)]
-      : ["unlimited", "", "", "", ""])];
+        bytes(disk.reserved_bytes ?? 0)]
+      : ["unlimited", "", "", ""])];
   }));
   return (
     <Section title="Disks">
       <Figures name="Disks" rows={rows} columns={[["Node"], ["Disk"], ["Kind"], ["Used", "number"], ["Free", "number"], ["Total", "number"],
-        ["Free of total", "number"], ["Reserved by merges and inserts", "number"]]} />
+        ["Reserved by merges and inserts", "number"]]} />
     </Section>
   );
 }
 
 const INSERTS: Record<string, [string, string]> = {
-  taken: ["taken", "green"], slowed: ["slowed down", "orange"], refused: ["refused", "red"],
+  taken: ["accepted", "green"], slowed: ["slowed down", "orange"], refused: ["refused", "red"],
 };
 
 function Inserts({ are }: { are: string }) {
@@ -65,12 +65,12 @@ export function FullTables({ nodes }: Props) {
     number(table.parts_to_throw_insert), number(table.table_parts), number(table.max_parts_in_total), <Inserts key="inserts" are={table.inserts} />,
   ]));
   const name = "Tables nearest to their limits for parts";
-  return (
+  return rows.length ? (
     <Section title={name}>
       <Figures name={name} rows={rows} columns={[["Node"], ["Table"], ["Fullest partition"], ["Its parts", "number"], ["Slowed down at", "number"],
-        ["Refused at", "number"], ["Table's parts", "number"], ["Table refused at", "number"], ["INSERTs are"]]} />
+        ["Refused at", "number"], ["Table's parts", "number"], ["Table's limit", "number"], ["INSERTs are"]]} />
     </Section>
-  );
+  ) : null;
 }
 
 export function Merges({ nodes }: Props) {
@@ -81,7 +81,7 @@ export function Merges({ nodes }: Props) {
   return rows.length ? (
     <Section title="Longest-running merges">
       <Figures name="Longest-running merges" rows={rows} columns={[["Node"], ["Table"], ["Partition"], ["Kind"], ["Done", "number"],
-        ["Parts", "number"], ["Size", "number"], ["Since", "number"]]} />
+        ["Parts", "number"], ["Size", "number"], ["Running for", "number"]]} />
     </Section>
   ) : null;
 }
@@ -103,7 +103,7 @@ export function ReplicationQueues({ nodes }: Props) {
       {oldest.length ? (
         <Section title="Oldest entries of the replication queues">
           <Figures name="Oldest entries of the replication queues" rows={oldest} columns={[["Node"], ["Table"], ["What"], ["Part"],
-            ["Since", "number"], ["Tries", "number"], ["Why it waits"]]} />
+            ["Waiting for", "number"], ["Tries", "number"], ["Why it waits"]]} />
         </Section>
       ) : null}
     </>

@@ -170,9 +170,3 @@ export function isBusy({ connections, busy_dags: dags }: Pick<Months, "connectio
   const awaitsFirst = !tables.length && connections.length > 0 && connections.every(({ error }) => !error);
   return awaitsFirst || dags.length > 0 || tables.some(({ months }) => months.some(({ state }) => state === "loading"));
 }
-
-export function secondsLeft(insert: NonNullable<MonthRow["insert"]>): number | null {
-  return insert.total_rows && insert.rows_per_second
-    ? Math.max(0, insert.total_rows - insert.read_rows) / insert.rows_per_second
-    : null;
-}

@@ -34,3 +34,21 @@ export function progressOf(
     };
   });
 }
+
+export interface TimeLeft {
+  // Until all rows are read. They are read ahead, so that sorting and writing the last ones comes on top.
+  leastSeconds: number;
+  // Until the insert ends, if it takes as long a row as that of the last load; null if that is not known, or passed.
+  usualSeconds: number | null;
+}
+
+export function timeLeft(insert: NonNullable<MonthRow["insert"]>, last: FinishedLoad | null): TimeLeft | null {
+  const { total_rows: total, read_rows: read, rows_per_second: speed, seconds } = insert;
+  if (!total || !speed) {
+    return null;
+  }
+  const leastSeconds = Math.max(0, total - read) / speed;
+  const lastSeconds = last?.rows ? secondsOf(last.seconds_by_step, "insert") : null;
+  const usualSeconds = last && lastSeconds !== null ? (lastSeconds * total) / last.rows - seconds : 0;
+  return { leastSeconds, usualSeconds: usualSeconds > leastSeconds ? usualSeconds : null };
+}

@@ -23,16 +23,16 @@ export function Needs({ problems, owners, isFiltered, checkedAt }: {
     return (
       <Flex align="center" gap={2} bg="green.subtle" color="green.fg" rounded="md" px={4} py={2} wrap="wrap">
         <Text as="span" aria-hidden>✓</Text>
-        <Text>{isFiltered ? "None of these months needs you." : "No month needs you."}</Text>
+        <Text>{isFiltered ? "None of these months needs attention." : "No month needs attention."}</Text>
         <Text fontSize="sm">{checkedAt === null ? null : <>Checked <Ago seconds={checkedAt} />.</>}</Text>
       </Flex>
     );
   }
   const shown = areAllShown ? problems : problems.slice(0, FEW);
   return (
-    <Box as="section" aria-label="What needs you" borderWidth={1} rounded="lg" overflow="clip">
+    <Box as="section" aria-label="What needs attention" borderWidth={1} rounded="lg" overflow="clip">
       <Flex px={4} py={2} bg="bg.subtle" borderBottomWidth={1} justify="space-between" align="center" gap={2}>
-        <Heading as="h2" size="sm">{count(problems.length, "month needs you", "months need you")}</Heading>
+        <Heading as="h2" size="sm">{count(problems.length, "month needs attention", "months need attention")}</Heading>
         {problems.length > FEW ? (
           <Button size="xs" variant="ghost" onClick={() => { showAll(!areAllShown); }}>
             {areAllShown ? "Show the first" : `Show all ${problems.length}`}
@@ -73,8 +73,8 @@ function Need({ problem: { table, month }, owners }: { problem: Problem; owners:
         <Text fontSize="sm" lineClamp={2} overflowWrap="anywhere" title={month.why}>{sentence(month.why)}</Text>
         {next ? <Text fontSize="sm" color="fg.muted">{next}</Text> : null}
       </Box>
-      <Flex gap={2} flexShrink={0} justify={{ lg: "end" }}>
-        {month.statement ? <CopyButton text={month.statement} label="Copy the SQL that helps" size="xs" /> : null}
+      <Flex gap={2} flexShrink={0} justify={{ lg: "end" }} mt={{ base: 1, lg: 0 }}>
+        {month.statement ? <CopyButton text={month.statement} label="Copy the SQL to fix it" size="xs" /> : null}
         {CAN_RELOAD.has(month.state) && month.task ? (
           <Button size="xs" variant="outline" aria-label={`Reload ${what}`} onClick={() => { open("reload"); }}>Reload…</Button>
         ) : null}

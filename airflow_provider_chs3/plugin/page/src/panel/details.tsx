@@ -37,7 +37,7 @@ function Newest({ inserting, isLoading }: { inserting: Inserting; isLoading: boo
     <Section title={isLoading ? "This load" : "Newest load, which has not published"}>
       <Facts rows={[
         ["Recorded", <><UtcTime key="at" text={inserting.recorded_at} />, attempt {inserting.attempt}</>],
-        inserting.reason !== "" && ["Loads because", inserting.reason],
+        inserting.reason !== "" && ["Reason", inserting.reason],
         ["Reads", readText(inserting)],
         ["Memory of a node", `${orNone(inserting.memory_bytes, bytes)} granted`],
         ["Query ids", <Ids key="ids" ids={inserting.query_ids} />],
@@ -70,7 +70,7 @@ function Published({ load, nodes }: { load: Load; nodes: readonly NodeRows[] }) 
     <Section title={load.is_published ? "Load that published it" : "Last load that published, but not the current rows"}>
       <Facts rows={[
         ["Recorded", <><UtcTime key="at" text={load.recorded_at} />, attempt {load.attempt}</>],
-        Boolean(load.reason) && ["Loaded because", load.reason],
+        Boolean(load.reason) && ["Reason", load.reason],
         ["Rows", `${orNone(load.rows, number)}, ${orNone(load.rows_per_second, rate)}`],
         ["Objects", `${readText(load)}, ${orNone(load.bytes_per_second, byteRate)}`],
         changes.length > 0 && ["Since the load before", changes.join(", ")],

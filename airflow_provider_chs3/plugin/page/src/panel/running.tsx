@@ -1,9 +1,8 @@
 // A load at work: which step it is in, how far, and for how long still.
 import { Box, Flex, Progress, Text } from "@chakra-ui/react";
 import type { FinishedLoad, Inserting, MonthDetails, MonthRow } from "../api/types";
-import { secondsLeft } from "../model/fleet";
 import { bytes, count, duration, number, orNone, percent, rate } from "../model/format";
-import { progressOf, type StepProgress } from "../model/steps";
+import { progressOf, timeLeft, type StepProgress, type TimeLeft } from "../model/steps";
 import { Facts, Faint, NAMES_WIDTH, Section } from "../ui/parts";
 import { SHORT_STEPS } from "./steps";
 
@@ -28,7 +27,7 @@ function Stepper({ steps, last }: { steps: readonly StepProgress[]; last: Finish
           </Box>
         ))}
       </Box>
-      {last ? <Faint>Last: the newest load of this table that published, {last.month}, {count(last.rows, "row")}.</Faint> : null}
+      {last ? <Box mt={1}><Faint>Last: the newest load of this table that published, {last.month}, {count(last.rows, "row")}.</Faint></Box> : null}
     </Box>
   );
 }
@@ -47,26 +46,37 @@ export function Running({ month, details }: { month: MonthRow; details: MonthDet
   return (
     <Section title="Running">
       {inserting ? <Stepper steps={progressOf(inserting, month, details?.last_finished ?? null)} last={details?.last_finished ?? null} /> : null}
-      {insert ? <Inserts month={month} insert={insert} />
+      {insert ? <Inserts month={month} insert={insert} last={details?.last_finished ?? null} />
         : <Faint>{month.step ? AFTER_INSERT[month.step] : "No insert of it runs right now: its task is between two steps, or about to go on."}</Faint>}
     </Section>
   );
 }
 
-function Inserts({ month, insert }: { month: MonthRow; insert: NonNullable<MonthRow["insert"]> }) {
-  const left = secondsLeft(insert);
+function textOf({ leastSeconds, usualSeconds }: TimeLeft): string {
+  if (usualSeconds !== null) {
+    return `about ${duration(usualSeconds)}, at the speed of the last load`;
+  }
+  return leastSeconds
+    ? `at least ${duration(leastSeconds)}, then the last rows are written`
+    : "all rows are read; the last ones are being written";
+}
+
+function Inserts({ month, insert, last }: {
+  month: MonthRow; insert: NonNullable<MonthRow["insert"]>; last: FinishedLoad | null;
+}) {
+  const left = timeLeft(insert, last);
   const { total_rows: total, read_rows: read } = insert;
   const share = total ? Math.min(100, (100 * read) / total) : null;
   return (
     <>
       <Flex gap={3} align="center" mb={2}>
         <Bar value={share} label={`Insert of ${month.month}`} />
-        <Text fontWeight="bold" fontVariantNumeric="tabular-nums">{total ? percent(Math.min(read, total), total) : "running"}</Text>
+        <Text fontWeight="bold" fontVariantNumeric="tabular-nums">{total ? `${percent(Math.min(read, total), total)} read` : "running"}</Text>
       </Flex>
       <Facts rows={[
         ["Rows read", total ? `${number(read)} of ${number(total)}` : number(read)],
         ["Speed", `${rate(insert.rows_per_second)}, ${bytes(insert.read_bytes)} in ${duration(insert.seconds)}`],
-        left !== null && ["Time left", left ? `about ${duration(left)}` : "all rows are read; the last ones are being written"],
+        left && ["Time left", textOf(left)],
         ["Query id", insert.query_id],
       ]} />
       {insert.nodes.map((node) => (

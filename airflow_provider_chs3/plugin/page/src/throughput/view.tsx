@@ -85,10 +85,11 @@ const GRID = "repeat(auto-fit, minmax(min(100%, 26rem), 1fr))";
 function Loads({ loads, range }: { loads: LoadSpeed[]; range: Range }) {
   const times = useMemo(() => loads.map((load) => load.published_at), [loads]);
   type Field = "rows_per_second" | "bytes_per_second" | "seconds_to_published" | "seconds_to_healthy" | "peak_memory_bytes" | "memory_bytes";
+  const hasSlow = loads.some((load) => load.why_slow);
   // The slow ones are ringed in the first of the series.
   const series = (...named: [string, Field][]) => [
     ...named.map(([name, field]) => ({ name, style: "points" as const, values: loads.map((load) => load[field]) })),
-    { name: "slow loads", style: "rings" as const, values: loads.map((load) => (load.why_slow && named[0] ? load[named[0][1]] : null)) },
+    ...(hasSlow ? [{ name: "slow loads", style: "rings" as const, values: loads.map((load) => (load.why_slow && named[0] ? load[named[0][1]] : null)) }] : []),
   ];
   return (
     <>
@@ -106,10 +107,13 @@ function Loads({ loads, range }: { loads: LoadSpeed[]; range: Range }) {
   );
 }
 
+// Fewer have no usual time.
+const LEAST_LOADS = 3;
+
 function Slow({ loads }: { loads: readonly LoadSpeed[] }) {
   const slow = loads.filter((load) => load.why_slow).reverse();
   if (!slow.length) {
-    return <Faint>None of these loads was slow compared to the others.</Faint>;
+    return <Faint>{loads.length < LEAST_LOADS ? "Too few loads to tell whether one was slow." : "None of these loads was slow compared to the others."}</Faint>;
   }
   return (
     <Box borderWidth={1} rounded="md" my={3}>

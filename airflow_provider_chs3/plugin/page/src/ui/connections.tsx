@@ -36,28 +36,39 @@ export function NoConnections() {
   return (
     <Box maxW="3xl" mx="auto" mt={12}>
       <Heading size="md">Connect Airflow to ClickHouse first</Heading>
-      <Text mt={2}>Airflow&apos;s database and environment have no connection of type chs3. Add one, and its tables appear here:</Text>
+      <Text mt={2}>Airflow&apos;s database and environment have no connection of type chs3. Once you have added one, the months of its tables are shown here:</Text>
       <Sql text={ADD} />
       <Text mt={2} color="fg.muted">Connections that are only in a secrets backend cannot be listed.</Text>
     </Box>
   );
 }
 
-const LOAD = `from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+const LOAD = `from datetime import datetime
 
-S3ToClickHouseOperator(
-    task_id="load",
-    bucket="my-bucket",
-    key="trips/{YYYY-MM}/",
-    table="trips",
-    month="{{ data_interval_start | ds }}",
-)`;
+from airflow.sdk import DAG
+from airflow.timetables.interval import CronDataIntervalTimetable
+
+from airflow_provider_chs3.transfers.monthly_load import monthly_load
+
+with DAG(
+    dag_id="trips_nightly",
+    schedule=CronDataIntervalTimetable("0 3 * * *", timezone="UTC"),
+    start_date=datetime(2026, 1, 1),
+    catchup=False,
+    max_active_runs=1,
+):
+    monthly_load(
+        bucket="my-bucket",
+        key="trips/{YYYY-MM}/*.parquet",
+        table="trips",
+        lookback_months=2,
+    )`;
 
 export function NoTables() {
   return (
     <Box maxW="3xl" mx="auto" mt={12}>
       <Heading size="md">No month has been loaded yet</Heading>
-      <Text mt={2}>There is no ledger here yet: the first load makes it. A task that loads a month:</Text>
+      <Text mt={2}>There is no ledger here yet: the first load creates it. This DAG loads what is new, every night:</Text>
       <Sql text={LOAD} />
     </Box>
   );

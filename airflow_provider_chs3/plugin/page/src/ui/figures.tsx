@@ -2,6 +2,9 @@
 import { Box, Table } from "@chakra-ui/react";
 import type { ReactNode } from "react";
 
+// Longer names of columns get room for two or three lines, however narrow the page is.
+const LONG_NAME = 14;
+
 export type Column = readonly [name: string, kind?: "number"];
 
 export function Figures({ name, columns, rows }: { name: string; columns: readonly Column[]; rows: readonly (readonly ReactNode[])[] }) {
@@ -13,7 +16,7 @@ export function Figures({ name, columns, rows }: { name: string; columns: readon
           <Table.Row bg="bg.subtle">
             {columns.map(([text, kind], index) => (
               <Table.ColumnHeader key={`${text}-${index}`} scope="col" textAlign={kind ? "end" : "start"} color="fg.muted"
-                fontWeight="medium" verticalAlign="bottom" minW="4.5rem">{text}</Table.ColumnHeader>
+                fontWeight="medium" verticalAlign="bottom" minW={text.length > LONG_NAME ? "8rem" : "4.5rem"}>{text}</Table.ColumnHeader>
             ))}
           </Table.Row>
         </Table.Header>

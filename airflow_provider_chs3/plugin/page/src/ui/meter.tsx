@@ -15,10 +15,12 @@ function colour(share: number, isProgress: boolean): string {
 export function Meter({ part, whole, label, isProgress = false }: { part: number; whole: number; label: string; isProgress?: boolean }) {
   const share = whole ? Math.min(1, part / whole) : 0;
   return (
-    <Flex gap={2} align="center" justify="end" display="inline-flex">
-      <Progress.Root value={100 * share} max={100} size="xs" width="5rem" aria-label={label} colorPalette={colour(share, isProgress)}>
-        <Progress.Track><Progress.Range /></Progress.Track>
-      </Progress.Root>
+    <Flex gap={2} align="center" justify="end" display="inline-flex" verticalAlign="top">
+      {whole ? (
+        <Progress.Root value={100 * share} max={100} size="xs" width="5rem" aria-label={label} colorPalette={colour(share, isProgress)}>
+          <Progress.Track><Progress.Range /></Progress.Track>
+        </Progress.Root>
+      ) : null}
       <Text as="span" minW="2.5rem" textAlign="end">{percent(Math.min(part, whole), whole)}</Text>
     </Flex>
   );
