@@ -113,7 +113,7 @@ def _with_common_ends(several: Sequence[Values]) -> tuple[list[Values], dict[str
             ends[name] = json_text(same).removeprefix("{")
             for values, each in zip(beginnings, every, strict=True):
                 values[name] = _beginning({key: value for key, value in each.items() if key not in same})
-    return beginnings, ends
+    return list(beginnings), ends
 
 
 def _beginning(own: Mapping[str, object]) -> str:
