@@ -1,7 +1,7 @@
 """Package the built page with setuptools, and its sources in the sdist; make the README the page of the package index.
 
-Nothing here runs Node or needs a network. setuptools reads this file before anything is installed: it imports nothing of
-the package.
+Nothing here runs Node or needs a network. setuptools reads this file before anything is installed: it imports nothing
+of the package.
 """
 
 from __future__ import annotations
