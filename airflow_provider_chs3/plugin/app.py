@@ -21,7 +21,7 @@ from airflow_provider_chs3.plugin.api.cluster import ClusterAnswer, cluster_answ
 from airflow_provider_chs3.plugin.api.month_details import look_at_details, question_of
 from airflow_provider_chs3.plugin.api.month_parts import look_at_parts
 from airflow_provider_chs3.plugin.api.months import MonthsAnswer, dag_ids_of, month_answers
-from airflow_provider_chs3.plugin.api.schedules import busy_dags, mark_waiting, schedules_of
+from airflow_provider_chs3.plugin.api.schedules import busy_dags, failed_runs, mark_waiting, schedules_of
 from airflow_provider_chs3.plugin.api.throughput import Days, ThroughputAnswer, throughput_answers
 from airflow_provider_chs3.plugin.cache import SharedAnswers
 from airflow_provider_chs3.plugin.connections import connection_ids
@@ -106,8 +106,15 @@ def _add_view_routes(app: FastAPI) -> None:
         dag_ids = dag_ids_of(found)
         mark_waiting(found, schedules_of(dag_ids), datetime.now(UTC))
         # Beside one DAG, others matter only if they load its months.
-        busy = busy_dags({*dag_ids, ACTIONS_DAG, *([scope.dag_id] if scope else [])}, with_loaders=scope is None)
-        return {"connections": found, "owners": owners_of(dag_ids), "busy_dags": sorted(busy & readable_dags)}
+        loaders = {*dag_ids, *([scope.dag_id] if scope else [])}
+        busy = busy_dags({*loaders, ACTIONS_DAG}, with_loaders=scope is None)
+        failed = failed_runs(loaders, with_loaders=scope is None)
+        return {
+            "connections": found,
+            "owners": owners_of(dag_ids),
+            "busy_dags": sorted(busy & readable_dags),
+            "failed_runs": [run for run in failed if run["dag_id"] in readable_dags],
+        }
 
     @app.get("/api/throughput", response_model=answers.Speed)
     async def throughput(scope: ReadableScope, readable_dags: ReadableDags, days: Days = Days.WEEK) -> dict[str, Any]:

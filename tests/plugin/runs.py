@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -82,7 +83,7 @@ def state_of(task: SimpleNamespace) -> str:
         return str(session.scalar(select(TaskInstance.state).where(TaskInstance.run_id == task.run_id)))
 
 
-def end(run_id: str) -> None:
-    """As if all tasks of a run had ended well."""
+def end(run_id: str, state: str = "success") -> None:
+    """As if all tasks of a run had ended so."""
     with create_session() as session:
-        session.execute(update(DagRun).where(DagRun.run_id == run_id).values(state="success"))
+        session.execute(update(DagRun).where(DagRun.run_id == run_id).values(state=state, end_date=datetime.now(UTC)))

@@ -194,3 +194,36 @@ def test_every_operator_that_loads_months_is_known_to_the_page() -> None:
 
 def test_a_dag_that_has_loaded_nothing_yet_is_at_work_on_its_own_page(as_user: AsUser, lake: Lake, task: Any) -> None:
     assert (busy_dags(as_user), busy_dags(as_user, dag_id=LOADER)) == ([], [LOADER])
+
+
+def failed_runs(as_user: AsUser, **query: str) -> Any:
+    return as_user("viewer").get("/chs3/api/months", params=query).raise_for_status().json()["failed_runs"]
+
+
+def test_a_run_that_failed_is_told_until_another_one_begins(as_user: AsUser, lake: Lake) -> None:
+    runs.make_known(LOADER, ACTIONS)
+    first = runs.start(as_user("admin"))
+    set_task(first, operator=LOADERS[0])
+    assert failed_runs(as_user) == []
+    runs.end(first.run_id, "failed")
+    (told,) = failed_runs(as_user)
+    assert (told["dag_id"], told["run_id"]) == (LOADER, first.run_id)
+    assert (failed_runs(as_user, dag_id=LOADER), failed_runs(as_user, dag_id=ACTIONS)) == ([told], [])
+    set_dag(is_paused=True)
+    assert failed_runs(as_user) == []
+    set_dag(is_paused=False)
+    runs.start(as_user("admin"))
+    assert failed_runs(as_user) == []
+
+
+def test_a_run_that_failed_before_any_load_is_on_the_page(
+    as_user: AsUser, trips_lake: Lake, task: Any, open_page: Open
+) -> None:
+    load(trips_lake, task)
+    runs.end(task.run_id, "failed")
+    page, troubles = open_page(PAGE)
+    failed = page.get_by_role("region", name="Runs that failed")
+    assert f"The newest run {task.run_id} of DAG {LOADER} failed, and no month says so." in failed.inner_text()
+    failed.get_by_role("link").click()
+    page.wait_for_url(f"**/dags/{LOADER}/runs/*")
+    assert troubles == []

@@ -105,12 +105,21 @@ class ConnectionMonths(Seen):
     tables: list[TableMonths]
 
 
+class FailedRun(BaseModel):
+    """The newest run of a DAG, which failed."""
+
+    dag_id: str
+    run_id: str
+    ended_at: float | None
+
+
 class Months(BaseModel):
-    """The months of all connections, the owners of the DAGs that load them, and those that have a run at work."""
+    """The months of all connections; of the DAGs that load them owners, runs at work and newest runs that failed."""
 
     connections: list[ConnectionMonths]
     owners: dict[str, str]
     busy_dags: list[str]
+    failed_runs: list[FailedRun]
 
 
 class NodeRows(BaseModel):

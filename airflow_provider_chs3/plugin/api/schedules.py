@@ -1,4 +1,4 @@
-"""Runs of the DAGs that load months: those at work, and those that do not come, as they are held or late."""
+"""Runs of the DAGs that load months: those at work, those that failed, and those that do not come: held or late."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
-from airflow.utils.state import State
-from sqlalchemy import exists, or_, select
+from airflow.utils.state import DagRunState, State
+from sqlalchemy import ColumnElement, exists, or_, select
+from sqlalchemy.orm import aliased
 
 from airflow_provider_chs3.plugin.api.months import CHANGED_IN_S3
 from airflow_provider_chs3.plugin.constants import LOADERS
@@ -74,10 +75,6 @@ def busy_dags(dag_ids: Collection[str], *, with_loaders: bool) -> set[str]:
         dag_ids: The DAGs.
         with_loaders: Whether to return others that have tasks which load months, too: they may have loaded none yet.
     """
-    loads = exists().where(
-        TaskInstance.dag_id == DagRun.dag_id, TaskInstance.run_id == DagRun.run_id, TaskInstance.operator.in_(LOADERS)
-    )
-    among = DagRun.dag_id.in_(dag_ids)
     asked = (
         select(DagRun.dag_id)
         .distinct()
@@ -85,11 +82,47 @@ def busy_dags(dag_ids: Collection[str], *, with_loaders: bool) -> set[str]:
         .where(
             DagRun.state.in_(State.unfinished_dr_states),
             ~DagModel.is_paused,
-            or_(among, loads) if with_loaders else among,
+            _is_of(dag_ids, with_loaders=with_loaders),
         )
     )
     with create_session() as session:
         return set(session.scalars(asked))
+
+
+def failed_runs(dag_ids: Collection[str], *, with_loaders: bool) -> list[dict[str, Any]]:
+    """Return the newest run of each DAG, if it failed: it may have done so before a load that records why.
+
+    Args:
+        dag_ids: The DAGs.
+        with_loaders: Whether to return others that have tasks which load months, too: they may have loaded none yet.
+    """
+    newer = aliased(DagRun)
+    asked = (
+        select(DagRun.dag_id, DagRun.run_id, DagRun.end_date)
+        .join(DagModel, DagModel.dag_id == DagRun.dag_id)
+        .where(
+            DagRun.state == DagRunState.FAILED,
+            ~DagModel.is_paused,
+            ~DagModel.is_stale,
+            ~exists().where(newer.dag_id == DagRun.dag_id, newer.id > DagRun.id),
+            _is_of(dag_ids, with_loaders=with_loaders),
+        )
+        .order_by(DagRun.end_date.desc(), DagRun.dag_id)
+    )
+    with create_session() as session:
+        rows = session.execute(asked).all()
+    return [
+        {"dag_id": dag_id, "run_id": run_id, "ended_at": ended_at.timestamp() if ended_at else None}
+        for dag_id, run_id, ended_at in rows
+    ]
+
+
+def _is_of(dag_ids: Collection[str], *, with_loaders: bool) -> ColumnElement[bool]:
+    among = DagRun.dag_id.in_(dag_ids)
+    loads = exists().where(
+        TaskInstance.dag_id == DagRun.dag_id, TaskInstance.run_id == DagRun.run_id, TaskInstance.operator.in_(LOADERS)
+    )
+    return or_(among, loads) if with_loaders else among
 
 
 def mark_waiting(connections: Iterable[Mapping[str, Any]], schedules: Mapping[str, Schedule], now: datetime) -> None:

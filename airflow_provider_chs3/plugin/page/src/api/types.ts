@@ -3,6 +3,7 @@ import type { components } from "./schema";
 
 type Schemas = components["schemas"];
 export type Months = Schemas["Months"];
+export type FailedRun = Schemas["FailedRun"];
 export type ConnectionMonths = Schemas["ConnectionMonths"];
 export type MonthRow = Schemas["MonthRow"];
 export type State = MonthRow["state"];

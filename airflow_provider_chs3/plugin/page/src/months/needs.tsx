@@ -1,12 +1,12 @@
 // The months that need a person: what, since when, whose, and the one thing that helps.
 import { Box, Button, Flex, Heading, Text } from "@chakra-ui/react";
 import { useState } from "react";
-import type { State } from "../api/types";
+import type { FailedRun, State } from "../api/types";
 import type { Problem } from "../model/fleet";
 import { nameOf } from "../model/fleet";
 import { count, parseUtc } from "../model/format";
 import { STATES } from "../model/states";
-import { DagLink } from "../ui/links";
+import { DagLink, RunLink } from "../ui/links";
 import { Ago, CopyButton } from "../ui/parts";
 import { StateTag } from "../ui/sign";
 import { useAddress } from "../ui/url";
@@ -44,6 +44,26 @@ export function Needs({ problems, owners, isFiltered, checkedAt }: {
           <Need key={`${problem.table.key}-${problem.month.month}`} problem={problem} owners={owners} />
         ))}
       </Box>
+    </Box>
+  );
+}
+
+// Runs that failed before a load could record why, such as one whose plan could not read the bucket.
+export function FailedRuns({ runs, problems }: { runs: readonly FailedRun[]; problems: readonly Problem[] }) {
+  const told = new Set(problems.map(({ month }) => month.task?.dag_id));
+  const others = runs.filter((run) => !told.has(run.dag_id));
+  if (!others.length) {
+    return null;
+  }
+  return (
+    <Box as="section" aria-label="Runs that failed" bg="red.subtle" color="red.fg" rounded="md" px={4} py={2}>
+      {others.map((run) => (
+        <Flex key={run.dag_id} gap={2} align="baseline" wrap="wrap">
+          <Text as="span" aria-hidden>✕</Text>
+          <Text>The newest <RunLink dagId={run.dag_id} runId={run.run_id} /> failed, and no month says so.</Text>
+          {run.ended_at === null ? null : <Text fontSize="sm"><Ago seconds={run.ended_at} /></Text>}
+        </Flex>
+      ))}
     </Box>
   );
 }

@@ -12,7 +12,7 @@ import { NoConnections, NoTables, Troubles } from "../ui/connections";
 import { Faint, Note, Waiting } from "../ui/parts";
 import { NO_MONTH, useAddress } from "../ui/url";
 import { Filters, StateChips } from "./filters";
-import { Needs } from "./needs";
+import { FailedRuns, Needs } from "./needs";
 import { Tables } from "./tables";
 
 function filterOf(params: URLSearchParams, tables: readonly TableRow[]): Filter {
@@ -51,6 +51,7 @@ function Content({ data, place }: { data: Months; place: Place }) {
       <>
         <Troubles connections={data.connections} />
         <MissingPlace tables={tables} params={params} />
+        <FailedRuns runs={data.failed_runs} problems={[]} />
         {place.dagId ? <Faint>No months to show.</Faint> : hasErrors ? null : <NoTables />}
       </>
     );
@@ -64,6 +65,7 @@ function Content({ data, place }: { data: Months; place: Place }) {
       <StateChips counts={countStates(tables)} chosen={filter.states} />
       <Needs problems={problems} owners={data.owners} isFiltered={shown.length < tables.length}
         checkedAt={oldestOf(data)} />
+      <FailedRuns runs={data.failed_runs} problems={problemsOf(tables, new Set())} />
       {filter.named ? <Only named={filter.named} /> : null}
       <Filters tables={tables} connections={data.connections} shown={shown.length} />
       <Tables tables={shown} all={tables} states={filter.states} />
