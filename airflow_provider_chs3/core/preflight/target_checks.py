@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.table import lacks_of_ledger
 from airflow_provider_chs3.core.preflight.partition_key import (
@@ -65,7 +64,7 @@ def _filtered(context: TargetContext) -> Iterator[str]:
         if facts.filtered:
             yield (
                 f"A row policy filters {', '.join(f'system.{name}' for name in facts.filtered)} for the connection's "
-                f"user on {shown(node)}: it may hide a column or rows of {context.target}, which would be lost. Except "
+                f"user on {node}: it may hide a column or rows of {context.target}, which would be lost. Except "
                 "the user from the policy (ALTER ROW POLICY … TO ALL EXCEPT …), or load as another user."
             )
 
