@@ -148,9 +148,8 @@ def _engines(context: TargetContext) -> Iterator[str]:
 
 
 def _object_column(context: TargetContext, name: str | None) -> Iterator[str]:
-    if not any(facts.target for facts in context.nodes.values()):
-        return
-    for column in context.table_facts.columns:
+    present = next((facts.target for facts in context.nodes.values() if facts.target), None)
+    for column in present.columns if present else ():
         if column.name == name and column.type not in _HOLD_PATHS:
             yield (
                 f"object_column={name!r} is {column.type} in {context.target}, which cannot hold every path: "
