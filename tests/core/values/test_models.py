@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
 from airflow_provider_chs3.core.values.models import Manifest, Month, Node, ObjectChanges, S3Object
 from airflow_provider_chs3.exceptions import ConfigurationError
 
@@ -139,7 +138,7 @@ def test_an_object_knows_its_key(key):
 
 def test_a_node_is_named_by_its_address():
     assert str(Node(2, 1, "ch-2", 9000)) == "ch-2:9000"
-    assert str(ONLY_NODE) == "the server"
+    assert str(Node(1, 1, "", 0)) == "the server"
 
 
 class TestObjectChanges:
