@@ -157,7 +157,7 @@ def test_one_server_without_a_cluster_is_loaded(lake: Lake, monkeypatch: pytest.
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
     lake.on_node(0, create_table_sql(f"{lake.database}.{lake.table}"))
     lake.upload(TRIPS)
-    assert lake.load(cluster=None)["rows"] == 12_000
+    assert lake.load(cluster=None)["rows_by_node"] == {"the server": 12_000}
     assert lake.on_node(0, f"SELECT count() FROM {lake.database}.{lake.table}") == [(12_000,)]
 
 

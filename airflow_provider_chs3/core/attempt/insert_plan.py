@@ -9,7 +9,7 @@ from typing import Any
 from airflow_provider_chs3.core.attempt.history import TableHistory, circumstances_of
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState, lowered
-from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, SizedNode, shown, size_nodes
+from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, SizedNode, size_nodes
 from airflow_provider_chs3.core.files.data_volume import shape_of
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import read_columns
@@ -153,7 +153,7 @@ def _with_what_worked(load: LoadContext, history: TableHistory, memory_bytes: in
 
 
 def _tell(nodes: Mapping[Node, SizedNode], one: ResourceShare, settings: Iterable[Setting]) -> Steps[None]:
-    lines = "\n".join(f"  {shown(node)}: {each}" for node, each in nodes.items())
+    lines = "\n".join(f"  {node}: {each}" for node, each in nodes.items())
     yield from Log(name=f"Nodes:\n{lines}")
     memory = size_text(one.memory_bytes) if one.memory_bytes else "an unknown part"
     yield from Log(

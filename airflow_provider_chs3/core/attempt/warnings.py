@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
-from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, OtherParts, shown
+from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, OtherParts
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.values.models import Manifest, Node, TableName
 from airflow_provider_chs3.core.values.quantities import size_text
@@ -114,7 +114,7 @@ def nodes_without_room(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterat
         if each.disks and free_bytes < needed_bytes:
             names = ", ".join(disk.name for disk in each.disks)
             yield (
-                f"There are {size_text(free_bytes)} free on {names} of {shown(node)}, but its part of "
+                f"There are {size_text(free_bytes)} free on {names} of {node}, but its part of "
                 f"{load.months} is about {size_text(needed_bytes)}: make room there. The month before stays until "
                 "the new one is published."
             )
@@ -143,7 +143,7 @@ def _too_full(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:
             fact = f"{others.parts:,} parts (max_parts_in_total={limit:,})"
         if fact:
             yield (
-                f"{load.context.target} on {shown(node)} refuses INSERTs, as it has {fact}: wait for its merges, or "
+                f"{load.context.target} on {node} refuses INSERTs, as it has {fact}: wait for its merges, or "
                 "find out why they do not keep up (system.merges, system.mutations). Nothing was loaded."
             )
 
@@ -153,7 +153,7 @@ def _slowed_down(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str
         limit = others.limits.parts_to_delay_insert
         if _counts(others) and others.fullest_parts >= limit:
             yield (
-                f"{load.context.target} on {shown(node)} slows down INSERTs, as it has {others.fullest_parts:,} parts "
+                f"{load.context.target} on {node} slows down INSERTs, as it has {others.fullest_parts:,} parts "
                 f"in one partition (parts_to_delay_insert={limit:,}): merges do not keep up."
             )
 

@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.calibration.candidates import Candidate, TrialRe
 from airflow_provider_chs3.core.calibration.report import Calibration, TrialRecord, trial_line
 from airflow_provider_chs3.core.calibration.search import FINAL_ROUNDS, Choice, most_trials, search
 from airflow_provider_chs3.core.calibration.trial import TrialAttempt, TrialContext, run_trial
-from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_now, shown, size_nodes
+from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_now, size_nodes
 from airflow_provider_chs3.core.cluster.node_facts import inspect_target
 from airflow_provider_chs3.core.files.file_schema import read_columns
 from airflow_provider_chs3.core.ledger.table import make_ledger
@@ -280,6 +280,6 @@ def _result(
         objects=len(files.manifest.objects),
         of_objects=len(bench.whole.objects),
         source_bytes=files.manifest.size_bytes,
-        specs={shown(node): str(each) for node, each in bench.nodes.items()},
-        versions={shown(node): version for node, version in versions.items()},
+        specs={str(node): str(each) for node, each in bench.nodes.items()},
+        versions={str(node): version for node, version in versions.items()},
     )

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.cluster.node_facts import NodeFacts, TargetContext
-from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Node, NodeSpec, TableName
@@ -222,11 +221,6 @@ def size_nodes(
     return sized
 
 
-def shown(node: Node) -> str:
-    """Return the node's name for people."""
-    return "the server" if node == ONLY_NODE else str(node)
-
-
 def _declared(node: Node, specs: Declared, source: str) -> SizedNode | None:
     for name in (str(node), node.host, "default"):
         if name in specs:
@@ -245,7 +239,7 @@ def _of_macros(node: Node, facts: NodeFacts) -> SizedNode | None:
             raise ValueError(cores)
     except ValueError:
         raise ConfigurationError(
-            f"Node {shown(node)}: its macros {dict(macros)!r} must be like cores 8 and memory '32GiB'; "
+            f"Node {node}: its macros {dict(macros)!r} must be like cores 8 and memory '32GiB'; "
             "node_specs of the operator or the connection override them."
         ) from None
     rest = "".join(f", {name} measured" for name in ("cores", "memory") if name not in macros)
@@ -256,11 +250,11 @@ def _impossible(node: Node, each: SizedNode, facts: NodeFacts, now: NodeNow) -> 
     """Report declarations above the machine's size: such loads would slow the node down or trigger its OOM killer."""
     spec, has = each.spec, facts.measured.cores
     if 0 < has < spec.cores:
-        yield f"Node {shown(node)}: {each.source} declare {spec.cores} cores, but the machine has {has}: correct it."
+        yield f"Node {node}: {each.source} declare {spec.cores} cores, but the machine has {has}: correct it."
     has = now.physical_memory_bytes
     if 0 < has < spec.memory_bytes:
         yield (
-            f"Node {shown(node)}: {each.source} declare {spec.memory_bytes} bytes of memory, but the machine has "
+            f"Node {node}: {each.source} declare {spec.memory_bytes} bytes of memory, but the machine has "
             f"{has}: correct it."
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.doctor.report import Check
 from airflow_provider_chs3.core.merges.health import FREE_SPACE_FACTOR, Thresholds
 from airflow_provider_chs3.core.sql.quoting import Sql
@@ -32,7 +31,7 @@ def check_room(nodes: Iterable[Node]) -> Steps[tuple[Check, dict[Node, int]]]:
     rows = yield from query_reachable("Read the free space of the disks", dict.fromkeys(nodes, sql), errors)
     free = {node: sum(row[1] for row in disks) for node, disks in rows.items() if disks}
     findings = [
-        f"{shown(node)}: disk {name!r} has {size_text(free_bytes)} of {size_text(total_bytes)} free, and a merge "
+        f"{node}: disk {name!r} has {size_text(free_bytes)} of {size_text(total_bytes)} free, and a merge "
         f"takes {FREE_SPACE_FACTOR} times the size of its parts: free some space there."
         for node, disks in rows.items()
         for name, free_bytes, total_bytes in disks
@@ -75,7 +74,7 @@ def judge_replicas(rows: Mapping[Node, Iterable[Row]]) -> Check:
     for node, replicas in rows.items():
         for database, table, is_readonly, is_session_expired, delay_seconds, queue in replicas:
             count, queued = count + 1, queued + queue
-            of = f"{shown(node)}: the replica of {database}.{table}"
+            of = f"{node}: the replica of {database}.{table}"
             if is_session_expired:
                 findings.append(
                     f"{of} has lost its session with Keeper: check that Keeper is up and reachable from there."

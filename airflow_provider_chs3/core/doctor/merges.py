@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.doctor.report import Check, in_a_line
 from airflow_provider_chs3.core.merges.health import Health, Thresholds, Verdict, judge
@@ -97,19 +96,19 @@ def _of_backlog(seen: Mapping[Node, Row]) -> Iterator[str]:
         for database, table, partition_id, parts, size_bytes in fullest:
             if _are_many(parts, size_bytes, {name: int(value) for name, value in limits}):
                 yield (
-                    f"{shown(node)}: partition {partition_id} of {database}.{table} has {parts:,} parts; inserts are "
+                    f"{node}: partition {partition_id} of {database}.{table} has {parts:,} parts; inserts are "
                     f"slowed down at {dict(limits)['parts_to_delay_insert']}, refused at "
                     f"{dict(limits)['parts_to_throw_insert']}: see why with --table (docs/merge-health.md)."
                 )
         for database, table, command, fail_reason in mutations:
             if fail_reason:
                 yield in_a_line(
-                    f"{shown(node)}: mutation {command} of {database}.{table} failed: {fail_reason.splitlines()[0]}; "
+                    f"{node}: mutation {command} of {database}.{table} failed: {fail_reason.splitlines()[0]}; "
                     "fix its cause, or KILL MUTATION."
                 )
         for database, table, parts in broken:
             yield (
-                f"{shown(node)}: {parts} parts of {database}.{table} were broken, and their rows are missing unless a "
+                f"{node}: {parts} parts of {database}.{table} were broken, and their rows are missing unless a "
                 "replica restored them: see system.detached_parts, and load their months again."
             )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, SizedNode, shown, size_nodes
+from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, SizedNode, size_nodes
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
 from airflow_provider_chs3.core.doctor.report import Check, in_a_line
@@ -94,13 +94,13 @@ def _remarks(sizes: Sizes, context: TargetContext) -> Iterator[str]:
     for node, each in sizes.nodes.items():
         measured = context.nodes[node].measured
         if each.note:
-            yield f"{shown(node)}: {each.note}"
+            yield f"{node}: {each.note}"
         elif each.spec.cores < measured.cores or each.spec.memory_bytes < measured.memory_bytes:
-            yield f"{shown(node)}: {each.source} leave {_unused(each.spec, measured)} alone"
+            yield f"{node}: {each.source} leave {_unused(each.spec, measured)} alone"
         if not measured.memory_bytes and not each.spec.memory_bytes:
-            yield f"{shown(node)}: its memory is not known, so blocks keep their default size"
+            yield f"{node}: its memory is not known, so blocks keep their default size"
         if each.spec.cores < _FEW_CORES:
-            yield f"{shown(node)}: with a single core, inserts and merges wait for each other"
+            yield f"{node}: with a single core, inserts and merges wait for each other"
 
 
 def _unused(spec: NodeSpec, measured: NodeSpec) -> str:

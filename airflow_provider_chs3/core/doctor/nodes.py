@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.topology import too_old
 from airflow_provider_chs3.core.doctor.report import Check, in_lines, named
 from airflow_provider_chs3.core.sql.quoting import Sql
@@ -134,7 +133,7 @@ def check_clocks(probes: Mapping[Node, NodeProbe]) -> Check:
     Loads do not depend on clocks. But S3 refuses requests whose signature is a quarter of an hour off, and the times in
     the ledger and the logs, and `min_object_age_seconds`, use them.
     """
-    clocks = {WORKER: Clock(0.0, 0.0)} | {shown(node): probe.clock for node, probe in probes.items()}
+    clocks = {WORKER: Clock(0.0, 0.0)} | {str(node): probe.clock for node, probe in probes.items()}
     # The median: if one clock of three or more is wrong, the median is a right one.
     usual = median_low(clock.middle for clock in clocks.values())
     reference = next(name for name, clock in clocks.items() if clock.middle == usual)

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.values.error_codes import hint_of
 from airflow_provider_chs3.core.values.models import Node, Setting
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, ClickHouseServerError
@@ -169,4 +168,4 @@ def in_lines(errors: Mapping[Node, Chs3Error], remedy: Callable[[Chs3Error], str
 
 def named(nodes: Iterable[Node]) -> str:
     """Return the nodes' names, separated by commas."""
-    return ", ".join(shown(node) for node in nodes)
+    return ", ".join(str(node) for node in nodes)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_now, shown
+from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_now
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, look_at
 from airflow_provider_chs3.core.cluster.topology import TableLocation, TableRequest, resolve_table
 from airflow_provider_chs3.core.doctor.constraints import NEEDED, find_forbidden
@@ -227,9 +227,9 @@ def _check_load(
 def _node_report(node: Node, servers: _Servers, look: StorageProbe, free: Mapping[Node, int]) -> NodeReport:
     probe, sized, facts = servers.probes.get(node), servers.sizes.nodes.get(node), servers.context.nodes.get(node)
     if probe is None:
-        return NodeReport(node=shown(node))
+        return NodeReport(node=str(node))
     return NodeReport(
-        node=shown(node),
+        node=str(node),
         version=probe.version,
         answer_seconds=probe.seconds,
         clock_ahead_seconds=probe.clock.middle,

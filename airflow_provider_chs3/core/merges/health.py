@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.merges.merge_rate import MergeRate, merge_rate_of
 from airflow_provider_chs3.core.merges.observation import MergeState, Replica
 from airflow_provider_chs3.core.values.quantities import size_text
@@ -83,7 +82,7 @@ class Verdict:
         state = self.state
         parts = f"{state.parts} part{'s' if state.parts != 1 else ''}"
         why = ", ".join(filter(None, (self.reason, str(self.merge_rate or ""))))
-        return f"{state.month} on {shown(state.node)} {self.health}, {parts}{': ' if why else ''}{why}"
+        return f"{state.month} on {state.node} {self.health}, {parts}{': ' if why else ''}{why}"
 
 
 def judge(state: MergeState, thresholds: Thresholds, before: MergeState | None = None) -> Verdict:
@@ -260,7 +259,7 @@ def as_json(verdicts: Iterable[Verdict]) -> dict[str, object]:
     verdicts = tuple(verdicts)
     months: dict[str, dict[str, object]] = {}
     for each in verdicts:
-        months.setdefault(str(each.state.month), {})[shown(each.state.node)] = {
+        months.setdefault(str(each.state.month), {})[str(each.state.node)] = {
             "health": str(each.health),
             "parts": each.state.parts,
             "size_bytes": each.state.size_bytes,

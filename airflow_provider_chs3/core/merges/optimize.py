@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.merges.observation import check_table, observe
 from airflow_provider_chs3.core.merges.optimize_job import Job, Status, advanced, failed, results, started
@@ -56,7 +55,7 @@ def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
     found: dict[str, dict[str, int]] = {}
     for node in _executors(context):
         for partition_id, parts in answers[node]:
-            found.setdefault(partition_id, {})[shown(node)] = parts
+            found.setdefault(partition_id, {})[str(node)] = parts
     months = yield from _months_of(context, request, found)
     work = {
         str(month): {"partition_id": partition_id, "parts": found[partition_id]}
@@ -153,7 +152,7 @@ _RUNNING = Sql(f"SELECT query_id, elapsed FROM system.processes WHERE startsWith
 
 
 def _jobs(context: TargetContext, work: Mapping[str, Mapping[str, Any]]) -> list[Job]:
-    executors = {shown(node): node for node in _executors(context)}
+    executors = {str(node): node for node in _executors(context)}
     return [
         Job(node=executors[name], month=Month.parse(month), partition_id=each["partition_id"], parts_before=parts)
         for month, each in work.items()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.merges.optimize import inspect_table
 from airflow_provider_chs3.core.merges.optimize_request import OptimizeRequest, query_id_of
@@ -45,7 +44,7 @@ def stop_merging(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]
     for node, merging in (yield from _find_merging(context, query_ids)).items():
         if others := sorted(set(merging) - set(partition_ids)):
             yield from Log(
-                name=f"OPTIMIZE on {shown(node)} continues: SYSTEM STOP MERGES would also stop the merges of "
+                name=f"OPTIMIZE on {node} continues: SYSTEM STOP MERGES would also stop the merges of "
                 f"{', '.join(others)}."
             )
         else:
@@ -70,7 +69,7 @@ def _stop_on(context: TargetContext, node: Node, query_ids: str) -> Steps[None]:
     except ClickHouseServerError as error:
         if error.code != _ACCESS_DENIED:
             raise
-        yield from Log(name=f"OPTIMIZE on {shown(node)} continues, as the user is not allowed to stop merges: {error}")
+        yield from Log(name=f"OPTIMIZE on {node} continues, as the user is not allowed to stop merges: {error}")
         return
     try:
         for _ in range(_POLLS):

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.merges.health import FREE_SPACE_FACTOR
 from airflow_provider_chs3.core.merges.merge_rate import merge_rate_of
 from airflow_provider_chs3.core.merges.observation import MergeState
@@ -73,7 +72,7 @@ class Job:
     def __str__(self) -> str:
         parts = self.parts_before if self.parts is None else self.parts
         size = f", {size_text(self.size_bytes)}" if self.size_bytes else ""
-        return f"{self.month} on {shown(self.node)}, {parts} part{'s' if parts != 1 else ''}{size}"
+        return f"{self.month} on {self.node}, {parts} part{'s' if parts != 1 else ''}{size}"
 
     @property
     def seconds(self) -> float | None:
@@ -205,7 +204,7 @@ def results(jobs: Sequence[Job]) -> dict[str, Any]:
         raise kind("\n".join(stopped))
     months: dict[str, dict[str, Any]] = {}
     for job in jobs:
-        months.setdefault(str(job.month), {})[shown(job.node)] = {
+        months.setdefault(str(job.month), {})[str(job.node)] = {
             "status": str(job.status),
             "parts_before": job.parts_before,
             "parts_after": job.parts,

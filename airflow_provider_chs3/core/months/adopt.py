@@ -9,7 +9,6 @@ from typing import Any
 from airflow_provider_chs3.core.attempt.discovery import list_ready_month
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, rows_of_shards, values_of
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import inspect_target
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import count_rows, read_columns
@@ -107,7 +106,7 @@ def adopt_month(request: LoadRequest) -> Steps[AdoptedMonth]:
     load = yield from _look(request)
     before = yield from load.look_up()
     if _is_published(load, before):
-        rows = {shown(node): each.state.rows for node, each in before.items()}
+        rows = {str(node): each.state.rows for node, each in before.items()}
         return AdoptedMonth(month=request.month, status="unchanged", reason="as published", rows_by_node=rows)
     counted = yield from _count(load)
     _check_sight(load, before, counted)
@@ -161,7 +160,7 @@ def _count(load: LoadContext) -> Steps[_Counted]:
     statements = dict.fromkeys(load.context.publishers, sql)
     answers = yield from QueryNodes(name=f"Count the rows of {load.request.month}", sql=statements)
     return _Counted(
-        rows_by_node={shown(node): int(rows[0][0]) for node, rows in answers.items()},
+        rows_by_node={str(node): int(rows[0][0]) for node, rows in answers.items()},
         source_rows=source_rows,
         reading=reading,
     )
@@ -170,11 +169,11 @@ def _count(load: LoadContext) -> Steps[_Counted]:
 def _check_sight(load: LoadContext, before: Mapping[Node, MonthOnNode], counted: _Counted) -> None:
     """Refuse a month if the user does not see all of its rows, except those that a lightweight DELETE hides."""
     for node in load.context.publishers:
-        state, seen = before[node].state, counted.rows_by_node[shown(node)]
+        state, seen = before[node].state, counted.rows_by_node[str(node)]
         parts = state.each_part
         if parts is not None and seen != state.rows and not any(part.hides_rows for part in parts):
             raise TargetChangedError(
-                f"{load.context.target} on {shown(node)} has {state.rows:,} rows of {load.request.month}, and shows "
+                f"{load.context.target} on {node} has {state.rows:,} rows of {load.request.month}, and shows "
                 f"the user {seen:,} of them: adopt it as a user for whom no row policy hides any, while nobody writes"
             )
 
@@ -197,8 +196,7 @@ def _check_unchanged(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> S
         was, is_now = before[node].state, each.state
         if (was.max_block, was.data_version) != (is_now.max_block, is_now.data_version):
             raise TargetChangedError(
-                f"Somebody wrote to {load.context.target} on {shown(node)} while the rows of {month} were counted: "
-                "try again"
+                f"Somebody wrote to {load.context.target} on {node} while the rows of {month} were counted: try again"
             )
 
 

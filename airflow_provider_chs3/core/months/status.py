@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedMonth, standing
@@ -92,7 +91,7 @@ class MonthInLedger:
             "rows": self.rows,
             "size_bytes": self.size_bytes,
             "rows_per_second": self.rows_per_second,
-            "nodes": {shown(node): _node_as_json(each) for node, each in self.nodes.items()},
+            "nodes": {str(node): _node_as_json(each) for node, each in self.nodes.items()},
         }
 
 
@@ -235,7 +234,7 @@ def _listed(
     published = {node: each.record for node, each in nodes.items() if each.record and each.record.event == "published"}
     one = next(iter(published.values()), None)
     found, where, why = standing(nodes, ExpectedMonth(), context.table_facts)
-    nowhere_else = "" if len(where) in (0, len(nodes)) else f" ({', '.join(map(shown, where))})"
+    nowhere_else = "" if len(where) in (0, len(nodes)) else f" ({', '.join(map(str, where))})"
     listed = MonthInLedger(
         month=month,
         partition_id=next(each[month].partition_id for each in newest.values() if month in each),

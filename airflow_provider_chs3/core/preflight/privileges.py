@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.topology import TableLocation
 from airflow_provider_chs3.core.source.store_kinds import S3, StoreKind
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, table
@@ -274,11 +273,11 @@ def _lacks(node: Node, privileges: Sequence[str], user: str, readonly: int, allo
     forbids = "readonly = " + str(readonly) if readonly else "" if allow_ddl else "allow_ddl = 0"
     if forbids:
         return (
-            f"User {user!r} may not load on {shown(node)}: a profile of the user has {forbids}, which no GRANT "
+            f"User {user!r} may not load on {node}: a profile of the user has {forbids}, which no GRANT "
             "overrides. Remove it from the profile, or load as another user."
         )
     granted = f"{', '.join(privileges)} TO {identifier(user)}"
-    return f"User {user!r} lacks privileges on {shown(node)}: run GRANT {granted} there."
+    return f"User {user!r} lacks privileges on {node}: run GRANT {granted} there."
 
 
 def _check(nodes: Sequence[Node], privileges: str) -> QueryNodes:

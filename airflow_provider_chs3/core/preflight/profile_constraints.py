@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, NEWER, OF_THOSE_UP, passed_on
@@ -147,12 +146,12 @@ def _findings(node: Node, row: Row, needed: SettingValues, own: SettingValues) -
         refusal = each.refusal(text)
         if refusal and each.name in own:
             yield (
-                f"Node {shown(node)}: {_named(profiles)} {refusal}, but settings give {text!r}: leave it out of "
+                f"Node {node}: {_named(profiles)} {refusal}, but settings give {text!r}: leave it out of "
                 "settings, or change that constraint of the profile."
             )
         elif refusal:
             yield (
-                f"Node {shown(node)}: {_named(profiles)} {refusal}, but every load needs {text!r}: change that "
+                f"Node {node}: {_named(profiles)} {refusal}, but every load needs {text!r}: change that "
                 "constraint of the profile, or give loads a user without it."
             )
 

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.topology import KeeperPlace
 from airflow_provider_chs3.core.preflight.privileges import check_privileges, privileges_of_replication
@@ -90,7 +89,7 @@ def _shards(context: TargetContext, places: Mapping[Node, KeeperPlace]) -> Itera
         shards[place.keeper, place.path].add(node.shard_num)
     for shard, found in paths.items():
         if len(found) > 1:
-            on = ", ".join(f"{shown(node)}: {place.path}" for node, place in places.items() if node.shard_num == shard)
+            on = ", ".join(f"{node}: {place.path}" for node, place in places.items() if node.shard_num == shard)
             yield (
                 f"The nodes of shard {shard} of cluster {context.cluster!r} do not replicate {context.target} to each "
                 f"other ({on}): give its replicas one path in Keeper, or name another cluster."

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.table import lacks_of_ledger
 from airflow_provider_chs3.core.preflight.partition_key import (
@@ -65,7 +64,7 @@ def _filtered(context: TargetContext) -> Iterator[str]:
         if facts.filtered:
             yield (
                 f"A row policy filters {', '.join(f'system.{name}' for name in facts.filtered)} for the connection's "
-                f"user on {shown(node)}: it may hide a column or rows of {context.target}, which would be lost. Except "
+                f"user on {node}: it may hide a column or rows of {context.target}, which would be lost. Except "
                 "the user from the policy (ALTER ROW POLICY … TO ALL EXCEPT …), or load as another user."
             )
 
@@ -149,9 +148,8 @@ def _engines(context: TargetContext) -> Iterator[str]:
 
 
 def _object_column(context: TargetContext, name: str | None) -> Iterator[str]:
-    if not any(facts.target for facts in context.nodes.values()):
-        return
-    for column in context.table_facts.columns:
+    present = next((facts.target for facts in context.nodes.values() if facts.target), None)
+    for column in present.columns if present else ():
         if column.name == name and column.type not in _HOLD_PATHS:
             yield (
                 f"object_column={name!r} is {column.type} in {context.target}, which cannot hold every path: "

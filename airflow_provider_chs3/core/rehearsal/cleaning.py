@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import look_at
 from airflow_provider_chs3.core.cluster.topology import TableLocation, resolve_table
 from airflow_provider_chs3.core.cluster.untested_engines import NAME_PREFIX
@@ -37,7 +36,7 @@ class Cleaned:
         """What may be left, and on which nodes; empty if nothing is."""
         if not self.unreached:
             return ""
-        nodes = ", ".join(f"{shown(node)} ({error})" for node, error in self.unreached.items())
+        nodes = ", ".join(f"{node} ({error})" for node, error in self.unreached.items())
         return f"left on {nodes}: {', '.join(self.tables) or 'tables of rehearsals'}, with staging and records"
 
 

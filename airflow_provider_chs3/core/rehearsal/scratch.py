@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TypeAlias
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import NodeFacts, TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, TableLocation, TableRequest
 from airflow_provider_chs3.core.cluster.untested_engines import family, remember
@@ -144,7 +143,7 @@ def _hindrances(where: Where, context: TargetContext) -> Iterator[str]:
             "in sync: give --like DATABASE.TABLE, the replicated table that loads go into."
         )
     elif like and (lacking := [node for node, facts in context.nodes.items() if facts.target is None]):
-        yield f"Table {like} does not exist on {', '.join(map(shown, lacking))}: check --like DATABASE.TABLE."
+        yield f"Table {like} does not exist on {', '.join(map(str, lacking))}: check --like DATABASE.TABLE."
     elif like:
         engines = {facts.target.engine for facts in context.nodes.values() if facts.target}
         for engine in sorted(each for each in engines if not each.endswith("MergeTree")):

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, TableRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
@@ -109,7 +108,7 @@ def missing_database(database: str, context: TargetContext) -> str:
         database: The target's, or the ledger's.
         context: The nodes' facts.
     """
-    missing = [shown(node) for node, facts in context.nodes.items() if database not in facts.databases]
+    missing = [str(node) for node, facts in context.nodes.items() if database not in facts.databases]
     return f"Database {database!r} does not exist on {', '.join(missing)}: check the name." if missing else ""
 
 
@@ -139,7 +138,7 @@ def _orphans(answers: Mapping[Node, Sequence[Row]], request: CleanRequest) -> It
         yield Orphan(
             name=name,
             age_seconds=ages[name],
-            rows_by_node={shown(node): rows for node, (_, rows, _, _) in nodes.items()},
+            rows_by_node={str(node): rows for node, (_, rows, _, _) in nodes.items()},
             size_bytes=sum(size_bytes for _, _, size_bytes, _ in nodes.values()),
             queries=len(queries),
             was_dropped=not request.is_dry_run,

@@ -84,10 +84,8 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
         "The user's profile sets a limit that is too low for this load: raise the one that the message names, or give "
         "loads a user of their own.",
     ),
-    (
-        frozenset({277}),
-        "The user's profile demands an index, which not every statement uses: give loads a user of their own.",
-    ),
+    (frozenset({277}), "The user's profile demands an index for each statement: give loads a user of their own."),
+    (frozenset({724}), "The server takes no more tables, and staging is one: raise max_table_num_to_throw."),
     (frozenset({190}), "The arrays of a Nested column differ in length in a row: fix the file."),
     (frozenset({469}), "A row breaks a constraint of the table: fix the file, or leave the row out in `select`."),
     (frozenset({669}), "There is no such named collection on that node: create it on every node, or give keys."),

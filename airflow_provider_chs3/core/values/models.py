@@ -227,7 +227,7 @@ class Node:
     Args:
         shard_num: Its shard, from 1.
         replica_num: Its replica within the shard, from 1.
-        host: Host name in the cluster's definition.
+        host: Host name in the cluster's definition; empty if the connection's server is the only one.
         port: Native port in the cluster's definition.
     """
 
@@ -237,7 +237,7 @@ class Node:
     port: int
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+        return f"{self.host}:{self.port}" if self.host else "the server"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.plugin.api.months import MonthsAnswer, task_as_json
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out
@@ -42,7 +41,7 @@ class ClusterAnswer(Answer):
             **self._as_json(),
             "cluster": self.seen.cluster,
             "nodes": [
-                {"name": shown(node), "error": self.seen.down.get(node, ""), "state": self.seen.nodes.get(node)}
+                {"name": str(node), "error": self.seen.down.get(node, ""), "state": self.seen.nodes.get(node)}
                 for node in nodes
             ],
             "loads": list(_loads(self.seen, months, readable_dags)),

@@ -8,7 +8,6 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.tuning.insert_settings import TUNED_NAMES, YOURS
 from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.core.workflow.step_timer import in_order
@@ -68,7 +67,7 @@ class DetailsAnswer:
         nodes |= {node: {"error": error} for node, error in seen.down.items()}
         return {
             "error": "",
-            "nodes": [{"name": shown(node), **nodes[node]} for node in sorted(nodes)],
+            "nodes": [{"name": str(node), **nodes[node]} for node in sorted(nodes)],
             "load": _load(seen.load) | {"is_published": seen.is_published} if seen.load else None,
             "inserting": _inserting(seen.inserting) if seen.inserting else None,
             "failure": _failure(seen.failure, readable_logs) if seen.failure else None,

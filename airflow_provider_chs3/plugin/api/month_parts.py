@@ -6,7 +6,6 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.api.month_details import month_of_question
 from airflow_provider_chs3.plugin.cache import carry_out
@@ -38,7 +37,7 @@ class PartsAnswer:
             "begun_at": self.seen.begun_at,
             "now": self.seen.now,
             "nodes": [
-                {"name": shown(node), "error": self.seen.silent.get(node, ""), "parts": nodes.get(node, [])}
+                {"name": str(node), "error": self.seen.silent.get(node, ""), "parts": nodes.get(node, [])}
                 for node in sorted([*nodes, *self.seen.silent])
             ],
         }

@@ -9,7 +9,6 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.merges.health import Thresholds
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out
@@ -93,7 +92,7 @@ def look_at_months(conn_id: str) -> MonthsAnswer:
         conn_id=conn_id,
         seen_at=time.time(),
         cluster=seen.cluster,
-        nodes={shown(node): seen.down.get(node, "") for node in sorted([*seen.nodes, *seen.down])},
+        nodes={str(node): seen.down.get(node, "") for node in sorted([*seen.nodes, *seen.down])},
         tables=overview(seen, at_work=at_work(owners_to_ask_for(seen)), thresholds=Thresholds()),
         changed=_not_loaded_since(changed_in_s3(conn_id), seen),
     )

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.plugin.api.months import task_as_json
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out
@@ -61,7 +60,7 @@ class ThroughputAnswer(Answer):
 
     def _node_as_json(self, node: Node) -> dict[str, Any]:
         return {
-            "name": shown(node),
+            "name": str(node),
             "error": self.seen.down.get(node, ""),
             "silent": list(self.seen.silent.get(node, ())),
         }
@@ -125,7 +124,7 @@ def _parts_as_json(parts: Mapping[Node, tuple[PartsAt, ...]]) -> dict[str, Any]:
         # Without the last, which is the current time: an answer with nothing new stays the same.
         "at": [each.at for each in longest[:-1]],
         "nodes": [
-            {"name": shown(node), "parts": of(points, "parts"), "backlog": of(points, "backlog")}
+            {"name": str(node), "parts": of(points, "parts"), "backlog": of(points, "backlog")}
             for node, points in sorted(parts.items())
         ],
     }

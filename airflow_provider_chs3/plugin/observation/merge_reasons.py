@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.merges.health import Verdict, overall
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.sql.quoting import table as quoted
@@ -27,7 +26,7 @@ def reasons_by_node(verdicts: Sequence[Verdict]) -> str:
     for each in verdicts:
         if each.health is worst:
             speed = f", {each.merge_rate}" if each.merge_rate and str(each.merge_rate) else ""
-            nodes[each.reason].append(f"{shown(each.state.node)}: {quantity(each.state.parts, 'part')}{speed}")
+            nodes[each.reason].append(f"{each.state.node}: {quantity(each.state.parts, 'part')}{speed}")
     return "; ".join(f"{reason} ({'; '.join(names)})" for reason, names in nodes.items())
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedMonth, Found, spread, standing
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
@@ -292,5 +291,5 @@ def _why(state: MonthState, found: Found, verdicts: Sequence[Verdict], month: _M
     if state is MonthState.UNFINISHED and found.standing in (ComparisonStatus.UNCHANGED, ComparisonStatus.NEW):
         verb = "was" if found.standing is ComparisonStatus.NEW else "is"
         return f"its newest load ended without publishing; the partition {verb} {found.why}"
-    nowhere_else = "" if len(found.nodes) in (0, len(month.nodes)) else f" ({', '.join(map(shown, found.nodes))})"
+    nowhere_else = "" if len(found.nodes) in (0, len(month.nodes)) else f" ({', '.join(map(str, found.nodes))})"
     return found.why + nowhere_else

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.insert_progress import progress_of
 from airflow_provider_chs3.core.workflow.operations import Row
@@ -144,4 +143,4 @@ def running_insert(seen: ClusterSnapshot, insert: InsertRecord) -> RunningInsert
 
 
 def _of_node(node: Node, process: Row) -> NodeInsert:
-    return NodeInsert(name=shown(node), read_rows=process[2], memory_bytes=process[4])
+    return NodeInsert(name=str(node), read_rows=process[2], memory_bytes=process[4])

@@ -57,6 +57,7 @@ def server_error(code: int) -> ClickHouseServerError:
         (497, "no privilege"),
         (516, "wrong password"),
         (636, "no schema can be found"),
+        (724, "too many tables"),
     ],
 )
 def test_a_retry_would_meet_it_again(code, meaning):

@@ -138,6 +138,7 @@ def test_an_object_knows_its_key(key):
 
 def test_a_node_is_named_by_its_address():
     assert str(Node(2, 1, "ch-2", 9000)) == "ch-2:9000"
+    assert str(Node(1, 1, "", 0)) == "the server"
 
 
 @pytest.mark.parametrize(

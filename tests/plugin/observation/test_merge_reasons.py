@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow_provider_chs3.core.cluster.node_capacity import shown
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.plugin.observation.merge_reasons import reasons_by_node, unchanged_since, way_out
 from tests.core.merges.test_health import FAILED, FEW, MANY, MERGE, ONE, TWO, verdict
@@ -17,11 +16,11 @@ STOPPED = verdict(MANY)
 def test_a_reason_that_nodes_share_is_said_once_with_both_named() -> None:
     text = reasons_by_node(STUCK)
     assert text.count("KILL MUTATION") == 1
-    assert text.endswith(f"({shown(ONE)}: 3 parts; {shown(TWO)}: 3 parts)")
+    assert text.endswith(f"({ONE}: 3 parts; {TWO}: 3 parts)")
 
 
 def test_nodes_that_are_well_are_not_named() -> None:
-    assert shown(TWO) not in reasons_by_node([STUCK[0], verdict(replace(FEW, node=TWO))])
+    assert str(TWO) not in reasons_by_node([STUCK[0], verdict(replace(FEW, node=TWO))])
 
 
 def test_a_failed_mutation_is_killed_by_its_command_and_dates_the_trouble() -> None:
@@ -42,7 +41,7 @@ def test_without_a_failed_mutation_it_is_so_since_the_worst_nodes_parts_changed_
 
 def test_running_merges_are_told_with_their_parts_and_the_time_left() -> None:
     text = reasons_by_node([verdict(replace(MANY, merges=(MERGE,)))])
-    assert text == f"merging, 25% done ({shown(ONE)}: 501 parts, 10.0 MiB/s, at least about 30 s left)"
+    assert text == f"merging, 25% done ({ONE}: 501 parts, 10.0 MiB/s, at least about 30 s left)"
 
 
 def test_a_full_disk_has_no_statement() -> None:
