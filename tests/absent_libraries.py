@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import subprocess
 import sys
+import traceback
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distributions, requires
 from pathlib import Path
 from typing import Any
@@ -17,10 +20,12 @@ from packaging.utils import canonicalize_name
 
 _PACKAGE = "airflow-provider-chs3"
 _ROOT = Path(__file__).parents[1]
+#: What the lines of answers begin with, among those of logs.
+_ANSWER = "told: "
 
 
 def hide_all_but(extras: Collection[str], *, also: Collection[str] = ()) -> set[str]:
-    """Let no module be imported that only other distributions have.
+    """Let no module be imported that only other distributions have; what was hidden before is not, unless it is again.
 
     Args:
         extras: The extras of the package that are installed.
@@ -29,6 +34,7 @@ def hide_all_but(extras: Collection[str], *, also: Collection[str] = ()) -> set[
     Returns:
         The names of the distributions that seem absent.
     """
+    sys.meta_path[:] = [each.finder if isinstance(each, _Hiding) else each for each in sys.meta_path]
     required = _required(extras) - set(also)
     modules: dict[bool, set[str]] = {True: set(), False: set()}
     absent = set()
@@ -82,19 +88,19 @@ class _Hiding:
     """A finder of modules and distributions that does not find the absent ones."""
 
     def __init__(self, finder: Any, modules: set[str], distributions: set[str]) -> None:
-        self._finder = finder
+        self.finder = finder
         self._modules = modules
         self._distributions = distributions
 
     def find_spec(self, name: str, *place: Any) -> Any:
-        return None if name in self._modules else self._finder.find_spec(name, *place)
+        return None if name in self._modules else self.finder.find_spec(name, *place)
 
     def find_distributions(self, context: Any) -> Iterator[Distribution]:
-        find = getattr(self._finder, "find_distributions", lambda _: ())
+        find = getattr(self.finder, "find_distributions", lambda _: ())
         return (each for each in find(context) if canonicalize_name(each.name) not in self._distributions)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._finder, name)
+        return getattr(self.finder, name)
 
 
 def run_operator(
@@ -112,25 +118,62 @@ def run_operator(
         `result`, or `error`, the text of what failed the task; and `absent`, the distributions that were hidden.
     """
     given = {"module": operator.__module__, "name": operator.__name__, "arguments": arguments}
-    text = json.dumps({**given, "extras": [*extras], "also": [*also]})
-    command = [sys.executable, "-m", __name__, text]
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr[-2_000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    parent = _without_extras()
+    assert parent.stdin
+    assert parent.stdout
+    text = json.dumps({**given, "extras": [*extras], "also": [*also], "environment": dict(os.environ)})
+    print(text, file=parent.stdin, flush=True)
+    logged = []
+    for line in parent.stdout:
+        if line.startswith(_ANSWER):
+            told: dict[str, Any] = json.loads(line.removeprefix(_ANSWER))
+            assert "traceback" not in told, told["traceback"]
+            return told
+        logged.append(line)
+    raise AssertionError(f"the process has ended: {''.join(logged)[-2_000:]}")
 
 
-def _main() -> None:
-    given = json.loads(sys.argv[1])
-    told: dict[str, Any] = {"absent": sorted(hide_all_but(given["extras"], also=given["also"]))}
+@cache
+def _without_extras() -> subprocess.Popen[str]:
+    """The parent of the operators' processes, which ends with this one: to import Airflow takes seconds."""
+    command = [sys.executable, "-m", __name__]
+    return subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def _serve() -> None:
+    absent = hide_all_but(())
+    # It sees no library of an extra, so that whatever it imports is as if none were there.
+    import airflow.providers.common.compat.sdk  # noqa: F401
+
+    for line in sys.stdin:
+        child = os.fork()
+        if not child:
+            told = _told(json.loads(line), absent)
+            print(f"\n{_ANSWER}{json.dumps(told)}", flush=True)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if status:
+            print(f"\n{_ANSWER}{json.dumps({'traceback': f'it ended with {status}'})}", flush=True)
+
+
+def _told(given: Mapping[str, Any], absent: set[str]) -> dict[str, Any]:
     from airflow.providers.common.compat.sdk import AirflowException
 
-    operator = getattr(importlib.import_module(given["module"]), given["name"])
+    os.environ.clear()
+    os.environ.update(given["environment"])
     try:
-        told["result"] = operator(task_id="alone", **given["arguments"]).execute({})
-    except AirflowException as error:
-        told["error"] = str(error)
-    print(json.dumps(told))
+        if given["extras"]:
+            absent = hide_all_but(given["extras"], also=given["also"])
+        told: dict[str, Any] = {"absent": sorted(absent)}
+        operator = getattr(importlib.import_module(given["module"]), given["name"])
+        try:
+            told["result"] = operator(task_id="alone", **given["arguments"]).execute({})
+        except AirflowException as error:
+            told["error"] = str(error)
+        return told
+    except Exception:
+        return {"traceback": traceback.format_exc()}
 
 
 if __name__ == "__main__":
-    _main()
+    _serve()

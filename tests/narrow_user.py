@@ -123,7 +123,22 @@ _LOGS_IN_MEMORY = {
 }
 
 
+#: Nodes measure their memory twenty times a second by default, and a dozen of them idle beside each test.
+_MEASURED_SELDOM = {"memory_worker_period_ms": 1000}
+
+#: Nearly every statement of the tests is a new one, which takes longer to compile than to interpret. Servers that tests
+#: start for themselves, and those of `tests/servers`, compile as they do by default.
+_WITHOUT_COMPILATION = {
+    "compile_expressions": 0,
+    "compile_aggregate_expressions": 0,
+    "compile_sort_description": 0,
+}
+
+
 @pytest.fixture(scope="session")
 def chs3_cluster_options() -> dict[str, Any]:
     """The cluster of the tests knows the narrow user, and keeps its logs in memory, as no test restarts it."""
-    return WITH_NARROW_USER | {"server_settings": _LOGS_IN_MEMORY}
+    return WITH_NARROW_USER | {
+        "server_settings": _LOGS_IN_MEMORY | _MEASURED_SELDOM,
+        "user_settings": _WITHOUT_COMPILATION,
+    }

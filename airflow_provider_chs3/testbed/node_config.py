@@ -78,7 +78,8 @@ def _server(node: RunningNode, nodes: Sequence[RunningNode], *, options: Options
         "tcp_port": node.tcp_port,
         "http_port": node.http_port,
         "log-level": "information",
-        "logger": {"log": folder / "clickhouse.log", "size": "100M", "count": 1},
+        # Written by whom it is of: a thread for it would wake up all the time.
+        "logger": {"log": folder / "clickhouse.log", "size": "100M", "count": 1, "async": "false"},
         "remote_servers": {
             CLUSTER: _cluster(nodes, options),
             SINGLE_NODE_CLUSTER: _cluster(nodes[:1], options),
