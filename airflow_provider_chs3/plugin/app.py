@@ -17,6 +17,7 @@ from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.defaults import PAGE_CACHE_SECONDS
 from airflow_provider_chs3.plugin.api import answers
 from airflow_provider_chs3.plugin.api import cluster_answers as shapes_of_clusters
+from airflow_provider_chs3.plugin.api import throughput_answers as shapes_of_throughput
 from airflow_provider_chs3.plugin.api.cluster import ClusterAnswer, cluster_answers
 from airflow_provider_chs3.plugin.api.month_details import look_at_details, question_of
 from airflow_provider_chs3.plugin.api.month_parts import look_at_parts
@@ -107,16 +108,12 @@ def _add_view_routes(app: FastAPI) -> None:
         mark_waiting(found, schedules_of(dag_ids), datetime.now(UTC))
         # Beside one DAG, others matter only if they load its months.
         loaders = {*dag_ids, *([scope.dag_id] if scope else [])}
-        busy = busy_dags({*loaders, ACTIONS_DAG}, with_loaders=scope is None)
-        failed = failed_runs(loaders, with_loaders=scope is None)
-        return {
-            "connections": found,
-            "owners": owners_of(dag_ids),
-            "busy_dags": sorted(busy & readable_dags),
-            "failed_runs": [run for run in failed if run["dag_id"] in readable_dags],
-        }
+        busy = busy_dags({*loaders, ACTIONS_DAG}, with_loaders=scope is None) & readable_dags
+        failed = [run for run in failed_runs(loaders, with_loaders=scope is None) if run["dag_id"] in readable_dags]
+        owners = owners_of(dag_ids)
+        return {"connections": found, "owners": owners, "busy_dags": sorted(busy), "failed_runs": failed}
 
-    @app.get("/api/throughput", response_model=answers.Speed)
+    @app.get("/api/throughput", response_model=shapes_of_throughput.Speed)
     async def throughput(scope: ReadableScope, readable_dags: ReadableDags, days: Days = Days.WEEK) -> dict[str, Any]:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(loads[days].get(conn_id) for conn_id in conn_ids))

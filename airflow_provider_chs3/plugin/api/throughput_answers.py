@@ -1,0 +1,70 @@
+"""The shapes of the answers of the Throughput view."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from airflow_provider_chs3.plugin.api.answers import NodeError, Seen, Task
+
+
+class LoadSpeed(BaseModel):
+    """A load that published, and how fast it was."""
+
+    database: str
+    table: str
+    month: str
+    published_at: float
+    rows: int
+    source_bytes: int
+    objects: int
+    parts: int
+    insert_seconds: float
+    rows_per_second: int | None
+    bytes_per_second: int | None
+    peak_memory_bytes: int | None
+    memory_bytes: int | None
+    seconds_by_step: dict[str, float]
+    storage_seconds: float | None
+    merge_seconds: float | None
+    seconds_to_published: float | None
+    seconds_to_healthy: float | None
+    slow_steps: dict[str, float]
+    why_slow: str
+    task: Task | None
+
+
+class SilentNode(NodeError):
+    """A node, and the logs that it lacks."""
+
+    silent: list[str]
+
+
+class NodeParts(BaseModel):
+    """The parts of one node at each time; None before its log begins."""
+
+    name: str
+    parts: list[int | None]
+    backlog: list[int | None]
+
+
+class History(BaseModel):
+    """Parts over time; the last value of each node is that of `seen_at`."""
+
+    at: list[float]
+    nodes: list[NodeParts]
+
+
+class ConnectionSpeed(Seen):
+    """The speed of a connection's loads."""
+
+    is_cut: bool
+    nodes: list[SilentNode]
+    loads: list[LoadSpeed]
+    history: History
+
+
+class Speed(BaseModel):
+    """The speed of loads of the last days."""
+
+    days: int
+    connections: list[ConnectionSpeed]
