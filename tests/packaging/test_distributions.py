@@ -132,6 +132,7 @@ def test_its_metadata_tells_what_it_is(metadata: Message) -> None:
     # What is bundled with the page is under these.
     assert metadata["License-Expression"] == "Apache-2.0 AND BSD-3-Clause AND MIT"
     assert metadata.get_all("License-File") == ["LICENSE", "NOTICE", NOTICES]
+    assert metadata["Author"] == "the airflow-provider-chs3 authors"
     assert metadata["Requires-Python"] == ">=3.11"
     assert "Framework :: Apache Airflow :: Provider" in metadata.get_all("Classifier", [])
     assert str(metadata.get_payload()).startswith("# airflow-provider-chs3")
