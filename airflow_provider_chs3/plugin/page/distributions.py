@@ -1,8 +1,13 @@
-"""Package the built page with setuptools, and its sources in the sdist. Nothing here runs Node."""
+"""Package the built page with setuptools, its sources in the sdist, and the README as the page of the package index.
+
+Nothing here runs Node or needs a network. It imports nothing of the package: pip, which builds it, has not installed it.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from setuptools.command.build_py import build_py
@@ -10,13 +15,13 @@ from setuptools.command.egg_info import egg_info
 from setuptools.command.sdist import sdist
 from setuptools.errors import SetupError
 
-from airflow_provider_chs3.plugin.page.description import description, project_urls
-
 # setuptools runs in the project's folder, and asks for paths from there.
 _SOURCES = Path("airflow_provider_chs3/plugin/page")
 _BUILT = Path("airflow_provider_chs3/plugin/static")
 _NOTICES = _BUILT / "third-party-notices.md"
 _NO_SOURCES = {"node_modules", "__pycache__"}
+_LINK = re.compile(r"(?P<image>!?)(?P<text>\[(?:!\[[^\]]*\]\([^)]*\)|[^\]])*\])\((?P<to>[^)\s]+)\)")
+_TITLE = re.compile(r"(?m)\A# .+\n")
 
 
 def _check_page_is_built() -> None:
@@ -61,6 +66,35 @@ class EggInfo(egg_info):
         if _NOTICES.is_file() and _NOTICES.as_posix() not in metadata.license_files:
             metadata.license_files = [*metadata.license_files, _NOTICES.as_posix()]
         if url := os.environ.get("CHS3_PROJECT_URL", "").rstrip("/"):
-            metadata.project_urls = dict(project_urls(url, metadata.version))
-            metadata.long_description = description(metadata.long_description, url, metadata.version)
+            metadata.project_urls = dict(_project_urls(url, metadata.version))
+            metadata.long_description = _description(metadata.long_description, url, metadata.version)
         super().finalize_options()
+
+
+def _project_urls(url: str, version: str) -> Mapping[str, str]:
+    """Return the links that the index shows beside the description."""
+    files = f"{url}/blob/v{version}"
+    return {
+        "Documentation": f"{files}/docs/index.md",
+        "Changelog": f"{files}/CHANGELOG.md",
+        "Source": f"{url}/tree/v{version}",
+        "Issues": f"{url}/issues",
+    }
+
+
+def _description(readme: str, url: str, version: str) -> str:
+    """Return the README with absolute links to the files of its version, and with badges."""
+
+    def absolute(link: re.Match[str]) -> str:
+        to = link["to"]
+        if "://" not in to and not to.startswith("#"):
+            to = f"{url}/{'raw' if link['image'] else 'blob'}/v{version}/{to}"
+        return f"{link['image']}{link['text']}({to})"
+
+    badges = (
+        f"[![CI]({url}/actions/workflows/ci.yml/badge.svg)]({url}/actions/workflows/ci.yml)\n"
+        "[![Versions of Python](https://img.shields.io/pypi/pyversions/airflow-provider-chs3)]"
+        "(https://pypi.org/project/airflow-provider-chs3/)\n"
+    )
+    with_badges = _TITLE.sub(lambda title: f"{title[0]}\n{badges}", readme)
+    return _LINK.sub(absolute, with_badges)
