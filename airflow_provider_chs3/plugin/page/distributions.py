@@ -1,6 +1,6 @@
 """Package the built page with setuptools, its sources in the sdist, and the README as the page of the package index.
 
-Nothing here runs Node or needs a network. It imports nothing of the package: pip, which builds it, has not installed it.
+Nothing here runs Node or needs a network, or imports the package: pip, which builds it, has not installed it.
 """
 
 from __future__ import annotations
