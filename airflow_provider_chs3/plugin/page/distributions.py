@@ -1,6 +1,7 @@
-"""Package the built page with setuptools, its sources in the sdist, and the README as the page of the package index.
+"""Package the built page with setuptools, and its sources in the sdist; make the README the page of the package index.
 
-Nothing here runs Node or needs a network, or imports the package: pip, which builds it, has not installed it.
+Nothing here runs Node or needs a network. setuptools reads this file before anything is installed: it imports nothing
+of the package.
 """
 
 from __future__ import annotations
@@ -72,7 +73,12 @@ class EggInfo(egg_info):
 
 
 def _project_urls(url: str, version: str) -> Mapping[str, str]:
-    """Return the links that the index shows beside the description."""
+    """Return the links that the index shows beside the description.
+
+    Args:
+        url: The repository's page, as `https://github.com/owner/name`.
+        version: The version, whose tag is `v` and it.
+    """
     files = f"{url}/blob/v{version}"
     return {
         "Documentation": f"{files}/docs/index.md",
@@ -83,7 +89,13 @@ def _project_urls(url: str, version: str) -> Mapping[str, str]:
 
 
 def _description(readme: str, url: str, version: str) -> str:
-    """Return the README with absolute links to the files of its version, and with badges."""
+    """Return the README with absolute links to the files of its version, and with badges.
+
+    Args:
+        readme: The README, as Markdown.
+        url: The repository's page, as `https://github.com/owner/name`.
+        version: The version, whose tag is `v` and it.
+    """
 
     def absolute(link: re.Match[str]) -> str:
         to = link["to"]
