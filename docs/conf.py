@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from importlib.metadata import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,13 @@ html_title = f"{project} {release}"
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
 html_copy_source = False
+# Each page of a release leads to its source, where readers can edit it: the repository is named as for `./dev release`.
+if repository := os.environ.get("CHS3_PROJECT_URL", "").rstrip("/"):
+    html_theme_options = {
+        "source_repository": f"{repository}/",
+        "source_branch": "main",
+        "source_directory": "docs/",
+    }
 html_show_sphinx = False
 html_show_copyright = False
 # Otherwise code blocks that name no language would be taken for Python.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import os
 import pkgutil
 import re
 import subprocess
@@ -21,6 +22,7 @@ from tests import operator_pages, tested
 from tests.test_troubleshooting import ENTRIES
 
 ROOT = Path(__file__).parents[1]
+REPOSITORY = "https://github.com/owner/name"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 #: What an example without imports takes for granted, as the reader does.
@@ -54,12 +56,19 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.Complete
     out = tmp_path_factory.mktemp("docs")
     strictly = ["--quiet", "--fail-on-warning", "--keep-going", "--nitpicky", "--doctree-dir", str(out / "doctrees")]
     command = [sys.executable, "-m", "sphinx", *strictly, str(ROOT / "docs"), str(out / "html")]
-    return subprocess.run(command, capture_output=True, text=True, check=False), out / "html"
+    environment = {**os.environ, "CHS3_PROJECT_URL": REPOSITORY}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment), out / "html"
 
 
 def test_they_build_without_a_warning(built: tuple[subprocess.CompletedProcess[str], Path]) -> None:
     done, _ = built
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", ["tutorial", "how-to/nightly"])
+def test_a_page_leads_to_where_it_is_edited(page: str, built: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    _, html = built
+    assert f'href="{REPOSITORY}/edit/main/docs/{page}.md"' in (html / f"{page}.html").read_text(encoding="utf-8")
 
 
 def _public_names() -> Iterator[str]:

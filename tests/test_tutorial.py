@@ -55,6 +55,9 @@ def test_it_comes_to_what_it_shows(connected: None, run_dag: Callable[..., Any],
 
     (create_tables, upload_late_file), (dag_file,) = SCRIPTS, DAG_FILE
     first_night, after_the_late_file, on_record, _ = ANSWERS
+    login = cluster_from(os.environ).nodes[0].credentials
+    # Without quotes: people type it.
+    assert f"curl --user {login.login}:{login.password} http" in TUTORIAL
     (tmp_path / "trips.py").write_text(dag_file)
     dag = DagBag(tmp_path).dags["tutorial"]
     night = datetime(2026, 3, 15, tzinfo=UTC)

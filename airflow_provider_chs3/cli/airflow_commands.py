@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterator
 
@@ -48,6 +49,8 @@ def _argument(action: argparse.Action) -> Arg:
 
 def _performed_as(name: str) -> Callable[[argparse.Namespace], None]:
     def run(given: argparse.Namespace) -> None:
+        # As `airflow connections` does: without it, connections of the database are not found.
+        os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
         given.command = name
         sys.exit(perform(given))
 

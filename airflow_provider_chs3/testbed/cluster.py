@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from airflow_provider_chs3.testbed import node_config
-from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE, Cluster, RunningNode, User
+from airflow_provider_chs3.testbed.nodes import LOADER, PROGRAM_VARIABLE, Cluster, RunningNode, User
 from airflow_provider_chs3.testbed.processes import Stoppable, free_ports, is_listening, kill, terminate, wait_until
 from airflow_provider_chs3.testbed.programs import engine, server
 from airflow_provider_chs3.testbed.programs.keeper import Keeper
@@ -63,6 +63,7 @@ class ClickHouseCluster(Stoppable, Cluster):
         profiles: Mapping[User, Mapping[str, Any]] | None = None,
         clusters: Mapping[str, User] | None = None,
         secret: str = "",
+        loader: User = LOADER,
     ) -> Self:
         """Start a cluster and wait until every node answers.
 
@@ -83,6 +84,8 @@ class ClickHouseCluster(Stoppable, Cluster):
             clusters: Name of a further cluster of all nodes → the user with which they connect; none by default.
             secret: The cluster's secret, with which a query runs as its user on the other nodes, too; by default it
                 runs as the loader there.
+            loader: The user with all rights, as whom `client()` and other nodes connect; by default one whose password
+                has to be quoted wherever it goes.
 
         Returns:
             The running cluster.
@@ -95,7 +98,7 @@ class ClickHouseCluster(Stoppable, Cluster):
         if replicas > 1 and program == "engine":
             raise ValueError("The engine has no port for replicas: set program='server'")
         home = folder or Path(tempfile.mkdtemp(prefix="chs3-cluster-"))
-        described = node_config.describe(nodes, home)
+        described = node_config.describe(nodes, home, loader)
         options = node_config.Options(
             named_collections=named_collections or {},
             server_settings=server_settings or {},
@@ -105,6 +108,7 @@ class ClickHouseCluster(Stoppable, Cluster):
             profiles=profiles or {},
             clusters=clusters or {},
             secret=secret,
+            loader=loader,
             replicas=replicas,
             keeper_port=free_ports(1)[0] if replicas > 1 else None,
         )

@@ -28,16 +28,18 @@ class Options:
     profiles: Mapping[User, Mapping[str, Any]] = field(default_factory=dict)
     clusters: Mapping[str, User] = field(default_factory=dict)
     secret: str = field(default="", repr=False)
+    loader: User = LOADER
     replicas: int = 1
     keeper_port: int | None = None
 
 
-def describe(nodes: int, folder: Path) -> list[RunningNode]:
+def describe(nodes: int, folder: Path, loader: User = LOADER) -> list[RunningNode]:
     """Return nodes that do not run yet, each with free ports of this machine and a folder.
 
     Args:
         nodes: Number of nodes.
         folder: Parent of their folders.
+        loader: The user with all rights.
 
     Returns:
         The nodes, in the order of their shards.
@@ -45,7 +47,8 @@ def describe(nodes: int, folder: Path) -> list[RunningNode]:
     ports = free_ports(2 * nodes)
     names = [f"node{number}" for number in range(1, nodes + 1)]
     pairs = zip(ports[:nodes], ports[nodes:], strict=True)
-    return [RunningNode(name, HOST, *pair, folder=folder / name) for name, pair in zip(names, pairs, strict=True)]
+    named = zip(names, pairs, strict=True)
+    return [RunningNode(name, HOST, *pair, credentials=loader, folder=folder / name) for name, pair in named]
 
 
 def write(nodes: Sequence[RunningNode], *, options: Options) -> None:
@@ -104,7 +107,7 @@ def _users(options: Options) -> dict[str, Any]:
             **_common(),
             "grants": {"query": ["GRANT SYSTEM LISTEN ON *.*", "GRANT SELECT ON system.numbers"]},
         },
-        LOADER.login: {**_user(LOADER), "named_collection_control": 1},
+        options.loader.login: {**_user(options.loader), "named_collection_control": 1},
         READER.login: {**_user(READER), "grants": {"query": "GRANT SELECT ON *.*"}},
     }
     for credentials, privileges in options.users.items():
@@ -134,7 +137,7 @@ def _cluster(nodes: Sequence[RunningNode], options: Options, user: User | None =
     """Return the cluster's definition; with a user, nodes query each other as that user instead of with the secret."""
     secret = {"secret": options.secret} if options.secret and not user else {}
     shards = [nodes[first : first + options.replicas] for first in range(0, len(nodes), options.replicas)]
-    return {**secret, "shard": [_shard(replicas, user or LOADER) for replicas in shards]}
+    return {**secret, "shard": [_shard(replicas, user or options.loader) for replicas in shards]}
 
 
 def _shard(nodes: Sequence[RunningNode], user: User) -> dict[str, Any]:

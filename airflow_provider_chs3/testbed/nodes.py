@@ -19,7 +19,9 @@ class User:
     password: str = field(repr=False)
 
 
+#: Tests break what forgets to quote. People who only look around get a password that they can type.
 LOADER = User("loader", "l'o%40@d/\"e\\r:?#&")
+PLAIN_LOADER = User("loader", "loader")
 READER = User("reader", "re@der/%s")
 
 

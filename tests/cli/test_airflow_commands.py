@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from airflow.cli.cli_config import ActionCommand, GroupCommand
 
 from airflow_provider_chs3.cli.airflow_commands import get_commands
 from airflow_provider_chs3.cli.arguments import parser
+from airflow_provider_chs3.testbed.nodes import Cluster
 
 LINES = [
     "ledger --table t --month 2026-01 --month 2026-02 --objects --json",
@@ -60,3 +63,22 @@ def test_an_error_has_its_exit_code_and_text(program: list[str], airflow_db: Pat
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert "ledger: Give both --from and --to" in done.stderr
+
+
+@pytest.mark.parametrize("program", [["airflow", "chs3"], ["chs3"]])
+def test_a_connection_is_found_in_airflows_database(
+    program: list[str], airflow_db: Path, tmp_path: Path, chs3_cluster: Cluster, chs3_database: str
+) -> None:
+    database = shutil.copy(airflow_db, tmp_path)
+    environment = {**os.environ, "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{database}"}
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        found = Path(sys.executable).with_name(command[0])
+        return subprocess.run([found, *command[1:]], capture_output=True, text=True, check=False, env=environment)
+
+    added = run(
+        "airflow", "connections", "add", "of_the_database", "--conn-json", json.dumps(chs3_cluster.airflow_connection())
+    )
+    assert added.returncode == 0, added.stderr
+    done = run(*program, "ledger", "--conn-id", "of_the_database", "--table", f"{chs3_database}.t")
+    assert f"Table {chs3_database}.t does not exist" in done.stderr

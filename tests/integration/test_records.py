@@ -72,13 +72,15 @@ class TestLostLedger:
 
 
 class TestOlderRecords:
-    def forget_evidence(self, lake: Lake) -> None:
-        for name in ("evidence", "structure"):
+    def make_it_of_0_1_0(self, lake: Lake) -> None:
+        """Take away what came after 0.1.0: columns of the ledger, and the table of objects."""
+        for name in ("data_version", "evidence", "structure", "base", "increments"):
             lake.on_every_node(f"ALTER TABLE {lake.database}.chs3_ledger DROP COLUMN {name}")
+        lake.on_every_node(f"DROP TABLE {lake.database}.chs3_objects SYNC")
 
     def test_they_are_unchanged_and_get_the_evidence(self, events: Lake) -> None:
         published(events)
-        self.forget_evidence(events)
+        self.make_it_of_0_1_0(events)
         assert load(events)["status"] == "unchanged"
         number = fullest(events)
         alter(events, number, f"DROP PART '{parts(events, number)[1]}'")
@@ -92,6 +94,6 @@ class TestOlderRecords:
             "WHERE event = 'published'"
         )
         before = events.on_every_node(sql)
-        self.forget_evidence(events)
+        self.make_it_of_0_1_0(events)
         load(events)
         assert events.on_every_node(sql) == before

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import sysconfig
 import tarfile
 import venv
@@ -20,6 +19,7 @@ import pytest
 
 import airflow_provider_chs3
 from airflow_provider_chs3.get_provider_info import get_provider_info
+from tests.packaging.conftest import Build
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "airflow_provider_chs3"
@@ -31,7 +31,7 @@ Run = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
-def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def distributions(tmp_path_factory: pytest.TempPathFactory, build: Build) -> Path:
     """A folder with the sdist, and the wheel that was built from it, where Node tells that it was called, and fails."""
     to, without_node = tmp_path_factory.mktemp("distributions"), tmp_path_factory.mktemp("without_node")
     for name in ("node", "npm", "npx"):
@@ -42,14 +42,6 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert not (without_node / "called").exists()
     return to
-
-
-def build(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Build the distributions of a folder."""
-    pytest.importorskip("build", reason="needs build: pip install '.[dev]'")
-    command = [sys.executable, "-m", "build", "--no-isolation", *arguments, str(folder)]
-    # Not in the folder: of a clone that was built once, its folder `build` would be taken for the module.
-    return subprocess.run(command, capture_output=True, text=True, cwd="/", env=os.environ | environment)
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +124,7 @@ def test_its_metadata_tells_what_it_is(metadata: Message) -> None:
     # What is bundled with the page is under these.
     assert metadata["License-Expression"] == "Apache-2.0 AND BSD-3-Clause AND MIT"
     assert metadata.get_all("License-File") == ["LICENSE", "NOTICE", NOTICES]
+    assert metadata["Author"] == "the airflow-provider-chs3 authors"
     assert metadata["Requires-Python"] == ">=3.11"
     assert "Framework :: Apache Airflow :: Provider" in metadata.get_all("Classifier", [])
     assert str(metadata.get_payload()).startswith("# airflow-provider-chs3")
@@ -151,7 +144,7 @@ def test_the_page_on_the_index_leads_to_files_of_this_version(metadata: Message)
 
 
 @pytest.mark.thorough
-def test_it_is_the_same_whenever_it_is_built(distributions: Path, tmp_path: Path) -> None:
+def test_it_is_the_same_whenever_it_is_built(distributions: Path, tmp_path: Path, build: Build) -> None:
     (sdist,) = distributions.glob("*.tar.gz")
     built = []
     for name, seconds in (("sooner", 1_700_000_000), ("later", 1_800_000_000)):

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.packaging.test_distributions import NOTICES, PAGE, ROOT, build
+from tests.packaging.conftest import Build
+from tests.packaging.test_distributions import NOTICES, PAGE, ROOT
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def unbuilt(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["--wheel", "--sdist"])
-def test_a_checkout_whose_page_is_not_built_says_how_to_build_it(unbuilt: Path, kind: str) -> None:
+def test_a_checkout_whose_page_is_not_built_says_how_to_build_it(unbuilt: Path, kind: str, build: Build) -> None:
     done = build(unbuilt, kind)
     assert done.returncode != 0
     assert "error: the page in Airflow's UI is not built" in done.stdout + done.stderr

@@ -19,6 +19,7 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.demo.airflow import DemoAirflow, DemoError, command
 from airflow_provider_chs3.testbed.demo.lake import BUCKET, DATABASE, DISTRIBUTED_TABLE, TABLE, Lake, months_from
 from airflow_provider_chs3.testbed.demo.screen import Screen
+from airflow_provider_chs3.testbed.nodes import PLAIN_LOADER
 from airflow_provider_chs3.testbed.s3 import S3Server
 from airflow_provider_chs3.testbed.trips import Trips
 
@@ -64,7 +65,7 @@ def _demo(screen: Screen, *, months: int, rows_per_month: int, keep: bool) -> in
     with (
         tempfile.TemporaryDirectory(prefix="chs3-demo-") as home,
         S3Server.start() as s3,
-        ClickHouseCluster.start(_NODES) as cluster,
+        ClickHouseCluster.start(_NODES, loader=PLAIN_LOADER) as cluster,
         DemoAirflow(
             home=Path(home),
             dags=_DAG.parent,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.external import environment_for
+from airflow_provider_chs3.testbed.nodes import PLAIN_LOADER
 from airflow_provider_chs3.testbed.s3 import S3Server
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         for month in _MONTHS:
             Trips().upload(s3.client(), month, bucket=BUCKET, prefix=f"trips/{month}/")
         collections = {_NAMED_COLLECTION: s3.named_collection()}
-        with ClickHouseCluster.start(given.nodes, named_collections=collections) as cluster:
+        with ClickHouseCluster.start(given.nodes, named_collections=collections, loader=PLAIN_LOADER) as cluster:
             print(_how_to_use(cluster, s3), flush=True)
             threading.Event().wait()
     return 0
