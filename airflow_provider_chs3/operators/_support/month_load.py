@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
     """Make a month's partition hold exactly the rows of its objects; arguments as in `S3ToClickHouseOperator`."""
 
+    loads_months = True
     template_fields: Sequence[str] = (
         *MonthTask.template_fields,
         "month",
@@ -224,6 +225,8 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         count_loads(self, result)
         self.log.info("%s", report(result, is_of_rows=is_of_rows))
         if result.status == "skipped":
+            with airflow_errors():
+                self.refuse_to_reload_nothing(context, result.reason)
             raise AirflowSkipException(result.summary(is_of_rows=is_of_rows))
         if self.wait_for_merges:
             return settle(self, context, result)
