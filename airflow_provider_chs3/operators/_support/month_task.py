@@ -124,8 +124,9 @@ class MonthTask(BaseOperator):
         reload = self.reload_of_run(context)
         if reload and self.has_dag() and getattr(context.get("ti"), "map_index", -1) < 0 and self._loads_alone():
             raise ConfigurationError(
-                f"This run reloads {reload}, but task {self.task_id!r}, the only one of the DAG that could, does not load "
-                f"it: {why}. If the DAG takes table or month from a run's conf or data interval, give this run those, too."
+                f"This run reloads {reload}, but task {self.task_id!r}, the only one of the DAG that could, does not "
+                f"load it: {why}. If the DAG takes table or month from a run's conf or data interval, give this run "
+                "those, too."
             )
 
     def _loads_alone(self) -> bool:
