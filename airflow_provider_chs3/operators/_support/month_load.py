@@ -222,6 +222,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
             result = drive(load_month(self._request), self.showing_sql(context, runner))
         is_of_rows = self._request.source.kind.is_of_rows
         self._request = None
+        context["outcome"] = result.status  # type: ignore[typeddict-unknown-key]  # for map_index_template
         count_loads(self, result)
         self.log.info("%s", report(result, is_of_rows=is_of_rows))
         if result.status == "skipped":
@@ -236,6 +237,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         self, context: Context, result: dict[str, object], merges: Any = None, *, since: float | None = None
     ) -> dict[str, object]:
         """Record and return the result with the verdicts on its merges; `since` is the start of the wait for them."""
+        context["outcome"] = str(result["status"])  # type: ignore[typeddict-unknown-key]  # of a task that was deferred, too
         if merges is not None:
             count_merges(self, merges, waited_seconds=time.time() - since if since else None)
             result = result | {"merges": merges}
