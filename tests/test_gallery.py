@@ -114,7 +114,7 @@ def connect(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, name: str, databa
 
 def loaded(done: dict[str, Any]) -> list[str]:
     """The months that a run has loaded."""
-    return sorted(name.rpartition(" ")[2] for name in done if ".load " in name)
+    return sorted(name.partition(".load ")[2].removesuffix(": published") for name in done if ".load " in name)
 
 
 def told(dag: DAG) -> list[str]:

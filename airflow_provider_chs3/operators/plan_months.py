@@ -54,6 +54,7 @@ class PlanMonthsOperator(MonthlyOperator):
         The months to load, `YYYY-MM`, in order; with `months_per_task` a list of them for each group.
     """
 
+    loads_months = True
     template_fields: Sequence[str] = (
         *MonthlyOperator.template_fields,
         "months",
@@ -118,6 +119,10 @@ class PlanMonthsOperator(MonthlyOperator):
             ti.xcom_push(key=PLAN_KEY, value=self._found(planned))
         to_load = [str(each.month) for each in planned if each.is_to_load]
         self.log.info("%d of %d months to load: %s", len(to_load), len(planned), ", ".join(to_load) or "none")
+        if not to_load:
+            with airflow_errors():
+                why = "; ".join(map(str, planned)) or f"it plans {self.database or 'the connection'}.{self.table}"
+                self.refuse_to_reload_nothing(context, why)
         if self.months_per_task is None:
             return to_load
         return self._groups(planned, most_months=1 if self.reload_of_run(context) else self.months_per_task)

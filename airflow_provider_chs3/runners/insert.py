@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from airflow_provider_chs3.core.proof.row_counts import source_read_of
 from airflow_provider_chs3.core.workflow.insert_progress import (
     InsertProgress,
-    progress_line,
+    ProgressLines,
     progress_of,
     progress_query,
 )
@@ -101,13 +101,14 @@ def run_insert(
     # A daemon: a killed task must not hang on a query that its on_kill is about to end.
     threading.Thread(target=_insert, args=(step, hook, settings, outcome), daemon=True).start()
     peak_memory_bytes: int | None = None
+    lines = ProgressLines(step.total_rows)
     wait_seconds = min(_FIRST_CHECK_SECONDS, progress_interval_seconds)
     while not outcome.done.wait(wait_seconds):
         wait_seconds = progress_interval_seconds
         progress = _check_progress(step, hook)
         if nodes := progress.nodes:
             peak_memory_bytes = max(peak_memory_bytes or 0, *(node.peak_memory_bytes for node in nodes))
-            log.info("%s", progress_line(progress, total_rows=step.total_rows, seconds=time.monotonic() - started))
+            log.info("%s", lines.line(progress, seconds=time.monotonic() - started))
     if outcome.error is not None:
         raise outcome.error
     return InsertStats(time.monotonic() - started, outcome.read_rows, peak_memory_bytes, outcome.source)

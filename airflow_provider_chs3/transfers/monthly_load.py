@@ -29,11 +29,15 @@ def _arguments_of(*operators: type) -> frozenset[str]:
 _SHARED = _arguments_of(MonthTask, MonthlyOperator)
 _OF_THE_SENSOR = (_SHARED | {"deferrable"}) & _arguments_of(ClickHouseMergeHealthSensor)
 
+#: What came of it, once the load has ended.
+_OUTCOME = "{{ ': ' ~ outcome if outcome is defined else '' }}"
 #: Airflow 3.2 and later know it before the task runs; in older versions the task sets it.
-_LABEL = "{{ month | default(task.month) }}"
+_LABEL = "{{ month | default(task.month) }}" + _OUTCOME
 #: Airflow keeps 250 characters of it, which are fewer than 60 months take. No `default`: it would look at months that
 #: Airflow 3.1 has not rendered.
-_LABEL_OF_MONTHS = "{{ month if month is defined else task.months[0] ~ (' …' if task.months | length > 1 else '') }}"
+_LABEL_OF_MONTHS = (
+    "{{ month if month is defined else task.months[0] ~ (' …' if task.months | length > 1 else '') }}" + _OUTCOME
+)
 #: Arguments with these values take a load for each month.
 _ONE_BY_ONE: Mapping[str, Any] = {
     "deferrable": True,

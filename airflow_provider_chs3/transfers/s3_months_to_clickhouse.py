@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -80,6 +81,10 @@ class S3MonthsToClickHouseOperator(S3ToClickHouseOperator):
             self.link_to_page(context, runner, map(str, months))
             outcome = drive(load_months(self._request, months), self.showing_sql(context, runner))
             self._tell([outcome.results[month] for month in months if month in outcome.results])
+            counts = Counter(str(each["status"]) for each in self.results)
+            context["outcome"] = ", ".join(  # type: ignore[typeddict-unknown-key]  # for map_index_template
+                status if len(counts) == 1 else f"{count} {status}" for status, count in counts.items()
+            )
             if outcome.error:
                 raise outcome.error
         self._request = None

@@ -12,7 +12,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_chs3.core.workflow.insert_progress import (
     InsertProgress,
-    progress_line,
+    ProgressLines,
     progress_of,
     progress_query,
 )
@@ -96,6 +96,7 @@ class RunningQueryTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Poll until the query has ended, or the time is up."""
         subject = RunningQueries(conn_id=self.clickhouse_conn_id, cluster=self.cluster, address=self.address)
+        lines = ProgressLines(self.total_rows)
         after_seconds = shared_poll.FIRST_POLL_SECONDS
         at_least_seconds: float | None = shared_poll.FIRST_POLL_SECONDS
         while True:
@@ -106,7 +107,7 @@ class RunningQueryTrigger(BaseTrigger):
                 self.log.info("No node runs query %s any more.", self.query_id)
                 yield self._event(is_late=False)
                 return
-            self.log.info("%s", self._line(progress))
+            self.log.info("%s", lines.line(progress, seconds=time.time() - self.started_at))
             if self.ends_at is not None and time.time() > self.ends_at:
                 yield self._event(is_late=True)
                 return
@@ -119,6 +120,3 @@ class RunningQueryTrigger(BaseTrigger):
         Args:
             is_late: Whether the query still runs, and the time is up.
         """
-
-    def _line(self, progress: InsertProgress) -> str:
-        return progress_line(progress, total_rows=self.total_rows, seconds=time.time() - self.started_at)

@@ -103,7 +103,8 @@ def test_a_night_loads_its_month_and_those_before_and_checks_the_table(nights: N
     assert done.state == "success"
     assert states(done) == {
         "plan": "success",
-        **{f"month.{task} {month}": "success" for task in ("load", "merges", "emit") for month in MONTHS},
+        **{f"month.load {month}: published": "success" for month in MONTHS},
+        **{f"month.{task} {month}": "success" for task in ("merges", "emit") for month in MONTHS},
         "end": "success",
         "check": "success",
     }
@@ -115,7 +116,7 @@ def test_the_next_night_loads_only_the_month_that_got_other_files(nights: Nights
     nights.run()
     nights.upload("2026-02", trips=MORE_TRIPS)
     done = nights.run()
-    assert [name for name in states(done) if name.startswith("month.load")] == ["month.load 2026-02"]
+    assert [name for name in states(done) if name.startswith("month.load")] == ["month.load 2026-02: published"]
     assert nights.facts("2026-02") == MORE_TRIPS.facts("2026-02")
 
 
@@ -156,8 +157,8 @@ def test_a_run_without_a_logical_date_loads_the_months_that_it_is_given(nights: 
     nights.upload(*MONTHS)
     done = nights.run(None, months=["2026-01", "2026-03"])
     assert [name for name in states(done) if name.startswith("month.load")] == [
-        "month.load 2026-01",
-        "month.load 2026-03",
+        "month.load 2026-01: published",
+        "month.load 2026-03: published",
     ]
 
 
@@ -169,7 +170,7 @@ def test_a_run_that_is_asked_to_reload_a_month_loads_that_one_again_and_no_other
     reload = {"database": nights.database, "table": "trips", "months": ["2026-02"]}
     done = nights.run(None, months=MONTHS, chs3_reload=reload)
     assert done.state == "success"
-    assert [name for name in states(done) if name.startswith("month.load")] == ["month.load 2026-02"]
+    assert [name for name in states(done) if name.startswith("month.load")] == ["month.load 2026-02: published"]
     (event,) = events(done)
     assert (event["month"], event["reason"]) == ("2026-02", "it is as published, and a reload was asked for")
     assert [nights.facts(month) for month in MONTHS] == [TRIPS.facts(month) for month in MONTHS]

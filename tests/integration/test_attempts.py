@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -81,6 +82,11 @@ def test_progress_tells_rows_share_speed_and_nodes(trips_lake: Lake, capfd: pyte
     assert "published (never loaded): 6,000 rows of 6 objects" in log
 
 
+def left_of(log: str) -> list[tuple[str, int]]:
+    """Lines of progress, with the seconds that they say are left."""
+    return [(line, int(left)) for line, left in re.findall(r"(.*about (\d+) s left to read.*)", log)]
+
+
 def test_progress_never_goes_back_where_shards_are_done_at_different_times(
     trips_lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -89,9 +95,13 @@ def test_progress_never_goes_back_where_shards_are_done_at_different_times(
     large.upload(trips_lake.s3, MONTH, bucket=trips_lake.bucket, prefix=f"trips/{MONTH}/large-")
     slow = {"pickup_at": "pickup_at", "trip_id": "trip_id + sleepEachRow(0.001)"}
     trips_lake.load(select=slow, settings=SLOW_SETTINGS, progress_interval_seconds=0.2)
-    lines = re.findall(r"([0-9]+) % of 5,000 rows, .*\(reading: (.*?)\)", capfd.readouterr().out)
+    log = capfd.readouterr().out
+    lines = re.findall(r"([0-9]+) % of 5,000 rows, .*\(reading: (.*?)\)", log)
     shares = [int(share) for share, _ in lines]
     shards = [reading.count("shard ") for _, reading in lines]
     # The shard with the large file reads on after the others.
     assert max(shards) > shards[-1], lines
     assert shares == sorted(shares), lines
+    # What is left becomes less, or the line says why it does not.
+    for (_, before), (line, after) in pairwise(left_of(log)):
+        assert after <= before or "more than before: " in line, log

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
+from airflow.sdk import DAG
 
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.testbed.trips import Trips
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.integration.lake import MONTH, Lake
 
 TRIPS = Trips(rows_per_month=600, files_per_month=3)
@@ -32,9 +34,13 @@ def reload(lake: Lake, conf: dict[str, Any] | None = None, **options: Any) -> di
     return lake.operator(**options).execute(context_of(conf or conf_of(lake)))
 
 
-def plan(lake: Lake, conf: dict[str, Any], **options: Any) -> list[str]:
+def plan_of(lake: Lake, **options: Any) -> PlanMonthsOperator:
     where = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "database": lake.database, "table": "trips"}
-    return PlanMonthsOperator(task_id="plan", **(where | options)).execute(context_of(conf))
+    return PlanMonthsOperator(task_id="plan", **(where | options))
+
+
+def plan(lake: Lake, conf: dict[str, Any], **options: Any) -> list[str]:
+    return plan_of(lake, **options).execute(context_of(conf))
 
 
 def insert_a_row(lake: Lake) -> None:
@@ -109,6 +115,38 @@ class TestLoad:
         with pytest.raises(AirflowFailException, match="would add the month's rows once more"):
             reload(loaded, write_mode="append")
         assert loaded.facts() == TRIPS.facts(MONTH)
+
+
+class TestNoOther:
+    """A DAG may take its table from what a run lacks. If no task loads the month then, the run must fail."""
+
+    def test_a_load_that_is_skipped_fails(self, loaded: Lake) -> None:
+        conf = conf_of(loaded, "2026-09")
+        with DAG("d", schedule=None), pytest.raises(AirflowFailException, match="does not load it: this run reloads"):
+            reload(loaded, conf)
+        assert loaded.facts() == TRIPS.facts(MONTH)
+
+    def test_so_does_a_plan_of_another_table_and_its_loads_do_not_count(self, loaded: Lake) -> None:
+        with DAG("d", schedule=None):
+            planned = plan_of(loaded, table="other")
+            months = S3ToClickHouseOperator.partial(task_id="load", bucket="b", key="{YYYY-MM}/", table="other")
+            months.expand(month=planned.output)
+        with pytest.raises(
+            AirflowFailException, match=r"'plan', the only one .* it plans .*\.other\. If the DAG takes"
+        ):
+            planned.execute(context_of(conf_of(loaded)))
+
+    def test_one_of_several_is_skipped(self, loaded: Lake) -> None:
+        with DAG("d", schedule=None):
+            plan_of(loaded, table="other")
+            load = loaded.operator()
+        with pytest.raises(AirflowSkipException, match="skipped: this run reloads"):
+            load.execute(context_of(conf_of(loaded, "2026-09")))
+
+    def test_one_of_a_mapped_task_is_skipped(self, loaded: Lake) -> None:
+        mapped = SimpleNamespace(**vars(TASK) | {"map_index": 1})
+        with DAG("d", schedule=None), pytest.raises(AirflowSkipException, match="skipped: this run reloads"):
+            loaded.operator().execute(context_of(conf_of(loaded, "2026-09"), mapped))
 
 
 class TestRowsOfOthers:

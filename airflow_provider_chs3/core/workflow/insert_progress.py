@@ -111,39 +111,63 @@ def _on_all_nodes(system_table: str, cluster: str | None) -> str:
     return f"clusterAllReplicas({literal(cluster)}, system.{system_table})" if cluster else f"system.{system_table}"
 
 
-def progress_line(progress: InsertProgress, *, total_rows: int | None, seconds: float) -> str:
-    """Return one line for the log.
+class ProgressLines:
+    """Write the progress of one insert, line by line.
+
+    What was read once counts until the end, also where the server that tells it does not answer for a while. Where the
+    time left becomes longer, the line says why.
 
     Args:
-        progress: The insert's progress.
         total_rows: Rows to read, if known.
-        seconds: Seconds since the start.
     """
-    rows = progress.read_rows
-    share = f"{100 * rows / total_rows:.0f} % of {total_rows:,} rows" if total_rows else f"{rows:,} rows"
-    reading = ", ".join(
-        f"shard {each.shard_num}: {each.read_rows:,} rows, {_mib(each.memory_bytes)} of memory"
-        for each in progress.nodes
-    )
-    still = f" (reading: {reading})" if reading else ""
-    left = _left(rows, total_rows, seconds)
-    return f"{share}, {_mib(progress.read_bytes)} read, {rows / max(seconds, 0.001):,.0f} rows/s{left}{still}"
+
+    def __init__(self, total_rows: int | None) -> None:
+        self._total_rows = total_rows
+        self._read_rows = self._read_bytes = 0
+        self._left_seconds: float | None = None
+        self._shards: set[int] = set()
+
+    def line(self, progress: InsertProgress, *, seconds: float) -> str:
+        """Return the next line.
+
+        Args:
+            progress: The insert's progress.
+            seconds: Seconds since the start.
+        """
+        rows = self._read_rows = max(self._read_rows, progress.read_rows)
+        self._read_bytes = max(self._read_bytes, progress.read_bytes)
+        total = self._total_rows
+        share = f"{100 * rows / total:.0f} % of {total:,} rows" if total else f"{rows:,} rows"
+        reading = ", ".join(
+            f"shard {each.shard_num}: {each.read_rows:,} rows, {_mib(each.memory_bytes)} of memory"
+            for each in progress.nodes
+        )
+        still = f" (reading: {reading})" if reading else ""
+        left = self._left(progress, seconds)
+        return f"{share}, {_mib(self._read_bytes)} read, {rows / max(seconds, 0.001):,.0f} rows/s{left}{still}"
+
+    def _left(self, progress: InsertProgress, seconds: float) -> str:
+        # Of reading alone: rows are read ahead, and how long the last ones are sorted and written does not show.
+        rows, total = self._read_rows, self._total_rows
+        at_work = {each.shard_num for each in progress.nodes}
+        self._shards |= at_work
+        if not total or not rows:
+            return ""
+        if rows >= total:
+            return ", the last ones are being written"
+        before, self._left_seconds = self._left_seconds, seconds * (total - rows) / rows
+        now, told = _duration(self._left_seconds), _duration(before) if before is not None else ""
+        if before is None or before >= self._left_seconds or now == told:
+            return f", about {now} left to read"
+        done = ", ".join(map(str, sorted(self._shards - at_work)))
+        why = f"fewer nodes read, as shard {done} is done" if done and at_work else "reading has become slower"
+        return f", about {now} left to read, more than before: {why}"
 
 
-def _left(rows: int, total_rows: int | None, seconds: float) -> str:
-    # Of reading alone: rows are read ahead, and how long the last ones are sorted and written does not show.
-    if not total_rows or not rows:
-        return ""
-    if rows >= total_rows:
-        return ", the last ones are being written"
-    left_seconds = seconds * (total_rows - rows) / rows
-    if left_seconds < 120:
-        return f", about {left_seconds:.0f} s left to read"
-    return (
-        f", about {left_seconds / 60:.0f} min left to read"
-        if left_seconds < 7200
-        else f", about {left_seconds / 3600:.1f} h left to read"
-    )
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def _mib(size_bytes: int) -> str:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
     """Make a month's partition hold exactly the rows of its objects; arguments as in `S3ToClickHouseOperator`."""
 
+    loads_months = True
     template_fields: Sequence[str] = (
         *MonthTask.template_fields,
         "month",
@@ -221,9 +222,12 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
             result = drive(load_month(self._request), self.showing_sql(context, runner))
         is_of_rows = self._request.source.kind.is_of_rows
         self._request = None
+        context["outcome"] = result.status  # type: ignore[typeddict-unknown-key]  # for map_index_template
         count_loads(self, result)
         self.log.info("%s", report(result, is_of_rows=is_of_rows))
         if result.status == "skipped":
+            with airflow_errors():
+                self.refuse_to_reload_nothing(context, result.reason)
             raise AirflowSkipException(result.summary(is_of_rows=is_of_rows))
         if self.wait_for_merges:
             return settle(self, context, result)
@@ -233,6 +237,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         self, context: Context, result: dict[str, object], merges: Any = None, *, since: float | None = None
     ) -> dict[str, object]:
         """Record and return the result with the verdicts on its merges; `since` is the start of the wait for them."""
+        context["outcome"] = str(result["status"])  # type: ignore[typeddict-unknown-key]  # of a task that was deferred, too
         if merges is not None:
             count_merges(self, merges, waited_seconds=time.time() - since if since else None)
             result = result | {"merges": merges}

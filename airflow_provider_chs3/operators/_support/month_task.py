@@ -38,6 +38,8 @@ class MonthTask(BaseOperator):
 
     #: Arguments that may be files of the DAG folder.
     file_fields: ClassVar[Sequence[str]] = ()
+    #: Whether it loads months, or says which ones are to be loaded.
+    loads_months: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -107,6 +109,32 @@ class MonthTask(BaseOperator):
 
         return reload_of(getattr(context.get("dag_run"), "conf", None))
 
+    def refuse_to_reload_nothing(self, context: Context, why: str) -> None:
+        """Fail if the run asks for a reload, and no other task of its DAG can load the month in place of this one.
+
+        Otherwise such a run would be skipped, and look as if it had loaded the month.
+
+        Args:
+            context: Airflow's.
+            why: Why this task loads nothing.
+
+        Raises:
+            ConfigurationError: If it does.
+        """
+        reload = self.reload_of_run(context)
+        if reload and self.has_dag() and getattr(context.get("ti"), "map_index", -1) < 0 and self._loads_alone():
+            raise ConfigurationError(
+                f"This run reloads {reload}, but task {self.task_id!r}, the only one of the DAG that could, does not "
+                f"load it: {why}. If the DAG takes table or month from a run's conf or data interval, give this run "
+                "those, too."
+            )
+
+    def _loads_alone(self) -> bool:
+        """Check whether all tasks of the DAG that load months follow this one."""
+        loads = [each for each in self.dag.tasks if getattr(_class_of(each), "loads_months", False)]
+        follow = self.get_flat_relative_ids(upstream=False)
+        return all(each.task_id == self.task_id or each.task_id in follow for each in loads)
+
     def month_of_run(self, context: Context) -> Month:
         """Return the run's month: its partition key, else the month of its data interval.
 
@@ -155,6 +183,10 @@ class MonthTask(BaseOperator):
         from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 
         return PooledClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
+
+
+def _class_of(task: Any) -> type:
+    return getattr(task, "operator_class", type(task))  # type: ignore[no-any-return]  # that of a mapped one
 
 
 def _timezone(name: str) -> tzinfo:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from airflow_provider_chs3.core.workflow.insert_progress import (
     InsertProgress,
     NodeProgress,
-    progress_line,
+    ProgressLines,
     progress_of,
     progress_query,
 )
 
 MIB = 1024**2
+
+
+def progress_line(progress, *, total_rows, seconds):
+    """The first line of an insert."""
+    return ProgressLines(total_rows).line(progress, seconds=seconds)
+
+
 PROGRESS = InsertProgress(
     is_running=True,
     read_rows=2_000_000,
@@ -52,6 +61,35 @@ def test_the_first_moment_has_a_speed_too(seconds):
 
 def test_nothing_is_seen_yet():
     assert progress_line(InsertProgress(), total_rows=10, seconds=1) == "0 % of 10 rows, 0 MiB read, 0 rows/s"
+
+
+class TestLaterLines:
+    """Lines of one insert, whose shard 2 has less to read."""
+
+    @pytest.fixture
+    def lines(self):
+        lines = ProgressLines(8_000_000)
+        lines.line(PROGRESS, seconds=4)
+        return lines
+
+    def test_what_is_left_becomes_less(self, lines):
+        later = replace(PROGRESS, read_rows=6_000_000)
+        assert ", about 3 s left to read (" in lines.line(later, seconds=9)
+
+    def test_if_it_becomes_more_the_line_says_which_shards_are_done(self, lines):
+        later = replace(PROGRESS, read_rows=2_400_000, nodes=PROGRESS.nodes[:1])
+        line = lines.line(later, seconds=9)
+        assert ", about 21 s left to read, more than before: fewer nodes read, as shard 2 is done (" in line
+
+    def test_or_that_reading_is_slower(self, lines):
+        line = lines.line(replace(PROGRESS, read_rows=2_400_000), seconds=9)
+        assert ", about 21 s left to read, more than before: reading has become slower (" in line
+
+    def test_what_was_read_counts_while_the_initiator_does_not_answer(self, lines):
+        line = lines.line(replace(PROGRESS, read_rows=500_000, read_bytes=MIB, nodes=PROGRESS.nodes[1:]), seconds=5)
+        assert line.startswith(
+            "25 % of 8,000,000 rows, 50 MiB read, 400,000 rows/s, about 15 s left to read, more than"
+        )
 
 
 class TestQuery:

@@ -9,7 +9,7 @@ import { KINDS, whatOf, type Kind, type Subject } from "./kinds";
 
 const GONE =
   "Airflow no longer has the run that loaded this month, so the new one has neither its conf nor its data interval. If the DAG takes " +
-  "the month from them, the run ends without an error and loads nothing. The panel will show whether it did.";
+  "the month from them, the run loads nothing, and fails unless other loads are in it. The panel will show what came of it.";
 
 export function Confirm({ kind, subject, close, onStarted }: {
   kind: Kind; subject: Subject; close: () => void; onStarted: (run: Run | null) => void;
