@@ -81,12 +81,12 @@ class S3MonthsToClickHouseOperator(S3ToClickHouseOperator):
             self.link_to_page(context, runner, map(str, months))
             outcome = drive(load_months(self._request, months), self.showing_sql(context, runner))
             self._tell([outcome.results[month] for month in months if month in outcome.results])
+            if outcome.error:
+                raise outcome.error
             counts = Counter(str(each["status"]) for each in self.results)
             context["outcome"] = ", ".join(  # type: ignore[typeddict-unknown-key]  # for map_index_template
                 status if len(counts) == 1 else f"{count} {status}" for status, count in counts.items()
             )
-            if outcome.error:
-                raise outcome.error
         self._request = None
         if all(each["status"] == "skipped" for each in self.results):
             raise AirflowSkipException("No month has objects to load.")
