@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
@@ -173,7 +174,13 @@ def _has_other_rows(node: Node, months: Mapping[Node, MonthOnNode], table_facts:
 
 def evidence_of(record: Record) -> Evidence | None:
     """Return the recorded evidence of the partition; None in a record of an older version of this package."""
-    return Evidence.of_text(record.evidence)
+    return _evidence_of_text(record.evidence)
+
+
+# A comparison asks for the evidence of each node several times.
+@lru_cache(maxsize=64)
+def _evidence_of_text(text: str) -> Evidence | None:
+    return Evidence.of_text(text)
 
 
 def is_changed(month: MonthOnNode, *, table_facts: TableFacts) -> bool:

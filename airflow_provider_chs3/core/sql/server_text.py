@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _INNERMOST = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
@@ -11,6 +12,8 @@ _BLANK = "\0"
 _TUPLE = "tuple"
 
 
+# The page asks for the clauses of one table once for each of its months.
+@lru_cache(maxsize=256)
 def top_level(text: str) -> str:
     """Blank everything within quotes or parentheses, character by character.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from airflow_provider_chs3.core.sql.complete_answers import OF_THOSE_UP, passed_on
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
+from airflow_provider_chs3.core.values.quantities import duration_text, size_text
 from airflow_provider_chs3.core.workflow.operations import Row
 
 
@@ -139,12 +140,12 @@ class ProgressLines:
         total = self._total_rows
         share = f"{100 * rows / total:.0f} % of {total:,} rows" if total else f"{rows:,} rows"
         reading = ", ".join(
-            f"shard {each.shard_num}: {each.read_rows:,} rows, {_mib(each.memory_bytes)} of memory"
+            f"shard {each.shard_num}: {each.read_rows:,} rows, {size_text(each.memory_bytes)} of memory"
             for each in progress.nodes
         )
         still = f" (reading: {reading})" if reading else ""
-        left = self._left(progress, seconds)
-        return f"{share}, {_mib(self._read_bytes)} read, {rows / max(seconds, 0.001):,.0f} rows/s{left}{still}"
+        speed, left = rows / max(seconds, 0.001), self._left(progress, seconds)
+        return f"Inserting: {share}, {size_text(self._read_bytes)} read, {speed:,.0f} rows/s{left}{still}"
 
     def _left(self, progress: InsertProgress, seconds: float) -> str:
         # Of reading alone: rows are read ahead, and how long the last ones are sorted and written does not show.
@@ -156,19 +157,9 @@ class ProgressLines:
         if rows >= total:
             return ", the last ones are being written"
         before, self._left_seconds = self._left_seconds, seconds * (total - rows) / rows
-        now, told = _duration(self._left_seconds), _duration(before) if before is not None else ""
+        now, told = duration_text(self._left_seconds), duration_text(before) if before is not None else ""
         if before is None or before >= self._left_seconds or now == told:
             return f", about {now} left to read"
         done = ", ".join(map(str, sorted(self._shards - at_work)))
         why = f"fewer nodes read, as shard {done} is done" if done and at_work else "reading has become slower"
         return f", about {now} left to read, more than before: {why}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def _mib(size_bytes: int) -> str:
-    return f"{size_bytes / 1024**2:,.0f} MiB"

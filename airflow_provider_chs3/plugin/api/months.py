@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from airflow_provider_chs3.core.merges.health import Thresholds
@@ -53,7 +54,7 @@ class MonthsAnswer(Answer):
         tables = []
         for table, months in self.tables.items():
             shown_months = [
-                _month_as_json(month, readable_dags, readable_logs) | self._changed_as_json(table, month)
+                {**_month_as_json(month, readable_dags, readable_logs), **self._changed_as_json(table, month)}
                 for month in months
             ]
             if scope is not None:
@@ -132,13 +133,16 @@ def is_of_dag_in(owner: str, dag_ids: Container[str]) -> bool:
         owner: The task of the load, as named in the ledger; empty if not known: then it belongs to none.
         dag_ids: The DAGs, such as those whose logs a user may read.
     """
-    return bool(owner) and json.loads(owner)[0] in dag_ids
+    return bool(owner) and _task_of(owner)["dag_id"] in dag_ids
+
+
+_SHOWN_AS_THEY_ARE = tuple(name for name in MonthOverview.__slots__ if name not in ("owner", "why_with_values"))
 
 
 def _month_as_json(
     month: MonthOverview, readable_dags: Collection[str], readable_logs: Container[str]
 ) -> dict[str, Any]:
-    values = {name: getattr(month, name) for name in month.__slots__ if name not in ("owner", "why_with_values")}
+    values = {name: getattr(month, name) for name in _SHOWN_AS_THEY_ARE}
     is_full = month.why_with_values and is_of_dag_in(month.owner, readable_logs)
     return values | {
         "why": month.why_with_values if is_full else month.why,
@@ -158,7 +162,12 @@ def task_as_json(owner: str, readable_dags: Collection[str]) -> dict[str, Any] |
     """
     if not owner:
         return None
+    task = _task_of(owner)
+    return dict(task) if task["dag_id"] in readable_dags else None
+
+
+# A run loads many months.
+@lru_cache(maxsize=1024)
+def _task_of(owner: str) -> Mapping[str, Any]:
     dag_id, run_id, task_id, map_index = json.loads(owner)
-    if dag_id not in readable_dags:
-        return None
     return {"dag_id": dag_id, "run_id": run_id, "task_id": task_id, "map_index": map_index}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedMonth, Found, spread, standing
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
@@ -88,22 +89,22 @@ class _Month:
     records: Mapping[Node, MonthRecords]
     nodes: Mapping[Node, MonthOnNode]
 
-    @property
+    @cached_property
     def inserting(self) -> InsertRecord | None:
         """The newest record of an insert; one node has it."""
         return next((each.inserting for each in self.records.values() if each.inserting), None)
 
-    @property
+    @cached_property
     def unpublished(self) -> InsertRecord | None:
         """The newest record of an insert, unless its load has published the month."""
         return next((each.unpublished for each in self.records.values() if each.unpublished), None)
 
-    @property
+    @cached_property
     def is_publishing(self) -> bool:
         """Whether that load has recorded that it is about to publish."""
         return any(each.is_publishing for each in self.records.values())
 
-    @property
+    @cached_property
     def failure(self) -> FailureRecord | None:
         """The failure of its newest load, if it failed."""
         return next((each.failure for each in self.records.values() if each.failure), None)
@@ -114,7 +115,7 @@ class _Month:
             return ""
         return self.failure.error if with_values else self.failure.without_values
 
-    @property
+    @cached_property
     def owner(self) -> str:
         """The task of its newest load, if known."""
         newest = self.failure or self.inserting

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { progressOf, timeLeft } from "../src/model/steps";
+import { progressOf, seenInsert, timeLeft } from "../src/model/steps";
 
 const RECORDED = [
   { step: "list", seconds: 1 }, { step: "inspect", seconds: 2 }, { step: "plan", seconds: 0.5 }, { step: "stage", seconds: 0.25 },
@@ -63,5 +63,29 @@ describe("the time left of an insert", () => {
 
   test("goes on after all rows are read, as the last ones are written", () => {
     expect(timeLeft({ ...insert, read_rows: 100, seconds: 6 }, last(200, 20))).toEqual({ leastSeconds: 0, usualSeconds: 4 });
+  });
+});
+
+describe("an insert over all answers", () => {
+  const node = (name: string, rows: number) => ({ name, read_rows: rows, memory_bytes: 1 });
+  const first = { ...INSERT, total_rows: 1_000, read_rows: 300, rows_per_second: 100, nodes: [node("a", 200), node("b", 100)] };
+
+  test("keeps nodes that are done, and why the time left became longer", () => {
+    const later = { ...first, read_rows: 350, rows_per_second: 50, nodes: [node("a", 250)] };
+    const seen = seenInsert(seenInsert(null, first), later);
+    expect(seen.nodes.map(({ name, read_rows: rows, isDone }) => [name, rows, isDone])).toEqual([["a", 250, false], ["b", 100, true]]);
+    expect(seen.whyLonger).toBe("longer than before, as b is done reading");
+    const again = seenInsert(seen, { ...later, rows_per_second: 40 });
+    expect(again.whyLonger).toBe("longer than before, as reading has become slower");
+  });
+
+  test("never reads less than before", () => {
+    const seen = seenInsert(seenInsert(null, first), { ...first, read_rows: 100, nodes: [] });
+    expect([seen.latest.read_rows, seen.nodes.map(({ isDone }) => isDone), seen.whyLonger]).toEqual([300, [true, true], ""]);
+  });
+
+  test("starts anew with another insert", () => {
+    const seen = seenInsert(seenInsert(null, first), { ...first, query_id: "other", read_rows: 1, nodes: [node("c", 1)] });
+    expect([seen.latest.read_rows, seen.nodes.length, seen.whyLonger]).toEqual([1, 1, ""]);
   });
 });

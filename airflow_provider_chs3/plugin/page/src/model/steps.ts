@@ -52,3 +52,47 @@ export function timeLeft(insert: NonNullable<MonthRow["insert"]>, last: Finished
   const usualSeconds = last && lastSeconds !== null ? (lastSeconds * total) / last.rows - seconds : 0;
   return { leastSeconds, usualSeconds: usualSeconds > leastSeconds ? usualSeconds : null };
 }
+
+type Insert = NonNullable<MonthRow["insert"]>;
+
+export interface SeenNode {
+  name: string;
+  read_rows: number;
+  memory_bytes: number;
+  isDone: boolean;
+}
+
+// An insert over all answers: a node that has read its share is in no later one, and still counts.
+export interface SeenInsert {
+  latest: Insert;
+  nodes: readonly SeenNode[];
+  // Why the time left became longer; empty if it did not.
+  whyLonger: string;
+}
+
+export function seenInsert(before: SeenInsert | null, latest: Insert): SeenInsert {
+  const same = before?.latest.query_id === latest.query_id ? before : null;
+  const read = Math.max(same?.latest.read_rows ?? 0, latest.read_rows);
+  const insert = { ...latest, read_rows: read };
+  const running = new Map(latest.nodes.map((node) => [node.name, node]));
+  const done = (same?.nodes ?? []).filter(({ name }) => !running.has(name)).map((node) => ({ ...node, isDone: true }));
+  const known = new Map(same?.nodes.map((node) => [node.name, node.read_rows]));
+  const nodes = latest.nodes.map((node) => ({
+    ...node, read_rows: Math.max(node.read_rows, known.get(node.name) ?? 0), isDone: false,
+  }));
+  return {
+    latest: insert,
+    nodes: [...nodes, ...done].sort((one, other) => one.name.localeCompare(other.name)),
+    whyLonger: same ? whyLonger(same, insert, done.map(({ name }) => name)) : "",
+  };
+}
+
+function whyLonger(before: SeenInsert, now: Insert, done: readonly string[]): string {
+  const [was, is] = [timeLeft(before.latest, null), timeLeft(now, null)];
+  // Less than a second is not shown.
+  if (!was || !is || is.leastSeconds < was.leastSeconds + 1) {
+    return "";
+  }
+  const since = done.filter((name) => before.nodes.some((node) => node.name === name && !node.isDone));
+  return since.length ? `longer than before, as ${since.join(", ")} ${since.length > 1 ? "are" : "is"} done reading` : "longer than before, as reading has become slower";
+}

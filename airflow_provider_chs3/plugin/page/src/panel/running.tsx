@@ -1,8 +1,9 @@
 // A load at work: which step it is in, how far, and for how long still.
 import { Box, Flex, Progress, Text } from "@chakra-ui/react";
+import { useState } from "react";
 import type { FinishedLoad, Inserting, MonthDetails, MonthRow } from "../api/types";
 import { bytes, count, duration, number, orNone, percent, rate } from "../model/format";
-import { progressOf, timeLeft, type StepProgress, type TimeLeft } from "../model/steps";
+import { progressOf, seenInsert, timeLeft, type StepProgress, type TimeLeft } from "../model/steps";
 import { Facts, Faint, NAMES_WIDTH, Section } from "../ui/parts";
 import { SHORT_STEPS } from "./steps";
 
@@ -64,8 +65,14 @@ function textOf({ leastSeconds, usualSeconds }: TimeLeft): string {
 function Inserts({ month, insert, last }: {
   month: MonthRow; insert: NonNullable<MonthRow["insert"]>; last: FinishedLoad | null;
 }) {
-  const left = timeLeft(insert, last);
-  const { total_rows: total, read_rows: read } = insert;
+  const [asked, note] = useState(insert);
+  const [seen, remember] = useState(() => seenInsert(null, insert));
+  if (asked !== insert) {
+    note(insert);
+    remember(seenInsert(seen, insert));
+  }
+  const left = timeLeft(seen.latest, last);
+  const { total_rows: total, read_rows: read } = seen.latest;
   const share = total ? Math.min(100, (100 * read) / total) : null;
   return (
     <>
@@ -76,14 +83,14 @@ function Inserts({ month, insert, last }: {
       <Facts rows={[
         ["Rows read", total ? `${number(read)} of ${number(total)}` : number(read)],
         ["Speed", `${rate(insert.rows_per_second)}, ${bytes(insert.read_bytes)} in ${duration(insert.seconds)}`],
-        left && ["Time left", textOf(left)],
+        left && ["Time left", [textOf(left), seen.whyLonger].filter(Boolean).join("; ")],
         ["Query id", insert.query_id],
       ]} />
-      {insert.nodes.map((node) => (
+      {seen.nodes.map((node) => (
         <Flex key={node.name} columnGap={4} align="center" mt={2} fontSize="sm" wrap="wrap">
           <Text minW={NAMES_WIDTH} overflowWrap="anywhere">{node.name}</Text>
           <Bar value={read ? (100 * node.read_rows) / read : 0} label={`Share of ${node.name}`} />
-          <Text fontVariantNumeric="tabular-nums">{percent(node.read_rows, read)} of these rows, {bytes(node.memory_bytes)} of memory</Text>
+          <Text fontVariantNumeric="tabular-nums">{percent(node.read_rows, read)} of these rows, {node.isDone ? "done reading" : `${bytes(node.memory_bytes)} of memory`}</Text>
         </Flex>
       ))}
     </>
