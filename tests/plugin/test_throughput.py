@@ -164,23 +164,25 @@ def test_a_month_whose_merges_lag_tells_its_parts_and_since_when(as_user: AsUser
     assert min(told) > Thresholds().spare_parts
 
 
-def test_parts_come_with_loads_and_go_with_merges(as_user: AsUser, trips_lake: Lake) -> None:
-    trips_lake.upload(FILES)
-    with merges_stopped(trips_lake):
-        parts = trips_lake.load(settings=MANY_PARTS)["parts"]
-    with asked_as_watcher(trips_lake):
-        staged = throughput(as_user, days=1)
-    trips_lake.on_every_node(f"OPTIMIZE TABLE {trips_lake.database}.trips FINAL")
-    with asked_as_watcher(trips_lake):
+def test_parts_come_with_loads_and_go_with_merges(as_user: AsUser, own_lake: Lake) -> None:
+    # The log of the shared servers forgets its oldest rows, and so begins later with each look.
+    own_lake.create_table()
+    own_lake.upload(FILES)
+    with merges_stopped(own_lake):
+        parts = own_lake.load(settings=MANY_PARTS)["parts"]
+        with asked_as_watcher(own_lake):
+            staged = throughput(as_user, days=1)
+    own_lake.on_every_node(f"OPTIMIZE TABLE {own_lake.database}.trips FINAL")
+    with asked_as_watcher(own_lake):
         merged = throughput(as_user, days=1)
-    assert parts > len(trips_lake.cluster.nodes)
+    assert parts > len(own_lake.cluster.nodes)
     assert [node["parts"][0] for node in staged["history"]["nodes"]] == [
         node["parts"][0] for node in merged["history"]["nodes"]
     ]
     fewer = sum(node["backlog"][-1] for node in staged["history"]["nodes"]) - sum(
         node["backlog"][-1] for node in merged["history"]["nodes"]
     )
-    assert fewer == parts - sum(bool(rows) for rows in trips_lake.rows_per_node())
+    assert fewer == parts - sum(bool(rows) for rows in own_lake.rows_per_node())
 
 
 def test_a_log_that_the_user_may_not_read_is_told_and_so_is_the_rest(as_user: AsUser, trips_lake: Lake) -> None:
