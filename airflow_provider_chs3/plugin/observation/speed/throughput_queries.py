@@ -29,7 +29,10 @@ _PART_EVENTS = "'NewPart', 'MergeParts', 'MutatePart', 'DownloadPart', 'RemovePa
 #: A part is removed so long after a merge of it at the latest: `old_parts_lifetime`, by default 480 s, and some more.
 _REMOVAL_SECONDS = 600
 #: The log is sorted by the first two, which are of whole seconds.
-_LOG_BEGUN_AT = "(SELECT toFloat64(event_time_microseconds) FROM system.part_log ORDER BY event_date, event_time, event_time_microseconds LIMIT 1)"
+_LOG_BEGUN_AT = (
+    "(SELECT toFloat64(event_time_microseconds) FROM system.part_log "
+    "ORDER BY event_date, event_time, event_time_microseconds LIMIT 1)"
+)
 
 
 def loads(columns_by_database: Mapping[str, Collection[str]], *, days: int) -> Sql:
