@@ -143,11 +143,15 @@ def test_parts_that_were_merged_before_the_log_began_do_not_count(own_lake: Lake
     removed = (
         f"SELECT count() FROM system.parts WHERE NOT active AND database = '{own_lake.database}' AND table = 'trips'"
     )
-    wait_until(lambda: not any(rows[0][0] for rows in own_lake.on_every_node(removed)))
+    # An idle server looks for what it may remove ever more seldom.
+    wait_until(lambda: not any(rows[0][0] for rows in own_lake.on_every_node(removed)), seconds=300)
     with asked_as_watcher(own_lake):
         query = {"conn_id": "chs3_default", "database": own_lake.database, "table": "trips", "month": MONTH}
         found = as_user("viewer").get("/chs3/api/parts", params=query).raise_for_status().json()
-    assert [[parts for _, parts in node["parts"]] for node in found["nodes"]] == [[1], [1]]
+    # A node that was busy may have read no file.
+    holding = [[min(rows, 1)] for rows in own_lake.rows_per_node()]
+    assert [[parts for _, parts in node["parts"]] for node in found["nodes"]] == holding
+    assert sum(map(sum, holding)) > 0
     (log,) = own_lake.on_node(0, "SELECT min(event_time) FROM system.part_log")
     assert found["nodes"][0]["parts"][0][0] == log[0].timestamp()
 
