@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.core.months.plan import PlannedMonth, PlanRequest
     from airflow_provider_chs3.core.request.reload import Reload
-    from airflow_provider_chs3.core.values.models import Month, SettingValue, SettingValues
+    from airflow_provider_chs3.core.values.models import Month, SettingValue, SettingValues, TableName
     from airflow_provider_chs3.hooks.listing.listing import Listing
 
 #: A plan over a whole bucket reports only the newest months to the page.
@@ -121,8 +121,7 @@ class PlanMonthsOperator(MonthlyOperator):
         self.log.info("%d of %d months to load: %s", len(to_load), len(planned), ", ".join(to_load) or "none")
         if not to_load:
             with airflow_errors():
-                why = "; ".join(map(str, planned)) or f"it plans {self.database or 'the connection'}.{self.table}"
-                self.refuse_to_reload_nothing(context, why)
+                self.refuse_to_reload_nothing(context, "; ".join(map(str, planned)) or f"it plans {self._target()}")
         if self.months_per_task is None:
             return to_load
         return self._groups(planned, most_months=1 if self.reload_of_run(context) else self.months_per_task)
@@ -176,14 +175,17 @@ class PlanMonthsOperator(MonthlyOperator):
             raise ConfigurationError(f"lookback_months={self.lookback_months!r}: give a number of months, 0 or more.")
         return count
 
+    def _target(self) -> TableName:
+        from airflow_provider_chs3.core.values.models import TableName
+
+        return TableName.of(self.table, self.database, default_database=self.hook().options.database)
+
     def _request(self, months: tuple[Month, ...] | None, reload: Reload | None, listing: Listing) -> PlanRequest:
         from airflow_provider_chs3.core.months.plan import PlanRequest
-        from airflow_provider_chs3.core.values.models import TableName
         from airflow_provider_chs3.operators._support.new_table import OF_NEW_TABLE, new_table_of
 
         options = self.hook().options
-        source = self.source(listing)
-        target = TableName.of(self.table, self.database, default_database=options.database)
+        source, target = self.source(listing), self._target()
         return PlanRequest(
             source=source,
             target=target,

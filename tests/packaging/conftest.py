@@ -1,4 +1,4 @@
-"""How distributions are built in tests: by a Python that cannot import the package, as that of pip."""
+"""Builds distributions as pip does: with a Python that cannot import the package."""
 
 from __future__ import annotations
 

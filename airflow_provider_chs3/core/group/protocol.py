@@ -123,7 +123,8 @@ def _load_together(request: LoadRequest, months: Sequence[Month], outcome: Month
     outcome = outcome.and_then(checked.unchanged, {})
     if len(checked.to_load) == 1:
         # As in most nights: what it was compared by need not be asked for again.
-        return (yield from _load_one(request, checked.to_load[0].month, outcome, checked.to_load[0]))
+        (compared,) = checked.to_load
+        return (yield from _load_one(request, compared.month, outcome, compared))
     if not checked.to_load:
         return outcome
     context = checked.to_load[0].load.context

@@ -109,7 +109,7 @@ class KeyTemplate:
         if len(months) > 1:
             raise SourceError(
                 f"{key!r} may be of {' or of '.join(map(str, months))} by key={self.text!r}, as a wildcard stands "
-                "before the month: write what stands there in its place, or move the object to a key with one date."
+                "before the month: replace it by what the keys have there, or move the object to a key with one date."
             )
         return months[0] if months else None
 

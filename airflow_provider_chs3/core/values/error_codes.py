@@ -85,7 +85,10 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
         "loads a user of their own.",
     ),
     (frozenset({277}), "The user's profile demands an index for each statement: give loads a user of their own."),
-    (frozenset({724}), "The server takes no more tables, and staging is one: raise max_table_num_to_throw."),
+    (
+        frozenset({724}),
+        "The server takes no more tables, and a load needs one for staging: raise max_table_num_to_throw.",
+    ),
     (frozenset({190}), "The arrays of a Nested column differ in length in a row: fix the file."),
     (frozenset({469}), "A row breaks a constraint of the table: fix the file, or leave the row out in `select`."),
     (frozenset({669}), "There is no such named collection on that node: create it on every node, or give keys."),

@@ -45,6 +45,7 @@ function Content({ data, place }: { data: Months; place: Place }) {
     () => sorted(tables.filter((table) => matches(table, filter)), isSort(sort) ? sort : "urgency"), [tables, filter, sort],
   );
   const problems = useMemo(() => problemsOf(shown, filter.states), [shown, filter]);
+  const problemsOfAll = useMemo(() => problemsOf(tables, new Set()), [tables]);
   const hasErrors = data.connections.some((seen) => seen.error);
   if (!tables.length) {
     return (
@@ -65,7 +66,7 @@ function Content({ data, place }: { data: Months; place: Place }) {
       <StateChips counts={countStates(tables)} chosen={filter.states} />
       <Needs problems={problems} owners={data.owners} isFiltered={shown.length < tables.length}
         checkedAt={oldestOf(data)} />
-      <FailedRuns runs={data.failed_runs} problems={problemsOf(tables, new Set())} />
+      <FailedRuns runs={data.failed_runs} problems={problemsOfAll} />
       {filter.named ? <Only named={filter.named} /> : null}
       <Filters tables={tables} connections={data.connections} shown={shown.length} />
       <Tables tables={shown} all={tables} states={filter.states} />
