@@ -45,6 +45,9 @@ class ClickHouseHook(StatementRuns):
         schema: Database of unqualified table names, instead of the connection's. common-sql's operators set the
             attribute of this name from their argument `database`.
         log_sql: Whether common-sql logs statements and parameters; False by default, because they may hold keys.
+
+    Attributes:
+        servers_seen: Names of the servers that answered at the connection's own address.
     """
 
     conn_name_attr = "clickhouse_conn_id"
@@ -57,6 +60,7 @@ class ClickHouseHook(StatementRuns):
     def __init__(self, *args: Any, schema: str | None = None, log_sql: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, schema=schema, log_sql=log_sql, **kwargs)
         self.schema = schema
+        self.servers_seen: set[str] = set()
 
     @classmethod
     def with_options(cls, options: ConnectionOptions, *, clickhouse_conn_id: str) -> Self:
@@ -179,7 +183,11 @@ class ClickHouseHook(StatementRuns):
         ):
             if send_receive_timeout_seconds is not None:
                 client.deadline = time.monotonic() + send_receive_timeout_seconds
-            rows = client.execute(sql, query_id=query_id, settings=settings)
+            try:
+                rows = client.execute(sql, query_id=query_id, settings=settings)
+            finally:
+                if address is None and client.connection.server_info:
+                    self.servers_seen.add(client.connection.server_info.display_name)
             yield client, rows if isinstance(rows, list) else []
 
     @contextmanager

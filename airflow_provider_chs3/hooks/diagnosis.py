@@ -6,7 +6,7 @@ import socket
 import ssl
 from contextlib import suppress
 
-from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, TransientError
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
 
 _AUTHENTICATION_FAILED = 516
@@ -36,6 +36,27 @@ def explain_server_error(error: ClickHouseServerError, options: ConnectionOption
             f"{error.host}: user {options.user!r} has readonly = 1, which refuses log_comment (164). Use readonly = 2."
         )
     return str(error)
+
+
+def check_one_server(names: set[str]) -> None:
+    """Check that the connection's address leads to one server, as it must where no cluster is named.
+
+    A retry helps if one server took the place of another, as a pod of Kubernetes does.
+
+    Args:
+        names: Names of the servers that answered there; emptied if they are several.
+
+    Raises:
+        TransientError: If they are several.
+    """
+    if len(names) > 1:
+        several = ", ".join(sorted(names))
+        names.clear()
+        raise TransientError(
+            f"The connection's host leads to several servers ({several}), as a load balancer "
+            "does, but a load without a cluster stages and publishes on one. Name the cluster, as the argument or the "
+            "connection's extra 'cluster', or give the host of one server."
+        )
 
 
 def explain_no_answer(error: ClickHouseConnectionError, options: ConnectionOptions, address: Address) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from contextvars import copy_context
 from functools import cached_property, singledispatchmethod
 from typing import Any, TypeVar
@@ -37,6 +38,7 @@ from airflow_provider_chs3.core.workflow.operations import (
 )
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.diagnosis import check_one_server
 from airflow_provider_chs3.hooks.listing.listing import Listing
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
 from airflow_provider_chs3.hooks.tables.table_listing import TableListing
@@ -193,14 +195,15 @@ class Runner:
         address = None if node == ONLY_NODE else self.hook.options.worker_address(node.host, node.port)
         query_id = f"{step.query_id}_{node.shard_num}_{node.replica_num}" if step.query_id else None
         try:
-            return self.hook.query(
-                sql.text,
-                query_id=query_id,
-                settings={**({} if step.is_under_profile else OF_FEW_ROWS), **step.settings, **self.log_comment},
-                address=address,
-                secrets=sql.secrets,
-                under_profile=step.is_under_profile,
-            )
+            with self._at_one_server(is_only=node == ONLY_NODE):
+                return self.hook.query(
+                    sql.text,
+                    query_id=query_id,
+                    settings={**({} if step.is_under_profile else OF_FEW_ROWS), **step.settings, **self.log_comment},
+                    address=address,
+                    secrets=sql.secrets,
+                    under_profile=step.is_under_profile,
+                )
         except ClickHouseConnectionError as error:
             raise ClickHouseConnectionError(
                 f"{error.message} (step: {step.name}; {node} is how the cluster names this node: if workers reach "
@@ -209,10 +212,20 @@ class Runner:
                 error.query_id,
             ) from error
 
+    @contextmanager
+    def _at_one_server(self, *, is_only: bool) -> Iterator[None]:
+        """Whatever a statement to the only server ended in: if there are several, that is the cause."""
+        try:
+            yield
+        finally:
+            if is_only:
+                check_one_server(self.hook.servers_seen)
+
     @perform.register
     def _(self, step: Insert) -> InsertStats:
         self.inserts.append(step)
-        return self.insert(step)
+        with self._at_one_server(is_only=step.cluster is None):
+            return self.insert(step)
 
     @perform.register
     def _(self, step: InsertSideBySide) -> tuple[InsertStats, ...]:

@@ -80,6 +80,8 @@ def _server(node: RunningNode, nodes: Sequence[RunningNode], *, options: Options
         "listen_host": node.host,
         "tcp_port": node.tcp_port,
         "http_port": node.http_port,
+        # By default the machine's name, which all nodes share.
+        "display_name": node.name,
         "log-level": "information",
         # Written by whom it is of: a thread for it would wake up all the time.
         "logger": {"log": folder / "clickhouse.log", "size": "100M", "count": 1, "async": "false"},

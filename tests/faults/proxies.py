@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import count
+from itertools import count, cycle
 from math import inf
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -28,16 +28,16 @@ _END_OF_STREAM = b"\x05"
 
 
 class NodeProxy:
-    """A TCP proxy in front of one node's native port.
+    """A TCP proxy in front of the native port of one node, or of several in turn, as a load balancer.
 
     Attributes:
         mode: `pass`; `refuse` new connections; cut them when the answer to a statement `begins`; or when it `ends`,
             which the worker then has not seen, although the statement took effect.
     """
 
-    def __init__(self, node_port: int) -> None:
+    def __init__(self, *node_ports: int) -> None:
         self.mode = "pass"
-        self._node_port = node_port
+        self._node_ports = cycle(node_ports)
         self._open: list[socket.socket] = []
         self._listener = socket.create_server((_HOST, 0))
         self.port: int = self._listener.getsockname()[1]
@@ -60,7 +60,7 @@ class NodeProxy:
                 if self.mode == "refuse":
                     worker.close()
                     continue
-                node = socket.create_connection((_HOST, self._node_port))
+                node = socket.create_connection((_HOST, next(self._node_ports)))
                 self._open += worker, node
                 threading.Thread(target=_copy, args=(worker, node), daemon=True).start()
                 threading.Thread(target=self._answer, args=(node, worker, self.mode), daemon=True).start()

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from itertools import count
 
 import pytest
 
 from airflow_provider_chs3.core.workflow.operations import Insert, Query, QueryNodes, Step
-from airflow_provider_chs3.exceptions import ClickHouseConnectionError
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError, TransientError
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.killing import writes
 from tests.faults.outcome import assert_exact, assert_untouched
-from tests.faults.proxies import Network, network
+from tests.faults.proxies import Network, NodeProxy, network
 from tests.faults.strikes import Strikes
 from tests.integration.lake import Lake
+from tests.narrow_user import narrow_connection
 
 OLD, NEW = Trips(rows_per_month=900, files_per_month=3), Trips(seed=2, rows_per_month=1_000, files_per_month=3)
 
@@ -112,3 +115,18 @@ def test_a_network_that_stays_down_leaves_what_the_next_run_removes(
     strikes.reset()
     trips_lake.load()
     assert_exact(trips_lake, OLD)
+
+
+def test_a_host_that_leads_to_several_servers_is_refused_where_no_cluster_is_named(
+    trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    balancer = NodeProxy(*(node.tcp_port for node in trips_lake.cluster.nodes))
+    connection = narrow_connection(trips_lake.cluster)
+    trips_lake.upload(OLD)
+    for port, refusal in ((balancer.port, "leads to several servers"), (connection["port"], None)):
+        alone = {**connection, "port": port, "extra": {**connection["extra"], "cluster": None}}
+        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(alone))
+        with pytest.raises(TransientError, match=refusal) if refusal else nullcontext():
+            trips_lake.load(cluster=None)
+        assert sum(trips_lake.rows_per_node()) == (0 if refusal else OLD.rows_per_month)
+    balancer.close()

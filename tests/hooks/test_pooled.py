@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import clickhouse_driver.connection
 import pytest
 
-from airflow_provider_chs3.exceptions import ClickHouseServerError
+from airflow_provider_chs3.exceptions import ClickHouseServerError, TransientError
+from airflow_provider_chs3.hooks.diagnosis import check_one_server
 from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 
 if TYPE_CHECKING:
@@ -76,3 +77,14 @@ def test_what_is_in_use_when_it_closes_is_closed_after_its_statement(pooled: Poo
         pooled.close()
         running.result()
     assert not any(pooled._idle.values())
+
+
+def test_a_server_that_took_the_place_of_another_is_refused_once(pooled: PooledClickHouseHook) -> None:
+    pooled.query("SELECT 1")
+    (own,) = pooled.servers_seen
+    pooled.servers_seen.add("replaced")
+    with pytest.raises(TransientError, match="leads to several servers .*replaced"):
+        check_one_server(pooled.servers_seen)
+    pooled.query("SELECT 1")
+    check_one_server(pooled.servers_seen)
+    assert pooled.servers_seen == {own}
