@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from importlib.metadata import metadata
+from inspect import Parameter, Signature, cleandoc, signature
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
+
+from sphinx.util.inspect import stringify_signature
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -70,16 +75,55 @@ highlight_language = "none"
 def setup(app: Sphinx) -> None:
     """Improve what autodoc writes.
 
-    Defaults of dataclasses are Python, as Sphinx breaks no line of a signature that it cannot parse; and each operator
-    names its templated fields, as no docstring does.
+    Defaults of dataclasses are Python, as Sphinx breaks no line of a signature that it cannot parse. Each operator has
+    all of its arguments, also those of its bases, and names its templated fields, as no docstring does.
     """
-    app.connect("autodoc-process-signature", _without_factories)
-    # After napoleon, which ends the docstring with the list of fields that this one joins.
+    app.connect("autodoc-process-signature", _whole_signature)
+    # Before napoleon, which reads the arguments.
+    app.connect("autodoc-process-docstring", _with_inherited_arguments, priority=400)
+    # After it: it ends the docstring with the list of fields that this one joins.
     app.connect("autodoc-process-docstring", _with_template_fields, priority=600)
 
 
-def _without_factories(app: Sphinx, kind: str, name: str, what: Any, options: Any, arguments: str, result: str) -> Any:
-    return (arguments.replace("<factory>", "..."), result) if arguments else None
+def _whole_signature(app: Sphinx, kind: str, name: str, what: Any, options: Any, arguments: str, result: str) -> Any:
+    if not arguments or not hasattr(what, "template_fields"):
+        return (arguments.replace("<factory>", "..."), result) if arguments else None
+    documented = _documented_arguments(what)
+    inits = [vars(base)["__init__"] for base in reversed(what.__mro__) if _is_ours(base) and "__init__" in vars(base)]
+    parameters = {name: each for init in inits for name, each in signature(init).parameters.items()}
+    ours = [parameters[name] for name in documented if name in parameters]
+    whole = Signature([*ours, Parameter("kwargs", Parameter.VAR_KEYWORD)])
+    return stringify_signature(whole, unqualified_typehints=True), result
+
+
+def _with_inherited_arguments(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+    if what == "class" and hasattr(value, "template_fields") and (arguments := _documented_arguments(value)):
+        if "Args:" not in lines:
+            start = next((at for at, line in enumerate(lines) if line in ("Returns:", "Raises:")), len(lines))
+            lines[start:start] = ["Args:", ""]
+        start = lines.index("Args:") + 1
+        own = len(_indented(lines[start:]))
+        lines[start : start + own] = [line for each in arguments.values() for line in each]
+
+
+def _documented_arguments(operator: type) -> dict[str, list[str]]:
+    """The lines of each argument, those of bases first."""
+    found: dict[str, list[str]] = {}
+    for base in reversed(operator.__mro__):
+        lines = cleandoc(base.__doc__ or "").splitlines() if _is_ours(base) else []
+        for line in _indented(lines[lines.index("Args:") + 1 :]) if "Args:" in lines else ():
+            if argument := re.match(r" {4}(\w+):", line):
+                found[argument[1]] = lines_of_one = []
+            lines_of_one.append(line)
+    return found
+
+
+def _is_ours(base: type) -> bool:
+    return base.__module__.startswith("airflow_provider_chs3.")
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return list(takewhile(lambda line: line.startswith(" "), lines))
 
 
 def _with_template_fields(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:

@@ -111,6 +111,19 @@ def test_the_operators_page_has_its_templated_fields(
     assert set(re.findall(r'class="pre">(\w+)<', field[0])) == set(operator_pages.operators()[name].template_fields)
 
 
+@pytest.mark.parametrize("name", sorted(operator_pages.operators()))
+def test_the_operators_page_has_the_arguments_of_its_bases_or_leads_to_them(
+    name: str, built: tuple[subprocess.CompletedProcess[str], Path]
+) -> None:
+    _, html = built
+    page = html / "reference" / "operators" / f"{operator_pages.PAGES[name].stem}.html"
+    told = set(re.findall(r"<li><p><strong>(\w+)</strong>", page.read_text(encoding="utf-8")))
+    # What the UI shows, and no argument.
+    arguments = {*operator_pages.operators()[name].template_fields} - {"insert_sql"}
+    leads_to_them = "the arguments of every load](../arguments.md)" in operator_pages.section(name, "Arguments")
+    assert leads_to_them or arguments - told == set()
+
+
 @pytest.mark.parametrize("name", sorted(operator_pages.PAGES))
 def test_the_operators_page_has_an_example_and_every_key_of_the_result(name: str) -> None:
     assert f"    {name}(" in operator_pages.text_of(name) or f" = {name}(" in operator_pages.text_of(name)
