@@ -107,7 +107,7 @@ def _with_inherited_arguments(app: Sphinx, what: str, name: str, value: Any, opt
 
 
 def _documented_arguments(operator: type) -> dict[str, list[str]]:
-    """The lines of each argument, those of bases first."""
+    """Return the lines of each argument, those of bases first."""
     found: dict[str, list[str]] = {}
     for base in reversed(operator.__mro__):
         lines = cleandoc(base.__doc__ or "").splitlines() if _is_ours(base) else []

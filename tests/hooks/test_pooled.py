@@ -83,7 +83,7 @@ def test_a_server_that_took_the_place_of_another_is_refused_once(pooled: PooledC
     pooled.query("SELECT 1")
     (own,) = pooled.servers_seen
     pooled.servers_seen.add("replaced")
-    with pytest.raises(TransientError, match="leads to several servers .*replaced"):
+    with pytest.raises(TransientError, match=r"leads to several servers .*replaced"):
         check_one_server(pooled.servers_seen)
     pooled.query("SELECT 1")
     check_one_server(pooled.servers_seen)
