@@ -44,15 +44,23 @@ def main(arguments: Sequence[str]) -> int:
 
 def _how_to_use(cluster: ClickHouseCluster, s3: S3Server) -> str:
     first = cluster.nodes[0]
+    # Nothing to percent-encode: PLAIN_LOADER.
+    url = f"http://{first.credentials.login}:{first.credentials.password}@{first.host}:{first.http_port}/"
     variables = {
         "AIRFLOW_CONN_CHS3_DEFAULT": json.dumps(cluster.airflow_connection()),
         "AIRFLOW_CONN_AWS_DEFAULT": json.dumps(s3.airflow_connection()),
         **environment_for(cluster, s3),
     }
+    for_clients = {
+        "CLICKHOUSE_URL": url,
+        "AWS_ENDPOINT_URL": s3.endpoint_url,
+        "AWS_ACCESS_KEY_ID": s3.access_key,
+        "AWS_SECRET_ACCESS_KEY": s3.secret_key,
+        "AWS_DEFAULT_REGION": s3.region,
+    }
     nodes = [
         f"  {node.name}  tcp {node.host}:{node.tcp_port}  http {node.host}:{node.http_port}" for node in cluster.nodes
     ]
-    login = shlex.quote(f"{first.credentials.login}:{first.credentials.password}")
     query = (
         f"SELECT count() FROM s3Cluster('{cluster.name}', {_NAMED_COLLECTION}, filename = '{BUCKET}/trips/*/*.parquet')"
     )
@@ -66,8 +74,11 @@ def _how_to_use(cluster: ClickHouseCluster, s3: S3Server) -> str:
             "For Airflow, and for `./dev test --chs3-clickhouse=env --chs3-s3=env`:",
             *(f"  export {name}={shlex.quote(value)}" for name, value in variables.items()),
             "",
+            "For curl, the AWS CLI and boto3:",
+            *(f"  export {name}={shlex.quote(value)}" for name, value in for_clients.items()),
+            "",
             "Try:",
-            f'  curl --user {login} http://{first.host}:{first.http_port}/ --data "{query}"',
+            f'  curl {url} --data "{query}"',
             "",
             "A table for the trips, to create on every node:",
             f"  {create_table_sql('default.trips')}",
