@@ -9,8 +9,6 @@ import sys
 import zlib
 from pathlib import Path
 
-import pytest
-
 CONFIGURATION = Path(__file__).parents[1] / "docs"
 
 #: What other packages say that they describe, on which page.
@@ -53,8 +51,8 @@ PAGE = """# Page
 
 def _inventory(described: dict[str, str]) -> bytes:
     lines = [f"{name} {place.split()[0]} 1 {place.split()[1]}#$ -\n" for name, place in described.items()]
-    head = "# Sphinx inventory version 2\n# Project: other\n# Version: 1\n# The remainder of this file is compressed using zlib.\n"
-    return head.encode() + zlib.compress("".join(lines).encode())
+    head = ["Sphinx inventory version 2", "Project: other", "Version: 1", "What follows is compressed with zlib."]
+    return "".join(f"# {line}\n" for line in head).encode() + zlib.compress("".join(lines).encode())
 
 
 def test_types_of_other_packages_lead_to_their_documentation(tmp_path: Path) -> None:
