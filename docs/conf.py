@@ -45,6 +45,27 @@ myst_heading_anchors = 3
 # Docstrings write code in single backticks.
 default_role = "code"
 autodoc_member_order = "bysource"
+# Other packages' types lead to their documentation. Where each is described has to be fetched: that needs a network, so
+# only the published pages have these links (.github/workflows/docs.yml).
+if os.environ.get("CHS3_DOCS_INTERSPHINX") == "1":
+    extensions.append("sphinx.ext.intersphinx")
+intersphinx_mapping = {
+    "python": ("https://docs.python.org/3", None),
+    "airflow-sdk": ("https://airflow.apache.org/docs/task-sdk/stable", None),
+    "clickhouse-driver": ("https://clickhouse-driver.readthedocs.io/en/stable", None),
+    "pyarrow": ("https://arrow.apache.org/docs", None),
+    "sqlalchemy": ("https://docs.sqlalchemy.org/en/20", None),
+}
+# What only type checkers import, and what is described under another name than that of its module.
+autodoc_type_aliases = {
+    "AirflowConnection": "airflow.sdk.Connection",
+    "Client": "clickhouse_driver.Client",
+    "Context": "airflow.sdk.Context",
+    "Engine": "sqlalchemy.engine.Engine",
+    "TaskGroup": "airflow.sdk.TaskGroup",
+    "pa.Table": "pyarrow.Table",
+}
+
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 napoleon_numpy_docstring = False
@@ -58,6 +79,19 @@ html_theme = "furo"
 html_title = f"{project} {release}"
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
+# The theme's sidebar, and other versions.
+templates_path = ["_templates"]
+html_js_files = [("versions.js", {"defer": "defer"})]
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "versions.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}
 html_copy_source = False
 # Each page of a release leads to its source, where readers can edit it: the repository is named as for `./dev release`.
 if repository := os.environ.get("CHS3_PROJECT_URL", "").rstrip("/"):

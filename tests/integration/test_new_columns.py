@@ -8,9 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider_chs3.operators.ledger import AdoptMonthsOperator
 from tests.integration.lake import MONTH, Lake
 from tests.integration.refusal import parquet, refused
 from tests.integration.several_months import Months
+from tests.integration.test_plan_months import plan
 
 BEFORE = "2026-09"
 
@@ -91,6 +93,38 @@ def test_a_new_file_with_a_new_column_loads_the_month_whole(numbers: Lake) -> No
     put(numbers, MONTH, "a", 1, color="red", weight=1.5)
     assert load(numbers, on_new_columns="add") == "published"
     assert rows(numbers) == [(1, "red", 1.5), (2, "blue", 2.5)]
+
+
+def test_older_months_whose_files_have_them_load_again_once_a_plan_covers_them(
+    numbers: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(numbers, "2026-08", "a", 0)
+    put(numbers, BEFORE, "a", 1, color="red")
+    put(numbers, MONTH, "a", 2, color="blue")
+    load(numbers, "2026-08")
+    load(numbers, BEFORE)
+    load(numbers, on_new_columns="add")
+    planned = {"key": "n/{YYYY-MM}/", "last_month": MONTH, "definition": {}}
+    assert plan(numbers, lookback_months=0, **planned) == []
+
+    capsys.readouterr()
+    assert plan(numbers, lookback_months=2, **planned) == [BEFORE]
+    assert "the table got column 'color', which the month's files have" in capsys.readouterr().out
+    assert load(numbers, BEFORE, on_new_columns="add") == "published"
+    assert rows(numbers, "n, color") == [(0, None), (1, "red"), (2, "blue")]
+
+
+def test_older_months_that_are_adopted_keep_their_rows(numbers: Lake) -> None:
+    put(numbers, BEFORE, "a", 1, color="red")
+    put(numbers, MONTH, "a", 2, color="blue")
+    load(numbers, BEFORE)
+    load(numbers, on_new_columns="add")
+    place = {"database": numbers.database, "table": numbers.table, "cluster": numbers.cluster.name, "timezone": "UTC"}
+    AdoptMonthsOperator(task_id="adopt", bucket=numbers.bucket, key="n/{YYYY-MM}/", months=[BEFORE], **place).execute(
+        {}
+    )
+    assert load(numbers, BEFORE, on_new_columns="add") == "unchanged"
+    assert rows(numbers, "n, color") == [(1, None), (2, "blue")]
 
 
 def test_months_that_are_loaded_together_get_them(numbers: Lake) -> None:

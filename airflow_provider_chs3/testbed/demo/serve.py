@@ -6,7 +6,7 @@ import argparse
 import json
 import shlex
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.external import environment_for
@@ -44,34 +44,44 @@ def main(arguments: Sequence[str]) -> int:
 
 def _how_to_use(cluster: ClickHouseCluster, s3: S3Server) -> str:
     first = cluster.nodes[0]
-    variables = {
+    # Nothing to percent-encode: PLAIN_LOADER.
+    url = f"http://{first.credentials.login}:{first.credentials.password}@{first.host}:{first.http_port}/"
+    for_airflow = {
         "AIRFLOW_CONN_CHS3_DEFAULT": json.dumps(cluster.airflow_connection()),
         "AIRFLOW_CONN_AWS_DEFAULT": json.dumps(s3.airflow_connection()),
         **environment_for(cluster, s3),
     }
-    nodes = [
-        f"  {node.name}  tcp {node.host}:{node.tcp_port}  http {node.host}:{node.http_port}" for node in cluster.nodes
-    ]
-    login = shlex.quote(f"{first.credentials.login}:{first.credentials.password}")
+    for_clients = {
+        "CLICKHOUSE_URL": url,
+        "AWS_ENDPOINT_URL": s3.endpoint_url,
+        "AWS_ACCESS_KEY_ID": s3.access_key,
+        "AWS_SECRET_ACCESS_KEY": s3.secret_key,
+        "AWS_DEFAULT_REGION": s3.region,
+    }
     query = (
         f"SELECT count() FROM s3Cluster('{cluster.name}', {_NAMED_COLLECTION}, filename = '{BUCKET}/trips/*/*.parquet')"
     )
-    return "\n".join(
-        [
-            f"ClickHouse cluster `{cluster.name}`, each node a shard:",
-            *nodes,
-            f"S3: {s3.endpoint_url}, bucket `{BUCKET}` with trips/<month>/*.parquet for {', '.join(_MONTHS)};"
-            f" ClickHouse reads it through the named collection `{_NAMED_COLLECTION}`.",
-            "",
-            "For Airflow, and for `./dev test --chs3-clickhouse=env --chs3-s3=env`:",
-            *(f"  export {name}={shlex.quote(value)}" for name, value in variables.items()),
-            "",
-            "Try:",
-            f'  curl --user {login} http://{first.host}:{first.http_port}/ --data "{query}"',
-            "",
-            "A table for the trips, to create on every node:",
-            f"  {create_table_sql('default.trips')}",
-            "",
-            "Ctrl-C stops everything and removes the data.",
-        ]
-    )
+    lines = [
+        f"ClickHouse cluster `{cluster.name}`, each node a shard:",
+        *(
+            f"  {each.name}  tcp {each.host}:{each.tcp_port}  http {each.host}:{each.http_port}"
+            for each in cluster.nodes
+        ),
+        f"S3: {s3.endpoint_url}, bucket `{BUCKET}` with trips/<month>/*.parquet for {', '.join(_MONTHS)};"
+        f" ClickHouse reads it through the named collection `{_NAMED_COLLECTION}`.",
+        *_exports("Airflow, and for `./dev test --chs3-clickhouse=env --chs3-s3=env`", for_airflow),
+        *_exports("curl, the AWS CLI and boto3", for_clients),
+        "",
+        "Try:",
+        f'  curl {url} --data "{query}"',
+        "",
+        "A table for the trips, to create on every node:",
+        f"  {create_table_sql('default.trips')}",
+        "",
+        "Ctrl-C stops everything and removes the data.",
+    ]
+    return "\n".join(lines)
+
+
+def _exports(reader: str, variables: Mapping[str, str]) -> list[str]:
+    return ["", f"For {reader}:", *(f"  export {name}={shlex.quote(value)}" for name, value in variables.items())]
