@@ -20,6 +20,7 @@ ERROR_CHARACTERS = 400
 _INSERTING = "event = 'inserting'"
 _FAILED = "event = 'failed'"
 _LOADED = "event = 'load'"
+_RECORDED_AT = "formatDateTime(recorded_at, '%F %T', 'UTC')"
 
 
 def records(columns_by_database: Mapping[str, Collection[str]]) -> Sql:
@@ -38,24 +39,17 @@ def _records(database: str, columns: Collection[str]) -> str:
     details = known("details")
     published = (
         f"partition_id, ({record_columns(columns, structure=absent('structure'))}), {known('objects')}, "
-        f"formatDateTime(recorded_at, '%F %T', 'UTC'), JSONExtractBool({details}, 'adopted'), "
-        f"{literal(database)}"
+        f"{_RECORDED_AT}, {literal(database)}"
     )
-    # JSON null becomes 0 rows, which also means not known.
-    inserting = (
-        f"attempt, JSONExtractString({details}, 'owner'), JSONExtractString({details}, 'running'), "
-        f"JSONExtractUInt({details}, 'plan', 'rows'), toFloat64(recorded_at)"
-    )
-    message, hint = (f"JSONExtractString({details}, 'error', '{name}')" for name in ("message", "hint"))
-    error = f"if({_FAILED}, leftUTF8(concat({message}, ' ', {hint}), {ERROR_CHARACTERS}), '')"
-    kind = f"JSONExtractString({details}, 'error', 'type')"
-    failed = (
-        f"attempt, JSONExtractString({details}, 'owner'), {error}, {kind}, {hint}, "
-        "formatDateTime(recorded_at, '%F %T', 'UTC')"
-    )
+    inserting = _read(details, _INSERTING, "owner String, running String, plan Tuple(rows UInt64)")
+    inserting = f"attempt, {inserting}.1, {inserting}.2, {inserting}.3.1, toFloat64(recorded_at)"
+    failed = _read(details, _FAILED, "owner String, error Tuple(message String, hint String, type String)")
+    message, hint, kind = (f"{failed}.2.{number}" for number in (1, 2, 3))
+    error = f"leftUTF8(concat({message}, ' ', {hint}), {ERROR_CHARACTERS})"
+    failed = f"attempt, {failed}.1, {error}, {kind}, {hint}, {_RECORDED_AT}"
+    loaded = _read(details, _LOADED, "insert_seconds Float64, loaded_rows Nullable(UInt64), rows UInt64")
     # Older versions of this package loaded all rows of a month, and recorded only those.
-    rows = f"if(JSONHas({details}, 'loaded_rows'), 'loaded_rows', 'rows')"
-    loaded = f"attempt, JSONExtractFloat({details}, 'insert_seconds'), JSONExtractUInt({details}, {rows})"
+    loaded = f"attempt, {loaded}.1, ifNull({loaded}.2, {loaded}.3)"
     return (
         "SELECT target_database, target_table, target_uuid, month, "
         # A later check or load makes a failure or an unsuccessful insert obsolete.
@@ -67,6 +61,16 @@ def _records(database: str, columns: Collection[str]) -> str:
         # Sorted, they come in few blocks: grouped alone in up to 256, each of which takes a worker milliseconds.
         "GROUP BY target_database, target_table, target_uuid, month ORDER BY target_database, target_table, month"
     )
+
+
+def _read(details: str, condition: str, keys: str) -> str:
+    """Return the expression for keys of JSON, which is parsed once, and only in records that meet the condition.
+
+    Details of a load are kilobytes, and a ledger has those of all loads there ever were. What is missing, or null, is
+    empty or 0.
+    """
+    kind = literal(f"Tuple({keys})")
+    return f"if({condition}, JSONExtract({details}, {kind}), defaultValueOfTypeName({kind}))"
 
 
 def partitions(tables: Iterable[TableName]) -> Sql:

@@ -69,7 +69,6 @@ class MonthRecords:
         record: The record of its state; None if there is none, or it was forgotten.
         objects: Number of its objects.
         recorded_at: Time of that record, in UTC.
-        was_adopted: Whether it was adopted, not loaded.
         ledger_database: Database of the ledger with that record; empty if only inserts are known.
         inserting: The newest record of an insert.
         is_inserting_newer: Whether it is newer than the record of the month's state.
@@ -81,7 +80,6 @@ class MonthRecords:
     record: Record | None
     objects: int
     recorded_at: str
-    was_adopted: bool
     ledger_database: str
     inserting: InsertRecord | None
     is_inserting_newer: bool
@@ -114,7 +112,7 @@ def of_current_tables(
         if table not in tables or tables[table].uuid != uuid:
             continue
         insert_sequence, inserting, failure_sequence, failure, load = loads
-        partition_id, fields, objects, recorded_at, was_adopted, ledger_database = standing
+        partition_id, fields, objects, recorded_at, ledger_database = standing
         yield (
             (table, Month.parse(month)),
             MonthRecords(
@@ -122,7 +120,6 @@ def of_current_tables(
                 record=record_of(fields) if count else None,
                 objects=objects,
                 recorded_at=recorded_at,
-                was_adopted=bool(was_adopted),
                 ledger_database=ledger_database,
                 inserting=InsertRecord(*inserting) if insert_sequence else None,
                 is_inserting_newer=insert_sequence > sequence,
