@@ -17,6 +17,7 @@ from airflow_provider_chs3.plugin.connections import at_work, hook_of
 from airflow_provider_chs3.plugin.observation.month_state import MonthState
 from airflow_provider_chs3.plugin.observation.months import MonthOverview, overview, owners_to_ask_for
 from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapshot, look_at_all_tables
+from airflow_provider_chs3.plugin.observation.months_records import by_month
 from airflow_provider_chs3.plugin.scope import Scope
 from airflow_provider_chs3.plugin.xcom import ChangedMonth, changed_in_s3
 
@@ -110,9 +111,10 @@ def _not_loaded_since(
     """Return the months that have not been published again since the plan."""
     attempts: dict[tuple[TableName, str], set[str]] = defaultdict(set)
     for node in seen.nodes.values():
-        for (table, month), records in node.records.items():
-            if records.record:
-                attempts[table, str(month)].add(records.record.attempt)
+        for table in {table for table, _ in changed}:
+            for month, records in by_month(node.records.get(table, ())).items():
+                if records.record:
+                    attempts[table, str(month)].add(records.record.attempt)
     return {key: found for key, found in changed.items() if attempts[key] & found.attempts}
 
 

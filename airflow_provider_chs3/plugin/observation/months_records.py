@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any
 
-from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.ledger.records import Record, record_of
-from airflow_provider_chs3.core.values.models import Month, TableName
+from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.core.workflow.operations import Row
 from airflow_provider_chs3.plugin.observation import months_queries
-
-MonthOfTable: TypeAlias = tuple[TableName, Month]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,35 +95,53 @@ class MonthRecords:
         return bool(found and self.inserting and (found.event, found.attempt) == ("intent", self.inserting.attempt))
 
 
-def of_current_tables(
-    records: Iterable[Row], tables: Mapping[TableName, TableFacts]
-) -> Iterable[tuple[MonthOfTable, MonthRecords]]:
-    """Parse the answer to `months_queries.records`, without rows of earlier tables.
+def by_month(rows: Iterable[Row]) -> dict[Month, MonthRecords]:
+    """Parse the answer to `months_queries.records`.
 
     Args:
-        records: The rows.
-        tables: The current tables.
+        rows: The rows of one table: month, and the columns after it.
     """
-    for database, name, uuid, month, count, sequence, standing, *loads in records:
-        table = TableName(database, name)
-        if table not in tables or tables[table].uuid != uuid:
-            continue
-        insert_sequence, inserting, failure_sequence, failure, load = loads
-        partition_id, fields, objects, recorded_at, ledger_database = standing
-        yield (
-            (table, Month.parse(month)),
-            MonthRecords(
-                partition_id=partition_id,
-                record=record_of(fields) if count else None,
-                objects=objects,
-                recorded_at=recorded_at,
-                ledger_database=ledger_database,
-                inserting=InsertRecord(*inserting) if insert_sequence else None,
-                is_inserting_newer=insert_sequence > sequence,
-                failure=_failure(*failure) if failure_sequence > max(sequence, insert_sequence) else None,
-                load=load,
-            ),
-        )
+    return {Month.parse(month): _of_month(*fields) for month, *fields in rows}
+
+
+def unsettled(rows: Iterable[Row]) -> Iterator[MonthRecords]:
+    """Parse only months whose newest load failed, or has not published.
+
+    Args:
+        rows: As in `by_month`.
+    """
+    for _, *fields in rows:
+        _, sequence, (_, record, *_), insert_sequence, _, failure_sequence, *_ = fields
+        if max(insert_sequence, failure_sequence) > sequence or record[0] == "intent":
+            yield _of_month(*fields)
+
+
+def _of_month(
+    count: int,
+    sequence: int,
+    published: Row,
+    insert_sequence: int,
+    inserting: Row,
+    failure_sequence: int,
+    failure: Row,
+    load: tuple[str, float, int],
+) -> MonthRecords:
+    partition_id, record, objects, recorded_at, ledger_database = published
+    return MonthRecords(
+        partition_id=partition_id,
+        record=_record(*record) if count else None,
+        objects=objects,
+        recorded_at=recorded_at,
+        ledger_database=ledger_database,
+        inserting=InsertRecord(*inserting) if insert_sequence else None,
+        is_inserting_newer=insert_sequence > sequence,
+        failure=_failure(*failure) if failure_sequence > max(sequence, insert_sequence) else None,
+        load=load,
+    )
+
+
+def _record(event: str, attempt: str, *others: Any) -> Record | None:
+    return record_of((event, attempt, "", "", *others))
 
 
 def _failure(attempt: str, owner: str, error: str, *more: str) -> FailureRecord:
