@@ -20,6 +20,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import update
 
 from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.plugin.api.answers import Months
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
@@ -39,6 +40,7 @@ HOSTILE = "<b>x</b><script>alert(1)</script>"
 def months(as_user: AsUser, lake: Lake, table: str = "trips", **query: str) -> dict[str, dict[str, Any]]:
     """The months of a table as the page gets them."""
     found = as_user("viewer").get("/chs3/api/months", params=query).raise_for_status().json()
+    assert Months.model_validate(found, strict=True).model_dump(mode="json") == found
     (connection,) = found["connections"]
     assert (connection["error"], connection["cluster"]) == ("", lake.cluster.name)
     of_table = [

@@ -163,7 +163,7 @@ class Evidence:
             rows=told["rows"],
             parts=None if parts is None else tuple(Part(*each) for each in parts),
             rows_of_shards={int(shard): rows for shard, rows in told.get("rows_of_shards", {}).items()},
-            beside=Contents(*map(_from_json, told.get("beside", ()))),
+            beside=Contents(*map(_from_json, told["beside"])) if "beside" in told else NOTHING_BESIDE,
         )
 
     def as_text(self) -> str:

@@ -6,8 +6,9 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from airflow_provider_chs3.core.merges.health import Thresholds
@@ -17,7 +18,8 @@ from airflow_provider_chs3.plugin.connections import at_work, hook_of
 from airflow_provider_chs3.plugin.observation.month_state import MonthState
 from airflow_provider_chs3.plugin.observation.months import MonthOverview, overview, owners_to_ask_for
 from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapshot, look_at_all_tables
-from airflow_provider_chs3.plugin.observation.months_records import by_month
+from airflow_provider_chs3.plugin.observation.months_records import month_records
+from airflow_provider_chs3.plugin.observation.running_inserts import RunningInsert
 from airflow_provider_chs3.plugin.scope import Scope
 from airflow_provider_chs3.plugin.xcom import ChangedMonth, changed_in_s3
 
@@ -72,7 +74,7 @@ class MonthsAnswer(Answer):
         }
 
     def _changed_as_json(self, table: TableName, month: MonthOverview) -> dict[str, str]:
-        changed = self.changed.get((table, str(month.month)))
+        changed = self.changed.get((table, str(month.month))) if self.changed else None
         if changed is None or month.state not in _HIDDEN_BY_CHANGES:
             return {}
         at = f"{changed.planned_at:%Y-%m-%d %H:%M}"
@@ -111,10 +113,10 @@ def _not_loaded_since(
     """Return the months that have not been published again since the plan."""
     attempts: dict[tuple[TableName, str], set[str]] = defaultdict(set)
     for node in seen.nodes.values():
-        for table in {table for table, _ in changed}:
-            for month, records in by_month(node.records.get(table, ())).items():
-                if records.record:
-                    attempts[table, str(month)].add(records.record.attempt)
+        for table, month in changed:
+            row = node.records.get(table, {}).get(month)
+            if row and (record := month_records(row).record):
+                attempts[table, month].add(record.attempt)
     return {key: found for key, found in changed.items() if attempts[key] & found.attempts}
 
 
@@ -138,21 +140,27 @@ def is_of_dag_in(owner: str, dag_ids: Container[str]) -> bool:
     return bool(owner) and _task_of(owner)["dag_id"] in dag_ids
 
 
-_SHOWN_AS_THEY_ARE = tuple(name for name in MonthOverview.__slots__ if name not in ("owner", "why_with_values"))
+_SHOWN_AS_THEY_ARE = tuple(
+    name for name in MonthOverview.__slots__ if name not in ("month", "why_with_values", "owner", "insert")
+)
+_shown = attrgetter(*_SHOWN_AS_THEY_ARE)
 
 
 def _month_as_json(
     month: MonthOverview, readable_dags: Collection[str], readable_logs: Container[str]
 ) -> dict[str, Any]:
-    values = {name: getattr(month, name) for name in _SHOWN_AS_THEY_ARE}
-    is_full = month.why_with_values and is_of_dag_in(month.owner, readable_logs)
-    return values | {
-        "why": month.why_with_values if is_full else month.why,
-        "month": str(month.month),
-        "state": str(month.state),
-        "rows_per_second": round(month.loaded_rows / month.insert_seconds) if month.insert_seconds else None,
-        "task": task_as_json(month.owner, readable_dags),
-    }
+    values = dict(zip(_SHOWN_AS_THEY_ARE, _shown(month), strict=True))
+    if month.why_with_values and is_of_dag_in(month.owner, readable_logs):
+        values["why"] = month.why_with_values
+    values["month"] = str(month.month)
+    values["rows_per_second"] = round(month.loaded_rows / month.insert_seconds) if month.insert_seconds else None
+    values["task"] = task_as_json(month.owner, readable_dags)
+    values["insert"] = _insert_as_json(month.insert) if month.insert else None
+    return values
+
+
+def _insert_as_json(insert: RunningInsert) -> dict[str, Any]:
+    return {**asdict(insert), "rows_per_second": insert.rows_per_second}
 
 
 def task_as_json(owner: str, readable_dags: Collection[str]) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
@@ -10,7 +10,13 @@ from airflow_provider_chs3.core.ledger.records import MonthOnNode
 from airflow_provider_chs3.core.preflight.target_checks import month_of_partition
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
 from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapshot, Partition
-from airflow_provider_chs3.plugin.observation.months_records import FailureRecord, InsertRecord, MonthRecords, by_month
+from airflow_provider_chs3.plugin.observation.months_records import (
+    FailureRecord,
+    InsertRecord,
+    MonthRecords,
+    month_records,
+    recorded_partition_id,
+)
 
 _NO_PARTS = PartitionState()
 
@@ -64,60 +70,46 @@ def joined_months(seen: ClusterSnapshot) -> Iterator[tuple[TableName, Iterator[J
         yield table, _months(seen, table)
 
 
-@dataclass(frozen=True, slots=True)
-class _TableOnNode:
-    months: Mapping[Month, MonthRecords]
-    partitions: Mapping[str, Partition]
-    known: Collection[str]
-    has_rows: bool
-
-    def month(self, month: Month, own: MonthRecords | None, partition: Partition | None) -> MonthOnNode:
-        record = own.record if own else None
-        return MonthOnNode(
-            record,
-            partition.state if partition else _NO_PARTS,
-            has_history=record is not None or str(month) in self.known,
-            has_rows=self.has_rows,
-        )
-
-
 def _months(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedMonth]:
-    on_nodes = {}
-    for node, answers in seen.nodes.items():
-        partitions = answers.partitions_of(table)
-        on_nodes[node] = _TableOnNode(
-            by_month(answers.records.get(table, ())),
-            partitions,
-            answers.known.get(table, ()),
-            any(each.state.rows for each in partitions.values()),
-        )
-    for month, partition_id in _partition_ids(on_nodes.values()).items():
-        yield _joined(table, month, partition_id, on_nodes)
+    for month, partition_id in _partition_ids(seen, table).items():
+        records, partitions, nodes = {}, {}, {}
+        for node, answers in seen.nodes.items():
+            row = answers.records.get(table, {}).get(month)
+            own, partition = month_records(row) if row else None, answers.partition(table, partition_id)
+            if own:
+                records[node] = own
+            if partition:
+                partitions[node] = partition
+            nodes[node] = MonthOnNode(
+                own.record if own else None,
+                partition.state if partition else _NO_PARTS,
+                has_history=month in answers.known.get(table, ()),
+                has_rows=bool(answers.filled_partitions.get(table)),
+            )
+        yield _joined(table, Month.parse(month), records, partitions, nodes)
 
 
-def _partition_ids(on_nodes: Collection[_TableOnNode]) -> dict[Month, str]:
+def _partition_ids(seen: ClusterSnapshot, table: TableName) -> dict[str, str]:
     """Return the months that a ledger knows, or that have rows, with their partitions; empty if no node has one."""
-    found: dict[Month, str] = {}
-    for each in on_nodes:
-        for month, record in each.months.items():
-            found[month] = record.partition_id or found.get(month, "")
+    found: dict[str, str] = {}
+    for node in seen.nodes.values():
+        for month, row in node.records.get(table, {}).items():
+            found[month] = recorded_partition_id(row) or found.get(month, "")
     recorded = set(found.values())
-    for each in on_nodes:
-        for partition_id, partition in each.partitions.items():
-            if partition_id not in recorded and partition.state.rows and (month := month_of_partition(partition_id)):
-                found[month] = found.get(month) or partition_id
+    for node in seen.nodes.values():
+        for partition_id in node.filled_partitions.get(table, ()):
+            if partition_id not in recorded and (named := month_of_partition(partition_id)):
+                found[str(named)] = found.get(str(named)) or partition_id
     return found
 
 
-def _joined(table: TableName, month: Month, partition_id: str, on_nodes: Mapping[Node, _TableOnNode]) -> JoinedMonth:
-    records, partitions, nodes = {}, {}, {}
-    for node, each in on_nodes.items():
-        own, partition = each.months.get(month), each.partitions.get(partition_id)
-        if own:
-            records[node] = own
-        if partition:
-            partitions[node] = partition
-        nodes[node] = each.month(month, own, partition)
+def _joined(
+    table: TableName,
+    month: Month,
+    records: Mapping[Node, MonthRecords],
+    partitions: Mapping[Node, Partition],
+    nodes: Mapping[Node, MonthOnNode],
+) -> JoinedMonth:
     every = records.values()
     return JoinedMonth(
         table=table,

@@ -79,7 +79,9 @@ class MonthOverview:
 
 def owners_to_ask_for(seen: ClusterSnapshot) -> set[str]:
     """Return the tasks of loads without publication and running query: Airflow knows whether they continue."""
-    records = [each for node in seen.nodes.values() for rows in node.records.values() for each in unsettled(rows)]
+    records = [
+        each for node in seen.nodes.values() for rows in node.records.values() for each in unsettled(rows.values())
+    ]
     failed = {each.failure.owner for each in records if each.failure}
     inserts = (each.unpublished for each in records if not each.failure)
     return {owner for owner in failed if owner} | {

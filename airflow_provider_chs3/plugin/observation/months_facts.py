@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -39,10 +39,11 @@ class NodeSnapshot:
 
     Args:
         tables: Its tables.
-        records: The months of each table in its ledgers, as `months_records` parses them: table by table, as all of
-            them at once are many objects.
-        known: The same months, and those of earlier tables of these names, as text.
-        partitions: Their partitions, as `partitions_of` parses them.
+        records: The months of each table in its ledgers, as text, and what `month_records` parses: one by one, as they
+            would be many objects at once.
+        known: The same months, and those of earlier tables of these names.
+        partitions: The partitions of each table, by their ids, as `partition` parses them.
+        filled_partitions: Of these, the ids of those that hold rows.
         mutations: The mutations of each table that has had some.
         staging: Names of staging tables, of any load.
         processes: The queries of loads: initial query id, whether it is the initial query, rows, bytes, memory, peak,
@@ -54,9 +55,10 @@ class NodeSnapshot:
     """
 
     tables: Mapping[TableName, TableFacts] = field(default_factory=dict)
-    records: Mapping[TableName, Sequence[Row]] = field(default_factory=dict)
+    records: Mapping[TableName, Mapping[str, Row]] = field(default_factory=dict)
     known: Mapping[TableName, Collection[str]] = field(default_factory=dict)
-    partitions: Mapping[TableName, Sequence[Row]] = field(default_factory=dict)
+    partitions: Mapping[TableName, Mapping[str, Row]] = field(default_factory=dict)
+    filled_partitions: Mapping[TableName, Collection[str]] = field(default_factory=dict)
     mutations: Mapping[TableName, tuple[Mutation, ...]] = field(default_factory=dict)
     staging: tuple[str, ...] = ()
     processes: tuple[Row, ...] = ()
@@ -75,25 +77,22 @@ class NodeSnapshot:
             if is_readonly or delay_seconds
         }
         broken = {of_month[:2] for of_month in seen["broken"]}
-        return {
-            table for name, table in names.items() if name not in {*seen["mutations"], *seen["queue"], *behind, *broken}
-        }
+        busy = {*seen["mutations"], *seen["queue"], *behind, *broken}
+        return {table for name, table in names.items() if name not in busy}
 
-    def partitions_of(self, table: TableName) -> dict[str, Partition]:
-        """Return a table's partitions, by partition id."""
-        mutations = self.mutations.get(table, ())
-        return {
-            partition_id: Partition(
-                state=PartitionState.of(partition_id, state, mutations),
-                parts=parts,
-                size_bytes=size_bytes,
-                two_smallest_bytes=two_smallest_bytes,
-                age_seconds=age_seconds,
-            )
-            for partition_id, state, parts, size_bytes, two_smallest_bytes, age_seconds in self.partitions.get(
-                table, ()
-            )
-        }
+    def partition(self, table: TableName, partition_id: str) -> Partition | None:
+        """Return a partition; None if it has no parts."""
+        row = self.partitions.get(table, {}).get(partition_id)
+        if row is None:
+            return None
+        *state, parts, size_bytes, two_smallest_bytes, age_seconds = row
+        return Partition(
+            state=PartitionState.of(partition_id, state, self.mutations.get(table, ())),
+            parts=parts,
+            size_bytes=size_bytes,
+            two_smallest_bytes=two_smallest_bytes,
+            age_seconds=age_seconds,
+        )
 
     def is_quiet(self, table: TableName, partition: Partition, *, spare_parts: int) -> bool:
         """Check whether a month's merges are healthy at first sight: it has few parts, and nothing happens to them.
@@ -194,16 +193,17 @@ def _node_snapshot(records: Iterable[Row], partitions: Iterable[Row], rest: Row)
     staging, processes, all_mutations, uptime, at_seconds = rest[11:]
     facts = {TableName(*row[:2]): target_of(*row[2:5]) for row in tables}
     free = {policy: max((dict(disks).get(name, 0) for name in names), default=0) for policy, names in policies}
-    partitions_by_table = _by_table(row for (row,) in partitions)
+    partitions_by_table = _by_table(partitions)
     records_by_table = _by_table(records)
     return NodeSnapshot(
         tables=facts,
         records={
-            table: [row[1:] for row in records_by_table.get(table, ()) if row[0] == each.uuid]
+            table: {row[1]: row[2:] for row in records_by_table.get(table, ()) if row[0] == each.uuid}
             for table, each in facts.items()
         },
         known={table: {row[1] for row in rows if row[2]} for table, rows in records_by_table.items()},
-        partitions=partitions_by_table,
+        partitions={table: {row[0]: row[1:] for row in rows} for table, rows in partitions_by_table.items()},
+        filled_partitions={table: [row[0] for row in rows if row[1]] for table, rows in partitions_by_table.items()},
         mutations={TableName(*row[:2]): mutations_of(row[2]) for row in all_mutations},
         staging=tuple(staging),
         processes=tuple(processes),
@@ -218,7 +218,7 @@ def _node_snapshot(records: Iterable[Row], partitions: Iterable[Row], rest: Row)
             "at_seconds": at_seconds,
         },
         free_bytes={TableName(*row[:2]): free.get(row[5], 0) for row in tables},
-        table_parts={table: sum(row[2] for row in rows) for table, rows in partitions_by_table.items()},
+        table_parts={table: sum(row[8] for row in rows) for table, rows in partitions_by_table.items()},
         limits={
             name: Limits.of(dict(replicated_limits if each.is_replicated else limits), each.settings)
             for name, each in facts.items()

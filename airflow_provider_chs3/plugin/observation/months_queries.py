@@ -51,29 +51,36 @@ def _records(database: str, columns: Collection[str]) -> str:
         return name if name in columns else absent(name)
 
     details = known("details")
-    published = (
-        f"partition_id, ({', '.join(map(known, RECORD))}), {known('objects')}, {_RECORDED_AT}, {literal(database)}"
-    )
-    inserting = _read(details, _INSERTING, "owner String, running String, plan Tuple(rows UInt64)")
-    inserting = f"attempt, {inserting}.1, {inserting}.2, {inserting}.3.1, toFloat64(recorded_at)"
-    failed = _read(details, _FAILED, "owner String, error Tuple(message String, hint String, type String)")
-    message, hint, kind = (f"{failed}.2.{number}" for number in (1, 2, 3))
-    error = f"leftUTF8(concat({message}, ' ', {hint}), {ERROR_CHARACTERS})"
-    failed = f"attempt, {failed}.1, {error}, {kind}, {hint}, {_RECORDED_AT}"
-    loaded = _read(details, _LOADED, "insert_seconds Float64, loaded_rows Nullable(UInt64), rows UInt64")
+    published = ["partition_id", *map(known, RECORD), known("objects"), _RECORDED_AT, literal(database)]
+    insert = _read(details, _INSERTING, "owner String, running String, plan Tuple(rows UInt64)")
+    inserting = ["attempt", f"{insert}.1", f"{insert}.2", f"{insert}.3.1", "toFloat64(recorded_at)"]
+    failure = _read(details, _FAILED, "owner String, error Tuple(message String, hint String, type String)")
+    error = f"leftUTF8(concat({failure}.2.1, ' ', {failure}.2.2), {ERROR_CHARACTERS})"
+    failed = ["attempt", f"{failure}.1", error, f"{failure}.2.3", f"{failure}.2.2", _RECORDED_AT]
+    load = _read(details, _LOADED, "insert_seconds Float64, loaded_rows Nullable(UInt64), rows UInt64")
     # Older versions of this package loaded all rows of a month, and recorded only those.
-    loaded = f"attempt, {loaded}.1, ifNull({loaded}.2, {loaded}.3)"
+    loaded = ["attempt", f"{load}.1", f"ifNull({load}.2, {load}.3)"]
+    keys = "target_database, target_table, target_uuid, month"
+    # Without tuples, of which the driver makes an object each.
     return (
-        "SELECT target_database, target_table, target_uuid, month, "
+        f"SELECT {keys}, states, checked, {_flat('published', len(published))}, "
+        f"inserts, {_flat('inserting', len(inserting))}, failures, {_flat('failed', len(failed))}, "
+        f"{_flat('loaded', len(loaded))} FROM (SELECT {keys}, "
         # A later check or load makes a failure or an unsuccessful insert obsolete.
-        f"countIf({IS_STATE}), maxIf(sequence, {IS_CHECKED}), {newest(published)}, "
-        f"maxIf(sequence, {_INSERTING}), {newest(inserting, condition=_INSERTING)}, "
-        f"maxIf(sequence, {_FAILED}), {newest(failed, condition=_FAILED)}, "
-        f"{newest(loaded, condition=_LOADED)} "
+        f"countIf({IS_STATE}) AS states, maxIf(sequence, {IS_CHECKED}) AS checked, "
+        f"{newest(', '.join(published))} AS published, maxIf(sequence, {_INSERTING}) AS inserts, "
+        f"{newest(', '.join(inserting), condition=_INSERTING)} AS inserting, maxIf(sequence, {_FAILED}) AS failures, "
+        f"{newest(', '.join(failed), condition=_FAILED)} AS failed, "
+        f"{newest(', '.join(loaded), condition=_LOADED)} AS loaded "
         f"FROM {table(TableName(database, LEDGER_TABLE))} WHERE event NOT IN ('calibrated', 'rehearsed') "
         # Sorted, they come in few blocks: grouped alone in up to 256, each of which takes a worker milliseconds.
-        "GROUP BY target_database, target_table, target_uuid, month ORDER BY target_database, target_table, month"
+        f"GROUP BY {keys} ORDER BY target_database, target_table, month)"
     )
+
+
+def _flat(name: str, last: int, *, first: int = 1) -> str:
+    """Return fields of a tuple as columns."""
+    return ", ".join(f"{name}.{number}" for number in range(first, last + 1))
 
 
 def _read(details: str, condition: str, keys: str) -> str:
@@ -94,7 +101,9 @@ def partitions(tables: Iterable[TableName]) -> Sql:
         f"arraySum(arraySlice(arraySort(groupArrayIf(bytes_on_disk, {plain})), 1, 2)), "
         "dateDiff('second', max(modification_time), now())"
     )
-    return Sql(partition_states(_of(tables), by="database, table", with_content=False, more=merging))
+    found = partition_states(_of(tables), by="database, table", with_content=False, more=merging)
+    columns = f"{_flat('found', 3)}, {_flat('found.4', 7)}, {_flat('found', 8, first=5)}"
+    return Sql(f"SELECT {columns} FROM ({found})")
 
 
 def circumstances(tables: Collection[TableName]) -> Sql:

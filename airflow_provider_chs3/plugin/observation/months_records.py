@@ -7,9 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.ledger.records import Record, record_of
-from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.core.workflow.operations import Row
 from airflow_provider_chs3.plugin.observation import months_queries
+
+#: Where the columns of `months_queries.records` begin, without table and month.
+_STATES, _CHECKED, _PUBLISHED, _RECORD = range(4)
+_OBJECTS = _RECORD + len(months_queries.RECORD)
+_INSERTS = _OBJECTS + 3
+_FAILURES = _INSERTS + 6
+_LOADED = _FAILURES + 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,48 +101,45 @@ class MonthRecords:
         return bool(found and self.inserting and (found.event, found.attempt) == ("intent", self.inserting.attempt))
 
 
-def by_month(rows: Iterable[Row]) -> dict[Month, MonthRecords]:
-    """Parse the answer to `months_queries.records`.
-
-    Args:
-        rows: The rows of one table: month, and the columns after it.
-    """
-    return {Month.parse(month): _of_month(*fields) for month, *fields in rows}
-
-
 def unsettled(rows: Iterable[Row]) -> Iterator[MonthRecords]:
     """Parse only months whose newest load failed, or has not published.
 
     Args:
-        rows: As in `by_month`.
+        rows: As in `month_records`.
     """
-    for _, *fields in rows:
-        _, sequence, (_, record, *_), insert_sequence, _, failure_sequence, *_ = fields
-        if max(insert_sequence, failure_sequence) > sequence or record[0] == "intent":
-            yield _of_month(*fields)
+    for row in rows:
+        if max(row[_INSERTS], row[_FAILURES]) > row[_CHECKED] or row[_RECORD] == "intent":
+            yield month_records(row)
 
 
-def _of_month(
-    count: int,
-    sequence: int,
-    published: Row,
-    insert_sequence: int,
-    inserting: Row,
-    failure_sequence: int,
-    failure: Row,
-    load: tuple[str, float, int],
-) -> MonthRecords:
-    partition_id, record, objects, recorded_at, ledger_database = published
+def recorded_partition_id(row: Row) -> str:
+    """Return the partition of a month; empty if only inserts are known.
+
+    Args:
+        row: As in `month_records`.
+    """
+    return str(row[_PUBLISHED])
+
+
+def month_records(row: Row) -> MonthRecords:
+    """Parse a row of the answer to `months_queries.records`.
+
+    Args:
+        row: The columns after the month.
+    """
+    objects, recorded_at, ledger_database = row[_OBJECTS:_INSERTS]
+    insert_sequence, failure_sequence = row[_INSERTS], row[_FAILURES]
+    checked = row[_CHECKED]
     return MonthRecords(
-        partition_id=partition_id,
-        record=_record(*record) if count else None,
+        partition_id=row[_PUBLISHED],
+        record=_record(*row[_RECORD:_OBJECTS]) if row[_STATES] else None,
         objects=objects,
         recorded_at=recorded_at,
         ledger_database=ledger_database,
-        inserting=InsertRecord(*inserting) if insert_sequence else None,
-        is_inserting_newer=insert_sequence > sequence,
-        failure=_failure(*failure) if failure_sequence > max(sequence, insert_sequence) else None,
-        load=load,
+        inserting=InsertRecord(*row[_INSERTS + 1 : _FAILURES]) if insert_sequence else None,
+        is_inserting_newer=insert_sequence > checked,
+        failure=_failure(*row[_FAILURES + 1 : _LOADED]) if failure_sequence > max(checked, insert_sequence) else None,
+        load=row[_LOADED:],
     )
 
 

@@ -15,14 +15,14 @@ from tests.core.driving import Driven, drive
 
 NODES = [Node(1, 1, "a", 9000), Node(2, 1, "b", 9000)]
 CLUSTERS = [("main", node.shard_num, node.replica_num, node.host, node.port) for node in NODES]
-NO_RECORD = ("", ("published", "", 0, 2, 0, 0, 0, 0, "", 0), 0, "", "d")
+NO_RECORD = ("", "published", "", 0, 2, 0, 0, 0, 0, "", 0, 0, "", "d")
 LIMITS = [(name, "1") for name in Limits.__slots__]
 
 
 def records(tables: int, months: int) -> list[tuple[Any, ...]]:
-    loads = (0, (), 0, (), ("", 0.0))
+    loads = (0, *[""] * 5, 0, *[""] * 6, "", 0.0, 0)
     return [
-        ("taxi", f"t{table}", "uuid", f"20{10 + month // 12}-{month % 12 + 1:02}", 1, 1, NO_RECORD, *loads)
+        ("taxi", f"t{table}", "uuid", f"20{10 + month // 12}-{month % 12 + 1:02}", 1, 1, *NO_RECORD, *loads)
         for table in range(tables)
         for month in range(months)
     ]
