@@ -22,6 +22,7 @@ from airflow_provider_chs3.plugin.api.month_details import look_at_details, ques
 from airflow_provider_chs3.plugin.api.month_parts import look_at_parts
 from airflow_provider_chs3.plugin.api.months import MonthsAnswer, month_answers
 from airflow_provider_chs3.plugin.api.months_answer import months_answer
+from airflow_provider_chs3.plugin.api.sections import one_for_each_cluster
 from airflow_provider_chs3.plugin.api.throughput import Days, ThroughputAnswer, throughput_answers
 from airflow_provider_chs3.plugin.cache import SharedAnswers
 from airflow_provider_chs3.plugin.connections import connection_ids
@@ -111,13 +112,14 @@ def _add_view_routes(app: FastAPI) -> None:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(loads[days].get(conn_id) for conn_id in conn_ids))
         found = [each.as_json(scope=scope, readable_dags=readable_dags) for each in seen]
-        return {"days": int(days), "connections": found}
+        return {"days": int(days), "connections": one_for_each_cluster(found)}
 
     @app.get("/api/cluster", response_model=shapes_of_clusters.Cluster, response_model_exclude_unset=True)
     async def cluster(readable_dags: ReadableDags) -> dict[str, Any]:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(asyncio.gather(nodes.get(each), looks.get(each)) for each in conn_ids))
-        return {"connections": [each.as_json(months, readable_dags=readable_dags) for each, months in seen]}
+        found = (each.as_json(months, readable_dags=readable_dags) for each, months in seen)
+        return {"connections": one_for_each_cluster(found)}
 
     app.get("/api/rights", response_model=shapes_of_clusters.Rights)(rights)
     _add_month_routes(app, pool)

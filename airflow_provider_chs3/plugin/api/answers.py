@@ -101,6 +101,12 @@ class Seen(BaseModel):
     cluster: str | None
 
 
+class SeenByAll(Seen):
+    """What was seen through the first of the connections that lead to a cluster, or the one that sees most."""
+
+    conn_ids: list[str]
+
+
 class ConnectionMonths(Seen):
     """The tables behind a connection."""
 
