@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -59,6 +60,20 @@ def _timed(ask: Callable[[], Any]) -> TimedAnswer:
     except Chs3Error as error:
         answer = error
     return TimedAnswer(answer, began_at, time.monotonic() - began)
+
+
+# As Linux and macOS say that a name is unknown, and that no packet comes back.
+_MAY_BE_ADDRESS = re.compile("not known|name resolution|No address|No route|unreachable|timed out")
+
+
+def _way_to(node: Node, error: ClickHouseConnectionError) -> str:
+    """Return what to do where a node does not answer: one that refuses is there under its address, and is down."""
+    if not _MAY_BE_ADDRESS.search(error.message):
+        return f"check that {node} is up"
+    return (
+        f"{node} is how the cluster names this node: if workers reach it under another address, give that "
+        "in the connection's node_addresses"
+    )
 
 
 class Runner:
@@ -203,8 +218,7 @@ class Runner:
             )
         except ClickHouseConnectionError as error:
             raise ClickHouseConnectionError(
-                f"{error.message} (step: {step.name}; {node} is how the cluster names this node: if workers reach "
-                "it under another address, give that in the connection's node addresses.)",
+                f"{error.message} (step: {step.name}; {_way_to(node, error)}.)",
                 error.host,
                 error.query_id,
             ) from error
