@@ -13,7 +13,7 @@ from typing import Any
 
 from airflow_provider_chs3.core.merges.health import Thresholds
 from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out
+from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out, without_collections
 from airflow_provider_chs3.plugin.connections import at_work, hook_of
 from airflow_provider_chs3.plugin.observation.month_state import MonthState
 from airflow_provider_chs3.plugin.observation.months import MonthOverview, overview, owners_to_ask_for
@@ -91,15 +91,16 @@ def look_at_months(conn_id: str) -> MonthsAnswer:
         Chs3Error: If the cluster does not answer.
     """
     hook = hook_of(conn_id)
-    seen = carry_out(look_at_all_tables(hook.options.cluster), hook)
-    return MonthsAnswer(
-        conn_id=conn_id,
-        seen_at=time.time(),
-        cluster=seen.cluster,
-        nodes={str(node): seen.down.get(node, "") for node in sorted([*seen.nodes, *seen.down])},
-        tables=overview(seen, at_work=at_work(owners_to_ask_for(seen)), thresholds=Thresholds()),
-        changed=_not_loaded_since(changed_in_s3(conn_id), seen),
-    )
+    with without_collections():
+        seen = carry_out(look_at_all_tables(hook.options.cluster), hook)
+        return MonthsAnswer(
+            conn_id=conn_id,
+            seen_at=time.time(),
+            cluster=seen.cluster,
+            nodes={str(node): seen.down.get(node, "") for node in sorted([*seen.nodes, *seen.down])},
+            tables=overview(seen, at_work=at_work(owners_to_ask_for(seen)), thresholds=Thresholds()),
+            changed=_not_loaded_since(changed_in_s3(conn_id), seen),
+        )
 
 
 def month_answers() -> LastAnswers[MonthsAnswer]:
@@ -141,7 +142,7 @@ def is_of_dag_in(owner: str, dag_ids: Container[str]) -> bool:
 
 
 _SHOWN_AS_THEY_ARE = tuple(
-    name for name in MonthOverview.__slots__ if name not in ("month", "why_with_values", "owner", "insert")
+    name for name in MonthOverview._fields if name not in ("month", "why_with_values", "owner", "insert")
 )
 _shown = attrgetter(*_SHOWN_AS_THEY_ARE)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
@@ -21,8 +21,7 @@ from airflow_provider_chs3.plugin.observation.months_records import (
 _NO_PARTS = PartitionState()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JoinedMonth:
+class JoinedMonth(NamedTuple):
     """One month, from the nodes that answered.
 
     Args:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedMonth, Found, spread, standing
 from airflow_provider_chs3.core.ledger.replicas import records_of_replicas
-from airflow_provider_chs3.core.merges.health import Thresholds, Verdict, judge, overall
+from airflow_provider_chs3.core.merges.health import Health, Thresholds, Verdict, judge, overall
 from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.plugin.observation.joined_months import JoinedMonth, joined_months
 from airflow_provider_chs3.plugin.observation.merge_reasons import reasons_by_node, unchanged_since, utc_text, way_out
@@ -32,8 +32,7 @@ _DOING = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MonthOverview:
+class MonthOverview(NamedTuple):
     """One month of one table.
 
     Args:
@@ -122,7 +121,7 @@ def _month_overview(
     found = _standing(seen, month)
     verdicts = _verdicts(seen, month, thresholds)
     load = _load(seen, month, at_work)
-    state = state_of(found.standing, load, overall(verdicts))
+    state = state_of(found.standing, load, overall(verdicts) if verdicts else Health.HEALTHY)
     task = at_work.get(month.owner)
     running = month.unpublished if load is LastLoad.RUNNING and not month.failure else None
     step = running_step(seen, running, is_publishing=month.is_publishing, task=task) if running else None
@@ -132,6 +131,7 @@ def _month_overview(
             return _why_loading(month, step, task, with_values=with_values)
         return _why(state, found, verdicts, month, with_values=with_values)
 
+    partitions = [each.state for each in month.nodes.values()]
     publication = _publication(month)
     since = _since(state, month, verdicts)
     return MonthOverview(
@@ -141,9 +141,10 @@ def _month_overview(
         why_with_values=why(with_values=True) if month.failure else "",
         since=since or (publication.published_at if state in _AS_PUBLISHED else ""),
         statement=way_out(verdicts, month.table) if state is MonthState.STUCK else "",
+        # Of replicas of a shard, one counts.
         rows=sum({node.shard_num: each.state.rows for node, each in month.nodes.items()}.values()),
-        size_bytes=sum(each.state.size_bytes for each in month.nodes.values()),
-        parts=sum(each.state.parts for each in month.nodes.values()),
+        size_bytes=sum([each.size_bytes for each in partitions]),
+        parts=sum([each.parts for each in partitions]),
         owner=month.owner,
         step=step,
         insert=running_insert(seen, running) if running else None,
@@ -218,12 +219,11 @@ def _standing(seen: ClusterSnapshot, month: JoinedMonth) -> Found:
 
 def _verdicts(seen: ClusterSnapshot, month: JoinedMonth, thresholds: Thresholds) -> list[Verdict]:
     """Return the verdicts on the nodes where the month's merges are not healthy at first sight."""
-    states = (
-        seen.nodes[node].merge_state(node, month.table, month.month, partition)
+    return [
+        judge(seen.nodes[node].merge_state(node, month.table, month.month, partition), thresholds)
         for node, partition in month.partitions.items()
         if not seen.nodes[node].is_quiet(month.table, partition, spare_parts=thresholds.spare_parts)
-    )
-    return [judge(state, thresholds) for state in states]
+    ]
 
 
 def _why_loading(month: JoinedMonth, step: RunningStep | None, task: TaskAtWork | None, *, with_values: bool) -> str:

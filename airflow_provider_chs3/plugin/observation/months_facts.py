@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.cluster.topology import nodes_of
@@ -17,13 +17,12 @@ from airflow_provider_chs3.core.merges.observation import Merge, MergeState, Unf
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
-from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.core.workflow.operations import Gather, Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation import months_queries
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Partition:
+class Partition(NamedTuple):
     """The parts of a month on one node, for the comparison with the ledger and for merge health."""
 
     state: PartitionState
@@ -174,12 +173,13 @@ def look_at_all_tables(cluster: str | None) -> Steps[ClusterSnapshot]:
     tables = sorted({TableName(*row[:2]) for rows in records.values() for row in rows})
     # A node that has lost its ledger may still have the tables.
     asked = [node for node in ledgers if node not in down] if tables else []
-    partitions = yield from query_reachable(
-        "Read the parts of the months", dict.fromkeys(asked, months_queries.partitions(tables)), down
+    looks = (
+        query_reachable("Read the parts of the months", dict.fromkeys(asked, months_queries.partitions(tables)), down),
+        query_reachable(
+            "Read the state of the tables", dict.fromkeys(asked, months_queries.circumstances(tables)), down
+        ),
     )
-    rest = yield from query_reachable(
-        "Read the state of the tables", dict.fromkeys(asked, months_queries.circumstances(tables)), down
-    )
+    partitions, rest = yield from Gather(name="Look at the tables", workflows=looks)
     snapshots = {
         node: _node_snapshot(records.get(node, []), partitions[node], rest[node][0]) if node in rest else NodeSnapshot()
         for node in ledgers

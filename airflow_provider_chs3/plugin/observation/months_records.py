@@ -1,10 +1,13 @@
-"""The months in the ledger of one node, for the overview."""
+"""The months in the ledger of one node, for the overview.
+
+There may be thousands of months, so what is made of each is a tuple, which takes less time than a dataclass.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow_provider_chs3.core.ledger.records import Record, record_of
 from airflow_provider_chs3.core.workflow.operations import Row
@@ -18,8 +21,7 @@ _FAILURES = _INSERTS + 6
 _LOADED = _FAILURES + 7
 
 
-@dataclass(frozen=True, slots=True)
-class InsertRecord:
+class InsertRecord(NamedTuple):
     """The newest record of an insert.
 
     Args:
@@ -63,8 +65,7 @@ class FailureRecord:
         return f"{self.kind or 'an error'}. {self.hint}".strip()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MonthRecords:
+class MonthRecords(NamedTuple):
     """The newest records of a month in the ledger of one node, all of the current table.
 
     Args:
