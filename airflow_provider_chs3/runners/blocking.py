@@ -62,18 +62,8 @@ def _timed(ask: Callable[[], Any]) -> TimedAnswer:
     return TimedAnswer(answer, began_at, time.monotonic() - began)
 
 
-# As Linux and macOS say that a name is unknown, and that no packet comes back.
+#: As Linux and macOS say that a name is unknown, or that no packet comes back. A node that refuses is there, and down.
 _MAY_BE_ADDRESS = re.compile("not known|name resolution|No address|No route|unreachable|timed out")
-
-
-def _way_to(node: Node, error: ClickHouseConnectionError) -> str:
-    """Return what to do where a node does not answer: one that refuses is there under its address, and is down."""
-    if not _MAY_BE_ADDRESS.search(error.message):
-        return f"check that {node} is up"
-    return (
-        f"{node} is how the cluster names this node: if workers reach it under another address, give that "
-        "in the connection's node_addresses"
-    )
 
 
 class Runner:
@@ -217,10 +207,15 @@ class Runner:
                 under_profile=step.is_under_profile,
             )
         except ClickHouseConnectionError as error:
+            where = (error.host, error.query_id)
+            if _MAY_BE_ADDRESS.search(error.message):
+                raise ClickHouseConnectionError(
+                    f"{error.message} (step: {step.name}; {node} is how the cluster names this node: if workers reach "
+                    "it under another address, give that in the connection's node_addresses.)",
+                    *where,
+                ) from error
             raise ClickHouseConnectionError(
-                f"{error.message} (step: {step.name}; {_way_to(node, error)}.)",
-                error.host,
-                error.query_id,
+                f"{error.message} (step: {step.name}; check that {node} is up.)", *where
             ) from error
 
     @perform.register
