@@ -61,8 +61,10 @@ class EmitMonthOperator(BaseOperator):
             AirflowSkipException: If the load changed nothing.
         """
         month, status = self.result["month"], self.result["status"]
+        is_new = status in _NEW
         context["month"] = month  # type: ignore[typeddict-unknown-key]  # for map_index_template
-        if status not in _NEW:
+        context["outcome"] = "emitted" if is_new else status  # type: ignore[typeddict-unknown-key]  # likewise
+        if not is_new:
             raise AirflowSkipException(f"{month} is {status}: no event is emitted.")
         emit_month(self, context, self.result)
 

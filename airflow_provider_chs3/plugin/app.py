@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,19 +20,18 @@ from airflow_provider_chs3.plugin.api import throughput_answers as shapes_of_thr
 from airflow_provider_chs3.plugin.api.cluster import ClusterAnswer, cluster_answers
 from airflow_provider_chs3.plugin.api.month_details import look_at_details, question_of
 from airflow_provider_chs3.plugin.api.month_parts import look_at_parts
-from airflow_provider_chs3.plugin.api.months import MonthsAnswer, dag_ids_of, month_answers
-from airflow_provider_chs3.plugin.api.schedules import busy_dags, failed_runs, mark_waiting, schedules_of
+from airflow_provider_chs3.plugin.api.months import MonthsAnswer, month_answers
+from airflow_provider_chs3.plugin.api.months_answer import months_answer
+from airflow_provider_chs3.plugin.api.sections import one_for_each_cluster
 from airflow_provider_chs3.plugin.api.throughput import Days, ThroughputAnswer, throughput_answers
 from airflow_provider_chs3.plugin.cache import SharedAnswers
 from airflow_provider_chs3.plugin.connections import connection_ids
 from airflow_provider_chs3.plugin.security import (
-    ACTIONS_DAG,
     MAY_SEE_PAGE,
     LogsOf,
     ReadableDags,
     ReadableScope,
     XComsOf,
-    owners_of,
     rights,
 )
 
@@ -100,31 +98,28 @@ def _add_view_routes(app: FastAPI) -> None:
     }
 
     @app.get("/api/months", response_model=answers.Months)
-    async def months(scope: ReadableScope, readable_dags: ReadableDags, readable_logs: LogsOf) -> dict[str, Any]:
+    async def months(scope: ReadableScope, readable_dags: ReadableDags, readable_logs: LogsOf) -> Response:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(looks.get(conn_id) for conn_id in conn_ids))
-        found = [each.as_json(scope=scope, readable_dags=readable_dags, readable_logs=readable_logs) for each in seen]
-        dag_ids = dag_ids_of(found)
-        mark_waiting(found, schedules_of(dag_ids), datetime.now(UTC))
-        # Beside one DAG, others matter only if they load its months.
-        loaders = {*dag_ids, *([scope.dag_id] if scope else [])}
-        busy = busy_dags({*loaders, ACTIONS_DAG}, with_loaders=scope is None) & readable_dags
-        failed = [run for run in failed_runs(loaders, with_loaders=scope is None) if run["dag_id"] in readable_dags]
-        owners = owners_of(dag_ids)
-        return {"connections": found, "owners": owners, "busy_dags": sorted(busy), "failed_runs": failed}
+        # Others' requests go on meanwhile: there may be thousands of months.
+        answer = await asyncio.to_thread(
+            months_answer, seen, scope=scope, readable_dags=readable_dags, readable_logs=readable_logs
+        )
+        return Response(answer, media_type="application/json")
 
     @app.get("/api/throughput", response_model=shapes_of_throughput.Speed)
     async def throughput(scope: ReadableScope, readable_dags: ReadableDags, days: Days = Days.WEEK) -> dict[str, Any]:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(loads[days].get(conn_id) for conn_id in conn_ids))
         found = [each.as_json(scope=scope, readable_dags=readable_dags) for each in seen]
-        return {"days": int(days), "connections": found}
+        return {"days": int(days), "connections": one_for_each_cluster(found)}
 
     @app.get("/api/cluster", response_model=shapes_of_clusters.Cluster, response_model_exclude_unset=True)
     async def cluster(readable_dags: ReadableDags) -> dict[str, Any]:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(asyncio.gather(nodes.get(each), looks.get(each)) for each in conn_ids))
-        return {"connections": [each.as_json(months, readable_dags=readable_dags) for each, months in seen]}
+        found = (each.as_json(months, readable_dags=readable_dags) for each, months in seen)
+        return {"connections": one_for_each_cluster(found)}
 
     app.get("/api/rights", response_model=shapes_of_clusters.Rights)(rights)
     _add_month_routes(app, pool)

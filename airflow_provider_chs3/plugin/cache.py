@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -105,6 +107,23 @@ class LastAnswers(Generic[S]):
             _LOG.info("The page cannot read the state of %s: %s", conn_id, error)
             return replace(self._last.get(conn_id) or self._nothing(conn_id), error=str(error))
         return self._last[conn_id]
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """Pause Python's search for garbage, where many objects are made that go again by themselves.
+
+    The search goes through all that Airflow has loaded, again and again: nearly half of the time of a look at thousands
+    of months. No thread searches meanwhile.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        # Of several at once, only the first has found it enabled, and so one of them always enables it again.
+        if was_enabled:
+            gc.enable()
 
 
 def carry_out(steps: Steps[T], hook: ClickHouseHook) -> T:

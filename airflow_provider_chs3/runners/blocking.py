@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -61,6 +62,10 @@ def _timed(ask: Callable[[], Any]) -> TimedAnswer:
     except Chs3Error as error:
         answer = error
     return TimedAnswer(answer, began_at, time.monotonic() - began)
+
+
+#: As Linux and macOS say that a name is unknown, or that no packet comes back. A node that refuses is there, and down.
+_MAY_BE_ADDRESS = re.compile("not known|name resolution|No address|No route|unreachable|timed out")
 
 
 class Runner:
@@ -205,11 +210,15 @@ class Runner:
                     under_profile=step.is_under_profile,
                 )
         except ClickHouseConnectionError as error:
+            where = (error.host, error.query_id)
+            if _MAY_BE_ADDRESS.search(error.message):
+                raise ClickHouseConnectionError(
+                    f"{error.message} (step: {step.name}; {node} is how the cluster names this node: if workers reach "
+                    "it under another address, give that in the connection's node_addresses.)",
+                    *where,
+                ) from error
             raise ClickHouseConnectionError(
-                f"{error.message} (step: {step.name}; {node} is how the cluster names this node: if workers reach "
-                "it under another address, give that in the connection's node addresses.)",
-                error.host,
-                error.query_id,
+                f"{error.message} (step: {step.name}; check that {node} is up.)", *where
             ) from error
 
     @contextmanager

@@ -132,7 +132,9 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
                 self._watch = MergeWatch(self.thresholds, reactions, poll_interval_seconds=self.poke_interval)
             watch = self._watch
             self.log.info("%s %s", self.table, watch.judge(self._merges.look(hook, months)))
-            looked = PokeReturnValue(is_done=watch.is_over(), xcom_value=as_json(watch.verdicts))
+            verdicts = as_json(watch.verdicts)
+            self._tell_outcome(context, verdicts)
+            looked = PokeReturnValue(is_done=watch.is_over(), xcom_value=verdicts)
         if self.deferrable and not looked.is_done:
             self._defer(months, reactions)
         if looked.is_done:
@@ -153,6 +155,7 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         self._link(context, ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id), months)
         if "error" in event:
             raise AirflowFailException(event["error"])
+        self._tell_outcome(context, event["result"])
         self._count(context, event["result"])
         return event["result"]
 
@@ -179,6 +182,11 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
 
         if months:
             context["month"] = str(MonthGroup(tuple(months)))  # type: ignore[typeddict-unknown-key]
+
+    @staticmethod
+    def _tell_outcome(context: Context, verdicts: Mapping[str, object]) -> None:
+        """Set the health of all months together, as words, for `map_index_template`."""
+        context["outcome"] = str(verdicts["health"]).replace("_", " ")  # type: ignore[typeddict-unknown-key]
 
     def _defer(self, months: Sequence[Month], reactions: Reactions) -> None:
         from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger

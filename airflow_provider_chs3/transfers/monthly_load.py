@@ -176,7 +176,7 @@ def _can_be_grouped(load_arguments: Mapping[str, Any]) -> bool:
 
 def _emit(load: S3ToClickHouseOperator, outlets: Sequence[Asset]) -> EmitMonthOperator:
     return EmitMonthOperator(
-        task_id="emit", result=load.output, outlets=list(outlets), map_index_template="{{ month }}"
+        task_id="emit", result=load.output, outlets=list(outlets), map_index_template="{{ month }}" + _OUTCOME
     )
 
 

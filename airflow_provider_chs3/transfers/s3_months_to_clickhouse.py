@@ -80,7 +80,8 @@ class S3MonthsToClickHouseOperator(S3ToClickHouseOperator):
             self.inserts = runner.inserts
             self.link_to_page(context, runner, map(str, months))
             outcome = drive(load_months(self._request, months), self.showing_sql(context, runner))
-            self._tell([outcome.results[month] for month in months if month in outcome.results])
+            results = [outcome.results[month] for month in months if month in outcome.results]
+            self._tell(results)
             if outcome.error:
                 raise outcome.error
             counts = Counter(str(each["status"]) for each in self.results)
@@ -88,6 +89,7 @@ class S3MonthsToClickHouseOperator(S3ToClickHouseOperator):
                 status if len(counts) == 1 else f"{count} {status}" for status, count in counts.items()
             )
         self._request = None
+        self.refuse_in_reload(context, results)
         if all(each["status"] == "skipped" for each in self.results):
             raise AirflowSkipException("No month has objects to load.")
         return [dict(each) for each in self.results]

@@ -72,6 +72,14 @@ class TestSuites:
         assert all(row["CPU seconds a minute"] > 0 for row in table["rows"])
 
     @pytest.mark.thorough
+    def test_the_page_is_measured_beside_its_statements(self, tmp_path):
+        options = ["--quick", "--scale", "0.05", "--rounds", "1", "--s3", "moto"]
+        bench("page", *options, "--report", str(tmp_path))
+        (compared,) = json.loads((tmp_path / "raw" / "page.json").read_text())["results"]
+        assert list(compared["variants"]) == ["its statements alone, by the driver", "the page's answer"]
+        assert all(each["seconds"]["median"] > 0 for each in compared["variants"].values())
+
+    @pytest.mark.thorough
     def test_sources_are_measured_beside_plain_inserts(self, tmp_path):
         options = ["--quick", "--scale", "0.01", "--rounds", "1", "--s3", "moto"]
         bench("sources", *options, "--report", str(tmp_path))

@@ -104,7 +104,8 @@ def test_a_night_loads_its_month_and_those_before_and_checks_the_table(nights: N
     assert states(done) == {
         "plan": "success",
         **{f"month.load {month}: published": "success" for month in MONTHS},
-        **{f"month.{task} {month}": "success" for task in ("merges", "emit") for month in MONTHS},
+        **{f"month.merges {month}: healthy": "success" for month in MONTHS},
+        **{f"month.emit {month}: emitted": "success" for month in MONTHS},
         "end": "success",
         "check": "success",
     }
@@ -147,7 +148,7 @@ def test_a_bad_month_shows_as_failed_and_holds_back_no_other(nights: Nights) -> 
     assert {name for name, state in found.items() if state == "failed"} == {"month.load 2026-02"}
     # What never ran goes by its number.
     assert {found[name] for name in ("month.merges 1", "month.emit 1", "end", "check")} == {"upstream_failed"}
-    assert {found["month.merges 2026-01"], found["month.merges 2026-03"]} == {"success"}
+    assert {found["month.merges 2026-01: healthy"], found["month.merges 2026-03: healthy"]} == {"success"}
     assert [nights.facts(month).rows for month in MONTHS] == [600, 0, 600]
     assert sorted(event["month"] for event in events(done)) == ["2026-01", "2026-03"]
 

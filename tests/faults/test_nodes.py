@@ -159,7 +159,7 @@ def test_a_node_that_is_down_at_the_start_is_named_and_a_later_run_loads(
     mortal_lake: Lake, own_cluster: ClickHouseCluster
 ) -> None:
     own_cluster.kill(2)
-    with pytest.raises(ClickHouseConnectionError, match=f"{name_of(mortal_lake, 2)} is how the cluster names"):
+    with pytest.raises(ClickHouseConnectionError, match=f"check that {name_of(mortal_lake, 2)} is up"):
         mortal_lake.load()
     own_cluster.restart(2)
     assert_untouched(mortal_lake, OLD)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.models.dagrun import DagRun
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 from airflow.sdk import DAG
 
@@ -13,6 +15,8 @@ from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.integration.lake import MONTH, Lake
+
+RunDag = Callable[..., DagRun]
 
 TRIPS = Trips(rows_per_month=600, files_per_month=3)
 TASK = SimpleNamespace(
@@ -41,6 +45,24 @@ def plan_of(lake: Lake, **options: Any) -> PlanMonthsOperator:
 
 def plan(lake: Lake, conf: dict[str, Any], **options: Any) -> list[str]:
     return plan_of(lake, **options).execute(context_of(conf))
+
+
+def mapped(lake: Lake, **options: Any) -> Any:
+    where = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "database": lake.database, "table": "trips"}
+    return S3ToClickHouseOperator.partial(task_id="load", cluster=lake.cluster.name, **(where | options))
+
+
+def delete_objects(lake: Lake) -> None:
+    for each in lake.s3.list_objects_v2(Bucket=lake.bucket)["Contents"]:
+        lake.s3.delete_object(Bucket=lake.bucket, Key=each["Key"])
+
+
+def states(run: DagRun) -> tuple[str, dict[str, str]]:
+    """The state of a run; task, with its map index → state."""
+    return str(run.state), {
+        ti.task_id if ti.map_index < 0 else f"{ti.task_id} {ti.map_index}": str(ti.state)
+        for ti in run.get_task_instances()
+    }
 
 
 def insert_a_row(lake: Lake) -> None:
@@ -117,36 +139,66 @@ class TestLoad:
         assert loaded.facts() == TRIPS.facts(MONTH)
 
 
-class TestNoOther:
+class TestNothing:
     """A DAG may take its table from what a run lacks. If no task loads the month then, the run must fail."""
 
-    def test_a_load_that_is_skipped_fails(self, loaded: Lake) -> None:
-        conf = conf_of(loaded, "2026-09")
-        with DAG("d", schedule=None), pytest.raises(AirflowFailException, match="does not load it: this run reloads"):
-            reload(loaded, conf)
+    def test_a_load_of_another_month_fails(self, loaded: Lake, run_dag: RunDag) -> None:
+        with DAG("d", schedule=None) as dag:
+            loaded.operator()
+        assert states(run_dag(dag, run_conf=conf_of(loaded, "2026-09"))) == ("failed", {"load": "failed"})
         assert loaded.facts() == TRIPS.facts(MONTH)
 
-    def test_so_does_a_plan_of_another_table_and_its_loads_do_not_count(self, loaded: Lake) -> None:
-        with DAG("d", schedule=None):
+    def test_so_does_a_plan_of_another_table_and_its_loads_do_not_count(self, loaded: Lake, run_dag: RunDag) -> None:
+        with DAG("d", schedule=None) as dag:
             planned = plan_of(loaded, table="other")
-            months = S3ToClickHouseOperator.partial(task_id="load", bucket="b", key="{YYYY-MM}/", table="other")
-            months.expand(month=planned.output)
-        with pytest.raises(
-            AirflowFailException, match=r"'plan', the only one .* it plans .*\.other\. If the DAG takes"
-        ):
-            planned.execute(context_of(conf_of(loaded)))
+            mapped(loaded, table="other").expand(month=planned.output)
+        run = run_dag(dag, run_conf=conf_of(loaded))
+        assert states(run) == ("failed", {"plan": "failed", "load": "upstream_failed"})
 
-    def test_one_of_several_is_skipped(self, loaded: Lake) -> None:
-        with DAG("d", schedule=None):
-            plan_of(loaded, table="other")
-            load = loaded.operator()
-        with pytest.raises(AirflowSkipException, match="skipped: this run reloads"):
-            load.execute(context_of(conf_of(loaded, "2026-09")))
+    def test_of_several_loads_the_last_one_fails(self, loaded: Lake, run_dag: RunDag) -> None:
+        with DAG("d", schedule=None) as dag:
+            for table in ("one", "two", "three"):
+                loaded.operator(table=table, task_id=table)
+        state, of_tasks = states(run_dag(dag, run_conf=conf_of(loaded)))
+        assert (state, sorted(of_tasks.values())) == ("failed", ["failed", "skipped", "skipped"])
 
-    def test_one_of_a_mapped_task_is_skipped(self, loaded: Lake) -> None:
-        mapped = SimpleNamespace(**vars(TASK) | {"map_index": 1})
-        with DAG("d", schedule=None), pytest.raises(AirflowSkipException, match="skipped: this run reloads"):
-            loaded.operator().execute(context_of(conf_of(loaded, "2026-09"), mapped))
+    def test_of_several_loads_those_of_other_tables_are_skipped(self, loaded: Lake, run_dag: RunDag) -> None:
+        before = loaded.load()
+        with DAG("d", schedule=None) as dag:
+            loaded.operator(table="one", task_id="one")
+            loaded.operator(table="trips", task_id="trips")
+            loaded.operator(table="three", task_id="three")
+        expected = {"one": "skipped", "trips": "success", "three": "skipped"}
+        assert states(run_dag(dag, run_conf=conf_of(loaded))) == ("success", expected)
+        assert loaded.load()["attempt"] != before["attempt"]
+
+    def test_of_mapped_loads_the_last_one_fails(self, loaded: Lake, run_dag: RunDag) -> None:
+        with DAG("d", schedule=None) as dag:
+            mapped(loaded).expand(month=[MONTH, "2026-11", "2026-12"])
+        state, of_tasks = states(run_dag(dag, run_conf=conf_of(loaded, "2026-09")))
+        assert (state, sorted(of_tasks.values())) == ("failed", ["failed", "skipped", "skipped"])
+        expected = {"load 0": "success", "load 1": "skipped", "load 2": "skipped"}
+        assert states(run_dag(dag, run_conf=conf_of(loaded))) == ("success", expected)
+
+    def test_so_does_the_last_load_that_is_of_another_table_than_its_plan(self, loaded: Lake, run_dag: RunDag) -> None:
+        with DAG("d", schedule=None) as dag:
+            mapped(loaded, table="other").expand(month=plan_of(loaded, cluster=loaded.cluster.name).output)
+        expected = {"plan": "success", "load 0": "failed"}
+        assert states(run_dag(dag, run_conf=conf_of(loaded))) == ("failed", expected)
+
+    def test_a_planned_month_that_has_no_objects_any_more_fails(self, loaded: Lake, run_dag: RunDag) -> None:
+        delete_objects(loaded)
+        with DAG("d", schedule=None) as dag:
+            planned = plan_of(loaded, cluster=loaded.cluster.name)
+            mapped(loaded, on_no_objects="skip").expand(month=planned.output)
+        expected = {"plan": "success", "load 0": "failed"}
+        assert states(run_dag(dag, run_conf=conf_of(loaded))) == ("failed", expected)
+        assert loaded.facts() == TRIPS.facts(MONTH)
+
+    def test_and_says_so(self, loaded: Lake) -> None:
+        delete_objects(loaded)
+        with pytest.raises(AirflowFailException, match="but 2026-10 has no objects, and the table keeps what it has"):
+            reload(loaded, on_no_objects="skip")
 
 
 class TestRowsOfOthers:

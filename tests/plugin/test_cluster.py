@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake
 from tests.narrow_user import NARROW, narrow_connection
-from tests.plugin.test_months import TASK, TRIPS, loaded, loading
+from tests.plugin.test_months import TASK, TRIPS, loaded, loading, months
 
 pytestmark = pytest.mark.three_nodes
 
@@ -115,6 +117,49 @@ def test_merges_are_told_with_their_progress(as_user: AsUser, trips_lake: Lake) 
     trips_lake.on_node(0, f"KILL MUTATION WHERE database = '{trips_lake.database}' SYNC")
     assert (found[0]["database"], found[0]["is_mutation"], found[0]["parts"]) == (trips_lake.database, True, 1)
     assert 0 <= found[0]["progress"] <= 1
+
+
+@pytest.mark.parametrize("view", ["cluster", "throughput"])
+def test_a_cluster_to_which_two_connections_lead_is_told_once(
+    as_user: AsUser, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch, view: str
+) -> None:
+    def connections() -> list[dict[str, Any]]:
+        return as_user("viewer").get(f"/chs3/api/{view}").raise_for_status().json()["connections"]
+
+    loaded(trips_lake)
+    (alone,) = connections()
+    wrong = json.loads(os.environ["AIRFLOW_CONN_CHS3_DEFAULT"]) | {"password": "wrong"}
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_OTHER", os.environ["AIRFLOW_CONN_CHS3_DEFAULT"])
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_WRONG", json.dumps(wrong))
+    found, with_error = connections()
+    assert (found["conn_ids"], with_error["conn_ids"]) == (["chs3_default", "chs3_other"], ["chs3_wrong"])
+    assert (found["error"], bool(with_error["error"])) == ("", True)
+    for name in ("cluster", "loads"):
+        assert found[name] == alone[name]
+    assert [node["name"] for node in found["nodes"]] == [node["name"] for node in alone["nodes"]]
+
+
+def test_progress_is_the_same_on_both_views_where_nodes_are_done_at_different_times(
+    as_user: AsUser, trips_lake: Lake
+) -> None:
+    trips_lake.upload(Trips(rows_per_month=1_000, files_per_month=5))
+    large = Trips(seed=2, rows_per_month=2_000, files_per_month=1)
+    large.upload(trips_lake.s3, MONTH, bucket=trips_lake.bucket, prefix=f"trips/{MONTH}/large-")
+    compared = []
+    with loading(trips_lake):
+        while insert := months(as_user, trips_lake)[MONTH]["insert"]:
+            loads = [each for each in cluster(as_user)["loads"] if each["month"] == MONTH and each["insert"]]
+            after = months(as_user, trips_lake)[MONTH]["insert"]
+            # The views can only be compared if nothing was read in between.
+            if loads and after and after["read_rows"] == insert["read_rows"]:
+                (load,) = loads
+                told = (load["insert"]["read_rows"], load["insert"]["read_bytes"], load["total_rows"])
+                assert told == (insert["read_rows"], insert["read_bytes"], 3_000)
+                compared.append((insert["read_rows"], len(insert["nodes"])))
+    assert compared == sorted(compared, key=lambda each: each[0])
+    # Also where the other nodes were done, whose rows count on.
+    assert min(nodes for _, nodes in compared) < 3, compared
+    assert max(rows for rows, nodes in compared if nodes < 3) > 1_000, compared
 
 
 class TestDown:

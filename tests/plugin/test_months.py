@@ -20,6 +20,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import update
 
 from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.plugin.api.answers import Months
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
@@ -39,6 +40,7 @@ HOSTILE = "<b>x</b><script>alert(1)</script>"
 def months(as_user: AsUser, lake: Lake, table: str = "trips", **query: str) -> dict[str, dict[str, Any]]:
     """The months of a table as the page gets them."""
     found = as_user("viewer").get("/chs3/api/months", params=query).raise_for_status().json()
+    assert Months.model_validate(found, strict=True).model_dump(mode="json") == found
     (connection,) = found["connections"]
     assert (connection["error"], connection["cluster"]) == ("", lake.cluster.name)
     of_table = [
@@ -268,6 +270,10 @@ class TestDown:
         own_cluster.kill(1)
         (one_down,) = as_user("viewer").get("/chs3/api/months").json()["connections"]
         assert [bool(node["error"]) for node in one_down["nodes"]] == [False, True]
+        # Its address is right: nobody is sent to look for another.
+        name = one_down["nodes"][1]["name"]
+        assert f"check that {name} is up" in one_down["nodes"][1]["error"]
+        assert "node_addresses" not in one_down["nodes"][1]["error"]
         assert one_down["tables"][0]["months"][0]["state"] == "published"
         own_cluster.kill(0)
         (all_down,) = as_user("viewer").get("/chs3/api/months").json()["connections"]
@@ -276,3 +282,16 @@ class TestDown:
         assert NARROW.password not in all_down["error"]
         own_cluster.restart(0)
         own_cluster.restart(1)
+
+    def test_a_node_whose_name_the_worker_does_not_know_is_told_of_its_address(
+        self, own_cluster: ClickHouseCluster, own_lake: Lake, as_user: AsUser, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        own_lake.create_table()
+        loaded(own_lake)
+        given = narrow_connection(own_cluster)
+        second = own_cluster.nodes[1]
+        given["extra"] |= {"node_addresses": {f"{second.host}:{second.tcp_port}": "no-such-node.invalid:9000"}}
+        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(given))
+        (found,) = as_user("viewer").get("/chs3/api/months").json()["connections"]
+        assert [bool(node["error"]) for node in found["nodes"]] == [False, True]
+        assert "give that in the connection's node_addresses" in found["nodes"][1]["error"]

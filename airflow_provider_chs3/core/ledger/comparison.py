@@ -80,6 +80,9 @@ def standing(months: Mapping[Node, MonthOnNode], wanted: ExpectedMonth, table_fa
         wanted: The expected values.
         table_facts: The table.
     """
+    here = spread(months, table_facts)
+    if _is_published_everywhere(months, here, table_facts):
+        return _compared({node: month.record for node, month in months.items() if month.record}, here, wanted)
     lost = _nodes_without_history(months, table_facts)
     unknown = tuple(
         node for node, month in months.items() if month.record is None and month.state.rows and node not in lost
@@ -94,7 +97,6 @@ def standing(months: Mapping[Node, MonthOnNode], wanted: ExpectedMonth, table_fa
         return _found(ComparisonStatus.LEDGER_LOST, lost)
     if all(month.record is None for month in months.values()):
         return _found(ComparisonStatus.NEW, tuple(months))
-    here = spread(months, table_facts)
     if away := tuple(node for node, month in months.items() if month.record and month.record.nodes > here):
         return _found(ComparisonStatus.FEWER_NODES, away)
     if crashed := tuple(node for node, month in months.items() if _has_crashed(month, table_facts)):
@@ -104,7 +106,7 @@ def standing(months: Mapping[Node, MonthOnNode], wanted: ExpectedMonth, table_fa
     }
     if len(published) < len(months) or len({each.attempt for each in published.values()}) > 1:
         return _found(ComparisonStatus.UNFINISHED, tuple(node for node in months if node not in published))
-    return _compared(published, wanted, table_facts)
+    return _compared(published, here, wanted)
 
 
 def spread(nodes: Iterable[Node], table_facts: TableFacts) -> int:
@@ -117,9 +119,26 @@ def spread(nodes: Iterable[Node], table_facts: TableFacts) -> int:
     return len({node.shard_num for node in nodes} if table_facts.is_replicated else list(nodes))
 
 
-def _compared(published: Mapping[Node, Record], wanted: ExpectedMonth, table_facts: TableFacts) -> Found:
+def _is_published_everywhere(months: Mapping[Node, MonthOnNode], here: int, table_facts: TableFacts) -> bool:
+    """Check whether every node has published a month in one attempt, and nothing of it has changed.
+
+    So most months are, and no more needs to be asked of these.
+    """
+    attempts = set()
+    for month in months.values():
+        record = month.record
+        if record is None or record.event != "published" or record.nodes != here:
+            return False
+        evidence = evidence_of(record)
+        if evidence is None or not _is_as_recorded(record, evidence, month.state, table_facts):
+            return False
+        attempts.add(record.attempt)
+    return len(attempts) == 1
+
+
+def _compared(published: Mapping[Node, Record], here: int, wanted: ExpectedMonth) -> Found:
     nodes = tuple(published)
-    if any(each.nodes != spread(nodes, table_facts) for each in published.values()):
+    if any(each.nodes != here for each in published.values()):
         return _found(ComparisonStatus.MORE_NODES, nodes)
     if wanted.definition is not None:
         if any(each.definition != wanted.definition for each in published.values()):

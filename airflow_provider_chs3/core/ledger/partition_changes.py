@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
@@ -27,6 +27,8 @@ def is_explained(recorded: Evidence, state: PartitionState, *, table_facts: Tabl
         return False
     if not fit_rows(recorded, state, table_facts):
         return False
+    if _are_same(recorded.parts, state.each_part):
+        return True
     explained = 0
     for patches in {part.patches for part in state.each_part}:
         known = _Known(sorted(_of(recorded.parts, patches), key=lambda part: part.min_block))
@@ -36,6 +38,15 @@ def is_explained(recorded: Evidence, state: PartitionState, *, table_facts: Tabl
                 return False
             explained += 0 if patches else len(within)
     return table_facts.may_lose_all or explained == len(_of(recorded.parts, ""))
+
+
+def _are_same(recorded: Sequence[Part], parts: Sequence[Part]) -> bool:
+    """Check whether parts are the recorded ones, without any merge or mutation since: so most are."""
+    return len(recorded) == len(parts) and all(
+        one.without_content == part.without_content
+        and (one.content == part.content or not (one.content and part.content))
+        for one, part in zip(recorded, parts, strict=True)
+    )
 
 
 def is_left_by_crash(recorded: Evidence, state: PartitionState) -> bool:
@@ -168,8 +179,10 @@ def fit_rows(recorded: Evidence, state: PartitionState, table_facts: TableFacts)
         state: The current partition.
         table_facts: The table.
     """
+    if state.rows == recorded.rows:
+        return True
     is_exact = table_facts.keeps_every_row and not any(part.hides_rows for part in recorded.parts or ())
-    return state.rows == recorded.rows if is_exact else state.rows <= recorded.rows
+    return not is_exact and state.rows < recorded.rows
 
 
 def _is_made_of(

@@ -56,6 +56,12 @@ class Part:
         return self.content[:DATA_DIGITS]
 
     @property
+    def without_content(self) -> tuple[int | str, ...]:
+        """All of it but `content`, which is not always requested."""
+        numbers = (self.min_block, self.max_block, self.level, self.data_version, self.rows, self.hides_rows)
+        return (*numbers, self.patches)
+
+    @property
     def mutation(self) -> int:
         """The number of the last mutation that passed it; 0 without one."""
         return self.data_version if self.data_version > self.max_block else 0
@@ -157,7 +163,7 @@ class Evidence:
             rows=told["rows"],
             parts=None if parts is None else tuple(Part(*each) for each in parts),
             rows_of_shards={int(shard): rows for shard, rows in told.get("rows_of_shards", {}).items()},
-            beside=Contents(*map(_from_json, told.get("beside", ()))),
+            beside=Contents(*map(_from_json, told["beside"])) if "beside" in told else NOTHING_BESIDE,
         )
 
     def as_text(self) -> str:

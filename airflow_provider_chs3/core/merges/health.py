@@ -30,6 +30,9 @@ class Health(StrEnum):
     STUCK = "stuck"
 
 
+_FROM_BEST = tuple(Health)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Thresholds:
     """Limits for part counts and times.
@@ -251,7 +254,7 @@ def is_over(verdicts: Iterable[Verdict], reactions: Reactions) -> bool:
 
 def overall(verdicts: Iterable[Verdict]) -> Health:
     """Return the worst of the verdicts; healthy if there are none."""
-    return max((verdict.health for verdict in verdicts), key=list(Health).index, default=Health.HEALTHY)
+    return max((verdict.health for verdict in verdicts), key=_FROM_BEST.index, default=Health.HEALTHY)
 
 
 def as_json(verdicts: Iterable[Verdict]) -> dict[str, object]:

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from airflow_provider_chs3.core.values.models import Month, SettingValues, TableName
 from airflow_provider_chs3.core.values.quantities import quantity
 
+#: The reason of months that are skipped as they have none.
+NO_OBJECTS = "no objects"
+
 
 @dataclass(frozen=True)
 class LoadResult:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from airflow_provider_chs3.core.values.quantities import quantity, size_text
@@ -54,10 +54,10 @@ class Month:
         Raises:
             ConfigurationError: If the text does not have that form.
         """
-        matched = _MONTH_FORMAT.fullmatch(text) if isinstance(text, str) else None
-        if matched is None:
+        found = _month_of(text) if isinstance(text, str) else None
+        if found is None:
             raise ConfigurationError(f"month={text!r} is not a month: give it as YYYY-MM, such as '2026-10'.")
-        return cls(int(matched[1]), int(matched[2]))
+        return found
 
     def __str__(self) -> str:
         return f"{self.year:04d}-{self.number:02d}"
@@ -66,6 +66,13 @@ class Month:
         """Return the month this many months later, or earlier if negative."""
         count = self.year * 12 + self.number - 1 + months
         return Month(count // 12, count % 12 + 1)
+
+
+# There are few months, and each is in the records of many tables.
+@lru_cache(maxsize=2_048)
+def _month_of(text: str) -> Month | None:
+    matched = _MONTH_FORMAT.fullmatch(text)
+    return Month(int(matched[1]), int(matched[2])) if matched else None
 
 
 @dataclass(frozen=True, slots=True)

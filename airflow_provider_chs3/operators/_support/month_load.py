@@ -25,6 +25,7 @@ from airflow_provider_chs3.plugin.links import OnMonthsPage
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
+    from airflow_provider_chs3.core.values.load_result import LoadResult
     from airflow_provider_chs3.core.workflow.operations import Insert
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
@@ -225,13 +226,31 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         context["outcome"] = result.status  # type: ignore[typeddict-unknown-key]  # for map_index_template
         count_loads(self, result)
         self.log.info("%s", report(result, is_of_rows=is_of_rows))
+        self.refuse_in_reload(context, [result])
         if result.status == "skipped":
-            with airflow_errors():
-                self.refuse_to_reload_nothing(context, result.reason)
             raise AirflowSkipException(result.summary(is_of_rows=is_of_rows))
         if self.wait_for_merges:
             return settle(self, context, result)
         return self.done(context, result.as_json())
+
+    def refuse_in_reload(self, context: Context, results: Sequence[LoadResult]) -> None:
+        """Fail if the run asks for a reload, and months are skipped that should not be.
+
+        Args:
+            context: Airflow's.
+            results: The results of all months.
+
+        Raises:
+            AirflowFailException: If it does.
+        """
+        from airflow_provider_chs3.core.values.load_result import NO_OBJECTS
+
+        skipped = [each for each in results if each.status == "skipped"]
+        with airflow_errors():
+            without_objects = [str(each.month) for each in skipped if each.reason == NO_OBJECTS]
+            self.refuse_to_reload_without_objects(context, without_objects)
+            if len(skipped) == len(results):
+                self.refuse_to_reload_nothing(context, skipped[0].reason)
 
     def done(
         self, context: Context, result: dict[str, object], merges: Any = None, *, since: float | None = None

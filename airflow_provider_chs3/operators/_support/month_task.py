@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from copy import copy
 from datetime import tzinfo
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.listing.listing import Listing
     from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
     from airflow_provider_chs3.objects import ObjectStore
+
+
+#: XCom of tasks that load nothing in a run which asks for a reload: the reason.
+_LOADS_NOTHING = "chs3_loads_nothing"
 
 
 class MonthTask(BaseOperator):
@@ -110,9 +115,10 @@ class MonthTask(BaseOperator):
         return reload_of(getattr(context.get("dag_run"), "conf", None))
 
     def refuse_to_reload_nothing(self, context: Context, why: str) -> None:
-        """Fail if the run asks for a reload, and no other task of its DAG can load the month in place of this one.
+        """Fail if the run asks for a reload, and neither this task nor another one of its DAG loads any of it.
 
-        Otherwise such a run would be skipped, and look as if it had loaded the month.
+        Otherwise such a run would be skipped, and look as if it had loaded the months. The last task to come here
+        fails.
 
         Args:
             context: Airflow's.
@@ -122,18 +128,30 @@ class MonthTask(BaseOperator):
             ConfigurationError: If it does.
         """
         reload = self.reload_of_run(context)
-        if reload and self.has_dag() and getattr(context.get("ti"), "map_index", -1) < 0 and self._loads_alone():
+        if reload and self.has_dag() and _loads_nothing(self.dag.tasks, context["ti"], why):
             raise ConfigurationError(
-                f"This run reloads {reload}, but task {self.task_id!r}, the only one of the DAG that could, does not "
-                f"load it: {why}. If the DAG takes table or month from a run's conf or data interval, give this run "
-                "those, too."
+                f"This run reloads {reload}, but no task of the DAG does, and {self.task_id!r}, the last one that "
+                f"could, does not load it: {why}. If the DAG takes table or month from a run's conf or data interval, "
+                "give this run those, too."
             )
 
-    def _loads_alone(self) -> bool:
-        """Check whether all tasks of the DAG that load months follow this one."""
-        loads = [each for each in self.dag.tasks if getattr(_class_of(each), "loads_months", False)]
-        follow = self.get_flat_relative_ids(upstream=False)
-        return all(each.task_id == self.task_id or each.task_id in follow for each in loads)
+    def refuse_to_reload_without_objects(self, context: Context, months: Iterable[str]) -> None:
+        """Fail if the run asks for a reload of months that have no objects.
+
+        A run that was to load months again is not to look as if it had, even where months without objects are no error.
+
+        Args:
+            context: Airflow's.
+            months: `YYYY-MM` of those that have none.
+
+        Raises:
+            ConfigurationError: If it does.
+        """
+        if (reload := self.reload_of_run(context)) and (names := ", ".join(months)):
+            raise ConfigurationError(
+                f"This run reloads {reload}, but {names} has no objects, and the table keeps what it has. Put the "
+                "objects back; or, if the rows are to go, give on_no_objects='empty'."
+            )
 
     def month_of_run(self, context: Context) -> Month:
         """Return the run's month: its partition key, else the month of its data interval.
@@ -183,6 +201,28 @@ class MonthTask(BaseOperator):
         from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 
         return PooledClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
+
+
+def _loads_nothing(tasks: Iterable[Any], ti: Any, why: str) -> bool:
+    """Note that a task loads nothing, and check whether that is so of all tasks that load months.
+
+    Those that follow such a task are skipped. Each notes it before it checks, so that of tasks which come here at the
+    same time the last one sees all others.
+    """
+    ti.xcom_push(key=_LOADS_NOTHING, value=why)
+    loads = {each.task_id: each for each in tasks if getattr(_class_of(each), "loads_months", False)}
+
+    @cache
+    def is_so(task_id: str) -> bool:
+        noted = [each for each in ti.xcom_pull(task_ids=[task_id], key=_LOADS_NOTHING) if each is not None]
+        # A mapped task that is not expanded yet counts as one.
+        if noted and len(noted) >= ti.get_ti_count(dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id]):
+            return True
+        before = loads[task_id].get_flat_relative_ids(upstream=True) & loads.keys()
+        return loads[task_id].trigger_rule == "all_success" and any(map(is_so, before))
+
+    last = (name for name, each in loads.items() if not each.get_flat_relative_ids(upstream=False) & loads.keys())
+    return all(map(is_so, last))
 
 
 def _class_of(task: Any) -> type:

@@ -1,4 +1,7 @@
-"""The shapes of the API's answers: FastAPI checks each answer against them, and the page's types are made from them."""
+"""The shapes of the API's answers, from which the page's types are made.
+
+FastAPI checks each answer against them, and tests those of the months, of which there are many.
+"""
 
 from __future__ import annotations
 
@@ -96,6 +99,12 @@ class Seen(BaseModel):
     error: str
     seen_at: float | None
     cluster: str | None
+
+
+class SeenByAll(Seen):
+    """What was seen through the first of the connections that lead to a cluster, or the one that sees most."""
+
+    conn_ids: list[str]
 
 
 class ConnectionMonths(Seen):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from airflow_provider_chs3.plugin.api.answers import NodeError, Seen, Task
+from airflow_provider_chs3.plugin.api.answers import NodeError, SeenByAll, Task
 from airflow_provider_chs3.plugin.observation.cluster import InsertOverview, NodeOverview
 
 
@@ -24,7 +24,7 @@ class RunningLoad(BaseModel):
     insert: InsertOverview | None
 
 
-class ConnectionNodes(Seen):
+class ConnectionNodes(SeenByAll):
     """The nodes behind a connection."""
 
     nodes: list[ClusterNode]

@@ -6,17 +6,20 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from airflow_provider_chs3.core.merges.health import Thresholds
 from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out
+from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out, without_collections
 from airflow_provider_chs3.plugin.connections import at_work, hook_of
 from airflow_provider_chs3.plugin.observation.month_state import MonthState
 from airflow_provider_chs3.plugin.observation.months import MonthOverview, overview, owners_to_ask_for
 from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapshot, look_at_all_tables
+from airflow_provider_chs3.plugin.observation.months_records import month_records
+from airflow_provider_chs3.plugin.observation.running_inserts import RunningInsert
 from airflow_provider_chs3.plugin.scope import Scope
 from airflow_provider_chs3.plugin.xcom import ChangedMonth, changed_in_s3
 
@@ -71,7 +74,7 @@ class MonthsAnswer(Answer):
         }
 
     def _changed_as_json(self, table: TableName, month: MonthOverview) -> dict[str, str]:
-        changed = self.changed.get((table, str(month.month)))
+        changed = self.changed.get((table, str(month.month))) if self.changed else None
         if changed is None or month.state not in _HIDDEN_BY_CHANGES:
             return {}
         at = f"{changed.planned_at:%Y-%m-%d %H:%M}"
@@ -88,15 +91,16 @@ def look_at_months(conn_id: str) -> MonthsAnswer:
         Chs3Error: If the cluster does not answer.
     """
     hook = hook_of(conn_id)
-    seen = carry_out(look_at_all_tables(hook.options.cluster), hook)
-    return MonthsAnswer(
-        conn_id=conn_id,
-        seen_at=time.time(),
-        cluster=seen.cluster,
-        nodes={str(node): seen.down.get(node, "") for node in sorted([*seen.nodes, *seen.down])},
-        tables=overview(seen, at_work=at_work(owners_to_ask_for(seen)), thresholds=Thresholds()),
-        changed=_not_loaded_since(changed_in_s3(conn_id), seen),
-    )
+    with without_collections():
+        seen = carry_out(look_at_all_tables(hook.options.cluster), hook)
+        return MonthsAnswer(
+            conn_id=conn_id,
+            seen_at=time.time(),
+            cluster=seen.cluster,
+            nodes={str(node): seen.down.get(node, "") for node in sorted([*seen.nodes, *seen.down])},
+            tables=overview(seen, at_work=at_work(owners_to_ask_for(seen)), thresholds=Thresholds()),
+            changed=_not_loaded_since(changed_in_s3(conn_id), seen),
+        )
 
 
 def month_answers() -> LastAnswers[MonthsAnswer]:
@@ -110,9 +114,10 @@ def _not_loaded_since(
     """Return the months that have not been published again since the plan."""
     attempts: dict[tuple[TableName, str], set[str]] = defaultdict(set)
     for node in seen.nodes.values():
-        for (table, month), records in node.records.items():
-            if records.record:
-                attempts[table, str(month)].add(records.record.attempt)
+        for table, month in changed:
+            row = node.records.get(table, {}).get(month)
+            if row and (record := month_records(row).record):
+                attempts[table, month].add(record.attempt)
     return {key: found for key, found in changed.items() if attempts[key] & found.attempts}
 
 
@@ -136,21 +141,27 @@ def is_of_dag_in(owner: str, dag_ids: Container[str]) -> bool:
     return bool(owner) and _task_of(owner)["dag_id"] in dag_ids
 
 
-_SHOWN_AS_THEY_ARE = tuple(name for name in MonthOverview.__slots__ if name not in ("owner", "why_with_values"))
+_SHOWN_AS_THEY_ARE = tuple(
+    name for name in MonthOverview._fields if name not in ("month", "why_with_values", "owner", "insert")
+)
+_shown = attrgetter(*_SHOWN_AS_THEY_ARE)
 
 
 def _month_as_json(
     month: MonthOverview, readable_dags: Collection[str], readable_logs: Container[str]
 ) -> dict[str, Any]:
-    values = {name: getattr(month, name) for name in _SHOWN_AS_THEY_ARE}
-    is_full = month.why_with_values and is_of_dag_in(month.owner, readable_logs)
-    return values | {
-        "why": month.why_with_values if is_full else month.why,
-        "month": str(month.month),
-        "state": str(month.state),
-        "rows_per_second": round(month.loaded_rows / month.insert_seconds) if month.insert_seconds else None,
-        "task": task_as_json(month.owner, readable_dags),
-    }
+    values = dict(zip(_SHOWN_AS_THEY_ARE, _shown(month), strict=True))
+    if month.why_with_values and is_of_dag_in(month.owner, readable_logs):
+        values["why"] = month.why_with_values
+    values["month"] = str(month.month)
+    values["rows_per_second"] = round(month.loaded_rows / month.insert_seconds) if month.insert_seconds else None
+    values["task"] = task_as_json(month.owner, readable_dags)
+    values["insert"] = _insert_as_json(month.insert) if month.insert else None
+    return values
+
+
+def _insert_as_json(insert: RunningInsert) -> dict[str, Any]:
+    return {**asdict(insert), "rows_per_second": insert.rows_per_second}
 
 
 def task_as_json(owner: str, readable_dags: Collection[str]) -> dict[str, Any] | None:

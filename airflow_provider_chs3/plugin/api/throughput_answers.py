@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from airflow_provider_chs3.plugin.api.answers import NodeError, Seen, Task
+from airflow_provider_chs3.plugin.api.answers import NodeError, SeenByAll, Task
 
 
 class LoadSpeed(BaseModel):
@@ -54,7 +54,7 @@ class History(BaseModel):
     nodes: list[NodeParts]
 
 
-class ConnectionSpeed(Seen):
+class ConnectionSpeed(SeenByAll):
     """The speed of a connection's loads."""
 
     is_cut: bool

@@ -31,6 +31,12 @@ class LastLoad(Enum):
     GONE = "it ended with neither a publication nor an error"
 
 
+_OF_HEALTH = {
+    Health.SETTLING: MonthState.MERGING,
+    Health.SETTLED_WITH_TOO_MANY_PARTS: MonthState.TOO_MANY_PARTS,
+}
+
+
 def state_of(found: ComparisonStatus, load: LastLoad, health: Health) -> MonthState:
     """Return the state of a month: the first that applies; states that need a person come before temporary ones.
 
@@ -51,7 +57,4 @@ def state_of(found: ComparisonStatus, load: LastLoad, health: Health) -> MonthSt
         return MonthState.UNFINISHED
     if found is ComparisonStatus.NEW:
         return MonthState.NEVER_LOADED
-    return {
-        Health.SETTLING: MonthState.MERGING,
-        Health.SETTLED_WITH_TOO_MANY_PARTS: MonthState.TOO_MANY_PARTS,
-    }.get(health, MonthState.PUBLISHED)
+    return _OF_HEALTH.get(health, MonthState.PUBLISHED)

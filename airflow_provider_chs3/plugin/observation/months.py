@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
+from typing import NamedTuple
 
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedMonth, Found, spread, standing
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.records import MonthOnNode
 from airflow_provider_chs3.core.ledger.replicas import records_of_replicas
-from airflow_provider_chs3.core.merges.health import Thresholds, Verdict, judge, overall
-from airflow_provider_chs3.core.preflight.target_checks import month_of_partition
-from airflow_provider_chs3.core.values.models import Month, Node, TableName
+from airflow_provider_chs3.core.merges.health import Health, Thresholds, Verdict, judge, overall
+from airflow_provider_chs3.core.values.models import Month, TableName
+from airflow_provider_chs3.plugin.observation.joined_months import JoinedMonth, joined_months
 from airflow_provider_chs3.plugin.observation.merge_reasons import reasons_by_node, unchanged_since, utc_text, way_out
 from airflow_provider_chs3.plugin.observation.month_state import LastLoad, MonthState, state_of
 from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapshot
-from airflow_provider_chs3.plugin.observation.months_records import FailureRecord, InsertRecord, MonthRecords
+from airflow_provider_chs3.plugin.observation.months_records import unsettled
 from airflow_provider_chs3.plugin.observation.running_inserts import (
     RunningInsert,
     RunningStep,
@@ -34,8 +32,7 @@ _DOING = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MonthOverview:
+class MonthOverview(NamedTuple):
     """One month of one table.
 
     Args:
@@ -79,52 +76,11 @@ class MonthOverview:
     ledger_database: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Month:
-    """One month, from the nodes that answered."""
-
-    table: TableName
-    month: Month
-    partition_id: str
-    records: Mapping[Node, MonthRecords]
-    nodes: Mapping[Node, MonthOnNode]
-
-    @cached_property
-    def inserting(self) -> InsertRecord | None:
-        """The newest record of an insert; one node has it."""
-        return next((each.inserting for each in self.records.values() if each.inserting), None)
-
-    @cached_property
-    def unpublished(self) -> InsertRecord | None:
-        """The newest record of an insert, unless its load has published the month."""
-        return next((each.unpublished for each in self.records.values() if each.unpublished), None)
-
-    @cached_property
-    def is_publishing(self) -> bool:
-        """Whether that load has recorded that it is about to publish."""
-        return any(each.is_publishing for each in self.records.values())
-
-    @cached_property
-    def failure(self) -> FailureRecord | None:
-        """The failure of its newest load, if it failed."""
-        return next((each.failure for each in self.records.values() if each.failure), None)
-
-    def error(self, *, with_values: bool) -> str:
-        """Return the error of that failure, which may quote values of rows if wanted; empty if there is none."""
-        if self.failure is None:
-            return ""
-        return self.failure.error if with_values else self.failure.without_values
-
-    @cached_property
-    def owner(self) -> str:
-        """The task of its newest load, if known."""
-        newest = self.failure or self.inserting
-        return newest.owner if newest else ""
-
-
 def owners_to_ask_for(seen: ClusterSnapshot) -> set[str]:
     """Return the tasks of loads without publication and running query: Airflow knows whether they continue."""
-    records = [each for node in seen.nodes.values() for each in node.records.values()]
+    records = [
+        each for node in seen.nodes.values() for rows in node.records.values() for each in unsettled(rows.values())
+    ]
     failed = {each.failure.owner for each in records if each.failure}
     inserts = (each.unpublished for each in records if not each.failure)
     return {owner for owner in failed if owner} | {
@@ -142,10 +98,12 @@ def overview(
         at_work: Those of `owners_to_ask_for` that continue.
         thresholds: The thresholds of merge health.
     """
-    found: dict[TableName, dict[Month, MonthOverview]] = {}
-    for each in _months(seen):
-        found.setdefault(each.table, {})[each.month] = _month_overview(seen, each, at_work, thresholds)
-    return {table: tuple(_without_gaps(months)) for table, months in sorted(found.items())}
+    tables = {}
+    for table, months in joined_months(seen):
+        found = {each.month: _month_overview(seen, each, at_work, thresholds) for each in months}
+        if found:
+            tables[table] = tuple(_without_gaps(found))
+    return tables
 
 
 def _without_gaps(months: Mapping[Month, MonthOverview]) -> Iterator[MonthOverview]:
@@ -157,41 +115,13 @@ def _without_gaps(months: Mapping[Month, MonthOverview]) -> Iterator[MonthOvervi
         month = month.shifted(1)
 
 
-def _months(seen: ClusterSnapshot) -> Iterator[_Month]:
-    partition_ids: dict[tuple[TableName, Month], str] = {}
-    for node in seen.nodes.values():
-        for (table, partition_id), partition in node.partitions.items():
-            month = month_of_partition(partition_id)
-            if month and partition.state.rows and table in node.tables:
-                partition_ids[table, month] = partition_id
-    for node in seen.nodes.values():
-        for key, snapshot in node.records.items():
-            partition_ids[key] = snapshot.partition_id or partition_ids.get(key, "")
-    holding = {name: node.tables_with_rows for name, node in seen.nodes.items()}
-    for (table, month), partition_id in partition_ids.items():
-        key = (table, month)
-        records = {name: node.records[key] for name, node in seen.nodes.items() if key in node.records}
-        nodes = {
-            name: MonthOnNode(
-                records[name].record if name in records else None,
-                node.partitions[table, partition_id].state
-                if (table, partition_id) in node.partitions
-                else PartitionState(),
-                has_history=key in node.known,
-                has_rows=table in holding[name],
-            )
-            for name, node in seen.nodes.items()
-        }
-        yield _Month(table=table, month=month, partition_id=partition_id, records=records, nodes=nodes)
-
-
 def _month_overview(
-    seen: ClusterSnapshot, month: _Month, at_work: Mapping[str, TaskAtWork], thresholds: Thresholds
+    seen: ClusterSnapshot, month: JoinedMonth, at_work: Mapping[str, TaskAtWork], thresholds: Thresholds
 ) -> MonthOverview:
     found = _standing(seen, month)
     verdicts = _verdicts(seen, month, thresholds)
     load = _load(seen, month, at_work)
-    state = state_of(found.standing, load, overall(verdicts))
+    state = state_of(found.standing, load, overall(verdicts) if verdicts else Health.HEALTHY)
     task = at_work.get(month.owner)
     running = month.unpublished if load is LastLoad.RUNNING and not month.failure else None
     step = running_step(seen, running, is_publishing=month.is_publishing, task=task) if running else None
@@ -201,24 +131,33 @@ def _month_overview(
             return _why_loading(month, step, task, with_values=with_values)
         return _why(state, found, verdicts, month, with_values=with_values)
 
-    described = MonthOverview(
+    partitions = [each.state for each in month.nodes.values()]
+    publication = _publication(month)
+    since = _since(state, month, verdicts)
+    return MonthOverview(
         month=month.month,
         state=state,
         why=why(with_values=False),
         why_with_values=why(with_values=True) if month.failure else "",
-        since=_since(state, month, verdicts),
+        since=since or (publication.published_at if state in _AS_PUBLISHED else ""),
         statement=way_out(verdicts, month.table) if state is MonthState.STUCK else "",
+        # Of replicas of a shard, one counts.
         rows=sum({node.shard_num: each.state.rows for node, each in month.nodes.items()}.values()),
-        size_bytes=sum(each.state.size_bytes for each in month.nodes.values()),
-        parts=sum(each.state.parts for each in month.nodes.values()),
+        size_bytes=sum([each.size_bytes for each in partitions]),
+        parts=sum([each.parts for each in partitions]),
         owner=month.owner,
         step=step,
         insert=running_insert(seen, running) if running else None,
+        objects=publication.objects,
+        source_bytes=publication.source_bytes,
+        published_at=publication.published_at,
+        insert_seconds=publication.insert_seconds,
+        loaded_rows=publication.loaded_rows,
+        ledger_database=publication.ledger_database,
     )
-    return _with_publication(described, month)
 
 
-def _since(state: MonthState, month: _Month, verdicts: Sequence[Verdict]) -> str:
+def _since(state: MonthState, month: JoinedMonth, verdicts: Sequence[Verdict]) -> str:
     """Return since when it is so, unless that is its publication; empty where nobody knows, as of others' changes."""
     if state in (MonthState.STUCK, MonthState.TOO_MANY_PARTS):
         return unchanged_since(verdicts)
@@ -227,26 +166,37 @@ def _since(state: MonthState, month: _Month, verdicts: Sequence[Verdict]) -> str
     return month.failure.recorded_at if month.failure and state is not MonthState.LOADING else ""
 
 
-def _with_publication(described: MonthOverview, month: _Month) -> MonthOverview:
-    published = [each for each in month.records.values() if each.record and each.record.event == "published"]
+class _Publication(NamedTuple):
+    """The fields of `MonthOverview` that tell of the publication."""
+
+    objects: int = 0
+    source_bytes: int = 0
+    published_at: str = ""
+    insert_seconds: float | None = None
+    loaded_rows: int = 0
+    ledger_database: str = ""
+
+
+def _publication(month: JoinedMonth) -> _Publication:
+    published = [
+        (each, each.record) for each in month.records.values() if each.record and each.record.event == "published"
+    ]
     if not published:
-        return described
-    attempts = {each.record.attempt for each in published if each.record}
+        return _Publication()
+    attempts = {record.attempt for _, record in published}
     loads = (each.load for each in month.records.values())
     seconds, loaded_rows = next((load[1:] for load in loads if load[0] in attempts), (0.0, 0))
-    return replace(
-        described,
-        objects=published[0].objects,
-        source_bytes=max(each.record.source_bytes for each in published if each.record),
-        published_at=(published_at := max(each.recorded_at for each in published)),
-        since=described.since or (published_at if described.state in _AS_PUBLISHED else ""),
-        ledger_database=published[0].ledger_database,
+    return _Publication(
+        objects=published[0][0].objects,
+        source_bytes=max(record.source_bytes for _, record in published),
+        published_at=max(each.recorded_at for each, _ in published),
         insert_seconds=seconds or None,
         loaded_rows=loaded_rows,
+        ledger_database=published[0][0].ledger_database,
     )
 
 
-def _load(seen: ClusterSnapshot, month: _Month, at_work: Collection[str]) -> LastLoad:
+def _load(seen: ClusterSnapshot, month: JoinedMonth, at_work: Collection[str]) -> LastLoad:
     if month.failure is None and month.unpublished is None:
         return LastLoad.NONE
     if month.owner in at_work or (month.unpublished and is_running(seen, month.unpublished)):
@@ -254,7 +204,7 @@ def _load(seen: ClusterSnapshot, month: _Month, at_work: Collection[str]) -> Las
     return LastLoad.FAILED if month.failure else LastLoad.GONE
 
 
-def _standing(seen: ClusterSnapshot, month: _Month) -> Found:
+def _standing(seen: ClusterSnapshot, month: JoinedMonth) -> Found:
     table_facts = next(node.tables[month.table] for node in seen.nodes.values() if month.table in node.tables)
     nodes = records_of_replicas(month.nodes) if table_facts.is_replicated else dict(month.nodes)
     if seen.down:
@@ -267,15 +217,16 @@ def _standing(seen: ClusterSnapshot, month: _Month) -> Found:
     return standing(nodes, ExpectedMonth(), table_facts)
 
 
-def _verdicts(seen: ClusterSnapshot, month: _Month, thresholds: Thresholds) -> list[Verdict]:
-    states = (
-        snapshot.merge_state(node, month.table, month.month, month.partition_id)
-        for node, snapshot in seen.nodes.items()
-    )
-    return [judge(state, thresholds) for state in states if state]
+def _verdicts(seen: ClusterSnapshot, month: JoinedMonth, thresholds: Thresholds) -> list[Verdict]:
+    """Return the verdicts on the nodes where the month's merges are not healthy at first sight."""
+    return [
+        judge(seen.nodes[node].merge_state(node, month.table, month.month, partition), thresholds)
+        for node, partition in month.partitions.items()
+        if not seen.nodes[node].is_quiet(month.table, partition, spare_parts=thresholds.spare_parts)
+    ]
 
 
-def _why_loading(month: _Month, step: RunningStep | None, task: TaskAtWork | None, *, with_values: bool) -> str:
+def _why_loading(month: JoinedMonth, step: RunningStep | None, task: TaskAtWork | None, *, with_values: bool) -> str:
     if month.failure:
         return f"its task is retrying; its last attempt failed: {month.error(with_values=with_values)}"
     if step:
@@ -283,7 +234,7 @@ def _why_loading(month: _Month, step: RunningStep | None, task: TaskAtWork | Non
     return f"none of its queries runs right now; its task is {task.state}" if task else "a load is at work on it"
 
 
-def _why(state: MonthState, found: Found, verdicts: Sequence[Verdict], month: _Month, *, with_values: bool) -> str:
+def _why(state: MonthState, found: Found, verdicts: Sequence[Verdict], month: JoinedMonth, *, with_values: bool) -> str:
     error = month.error(with_values=with_values)
     if state in (MonthState.STUCK, MonthState.MERGING, MonthState.TOO_MANY_PARTS):
         return reasons_by_node(verdicts)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.cluster.topology import nodes_of
@@ -16,14 +17,12 @@ from airflow_provider_chs3.core.merges.observation import Merge, MergeState, Unf
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
-from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.core.workflow.operations import Gather, Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation import months_queries
-from airflow_provider_chs3.plugin.observation.months_records import MonthOfTable, MonthRecords, of_current_tables
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Partition:
+class Partition(NamedTuple):
     """The parts of a month on one node, for the comparison with the ledger and for merge health."""
 
     state: PartitionState
@@ -39,9 +38,12 @@ class NodeSnapshot:
 
     Args:
         tables: Its tables.
-        records: The months in its ledgers.
-        known: Months of tables of these names, including earlier ones.
-        partitions: Their partitions, by table and partition id.
+        records: The months of each table in its ledgers, as text, and what `month_records` parses: one by one, as they
+            would be many objects at once.
+        known: The same months, and those of earlier tables of these names.
+        partitions: The partitions of each table, by their ids, as `partition` parses them.
+        filled_partitions: Of these, the ids of those that hold rows.
+        mutations: The mutations of each table that has had some.
         staging: Names of staging tables, of any load.
         processes: The queries of loads: initial query id, whether it is the initial query, rows, bytes, memory, peak,
             seconds.
@@ -52,9 +54,11 @@ class NodeSnapshot:
     """
 
     tables: Mapping[TableName, TableFacts] = field(default_factory=dict)
-    records: Mapping[MonthOfTable, MonthRecords] = field(default_factory=dict)
-    known: Collection[MonthOfTable] = frozenset()
-    partitions: Mapping[tuple[TableName, str], Partition] = field(default_factory=dict)
+    records: Mapping[TableName, Mapping[str, Row]] = field(default_factory=dict)
+    known: Mapping[TableName, Collection[str]] = field(default_factory=dict)
+    partitions: Mapping[TableName, Mapping[str, Row]] = field(default_factory=dict)
+    filled_partitions: Mapping[TableName, Collection[str]] = field(default_factory=dict)
+    mutations: Mapping[TableName, tuple[Mutation, ...]] = field(default_factory=dict)
     staging: tuple[str, ...] = ()
     processes: tuple[Row, ...] = ()
     circumstances: Mapping[str, Any] = field(default_factory=dict)
@@ -62,20 +66,52 @@ class NodeSnapshot:
     table_parts: Mapping[TableName, int] = field(default_factory=dict)
     limits: Mapping[TableName, Limits] = field(default_factory=dict)
 
-    @property
-    def tables_with_rows(self) -> set[TableName]:
-        """The tables that have rows there, of any month."""
-        return {table for (table, _), partition in self.partitions.items() if partition.state.rows}
+    @cached_property
+    def _quiet_tables(self) -> set[TableName]:
+        """The tables without mutations that run or wait, broken parts, or replicas that have to catch up."""
+        seen, names = self.circumstances, {(table.database, table.table): table for table in self.tables}
+        behind = {
+            name
+            for name, ((is_readonly, delay_seconds), *_) in seen["replicas"].items()
+            if is_readonly or delay_seconds
+        }
+        broken = {of_month[:2] for of_month in seen["broken"]}
+        busy = {*seen["mutations"], *seen["queue"], *behind, *broken}
+        return {table for name, table in names.items() if name not in busy}
 
-    def merge_state(self, node: Node, table: TableName, month: Month, partition_id: str) -> MergeState | None:
-        """Return the state of a month's merges; None if it has no parts.
+    def partition(self, table: TableName, partition_id: str) -> Partition | None:
+        """Return a partition; None if it has no parts."""
+        row = self.partitions.get(table, {}).get(partition_id)
+        if row is None:
+            return None
+        *state, parts, size_bytes, two_smallest_bytes, age_seconds = row
+        return Partition(
+            state=PartitionState.of(partition_id, state, self.mutations.get(table, ())),
+            parts=parts,
+            size_bytes=size_bytes,
+            two_smallest_bytes=two_smallest_bytes,
+            age_seconds=age_seconds,
+        )
+
+    def is_quiet(self, table: TableName, partition: Partition, *, spare_parts: int) -> bool:
+        """Check whether a month's merges are healthy at first sight: it has few parts, and nothing happens to them.
+
+        Args:
+            table: The table.
+            partition: The month's partition.
+            spare_parts: The most parts that are few.
+        """
+        of_month = (table.database, table.table, partition.state.partition_id)
+        is_merging = of_month in self.circumstances["merges"]
+        return partition.parts <= spare_parts and table in self._quiet_tables and not is_merging
+
+    def merge_state(self, node: Node, table: TableName, month: Month, partition: Partition) -> MergeState:
+        """Return the state of a month's merges.
 
         Broken parts of replicated tables are ignored: a replica fetches them again, and the number that it returned is
         only read table by table (`core.merges.observation`).
         """
-        found = self.partitions.get((table, partition_id))
-        if found is None or table not in self.tables:
-            return None
+        partition_id = partition.state.partition_id
         seen, place = self.circumstances, (table.database, table.table)
         of_month = (*place, partition_id)
         mutations = seen["mutations"].get(place, ())
@@ -83,10 +119,10 @@ class NodeSnapshot:
         return MergeState(
             node=node,
             month=month,
-            parts=found.parts,
-            size_bytes=found.size_bytes,
-            two_smallest_bytes=found.two_smallest_bytes,
-            unchanged_seconds=min(found.age_seconds, seen["uptime"]),
+            parts=partition.parts,
+            size_bytes=partition.size_bytes,
+            two_smallest_bytes=partition.two_smallest_bytes,
+            unchanged_seconds=min(partition.age_seconds, seen["uptime"]),
             merges=tuple(Merge(*merge) for (merge,) in seen["merges"].get(of_month, ())),
             mutations=tuple(
                 UnfinishedMutation(command=command, fail_reason=fail_reason, age_seconds=age_seconds)
@@ -137,12 +173,13 @@ def look_at_all_tables(cluster: str | None) -> Steps[ClusterSnapshot]:
     tables = sorted({TableName(*row[:2]) for rows in records.values() for row in rows})
     # A node that has lost its ledger may still have the tables.
     asked = [node for node in ledgers if node not in down] if tables else []
-    partitions = yield from query_reachable(
-        "Read the parts of the months", dict.fromkeys(asked, months_queries.partitions(tables)), down
+    looks = (
+        query_reachable("Read the parts of the months", dict.fromkeys(asked, months_queries.partitions(tables)), down),
+        query_reachable(
+            "Read the state of the tables", dict.fromkeys(asked, months_queries.circumstances(tables)), down
+        ),
     )
-    rest = yield from query_reachable(
-        "Read the state of the tables", dict.fromkeys(asked, months_queries.circumstances(tables)), down
-    )
+    partitions, rest = yield from Gather(name="Look at the tables", workflows=looks)
     snapshots = {
         node: _node_snapshot(records.get(node, []), partitions[node], rest[node][0]) if node in rest else NodeSnapshot()
         for node in ledgers
@@ -156,16 +193,18 @@ def _node_snapshot(records: Iterable[Row], partitions: Iterable[Row], rest: Row)
     staging, processes, all_mutations, uptime, at_seconds = rest[11:]
     facts = {TableName(*row[:2]): target_of(*row[2:5]) for row in tables}
     free = {policy: max((dict(disks).get(name, 0) for name in names), default=0) for policy, names in policies}
-    of_parts = dict(_partitions(partitions, {TableName(*row[:2]): mutations_of(row[2]) for row in all_mutations}))
-    table_parts: dict[TableName, int] = defaultdict(int)
-    for (table, _), partition in of_parts.items():
-        table_parts[table] += partition.parts
-    records = list(records)
+    partitions_by_table = _by_table(partitions)
+    records_by_table = _by_table(records)
     return NodeSnapshot(
         tables=facts,
-        records=dict(of_current_tables(records, facts)),
-        known={(TableName(*row[:2]), Month.parse(row[3])) for row in records if row[4]},
-        partitions=of_parts,
+        records={
+            table: {row[1]: row[2:] for row in records_by_table.get(table, ()) if row[0] == each.uuid}
+            for table, each in facts.items()
+        },
+        known={table: {row[1] for row in rows if row[2]} for table, rows in records_by_table.items()},
+        partitions={table: {row[0]: row[1:] for row in rows} for table, rows in partitions_by_table.items()},
+        filled_partitions={table: [row[0] for row in rows if row[1]] for table, rows in partitions_by_table.items()},
+        mutations={TableName(*row[:2]): mutations_of(row[2]) for row in all_mutations},
         staging=tuple(staging),
         processes=tuple(processes),
         circumstances={
@@ -179,7 +218,7 @@ def _node_snapshot(records: Iterable[Row], partitions: Iterable[Row], rest: Row)
             "at_seconds": at_seconds,
         },
         free_bytes={TableName(*row[:2]): free.get(row[5], 0) for row in tables},
-        table_parts=table_parts,
+        table_parts={table: sum(row[8] for row in rows) for table, rows in partitions_by_table.items()},
         limits={
             name: Limits.of(dict(replicated_limits if each.is_replicated else limits), each.settings)
             for name, each in facts.items()
@@ -187,18 +226,8 @@ def _node_snapshot(records: Iterable[Row], partitions: Iterable[Row], rest: Row)
     )
 
 
-def _partitions(
-    rows: Iterable[Row], mutations: Mapping[TableName, tuple[Mutation, ...]]
-) -> Iterable[tuple[tuple[TableName, str], Partition]]:
-    for ((database, table, partition_id, state, parts, size_bytes, two_smallest_bytes, age_seconds),) in rows:
-        partition = Partition(
-            state=PartitionState.of(partition_id, state, mutations.get(TableName(database, table), ())),
-            parts=parts,
-            size_bytes=size_bytes,
-            two_smallest_bytes=two_smallest_bytes,
-            age_seconds=age_seconds,
-        )
-        yield (TableName(database, table), partition_id), partition
+def _by_table(rows: Iterable[Row]) -> dict[TableName, list[Row]]:
+    return {TableName(*name): of_table for name, of_table in _grouped(rows, 2).items()}
 
 
 def _grouped(rows: Iterable[Row], size: int) -> dict[tuple[str, ...], list[Row]]:

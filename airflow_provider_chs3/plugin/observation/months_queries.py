@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
 from airflow_provider_chs3.core.ledger.mutations import mutations_query
 from airflow_provider_chs3.core.ledger.parts import partition_states
-from airflow_provider_chs3.core.ledger.records import IS_CHECKED, IS_STATE, newest, record_columns
+from airflow_provider_chs3.core.ledger.records import IS_CHECKED, IS_STATE, newest
 from airflow_provider_chs3.core.ledger.table import absent
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.staging.tables import IS_STAGING
@@ -17,9 +17,24 @@ from airflow_provider_chs3.core.values.models import TableName
 #: The length of errors in the overview of all months.
 ERROR_CHARACTERS = 400
 
+#: What the page compares of a month's record; the rest is of use only to loads.
+RECORD = (
+    "event",
+    "attempt",
+    "source_bytes",
+    "nodes",
+    "rows",
+    "min_block",
+    "max_block",
+    "data_version",
+    "evidence",
+    "sequence",
+)
+
 _INSERTING = "event = 'inserting'"
 _FAILED = "event = 'failed'"
 _LOADED = "event = 'load'"
+_RECORDED_AT = "formatDateTime(recorded_at, '%F %T', 'UTC')"
 
 
 def records(columns_by_database: Mapping[str, Collection[str]]) -> Sql:
@@ -36,37 +51,46 @@ def _records(database: str, columns: Collection[str]) -> str:
         return name if name in columns else absent(name)
 
     details = known("details")
-    published = (
-        f"partition_id, ({record_columns(columns, structure=absent('structure'))}), {known('objects')}, "
-        f"formatDateTime(recorded_at, '%F %T', 'UTC'), JSONExtractBool({details}, 'adopted'), "
-        f"{literal(database)}"
-    )
-    # JSON null becomes 0 rows, which also means not known.
-    inserting = (
-        f"attempt, JSONExtractString({details}, 'owner'), JSONExtractString({details}, 'running'), "
-        f"JSONExtractUInt({details}, 'plan', 'rows'), toFloat64(recorded_at)"
-    )
-    message, hint = (f"JSONExtractString({details}, 'error', '{name}')" for name in ("message", "hint"))
-    error = f"if({_FAILED}, leftUTF8(concat({message}, ' ', {hint}), {ERROR_CHARACTERS}), '')"
-    kind = f"JSONExtractString({details}, 'error', 'type')"
-    failed = (
-        f"attempt, JSONExtractString({details}, 'owner'), {error}, {kind}, {hint}, "
-        "formatDateTime(recorded_at, '%F %T', 'UTC')"
-    )
+    published = ["partition_id", *map(known, RECORD), known("objects"), _RECORDED_AT, literal(database)]
+    insert = _read(details, _INSERTING, "owner String, running String, plan Tuple(rows UInt64)")
+    inserting = ["attempt", f"{insert}.1", f"{insert}.2", f"{insert}.3.1", "toFloat64(recorded_at)"]
+    failure = _read(details, _FAILED, "owner String, error Tuple(message String, hint String, type String)")
+    error = f"leftUTF8(concat({failure}.2.1, ' ', {failure}.2.2), {ERROR_CHARACTERS})"
+    failed = ["attempt", f"{failure}.1", error, f"{failure}.2.3", f"{failure}.2.2", _RECORDED_AT]
+    load = _read(details, _LOADED, "insert_seconds Float64, loaded_rows Nullable(UInt64), rows UInt64")
     # Older versions of this package loaded all rows of a month, and recorded only those.
-    rows = f"if(JSONHas({details}, 'loaded_rows'), 'loaded_rows', 'rows')"
-    loaded = f"attempt, JSONExtractFloat({details}, 'insert_seconds'), JSONExtractUInt({details}, {rows})"
+    loaded = ["attempt", f"{load}.1", f"ifNull({load}.2, {load}.3)"]
+    keys = "target_database, target_table, target_uuid, month"
+    # Without tuples, of which the driver makes an object each.
     return (
-        "SELECT target_database, target_table, target_uuid, month, "
+        f"SELECT {keys}, states, checked, {_flat('published', len(published))}, "
+        f"inserts, {_flat('inserting', len(inserting))}, failures, {_flat('failed', len(failed))}, "
+        f"{_flat('loaded', len(loaded))} FROM (SELECT {keys}, "
         # A later check or load makes a failure or an unsuccessful insert obsolete.
-        f"countIf({IS_STATE}), maxIf(sequence, {IS_CHECKED}), {newest(published)}, "
-        f"maxIf(sequence, {_INSERTING}), {newest(inserting, condition=_INSERTING)}, "
-        f"maxIf(sequence, {_FAILED}), {newest(failed, condition=_FAILED)}, "
-        f"{newest(loaded, condition=_LOADED)} "
+        f"countIf({IS_STATE}) AS states, maxIf(sequence, {IS_CHECKED}) AS checked, "
+        f"{newest(', '.join(published))} AS published, maxIf(sequence, {_INSERTING}) AS inserts, "
+        f"{newest(', '.join(inserting), condition=_INSERTING)} AS inserting, maxIf(sequence, {_FAILED}) AS failures, "
+        f"{newest(', '.join(failed), condition=_FAILED)} AS failed, "
+        f"{newest(', '.join(loaded), condition=_LOADED)} AS loaded "
         f"FROM {table(TableName(database, LEDGER_TABLE))} WHERE event NOT IN ('calibrated', 'rehearsed') "
         # Sorted, they come in few blocks: grouped alone in up to 256, each of which takes a worker milliseconds.
-        "GROUP BY target_database, target_table, target_uuid, month ORDER BY target_database, target_table, month"
+        f"GROUP BY {keys} ORDER BY target_database, target_table, month)"
     )
+
+
+def _flat(name: str, last: int, *, first: int = 1) -> str:
+    """Return fields of a tuple as columns."""
+    return ", ".join(f"{name}.{number}" for number in range(first, last + 1))
+
+
+def _read(details: str, condition: str, keys: str) -> str:
+    """Return the expression for keys of JSON, which is parsed once, and only in records that meet the condition.
+
+    Details of a load are kilobytes, and a ledger has those of all loads there ever were. What is missing, or null, is
+    empty or 0.
+    """
+    kind = literal(f"Tuple({keys})")
+    return f"if({condition}, JSONExtract({details}, {kind}), defaultValueOfTypeName({kind}))"
 
 
 def partitions(tables: Iterable[TableName]) -> Sql:
@@ -77,7 +101,9 @@ def partitions(tables: Iterable[TableName]) -> Sql:
         f"arraySum(arraySlice(arraySort(groupArrayIf(bytes_on_disk, {plain})), 1, 2)), "
         "dateDiff('second', max(modification_time), now())"
     )
-    return Sql(partition_states(_of(tables), by="database, table", with_content=False, more=merging))
+    found = partition_states(_of(tables), by="database, table", with_content=False, more=merging)
+    columns = f"{_flat('found', 3)}, {_flat('found.4', 7)}, {_flat('found', 8, first=5)}"
+    return Sql(f"SELECT {columns} FROM ({found})")
 
 
 def circumstances(tables: Collection[TableName]) -> Sql:

@@ -1,22 +1,27 @@
-"""The months in the ledger of one node, for the overview."""
+"""The months in the ledger of one node, for the overview.
+
+There may be thousands of months, so what is made of each is a tuple, which takes less time than a dataclass.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, NamedTuple
 
-from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.ledger.records import Record, record_of
-from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.core.workflow.operations import Row
 from airflow_provider_chs3.plugin.observation import months_queries
 
-MonthOfTable: TypeAlias = tuple[TableName, Month]
+#: Where the columns of `months_queries.records` begin, without table and month.
+_STATES, _CHECKED, _PUBLISHED, _RECORD = range(4)
+_OBJECTS = _RECORD + len(months_queries.RECORD)
+_INSERTS = _OBJECTS + 3
+_FAILURES = _INSERTS + 6
+_LOADED = _FAILURES + 7
 
 
-@dataclass(frozen=True, slots=True)
-class InsertRecord:
+class InsertRecord(NamedTuple):
     """The newest record of an insert.
 
     Args:
@@ -60,8 +65,7 @@ class FailureRecord:
         return f"{self.kind or 'an error'}. {self.hint}".strip()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MonthRecords:
+class MonthRecords(NamedTuple):
     """The newest records of a month in the ledger of one node, all of the current table.
 
     Args:
@@ -69,7 +73,6 @@ class MonthRecords:
         record: The record of its state; None if there is none, or it was forgotten.
         objects: Number of its objects.
         recorded_at: Time of that record, in UTC.
-        was_adopted: Whether it was adopted, not loaded.
         ledger_database: Database of the ledger with that record; empty if only inserts are known.
         inserting: The newest record of an insert.
         is_inserting_newer: Whether it is newer than the record of the month's state.
@@ -81,7 +84,6 @@ class MonthRecords:
     record: Record | None
     objects: int
     recorded_at: str
-    was_adopted: bool
     ledger_database: str
     inserting: InsertRecord | None
     is_inserting_newer: bool
@@ -100,36 +102,50 @@ class MonthRecords:
         return bool(found and self.inserting and (found.event, found.attempt) == ("intent", self.inserting.attempt))
 
 
-def of_current_tables(
-    records: Iterable[Row], tables: Mapping[TableName, TableFacts]
-) -> Iterable[tuple[MonthOfTable, MonthRecords]]:
-    """Parse the answer to `months_queries.records`, without rows of earlier tables.
+def unsettled(rows: Iterable[Row]) -> Iterator[MonthRecords]:
+    """Parse only months whose newest load failed, or has not published.
 
     Args:
-        records: The rows.
-        tables: The current tables.
+        rows: As in `month_records`.
     """
-    for database, name, uuid, month, count, sequence, standing, *loads in records:
-        table = TableName(database, name)
-        if table not in tables or tables[table].uuid != uuid:
-            continue
-        insert_sequence, inserting, failure_sequence, failure, load = loads
-        partition_id, fields, objects, recorded_at, was_adopted, ledger_database = standing
-        yield (
-            (table, Month.parse(month)),
-            MonthRecords(
-                partition_id=partition_id,
-                record=record_of(fields) if count else None,
-                objects=objects,
-                recorded_at=recorded_at,
-                was_adopted=bool(was_adopted),
-                ledger_database=ledger_database,
-                inserting=InsertRecord(*inserting) if insert_sequence else None,
-                is_inserting_newer=insert_sequence > sequence,
-                failure=_failure(*failure) if failure_sequence > max(sequence, insert_sequence) else None,
-                load=load,
-            ),
-        )
+    for row in rows:
+        if max(row[_INSERTS], row[_FAILURES]) > row[_CHECKED] or row[_RECORD] == "intent":
+            yield month_records(row)
+
+
+def recorded_partition_id(row: Row) -> str:
+    """Return the partition of a month; empty if only inserts are known.
+
+    Args:
+        row: As in `month_records`.
+    """
+    return str(row[_PUBLISHED])
+
+
+def month_records(row: Row) -> MonthRecords:
+    """Parse a row of the answer to `months_queries.records`.
+
+    Args:
+        row: The columns after the month.
+    """
+    objects, recorded_at, ledger_database = row[_OBJECTS:_INSERTS]
+    insert_sequence, failure_sequence = row[_INSERTS], row[_FAILURES]
+    checked = row[_CHECKED]
+    return MonthRecords(
+        partition_id=row[_PUBLISHED],
+        record=_record(*row[_RECORD:_OBJECTS]) if row[_STATES] else None,
+        objects=objects,
+        recorded_at=recorded_at,
+        ledger_database=ledger_database,
+        inserting=InsertRecord(*row[_INSERTS + 1 : _FAILURES]) if insert_sequence else None,
+        is_inserting_newer=insert_sequence > checked,
+        failure=_failure(*row[_FAILURES + 1 : _LOADED]) if failure_sequence > max(checked, insert_sequence) else None,
+        load=row[_LOADED:],
+    )
+
+
+def _record(event: str, attempt: str, *others: Any) -> Record | None:
+    return record_of((event, attempt, "", "", *others))
 
 
 def _failure(attempt: str, owner: str, error: str, *more: str) -> FailureRecord:

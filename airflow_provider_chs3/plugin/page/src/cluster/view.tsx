@@ -25,10 +25,11 @@ export function ClusterView() {
 
 function Connection({ seen }: { seen: ConnectionNodes }) {
   const answered = seen.nodes.flatMap(({ name, state }) => (state ? [{ name, ...state }] : []));
+  const names = seen.conn_ids.join(", ");
   return (
-    <Box as="section" aria-label={`Connection ${seen.conn_id}`} mb={8}>
+    <Box as="section" aria-label={`Connection ${names}`} mb={8}>
       <Flex gap={3} align="baseline" wrap="wrap">
-        <Heading as="h2" size="md">{seen.conn_id}</Heading>
+        <Heading as="h2" size="md">{names}</Heading>
         <Text color="fg.muted" fontSize="sm">{seen.seen_at === null ? "no data yet" : seen.cluster === null ? "one server" : `cluster ${seen.cluster}`}</Text>
       </Flex>
       {answered.length ? (

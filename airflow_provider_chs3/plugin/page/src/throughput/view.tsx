@@ -59,9 +59,9 @@ function Connection({ seen, days, isOfDag }: { seen: ConnectionSpeed; days: numb
   const range = { from: to - days * DAY_SECONDS, to };
   const notes = [...silentLogs(seen), ...(seen.is_cut ? ["There were more loads than shown: the oldest are missing."] : [])];
   return (
-    <Box as="section" aria-label={`Connection ${seen.conn_id}`} mb={8}>
+    <Box as="section" aria-label={`Connection ${seen.conn_ids.join(", ")}`} mb={8}>
       <Flex gap={3} align="center" wrap="wrap" mb={2}>
-        <Heading as="h2" size="md">{seen.conn_id}</Heading>
+        <Heading as="h2" size="md">{seen.conn_ids.join(", ")}</Heading>
         <Text color="fg.muted" fontSize="sm">{seen.seen_at === null ? "no data yet" : seen.cluster === null ? "one server" : `cluster ${seen.cluster}`}</Text>
         {names.length ? (
           <NativeSelect.Root size="sm" width="auto" minW="min(14rem, 100%)">

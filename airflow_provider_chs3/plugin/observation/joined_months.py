@@ -1,0 +1,123 @@
+"""Join the nodes' answers: each month of each table, with what every node has of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.records import MonthOnNode
+from airflow_provider_chs3.core.preflight.target_checks import month_of_partition
+from airflow_provider_chs3.core.values.models import Month, Node, TableName
+from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapshot, Partition
+from airflow_provider_chs3.plugin.observation.months_records import (
+    FailureRecord,
+    InsertRecord,
+    MonthRecords,
+    month_records,
+    recorded_partition_id,
+)
+
+_NO_PARTS = PartitionState()
+
+
+class JoinedMonth(NamedTuple):
+    """One month, from the nodes that answered.
+
+    Args:
+        table: Its table.
+        month: The month.
+        records: The records of the nodes that have some.
+        partitions: Its partition on the nodes that have parts of it.
+        nodes: The month on every node.
+        inserting: The newest record of an insert; one node has it.
+        unpublished: The same, unless its load has published the month.
+        is_publishing: Whether that load has recorded that it is about to publish.
+        failure: The failure of its newest load, if it failed.
+    """
+
+    table: TableName
+    month: Month
+    records: Mapping[Node, MonthRecords]
+    partitions: Mapping[Node, Partition]
+    nodes: Mapping[Node, MonthOnNode]
+    inserting: InsertRecord | None
+    unpublished: InsertRecord | None
+    is_publishing: bool
+    failure: FailureRecord | None
+
+    def error(self, *, with_values: bool) -> str:
+        """Return the error of that failure, which may quote values of rows if wanted; empty if there is none."""
+        if self.failure is None:
+            return ""
+        return self.failure.error if with_values else self.failure.without_values
+
+    @property
+    def owner(self) -> str:
+        """The task of its newest load, if known."""
+        newest = self.failure or self.inserting
+        return newest.owner if newest else ""
+
+
+def joined_months(seen: ClusterSnapshot) -> Iterator[tuple[TableName, Iterator[JoinedMonth]]]:
+    """Give the tables in order, each with its months, in any order.
+
+    Args:
+        seen: The nodes' answers.
+    """
+    for table in sorted({table for node in seen.nodes.values() for table in node.tables}):
+        yield table, _months(seen, table)
+
+
+def _months(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedMonth]:
+    for month, partition_id in _partition_ids(seen, table).items():
+        records, partitions, nodes = {}, {}, {}
+        for node, answers in seen.nodes.items():
+            row = answers.records.get(table, {}).get(month)
+            own, partition = month_records(row) if row else None, answers.partition(table, partition_id)
+            if own:
+                records[node] = own
+            if partition:
+                partitions[node] = partition
+            nodes[node] = MonthOnNode(
+                own.record if own else None,
+                partition.state if partition else _NO_PARTS,
+                has_history=month in answers.known.get(table, ()),
+                has_rows=bool(answers.filled_partitions.get(table)),
+            )
+        yield _joined(table, Month.parse(month), records, partitions, nodes)
+
+
+def _partition_ids(seen: ClusterSnapshot, table: TableName) -> dict[str, str]:
+    """Return the months that a ledger knows, or that have rows, with their partitions; empty if no node has one."""
+    found: dict[str, str] = {}
+    for node in seen.nodes.values():
+        for month, row in node.records.get(table, {}).items():
+            found[month] = recorded_partition_id(row) or found.get(month, "")
+    recorded = set(found.values())
+    for node in seen.nodes.values():
+        for partition_id in node.filled_partitions.get(table, ()):
+            if partition_id not in recorded and (named := month_of_partition(partition_id)):
+                found[str(named)] = found.get(str(named)) or partition_id
+    return found
+
+
+def _joined(
+    table: TableName,
+    month: Month,
+    records: Mapping[Node, MonthRecords],
+    partitions: Mapping[Node, Partition],
+    nodes: Mapping[Node, MonthOnNode],
+) -> JoinedMonth:
+    every = records.values()
+    return JoinedMonth(
+        table=table,
+        month=month,
+        records=records,
+        partitions=partitions,
+        nodes=nodes,
+        inserting=next((each.inserting for each in every if each.inserting), None),
+        unpublished=next((each.unpublished for each in every if each.unpublished), None),
+        is_publishing=any(each.is_publishing for each in every),
+        failure=next((each.failure for each in every if each.failure), None),
+    )

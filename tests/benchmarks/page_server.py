@@ -1,0 +1,111 @@
+"""A process that has Airflow's API server with the page, and measures its answer about all months.
+
+    python -m tests.benchmarks.page_server '<Look as JSON>'
+
+Nothing is shared between two answers, as if somebody opened the page after a while.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from tests.benchmarks.rounds import Figures, measure_in_turns
+
+STATEMENTS, ANSWER = "its statements alone, by the driver", "the page's answer"
+SECONDS, CPU_SECONDS = "seconds", "CPU seconds of Airflow's process"
+_USERS = {
+    "AIRFLOW__API_AUTH__JWT_SECRET": "only for this measurement, and long enough for HS512: 012345678901234567890123",
+    "AIRFLOW__API_AUTH__JWT_ISSUER": "bench",
+    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "viewer:viewer",
+    "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    "AIRFLOW__CHS3__PAGE_CACHE_SECONDS": "0.001",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What is measured.
+
+    Args:
+        months: Months of all tables; the answer must have them all, as published.
+        rounds: How often.
+        result_file: Where the figures go.
+    """
+
+    months: int
+    rounds: int
+    result_file: str
+
+
+def _timed(work: Callable[[], Any]) -> Figures:
+    began, cpu_began = time.monotonic(), time.process_time()
+    work()
+    return {SECONDS: time.monotonic() - began, CPU_SECONDS: time.process_time() - cpu_began}
+
+
+def _page() -> Callable[[], Any]:
+    """What asks the page as a viewer, and parses nothing."""
+    from airflow.api_fastapi.app import create_app
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+    from airflow.utils.db import initdb
+    from fastapi.testclient import TestClient
+
+    initdb()
+    app = create_app(apps="core")
+    token = app.state.auth_manager.generate_jwt(SimpleAuthManagerUser(username="viewer", role="viewer"))
+    client = TestClient(app, headers={"Authorization": f"Bearer {token}"})
+    return lambda: client.get("/chs3/api/months").raise_for_status()
+
+
+def _statements(ask: Callable[[], Any]) -> Callable[[], Any]:
+    """What sends the statements of an answer again, one after the other."""
+    from clickhouse_driver import Client
+
+    from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+
+    sent, query = [], ClickHouseHook.query
+
+    def noted(hook: ClickHouseHook, sql: str, **options: Any) -> Any:
+        sent.append(sql)
+        return query(hook, sql, **options)
+
+    ClickHouseHook.query = noted
+    ask()
+    ClickHouseHook.query = query
+    given = json.loads(os.environ["AIRFLOW_CONN_CHS3_DEFAULT"])
+    client = Client(given["host"], port=given["port"], user=given["login"], password=given["password"])
+    return lambda: [client.execute(sql) for sql in sent]
+
+
+def measure(look: Look) -> list[Any]:
+    """Measure both in turns."""
+    ask = _page()
+    (seen,) = ask().json()["connections"]
+    states = [month["state"] for table in seen["tables"] for month in table["months"]]
+    if states != ["published"] * look.months:
+        raise RuntimeError(f"The page has {len(states)} months, {states.count('published')} of them as published.")
+    send = _statements(ask)
+    variants = {STATEMENTS: lambda: _timed(send), ANSWER: lambda: _timed(ask)}
+    return measure_in_turns("months", variants, rounds=look.rounds, console=Console(stderr=True))
+
+
+def main() -> None:
+    """Measure what the argument says."""
+    look = Look(**json.loads(sys.argv[1]))
+    passwords = Path(os.environ["AIRFLOW_HOME"], "passwords.json")
+    passwords.write_text('{"viewer": "viewer"}', encoding="utf-8")
+    os.environ.update(_USERS, AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE=str(passwords))
+    Path(look.result_file).write_text(json.dumps(measure(look)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
