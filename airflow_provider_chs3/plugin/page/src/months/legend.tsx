@@ -21,7 +21,7 @@ export function Legend({ tables, shows }: { tables: readonly TableRow[]; shows: 
     return null;
   }
   return (
-    <Flex css={HEAT_STYLES} role="note" aria-label="Legend" columnGap={5} rowGap={1} wrap="wrap" align="center" justify="end" fontSize="sm" color="fg.muted">
+    <Flex css={HEAT_STYLES} role="note" aria-label="Legend" columnGap={5} rowGap={1} wrap="wrap" align="center" justify={{ md: "end" }} fontSize="sm" color="fg.muted">
       <Flex as="span" gap={2} align="center" wrap="wrap">
         <Text as="span" color="fg" fontWeight="medium">{measure.name}:</Text> 0
         <Flex as="span" gap="2px" aria-hidden>{SHARES.map((share) => <Cell key={share} kind="heat" share={share} />)}</Flex>

@@ -28,16 +28,17 @@ export const shareStyle = (share: number) => ({ "--share": `${Math.round(100 * s
 // One class for each state; cells of a measure have a bar, so that nobody has to tell shades apart.
 export const STRIP_STYLES: SystemStyleObject = {
   "& .row": {
-    position: "absolute", top: 0, insetInline: 0, display: "flex", alignItems: "center", gap: 2, px: 3, justifyContent: "space-between",
-    borderBottomWidth: "1px", borderColor: "border.muted", flexWrap: "wrap",
+    position: "absolute", top: 0, insetInline: 0, display: "grid", alignItems: "center", gap: 2, px: 3,
+    borderBottomWidth: "1px", borderColor: "border.muted",
     _hover: { bg: "bg.subtle" },
   },
-  "& .name": { flex: "1 1 200px", minWidth: 0, display: "flex", gap: 2, alignItems: "baseline" },
+  "& .narrow": { display: "flex", flexWrap: "wrap", alignContent: "center", rowGap: 1 },
+  "& .name": { minWidth: 0, display: "flex", gap: 2, alignItems: "baseline" },
   // Strips stand below their names, and so below the axis.
   "& .narrow .name": { flexBasis: "100%" },
   "& .name h3": { fontSize: "sm", fontWeight: "medium", overflow: "hidden", textOverflow: "ellipsis", whiteSpace: "nowrap" },
   "& .name small": { fontSize: "xs", color: "fg.muted", whiteSpace: "nowrap" },
-  "& .fact": { flexShrink: 0, fontSize: "sm", color: "fg.muted", overflow: "hidden", textOverflow: "ellipsis", whiteSpace: "nowrap" },
+  "& .fact": { minWidth: 0, fontSize: "sm", color: "fg.muted", overflow: "hidden", textOverflow: "ellipsis", whiteSpace: "nowrap" },
   "& .total": { textAlign: "end", fontSize: "sm", fontVariantNumeric: "tabular-nums", color: "fg.muted" },
   "& .strip": { display: "flex", flexShrink: 0 },
   "& .axis span": { width: `${CELL_PIXELS}px`, flexShrink: 0, overflow: "visible", whiteSpace: "nowrap" },

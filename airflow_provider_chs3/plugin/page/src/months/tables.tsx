@@ -10,7 +10,7 @@ import { DagLink } from "../ui/links";
 import { Ago } from "../ui/parts";
 import { useAddress } from "../ui/url";
 import { Axis } from "./axis";
-import { FACTS_PIXELS, layoutOf, type Layout } from "./layout";
+import { layoutOf, type Layout } from "./layout";
 import { STRIP_STYLES, Strip } from "./strip";
 
 const ROW_PIXELS = { wide: 40, narrow: 72 };
@@ -49,7 +49,7 @@ export function Tables({ tables, all, states }: { tables: TableRow[]; all: reado
 }
 
 function Rows({ tables, layout, states }: { tables: TableRow[]; layout: Layout; states: ReadonlySet<State> }) {
-  const { isNarrow } = layout;
+  const { isNarrow, columns } = layout;
   const list = useRef<HTMLDivElement>(null);
   const [margin, setMargin] = useState(0);
   const page = () => list.current?.closest<HTMLElement>("[data-chs3=page]") ?? null;
@@ -71,7 +71,7 @@ function Rows({ tables, layout, states }: { tables: TableRow[]; layout: Layout; 
       {rows.getVirtualItems().map((item) => {
         const table = tables[item.index];
         return table ? (
-          <div key={item.key} role="listitem" className={isNarrow ? "row narrow" : "row"} style={{ height: size, transform: `translateY(${item.start - margin}px)` }}>
+          <div key={item.key} role="listitem" className={isNarrow ? "row narrow" : "row"} style={{ height: size, gridTemplateColumns: columns, transform: `translateY(${item.start - margin}px)` }}>
             <Row table={table} layout={layout} states={states} />
           </div>
         ) : null;
@@ -80,7 +80,7 @@ function Rows({ tables, layout, states }: { tables: TableRow[]; layout: Layout; 
   );
 }
 
-function Row({ table, layout: { months, measure, isNarrow, hasFacts, lastPixels }, states }: {
+function Row({ table, layout: { months, measure, isNarrow, hasFacts }, states }: {
   table: TableRow; layout: Layout; states: ReadonlySet<State>;
 }) {
   const { params } = useAddress();
@@ -96,7 +96,7 @@ function Row({ table, layout: { months, measure, isNarrow, hasFacts, lastPixels 
       {hasFacts ? <RowFacts table={table} /> : null}
       <Strip table={table} months={months} states={states} measure={measure} />
       {isNarrow ? null : (
-        <div className="total" style={{ width: lastPixels }}>
+        <div className="total">
           {measure ? extent && rangeText(extent, measure.short) : compact(rowsOf(table))}
         </div>
       )}
@@ -109,10 +109,10 @@ function RowFacts({ table: { dags, months } }: { table: TableRow }) {
   const newest = months.reduce((last, { published_at: at }) => (at > last ? at : last), "");
   return (
     <>
-      <div className="fact" style={{ width: FACTS_PIXELS.dag }} title={dags.join(", ")}>
+      <div className="fact" title={dags.join(", ")}>
         {dag === undefined ? "–" : <DagLink dagId={dag} />}{more.length ? ` and ${more.length} more` : ""}
       </div>
-      <div className="fact" style={{ width: FACTS_PIXELS.newest }}>{newest ? <Ago seconds={parseUtc(newest).getTime() / 1_000} /> : "never"}</div>
+      <div className="fact">{newest ? <Ago seconds={parseUtc(newest).getTime() / 1_000} /> : "never"}</div>
     </>
   );
 }

@@ -2,7 +2,7 @@
 import { Box, Flex, Text } from "@chakra-ui/react";
 import type { MonthPlace } from "../api/queries";
 import type { Inserting, Load, MonthDetails, MonthRow, NodeRows, Setting } from "../api/types";
-import { byteRate, bytes, count, duration, number, orNone, percent, rate } from "../model/format";
+import { byteRate, bytes, count, duration, number, orNone, rate, share } from "../model/format";
 import { readText } from "../months/text";
 import { Figures } from "../ui/figures";
 import { CopyButton, Facts, Note, Section, UtcTime } from "../ui/parts";
@@ -104,7 +104,7 @@ function Steps({ load }: { load: Load }) {
             <Box boxSize="10px" rounded="2px" bg={colour(step.step)} flexShrink={0} />
             <Text flex="1">{STEPS[step.step] ?? step.step}</Text>
             <Text fontVariantNumeric="tabular-nums">{duration(step.seconds)}</Text>
-            <Text color="fg.muted" minW="2.5rem" textAlign="end" fontVariantNumeric="tabular-nums">{percent(step.seconds, all)}</Text>
+            <Text color="fg.muted" minW="2.5rem" textAlign="end" fontVariantNumeric="tabular-nums">{share(step.seconds, all)}</Text>
           </Flex>
         ))}
       </Box>
@@ -116,7 +116,7 @@ function Nodes({ nodes }: { nodes: readonly NodeRows[] }) {
   const all = nodes.reduce((sum, node) => sum + (node.rows ?? 0), 0);
   const rows = nodes.map((node) => node.error
     ? [node.name, `does not answer: ${node.error}`, "", "", "", ""]
-    : [node.name, number(node.rows ?? 0), percent(node.rows ?? 0, all), orNone(node.published_rows, number),
+    : [node.name, number(node.rows ?? 0), share(node.rows ?? 0, all), orNone(node.published_rows, number),
       number(node.parts ?? 0), bytes(node.size_bytes ?? 0)]);
   return (
     <Section title="Rows by node">
