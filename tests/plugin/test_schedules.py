@@ -175,6 +175,8 @@ def test_a_held_month_is_let_go_by_who_may_edit_its_dag(
     assert told == {"viewer": (refused, True), "admin": (f"Unpaused: DAG {LOADER}.", False)}
     assert runs.audited(LOADER)[-1][1] == "admin"
     dialog.get_by_role("button", name="Close").click()
+    dialog.wait_for(state="detached")
+    page.keyboard.press("Escape")
     page.get_by_role("button", name=f"{MONTH}: unfinished").wait_for()
     assert page.get_by_text("No month needs attention.").is_visible()
     # The next load removes what the killed one left.
