@@ -19,7 +19,7 @@ export const HEAT_STYLES: SystemStyleObject = {
     background: "linear-gradient(to top, color-mix(in oklab, {colors.blue.solid} calc(60% + 0.4 * var(--share)), {colors.bg.muted}) " +
       "max(var(--share), 3px), {colors.bg.muted} 0)",
   },
-  "& .unknown": { borderWidth: "1px", borderStyle: "dashed", borderColor: "border.emphasized" },
+  "& .unknown": { borderWidth: "1px", borderStyle: "dashed", borderColor: "fg.subtle" },
   "& .marked": { borderWidth: "2px", borderStyle: "solid", borderColor: "red.solid" },
 };
 
@@ -56,7 +56,7 @@ export const STRIP_STYLES: SystemStyleObject = {
   ...Object.fromEntries(ORDER.map((state) => [
     `& .${state}`, {
       background: token(STATES[state].fill), color: token(STATES[state].ink),
-      ...(state === "never_loaded" ? { borderWidth: "1px", borderStyle: "dashed", borderColor: "border.emphasized" } : {}),
+      ...(state === "never_loaded" ? { borderWidth: "1px", borderStyle: "dashed", borderColor: "fg.subtle" } : {}),
     },
   ])),
 };
