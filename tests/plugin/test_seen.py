@@ -170,6 +170,8 @@ def test_a_chart_is_zoomed_by_dragging_and_shows_all_again(trips_lake: Lake, ope
     chart.locator("canvas").wait_for()
     picture = "canvas => canvas.toDataURL()"
     show_all = page.get_by_role("button", name="Show all")
+    # Which waits until it moves no more.
+    chart.locator(".u-over").hover()
     box = chart.locator(".u-over").bounding_box()
     assert box is not None
     assert show_all.count() == 0
