@@ -58,8 +58,9 @@ function Ids({ ids }: { ids: readonly string[] }) {
 const OBJECTS = ["new", "changed", "gone"];
 
 // Servers count memory in steps of some MiB: a short insert ends before the first.
-function peakText({ peak_memory_bytes: peak }: Load): string {
-  return peak ? `peak ${bytes(peak)}` : peak === 0 ? "too little to measure," : "peak not known,";
+function memoryText({ peak_memory_bytes: peak, memory_bytes: granted }: Load): string {
+  const allowed = `${orNone(granted, bytes)} granted`;
+  return peak ? `peak ${bytes(peak)} of ${allowed}` : `${allowed}, peak ${peak === 0 ? "too low to measure" : "not known"}`;
 }
 
 function Published({ load, nodes }: { load: Load; nodes: readonly NodeRows[] }) {
@@ -75,7 +76,7 @@ function Published({ load, nodes }: { load: Load; nodes: readonly NodeRows[] }) 
         ["Objects", `${readText(load)}, ${orNone(load.bytes_per_second, byteRate)}`],
         changes.length > 0 && ["Since the load before", changes.join(", ")],
         ["Parts", `${orNone(load.parts, number)} at publishing, ${number(parts)} now`],
-        ["Memory of a node", `${peakText(load)} of ${orNone(load.memory_bytes, bytes)} granted`],
+        ["Memory of a node", memoryText(load)],
         Boolean(load.other_month_rows) && ["Left out", `${number(load.other_month_rows ?? 0)} rows of other months`],
         Boolean(load.memory_steps) && ["Memory lowered", `${count(load.memory_steps ?? 0, "time")}, because nodes ran out of it`],
         ["Query ids", <Ids key="ids" ids={load.query_ids ?? []} />],
