@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 import uvicorn
@@ -25,6 +25,7 @@ _CHROMIUM = shutil.which("chromium") or ""
 TIMEOUT_MILLISECONDS = 60_000
 #: The page in the navigation of Airflow's UI.
 PAGE = f"/plugin/{NAVIGATION_ROUTE}"
+THEMES: tuple[Literal["light"], Literal["dark"]] = ("light", "dark")
 #: Where screenshots go, if anywhere.
 SCREENSHOTS = os.environ.get("CHS3_SCREENSHOTS")
 
@@ -90,6 +91,9 @@ def open_page(
 
 
 def keep(page: Page, name: str) -> None:
-    """Keep a screenshot where CHS3_SCREENSHOTS names a folder for them."""
+    """Keep screenshots in both themes where CHS3_SCREENSHOTS names a folder for them."""
     if SCREENSHOTS:
-        page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png", animations="disabled")
+        for theme in THEMES:
+            page.emulate_media(color_scheme=theme)
+            page.locator(f"html.{theme}").wait_for()
+            page.screenshot(path=Path(SCREENSHOTS) / f"{name}-{theme}.png", animations="disabled")

@@ -158,7 +158,7 @@ def test_throughput_is_drawn_and_told_in_figures(
             "each.getContext('2d').getImageData(0, 0, each.width, each.height).data.some((value) => value > 0))"
         )
         assert painted == [True] * 6
-        keep(page, "throughput-dark")
+        keep(page, "throughput")
         page.get_by_text("Figures of 9 loads").focus()
         page.keyboard.press("Enter")
         rows = page.get_by_role("region", name="Figures of 9 loads").get_by_role("row")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integration.lake import Lake
-from tests.plugin.browsing import PAGE, TIMEOUT_MILLISECONDS, keep
+from tests.plugin.browsing import PAGE, THEMES, TIMEOUT_MILLISECONDS, keep
 from tests.plugin.scene import FAILED, LOADING, PUBLISHED, STUCK, scene
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ __all__ = ["scene"]
 OpenPage = Callable[..., tuple["Page", list[str]]]
 
 VIEWS = ("months", "throughput", "cluster")
-THEMES = ("light", "dark")
 #: What nothing may be wider than, in pixels of CSS: 1280 at 200 %, and at 400 %.
 WIDTHS = (640, 320)
 _RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -73,6 +72,9 @@ def test_who_logs_in_sees_how_all_months_are(scene: Lake, log_in: Callable[[str 
         months.get_by_role("button", name=f"{month}: {state}").wait_for()
     assert "2 months need attention" in page.get_by_role("region", name="What needs attention").inner_text()
     keep(page, "months")
+    page.get_by_role("radiogroup", name="Strips show").get_by_text("Rows").click()
+    page.get_by_role("note", name="Legend").wait_for()
+    keep(page, "months-rows")
     months.get_by_role("button", name=LOADING).click()
     steps = page.get_by_role("dialog").get_by_role("list", name="Steps")
     steps.get_by_text("✓ Stage").wait_for()
@@ -82,12 +84,16 @@ def test_who_logs_in_sees_how_all_months_are(scene: Lake, log_in: Callable[[str 
     page.keyboard.press("Escape")
     months.get_by_role("button", name=FAILED).click()
     page.get_by_role("alert").get_by_text("cannot be filled from row").wait_for()
-    keep(page, "month-details")
+    keep(page, "month-failed")
     page.keyboard.press("Escape")
     months.get_by_role("button", name=f"{PUBLISHED}: published").click()
     page.get_by_role("img", name="Parts over time").scroll_into_view_if_needed()
     page.get_by_role("button", name="Copy the query").scroll_into_view_if_needed()
-    keep(page, "month-parts-and-sql")
+    keep(page, "month-parts")
+    page.keyboard.press("Escape")
+    page.get_by_role("radiogroup", name="Views").get_by_text("Cluster").click()
+    page.get_by_role("region", name="Running loads").wait_for()
+    keep(page, "cluster")
 
 
 @pytest.mark.thorough(but=1)
@@ -158,7 +164,6 @@ def test_axe_finds_no_violation(scene: Lake, open_page: OpenPage, view: str, the
     own = {"include": [["[data-chs3=page]"], ["[role=dialog]"]] if view == "months" else [["[data-chs3=page]"]]}
     found = axe.Axe().run(page, context=own, options={"runOnly": _RULES, "resultTypes": ["violations"]})
     assert found.violations_count == 0, found.generate_report()
-    keep(page, f"{view}-{theme}")
     assert troubles == []
 
 

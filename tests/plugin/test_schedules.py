@@ -13,7 +13,7 @@ from airflow.models.dag import DagModel
 from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from airflow_provider_chs3 import transfers
 from airflow_provider_chs3.operators._support.month_load import MonthLoad
@@ -22,7 +22,7 @@ from airflow_provider_chs3.plugin.constants import LOADERS
 from airflow_provider_chs3.runners.blocking import Runner
 from tests.integration.lake import MONTH, Lake
 from tests.plugin import runs
-from tests.plugin.browsing import PAGE
+from tests.plugin.browsing import PAGE, keep
 from tests.plugin.runs import ACTIONS, LOADER
 from tests.plugin.test_months import TRIPS, loaded, months
 
@@ -143,6 +143,42 @@ def test_a_held_month_is_among_those_that_need_somebody_with_a_link_to_its_dag(
     needs.get_by_role("link", name=LOADER).click()
     page.wait_for_url(f"**/dags/{LOADER}")
     assert troubles == []
+    # The next load removes what the killed one left.
+    trips_lake.load()
+
+
+def is_paused() -> bool:
+    with create_session() as session:
+        return bool(session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == LOADER)))
+
+
+def test_a_held_month_is_let_go_by_who_may_edit_its_dag(
+    as_user: AsUser, trips_lake: Lake, task: Any, monkeypatch: pytest.MonkeyPatch, open_page: Open
+) -> None:
+    leave_unfinished(trips_lake, task, monkeypatch)
+    set_dag(is_paused=True)
+    told = {}
+    for role in ("viewer", "admin"):
+        page, _ = open_page(PAGE, role=role)
+        page.get_by_role("button", name=f"Unpause {trips_lake.database}.trips {MONTH}").click()
+        dialog = page.get_by_role("alertdialog", name=f"Unpause: {trips_lake.database}.trips {MONTH}")
+        assert "with catchup, all those that were due while it was paused" in dialog.inner_text()
+        assert is_paused()
+        dialog.get_by_role("button", name="Unpause", exact=True).click()
+        dialog.get_by_role("status").filter(has_text=LOADER).wait_for()
+        told[role] = (dialog.get_by_role("status").inner_text(), is_paused())
+        keep(page, f"unpause-as-{role}")
+    refused = (
+        f"Nothing was done. Airflow does not let you edit DAG {LOADER}: "
+        "ask its owner, or somebody who may, to unpause it."
+    )
+    assert told == {"viewer": (refused, True), "admin": (f"Unpaused: DAG {LOADER}.", False)}
+    assert runs.audited(LOADER)[-1][1] == "admin"
+    dialog.get_by_role("button", name="Close").click()
+    dialog.wait_for(state="detached")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name=f"{MONTH}: unfinished").wait_for()
+    assert page.get_by_text("No month needs attention.").is_visible()
     # The next load removes what the killed one left.
     trips_lake.load()
 

@@ -1,12 +1,13 @@
 import { expect, test } from "vitest";
-import { age, bytes, duration, parseUtc, percent, time } from "../src/model/format";
+import { age, bytes, duration, parseUtc, percent, share, time } from "../src/model/format";
 import { describe as scopeOf, queryOf } from "../src/model/place";
 
 test("sizes and durations have units", () => {
   expect([0, 1023, 1024, 1536, 1024 ** 3 * 250].map(bytes)).toEqual(["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "250 GiB"]);
   expect([0.5, 9.5, 59, 61, 3_661, 90_000].map(duration)).toEqual(["0.50 s", "9.5 s", "59 s", "1 min 1 s", "1 h 1 min", "1 d 1 h"]);
   expect([-1, 5, 70, 7_300, 200_000].map(age)).toEqual(["0 s", "5 s", "1 min", "2 h", "2 d"]);
-  expect([percent(1, 3), percent(1, 0)]).toEqual(["33 %", "–"]);
+  expect([0, 0.001, 0.01].map(duration)).toEqual(["0 s", "< 0.01 s", "0.01 s"]);
+  expect([percent(2, 3), percent(1, 0), share(2, 3), share(1, 0)]).toEqual(["66 %", "–", "67 %", "–"]);
 });
 
 test("a time is shown in the zone that was chosen", () => {

@@ -67,6 +67,17 @@ async function endLoad(task: Task): Promise<null> {
   return null;
 }
 
+async function unpause(task: Task): Promise<null> {
+  const path = `api/v2/dags/${encodeURIComponent(task.dag_id)}?update_mask=is_paused`;
+  await ask(path, { method: "PATCH", body: { is_paused: false } }).catch((error: unknown) => {
+    if (error instanceof RequestError && error.status === 403) {
+      throw new Error(`Airflow does not let you edit DAG ${task.dag_id}: ask its owner, or somebody who may, to unpause it.`);
+    }
+    throw error;
+  });
+  return null;
+}
+
 // The run that was started; null for an action that starts none.
 export async function perform(kind: Kind, subject: Subject, replacesOthers: boolean): Promise<Run | null> {
   const { task } = subject.month;
@@ -75,6 +86,9 @@ export async function perform(kind: Kind, subject: Subject, replacesOthers: bool
   }
   if (!task) {
     throw new Error("The task that loaded the month is not known.");
+  }
+  if (kind === "unpause") {
+    return unpause(task);
   }
   return kind === "end" ? endLoad(task) : reload(subject, task, replacesOthers);
 }

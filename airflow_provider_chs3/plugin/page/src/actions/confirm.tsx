@@ -2,7 +2,7 @@
 import { Button, Checkbox, Dialog, Portal, Stack, Text } from "@chakra-ui/react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
-import { RunLink, TaskLink } from "../ui/links";
+import { DagLink, RunLink, TaskLink } from "../ui/links";
 import { Note } from "../ui/parts";
 import { lastRun, perform, type Run } from "./airflow";
 import { KINDS, whatOf, type Kind, type Subject } from "./kinds";
@@ -35,6 +35,7 @@ export function Confirm({ kind, subject, close, onStarted }: {
       onStarted(run);
       // From now on, and as long as a run is at work, the months are looked at more often.
       void client.invalidateQueries({ queryKey: ["months"] });
+      void client.invalidateQueries({ queryKey: ["rights"] });
     },
   });
   const waits = right === "may_start_runs" && dag(rights)?.is_paused;
@@ -64,14 +65,15 @@ export function Confirm({ kind, subject, close, onStarted }: {
                   {act.isPending ? "Sending the request to Airflow…" : null}
                   {act.isError ? `Nothing was done. ${act.error.message}` : null}
                   {act.isSuccess && act.data ? <>Started: <RunLink dagId={act.data.dag_id} runId={act.data.dag_run_id} />.</> : null}
-                  {act.isSuccess && !act.data && month.task ? <>Marked as failed; its queries are being ended: <TaskLink task={month.task} />.</> : null}
+                  {act.isSuccess && kind === "end" && month.task ? <>Marked as failed; its queries are being ended: <TaskLink task={month.task} />.</> : null}
+                  {act.isSuccess && kind === "unpause" && month.task ? <>Unpaused: DAG <DagLink dagId={month.task.dag_id} />.</> : null}
                 </Text>
               </Stack>
             </Dialog.Body>
             <Dialog.Footer>
               <Button ref={cancel} variant="outline" onClick={close}>{act.isSuccess ? "Close" : "Cancel"}</Button>
               {act.isSuccess ? null : (
-                <Button colorPalette={kind === "reload" || kind === "merge" ? "brand" : "red"} disabled={act.isPending || last.isLoading}
+                <Button colorPalette={kind === "end" || kind === "forget" ? "red" : "brand"} disabled={act.isPending || last.isLoading}
                   onClick={() => { act.mutate(); }}>{verb}</Button>
               )}
             </Dialog.Footer>

@@ -4,7 +4,7 @@ import type { TableRow } from "../model/fleet";
 import { nameOf } from "../model/fleet";
 import { bytes } from "../model/format";
 
-export type Kind = "reload" | "end" | "merge" | "forget";
+export type Kind = "unpause" | "reload" | "end" | "merge" | "forget";
 
 export interface Subject {
   table: TableRow;
@@ -14,7 +14,8 @@ export interface Subject {
 
 export interface ActionKind {
   verb: string;
-  right: "may_start_runs" | "may_end_tasks";
+  // Null if only Airflow's answer tells whether the user has it.
+  right: "may_start_runs" | "may_end_tasks" | null;
   // Whose runs or tasks it touches.
   dag: (rights: Rights) => DagRights | null;
   isFor: (month: MonthRow) => boolean;
@@ -22,6 +23,17 @@ export interface ActionKind {
 }
 
 export const KINDS: Record<Kind, ActionKind> = {
+  unpause: {
+    verb: "Unpause",
+    right: null,
+    dag: (rights) => rights.dag,
+    isFor: (month) => month.task !== null && month.state === "held",
+    says: ({ rights }) => [
+      `Unpauses DAG ${rights.dag?.dag_id ?? ""}, for all that it loads: Airflow starts its runs that wait and the one that is due by its ` +
+        "schedule; with catchup, all those that were due while it was paused.",
+      "They load this month, if they are about it: the table keeps its rows until the new ones are counted and replace them.",
+    ],
+  },
   reload: {
     verb: "Reload",
     right: "may_start_runs",
@@ -73,10 +85,10 @@ export function obstacle(kind: Kind, rights: Rights): string {
   const { dag: dagOf, right } = KINDS[kind];
   const dag = dagOf(rights);
   if (!dag) {
-    return kind === "reload" || kind === "end" ? "The DAG that loaded this month no longer exists."
+    return kind === "unpause" || kind === "reload" || kind === "end" ? "The DAG that loaded this month no longer exists."
       : `To force merges and forget months, add the DAG ${rights.actions_dag_id} to Airflow: its file is in the folder dags of this package's repository.`;
   }
-  return dag[right] ? "" : `Airflow does not let you ${right === "may_end_tasks" ? "end tasks" : "start runs"} of DAG ${dag.dag_id}.`;
+  return !right || dag[right] ? "" : `Airflow does not let you ${right === "may_end_tasks" ? "end tasks" : "start runs"} of DAG ${dag.dag_id}.`;
 }
 
 export function whatOf({ table, month }: { table: TableRow; month: MonthRow }): string {

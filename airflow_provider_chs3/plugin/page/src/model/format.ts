@@ -25,11 +25,20 @@ export function bytes(value: number): string {
 
 export const byteRate = (value: number) => `${bytes(value)}/s`;
 
+// Rounded down: what is not done is less than 100.
 export function percent(part: number, whole: number): string {
   return whole ? `${Math.floor((100 * part) / whole)} %` : NONE;
 }
 
+// Of shares that belong together, so that they add up to about 100.
+export function share(part: number, whole: number): string {
+  return whole ? `${Math.round((100 * part) / whole)} %` : NONE;
+}
+
 export function duration(seconds: number): string {
+  if (seconds > 0 && seconds < 0.005) {
+    return "< 0.01 s";
+  }
   if (seconds < 10) {
     return seconds ? `${seconds.toFixed(seconds < 1 ? 2 : 1)} s` : "0 s";
   }

@@ -1,6 +1,7 @@
 // The months that need a person: what, since when, whose, and the one thing that helps.
 import { Box, Button, Flex, Heading, Text } from "@chakra-ui/react";
 import { useState } from "react";
+import { KINDS, type Kind } from "../actions/kinds";
 import type { FailedRun, State } from "../api/types";
 import type { Problem } from "../model/fleet";
 import { nameOf } from "../model/fleet";
@@ -13,7 +14,8 @@ import { useAddress } from "../ui/url";
 import { sentence } from "./text";
 
 const FEW = 5;
-const CAN_RELOAD: ReadonlySet<State> = new Set(["failed", "changed"]);
+// The one action that helps, where there is one.
+const WAY_OUT: Partial<Record<State, Kind>> = { failed: "reload", changed: "reload", held: "unpause" };
 
 export function Needs({ problems, owners, isFiltered, checkedAt }: {
   problems: readonly Problem[]; owners: Record<string, string>; isFiltered: boolean; checkedAt: number | null;
@@ -75,6 +77,7 @@ function Need({ problem: { table, month }, owners }: { problem: Problem; owners:
   };
   const what = `${nameOf(table)} ${month.month}`;
   const { next } = STATES[month.state];
+  const help = WAY_OUT[month.state];
   const owner = month.task ? owners[month.task.dag_id] : undefined;
   return (
     <Flex as="li" px={4} py={3} gap={{ base: 2, lg: 4 }} align="center" wrap="wrap" borderTopWidth={1}
@@ -95,8 +98,8 @@ function Need({ problem: { table, month }, owners }: { problem: Problem; owners:
       </Box>
       <Flex gap={2} flexShrink={0} justify={{ lg: "end" }} mt={{ base: 1, lg: 0 }}>
         {month.statement ? <CopyButton text={month.statement} label="Copy the SQL to fix it" size="xs" /> : null}
-        {CAN_RELOAD.has(month.state) && month.task ? (
-          <Button size="xs" variant="outline" aria-label={`Reload ${what}`} onClick={() => { open("reload"); }}>Reload…</Button>
+        {help && month.task ? (
+          <Button size="xs" variant="outline" aria-label={`${KINDS[help].verb} ${what}`} onClick={() => { open(help); }}>{KINDS[help].verb}…</Button>
         ) : null}
         <Button size="xs" variant="outline" aria-label={`Open ${what}`} onClick={() => { open(null); }}>Open</Button>
       </Flex>

@@ -1,10 +1,10 @@
 // The months of one table as a strip: plain buttons under one style, as there are many of them.
 import { memo, useRef, useState, type CSSProperties, type KeyboardEvent } from "react";
 import type { SystemStyleObject } from "@chakra-ui/react";
-import type { MonthRow, State } from "../api/types";
+import type { State } from "../api/types";
 import { nameOf, type TableRow } from "../model/fleet";
-import { duration, number, orNone } from "../model/format";
-import { ORDER, STATES } from "../model/states";
+import { extentOf, type Measure } from "../model/measures";
+import { NEEDS_PERSON, ORDER, STATES } from "../model/states";
 import { Sign } from "../ui/sign";
 import { useAddress } from "../ui/url";
 import { stateText } from "./text";
@@ -13,19 +13,33 @@ export const CELL_PIXELS = 22;
 
 const token = (name: string) => (name === "transparent" ? name : name === "white" ? name : `{colors.${name}}`);
 
-// One class for each state; cells of heat have a share of one colour.
+// The legend has such cells, too.
+export const HEAT_STYLES: SystemStyleObject = {
+  "& .heat": {
+    background: "linear-gradient(to top, color-mix(in oklab, {colors.blue.solid} calc(60% + 0.4 * var(--share)), {colors.bg.muted}) " +
+      "max(var(--share), 3px), {colors.bg.muted} 0)",
+  },
+  "& .unknown": { borderWidth: "1px", borderStyle: "dashed", borderColor: "fg.subtle" },
+  "& .marked": { borderWidth: "2px", borderStyle: "solid", borderColor: "red.solid" },
+};
+
+export const shareStyle = (share: number) => ({ "--share": `${Math.round(100 * share)}%` } as CSSProperties);
+
+// One class for each state; cells of a measure have a bar, so that nobody has to tell shades apart.
 export const STRIP_STYLES: SystemStyleObject = {
   "& .row": {
-    position: "absolute", top: 0, insetInline: 0, display: "flex", alignItems: "center", gap: 2, px: 3, justifyContent: "space-between",
-    borderBottomWidth: "1px", borderColor: "border.muted", flexWrap: "wrap",
+    position: "absolute", top: 0, insetInline: 0, display: "grid", alignItems: "center", gap: 2, px: 3,
+    borderBottomWidth: "1px", borderColor: "border.muted",
     _hover: { bg: "bg.subtle" },
   },
-  "& .name": { flex: "1 1 200px", minWidth: 0, display: "flex", gap: 2, alignItems: "baseline" },
+  "& .narrow": { display: "flex", flexWrap: "wrap", alignContent: "center", rowGap: 1 },
+  "& .name": { minWidth: 0, display: "flex", gap: 2, alignItems: "baseline" },
   // Strips stand below their names, and so below the axis.
   "& .narrow .name": { flexBasis: "100%" },
   "& .name h3": { fontSize: "sm", fontWeight: "medium", overflow: "hidden", textOverflow: "ellipsis", whiteSpace: "nowrap" },
   "& .name small": { fontSize: "xs", color: "fg.muted", whiteSpace: "nowrap" },
-  "& .total": { width: "84px", textAlign: "end", fontSize: "sm", fontVariantNumeric: "tabular-nums", color: "fg.muted" },
+  "& .fact": { minWidth: 0, fontSize: "sm", color: "fg.muted", overflow: "hidden", textOverflow: "ellipsis", whiteSpace: "nowrap" },
+  "& .total": { textAlign: "end", fontSize: "sm", fontVariantNumeric: "tabular-nums", color: "fg.muted" },
   "& .strip": { display: "flex", flexShrink: 0 },
   "& .axis span": { width: `${CELL_PIXELS}px`, flexShrink: 0, overflow: "visible", whiteSpace: "nowrap" },
   "& .cell": {
@@ -38,37 +52,27 @@ export const STRIP_STYLES: SystemStyleObject = {
   "& .chosen": { outline: "2px solid", outlineColor: "fg", outlineOffset: "1px" },
   "& .dimmed": { opacity: 0.3 },
   "& .published svg": { opacity: 0.55 },
-  "& .heat": { background: "color-mix(in oklab, {colors.blue.solid} var(--heat), {colors.bg.muted})" },
+  ...HEAT_STYLES,
   ...Object.fromEntries(ORDER.map((state) => [
     `& .${state}`, {
       background: token(STATES[state].fill), color: token(STATES[state].ink),
-      ...(state === "never_loaded" ? { borderWidth: "1px", borderStyle: "dashed", borderColor: "border.emphasized" } : {}),
+      ...(state === "never_loaded" ? { borderWidth: "1px", borderStyle: "dashed", borderColor: "fg.subtle" } : {}),
     },
   ])),
 };
-
-const MEASURES: Record<string, (month: MonthRow) => number | null> = {
-  rows: (month) => month.rows,
-  duration: (month) => month.insert_seconds,
-};
-
-function heatText(month: MonthRow, shows: string): string {
-  return shows === "rows" ? `, ${number(month.rows)} rows` : shows === "duration" ? `, insert ${orNone(month.insert_seconds, duration)}` : "";
-}
 
 interface Props {
   table: TableRow;
   months: readonly string[];
   states: ReadonlySet<State>;
-  shows: string;
+  measure: Measure | null;
 }
 
-export const Strip = memo(function Strip({ table, months, states, shows }: Props) {
+export const Strip = memo(function Strip({ table, months, states, measure }: Props) {
   const { params, change } = useAddress();
   const strip = useRef<HTMLDivElement>(null);
   const [reached, setReached] = useState("");
-  const measure = MEASURES[shows];
-  const most = measure ? Math.max(1, ...table.months.map((month) => measure(month) ?? 0)) : 1;
+  const most = (measure && extentOf([table], measure)?.most) || 1;
   const there = months.filter((name) => table.byName.has(name));
   const stop = there.includes(reached) ? reached : there.at(-1);
   const isHere = params.get("table") === table.table && params.get("database") === table.database;
@@ -91,14 +95,14 @@ export const Strip = memo(function Strip({ table, months, states, shows }: Props
         if (!month) {
           return <span key={name} className="gap" />;
         }
-        const label = `${name}: ${stateText(month)}${heatText(month, shows)}`;
+        const value = measure?.of(month) ?? null;
+        const label = [`${name}: ${stateText(month)}`, measure && (value === null ? "not measured" : measure.tell(value))].filter(Boolean).join(", ");
         const classes = [
-          "cell", measure ? "heat" : month.state,
+          "cell", ...(measure ? [value === null ? "unknown" : "heat", NEEDS_PERSON.has(month.state) && "marked"] : [month.state]),
           states.size && !states.has(month.state) && "dimmed", isHere && params.get("month") === name && "chosen",
         ];
-        const heat = measure ? ({ "--heat": `${Math.round(100 * Math.sqrt((measure(month) ?? 0) / most))}%` } as CSSProperties) : undefined;
         return (
-          <button key={name} type="button" className={classes.filter(Boolean).join(" ")} style={heat} data-month={name} aria-label={label} title={label}
+          <button key={name} type="button" className={classes.filter(Boolean).join(" ")} style={value === null ? undefined : shareStyle(value / most)} data-month={name} aria-label={label} title={label}
             tabIndex={name === stop ? 0 : -1} onFocus={() => { setReached(name); }} onClick={() => { open(name); }}>
             {measure ? null : <Sign state={month.state} size={13} />}
           </button>

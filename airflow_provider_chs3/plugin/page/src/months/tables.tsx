@@ -1,16 +1,18 @@
 // All tables, one a row. Only the rows in view are in the document, and of their strips the months that fit.
-import { Box, Button, Flex, Text } from "@chakra-ui/react";
+import { Box, Text } from "@chakra-ui/react";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { State } from "../api/types";
-import { axisLabel, monthsBetween, nameOf, rowsOf, type TableRow } from "../model/fleet";
-import { compact } from "../model/format";
+import { monthsBetween, nameOf, rowsOf, type TableRow } from "../model/fleet";
+import { compact, parseUtc } from "../model/format";
+import { extentOf, measureOf, rangeText } from "../model/measures";
+import { DagLink } from "../ui/links";
+import { Ago } from "../ui/parts";
 import { useAddress } from "../ui/url";
-import { CELL_PIXELS, STRIP_STYLES, Strip } from "./strip";
+import { Axis } from "./axis";
+import { layoutOf, type Layout } from "./layout";
+import { STRIP_STYLES, Strip } from "./strip";
 
-const NAME_PIXELS = 260;
-const ROWS_PIXELS = 84;
-const NARROW_PIXELS = 700;
 const ROW_PIXELS = { wide: 40, narrow: 72 };
 
 function useWidth() {
@@ -28,44 +30,26 @@ function useWidth() {
 
 export function Tables({ tables, all, states }: { tables: TableRow[]; all: readonly TableRow[]; states: ReadonlySet<State> }) {
   const { ref, width } = useWidth();
-  const isNarrow = width < NARROW_PIXELS;
-  const room = isNarrow ? width - 24 : width - NAME_PIXELS - ROWS_PIXELS - 48;
-  const fits = Math.max(6, Math.floor(room / CELL_PIXELS));
+  const { params } = useAddress();
+  const measure = measureOf(params.get("strip") ?? "");
   const months = useMemo(() => monthsBetween(all), [all]);
+  const { fits, ...columns } = layoutOf(width, months.length, measure);
   const [back, setBack] = useState(0);
   const end = months.length - Math.min(back, Math.max(0, months.length - fits));
-  const shown = months.slice(Math.max(0, end - fits), end);
+  const layout = { ...columns, months: months.slice(Math.max(0, end - fits), end) };
   const move = (by: number) => { setBack(Math.max(0, Math.min(months.length - fits, back + by))); };
+  const step = Math.max(1, fits - 1);
   return (
     <Box ref={ref} css={STRIP_STYLES} borderWidth={1} rounded="lg" overflow="clip" role="group" aria-label="All tables">
-      <Axis months={shown} isNarrow={isNarrow} move={move} step={Math.max(1, fits - 1)} hasEarlier={end > fits} hasLater={end < months.length} />
-      {width ? <Rows tables={tables} months={shown} isNarrow={isNarrow} states={states} /> : null}
+      <Axis layout={layout} earlier={end > fits ? () => { move(step); } : null} later={end < months.length ? () => { move(-step); } : null} />
+      {width ? <Rows tables={tables} layout={layout} states={states} /> : null}
       {tables.length ? null : <Text px={4} py={6} color="fg.muted">No table matches these filters.</Text>}
     </Box>
   );
 }
 
-function Axis({ months, isNarrow, move, step, hasEarlier, hasLater }: {
-  months: readonly string[]; isNarrow: boolean; move: (by: number) => void; step: number; hasEarlier: boolean; hasLater: boolean;
-}) {
-  return (
-    <Flex px={3} py={1.5} bg="bg.subtle" borderBottomWidth={1} align="center" justify="space-between" fontSize="xs" color="fg.muted" gap={2} wrap={isNarrow ? "wrap" : "nowrap"}>
-      <Flex gap={1} flex={isNarrow ? "1 1 100%" : "1"} minW={isNarrow ? 0 : `${NAME_PIXELS}px`} align="center" justify="space-between">
-        {isNarrow ? null : <Text fontWeight="medium" flex="1">Table</Text>}
-        <Button size="2xs" variant="ghost" disabled={!hasEarlier} onClick={() => { move(step); }} aria-label="Earlier months">‹ earlier</Button>
-        <Button size="2xs" variant="ghost" disabled={!hasLater} onClick={() => { move(-step); }} aria-label="Later months">later ›</Button>
-      </Flex>
-      <Flex aria-hidden position="relative" className="axis">
-        {months.map((month, index) => (
-          <span key={month}>{axisLabel(months, index)}</span>
-        ))}
-      </Flex>
-      {isNarrow ? null : <Text width={`${ROWS_PIXELS}px`} textAlign="end" fontWeight="medium">Rows</Text>}
-    </Flex>
-  );
-}
-
-function Rows({ tables, months, isNarrow, states }: { tables: TableRow[]; months: readonly string[]; isNarrow: boolean; states: ReadonlySet<State> }) {
+function Rows({ tables, layout, states }: { tables: TableRow[]; layout: Layout; states: ReadonlySet<State> }) {
+  const { isNarrow, columns } = layout;
   const list = useRef<HTMLDivElement>(null);
   const [margin, setMargin] = useState(0);
   const page = () => list.current?.closest<HTMLElement>("[data-chs3=page]") ?? null;
@@ -81,14 +65,14 @@ function Rows({ tables, months, isNarrow, states }: { tables: TableRow[]; months
     if (own && around) {
       setMargin(own.top - around.getBoundingClientRect().top + around.scrollTop);
     }
-  }, [tables, months]);
+  }, [tables, layout]);
   return (
     <Box ref={list} position="relative" style={{ height: rows.getTotalSize() }} role="list" aria-label="Tables">
       {rows.getVirtualItems().map((item) => {
         const table = tables[item.index];
         return table ? (
-          <div key={item.key} role="listitem" className={isNarrow ? "row narrow" : "row"} style={{ height: size, transform: `translateY(${item.start - margin}px)` }}>
-            <Row table={table} months={months} isNarrow={isNarrow} states={states} />
+          <div key={item.key} role="listitem" className={isNarrow ? "row narrow" : "row"} style={{ height: size, gridTemplateColumns: columns, transform: `translateY(${item.start - margin}px)` }}>
+            <Row table={table} layout={layout} states={states} />
           </div>
         ) : null;
       })}
@@ -96,18 +80,39 @@ function Rows({ tables, months, isNarrow, states }: { tables: TableRow[]; months
   );
 }
 
-function Row({ table, months, isNarrow, states }: { table: TableRow; months: readonly string[]; isNarrow: boolean; states: ReadonlySet<State> }) {
+function Row({ table, layout: { months, measure, isNarrow, hasFacts }, states }: {
+  table: TableRow; layout: Layout; states: ReadonlySet<State>;
+}) {
   const { params } = useAddress();
   const name = nameOf(table);
   const where = table.connIds.join(", ");
+  const extent = measure && extentOf([table], measure);
   return (
     <>
       <div className="name" title={`${name}, connection ${where}${table.cluster ? `, cluster ${table.cluster}` : ""}`}>
         <h3>{name}</h3>
         <small>{table.connIds.length > 1 || params.has("connection") || isNarrow ? where : ""}</small>
       </div>
-      <Strip table={table} months={months} states={states} shows={params.get("strip") ?? "state"} />
-      {isNarrow ? null : <div className="total">{compact(rowsOf(table))}</div>}
+      {hasFacts ? <RowFacts table={table} /> : null}
+      <Strip table={table} months={months} states={states} measure={measure} />
+      {isNarrow ? null : (
+        <div className="total">
+          {measure ? extent && rangeText(extent, measure.short) : compact(rowsOf(table))}
+        </div>
+      )}
+    </>
+  );
+}
+
+function RowFacts({ table: { dags, months } }: { table: TableRow }) {
+  const [dag, ...more] = dags;
+  const newest = months.reduce((last, { published_at: at }) => (at > last ? at : last), "");
+  return (
+    <>
+      <div className="fact" title={dags.join(", ")}>
+        {dag === undefined ? "–" : <DagLink dagId={dag} />}{more.length ? ` and ${more.length} more` : ""}
+      </div>
+      <div className="fact">{newest ? <Ago seconds={parseUtc(newest).getTime() / 1_000} /> : "never"}</div>
     </>
   );
 }

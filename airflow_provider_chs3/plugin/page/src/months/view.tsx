@@ -12,6 +12,7 @@ import { NoConnections, NoTables, Troubles } from "../ui/connections";
 import { Faint, Note, Waiting } from "../ui/parts";
 import { NO_MONTH, useAddress } from "../ui/url";
 import { Filters, StateChips } from "./filters";
+import { Legend } from "./legend";
 import { FailedRuns, Needs } from "./needs";
 import { Tables } from "./tables";
 
@@ -69,6 +70,7 @@ function Content({ data, place }: { data: Months; place: Place }) {
       <FailedRuns runs={data.failed_runs} problems={problemsOfAll} />
       {filter.named ? <Only named={filter.named} /> : null}
       <Filters tables={tables} connections={data.connections} shown={shown.length} />
+      <Legend tables={shown} shows={params.get("strip") ?? ""} />
       <Tables tables={shown} all={tables} states={filter.states} />
       <Panel tables={tables} owners={data.owners} />
     </Stack>

@@ -2,7 +2,7 @@
 import { Box, Flex, Text } from "@chakra-ui/react";
 import type { MonthPlace } from "../api/queries";
 import type { Inserting, Load, MonthDetails, MonthRow, NodeRows, Setting } from "../api/types";
-import { byteRate, bytes, count, duration, number, orNone, percent, rate } from "../model/format";
+import { byteRate, bytes, count, duration, number, orNone, rate, share } from "../model/format";
 import { readText } from "../months/text";
 import { Figures } from "../ui/figures";
 import { CopyButton, Facts, Note, Section, UtcTime } from "../ui/parts";
@@ -58,8 +58,9 @@ function Ids({ ids }: { ids: readonly string[] }) {
 const OBJECTS = ["new", "changed", "gone"];
 
 // Servers count memory in steps of some MiB: a short insert ends before the first.
-function peakText({ peak_memory_bytes: peak }: Load): string {
-  return peak ? `peak ${bytes(peak)}` : peak === 0 ? "too little to measure," : "peak not known,";
+function memoryText({ peak_memory_bytes: peak, memory_bytes: granted }: Load): string {
+  const allowed = `${orNone(granted, bytes)} granted`;
+  return peak ? `peak ${bytes(peak)} of ${allowed}` : `${allowed}, peak ${peak === 0 ? "too low to measure" : "not known"}`;
 }
 
 function Published({ load, nodes }: { load: Load; nodes: readonly NodeRows[] }) {
@@ -75,7 +76,7 @@ function Published({ load, nodes }: { load: Load; nodes: readonly NodeRows[] }) 
         ["Objects", `${readText(load)}, ${orNone(load.bytes_per_second, byteRate)}`],
         changes.length > 0 && ["Since the load before", changes.join(", ")],
         ["Parts", `${orNone(load.parts, number)} at publishing, ${number(parts)} now`],
-        ["Memory of a node", `${peakText(load)} of ${orNone(load.memory_bytes, bytes)} granted`],
+        ["Memory of a node", memoryText(load)],
         Boolean(load.other_month_rows) && ["Left out", `${number(load.other_month_rows ?? 0)} rows of other months`],
         Boolean(load.memory_steps) && ["Memory lowered", `${count(load.memory_steps ?? 0, "time")}, because nodes ran out of it`],
         ["Query ids", <Ids key="ids" ids={load.query_ids ?? []} />],
@@ -104,7 +105,7 @@ function Steps({ load }: { load: Load }) {
             <Box boxSize="10px" rounded="2px" bg={colour(step.step)} flexShrink={0} />
             <Text flex="1">{STEPS[step.step] ?? step.step}</Text>
             <Text fontVariantNumeric="tabular-nums">{duration(step.seconds)}</Text>
-            <Text color="fg.muted" minW="2.5rem" textAlign="end" fontVariantNumeric="tabular-nums">{percent(step.seconds, all)}</Text>
+            <Text color="fg.muted" minW="2.5rem" textAlign="end" fontVariantNumeric="tabular-nums">{share(step.seconds, all)}</Text>
           </Flex>
         ))}
       </Box>
@@ -116,7 +117,7 @@ function Nodes({ nodes }: { nodes: readonly NodeRows[] }) {
   const all = nodes.reduce((sum, node) => sum + (node.rows ?? 0), 0);
   const rows = nodes.map((node) => node.error
     ? [node.name, `does not answer: ${node.error}`, "", "", "", ""]
-    : [node.name, number(node.rows ?? 0), percent(node.rows ?? 0, all), orNone(node.published_rows, number),
+    : [node.name, number(node.rows ?? 0), share(node.rows ?? 0, all), orNone(node.published_rows, number),
       number(node.parts ?? 0), bytes(node.size_bytes ?? 0)]);
   return (
     <Section title="Rows by node">

@@ -68,7 +68,7 @@ function optionsOf({ series, format, lines = "decimal", from, to }: ChartProps, 
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1_000), zone),
     scales: { x: { time: true }, y: { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] } },
     axes: [
-      { ...axis, values: TIMES },
+      { ...axis, values: TIMES, gap: 8 },
       { ...axis, size: AXIS_PIXELS, values: (_, splits) => splits.map(format), ...(incrs ? { incrs } : {}) },
     ],
     series: [{ label: "Time" }, ...series.map(({ name, style }, index) => ({

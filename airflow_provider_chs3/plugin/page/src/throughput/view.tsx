@@ -139,13 +139,15 @@ function Parts({ seen, range }: { seen: ConnectionSpeed; range: Range }) {
   if (!nodes.length) {
     return null;
   }
+  const known = at.filter((_, index) => nodes.some((node) => typeof node.parts[index] === "number"));
+  const shown = { from: beginOf(known, range.from, range.to), to: range.to };
   const lines = (field: "parts" | "backlog") =>
     nodes.map((node) => ({ name: node.name || "server", style: "line" as const, values: node[field] }));
   return (
     <Section title="Parts and merges of all tables, by node">
       <Box display="grid" gridTemplateColumns={GRID} gap={3} mb={3}>
-        <Chart title="Active parts" times={times} format={compact} lines="whole" {...range} series={lines("parts")} />
-        <Chart title="Merge backlog: parts beyond one per partition" times={times} format={compact} lines="whole" {...range} series={lines("backlog")} />
+        <Chart title="Active parts" times={times} format={compact} lines="whole" {...shown} series={lines("parts")} />
+        <Chart title="Merge backlog: parts beyond one per partition" times={times} format={compact} lines="whole" {...shown} series={lines("backlog")} />
       </Box>
       <PartFigures times={times} nodes={nodes} />
     </Section>

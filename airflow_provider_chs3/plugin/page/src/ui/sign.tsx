@@ -33,7 +33,7 @@ export function StateTag({ state, done }: { state: State; done?: string }) {
   const isEmpty = state === "never_loaded";
   return (
     <Tag.Root bg={fill} color={ink} size="md" flexShrink={0} boxShadow={isEmpty ? undefined : "none"}
-      borderWidth={isEmpty ? 1 : 0} borderStyle="dashed">
+      borderWidth={isEmpty ? 1 : 0} borderStyle="dashed" borderColor="fg.subtle">
       <Tag.StartElement><Sign state={state} /></Tag.StartElement>
       <Tag.Label whiteSpace="nowrap">{label}{done ? `, ${done}` : ""}</Tag.Label>
     </Tag.Root>
@@ -45,7 +45,7 @@ export function Square({ state }: { state: State }) {
   const { fill, ink } = STATES[state];
   return (
     <Box as="span" display="inline-flex" alignItems="center" justifyContent="center" boxSize="18px" rounded="sm"
-      bg={fill} color={ink} borderWidth={state === "never_loaded" ? 1 : 0} borderStyle="dashed" borderColor="border.emphasized">
+      bg={fill} color={ink} borderWidth={state === "never_loaded" ? 1 : 0} borderStyle="dashed" borderColor="fg.subtle">
       <Sign state={state} size={12} />
     </Box>
   );

@@ -1,13 +1,25 @@
-// The theme: Airflow's, or on older versions of Airflow one of the page's own.
+// The theme: Airflow's, or on older versions of Airflow one that has its colours.
 import { createSystem, defaultConfig, type SystemContext } from "@chakra-ui/react";
 
 const SHADES = ["contrast", "fg", "subtle", "muted", "emphasized", "solid", "focusRing"];
-const BRAND = { colors: { brand: Object.fromEntries(SHADES.map((shade) => [shade, { value: `{colors.blue.${shade}}` }])) } };
+const dashed = (name: string) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+const ofDocument = (palette: string, shade: string) => ({
+  value: `var(--chakra-colors-${palette}${shade === "DEFAULT" ? "" : `-${dashed(shade)}`})`,
+});
 
-// Airflow 3.1 gives none, and that of 3.2 is of a version of Chakra without what this one calls: of that the colours and
-// fonts are taken. Names of their own keep the page's variables apart from Airflow's, whose look must not change.
+// What Airflow 3.1 has in its document: it gives no theme.
+function documentColors() {
+  const palettes = Object.entries(defaultConfig.theme?.semanticTokens?.colors ?? {});
+  const shades = [...palettes.map(([palette, found]) => [palette, Object.keys(found)] as const), ["brand", SHADES] as const];
+  return Object.fromEntries(shades.map(([palette, names]) => [
+    palette, Object.fromEntries(names.map((shade) => [shade, ofDocument(palette, shade)])),
+  ]));
+}
+
+// The theme of 3.2 is of a version of Chakra without what this one calls: of that the colours and fonts are taken. Names of
+// their own keep the page's variables apart from Airflow's, whose look must not change.
 export function systemOf(host: SystemContext | undefined): SystemContext {
-  const { tokens, semanticTokens = BRAND } = host?._config.theme ?? {};
+  const { tokens, semanticTokens = { colors: documentColors() } } = host?._config.theme ?? {};
   if (host && "getRecipeFn" in host) {
     return host;
   }

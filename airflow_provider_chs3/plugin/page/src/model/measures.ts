@@ -1,0 +1,45 @@
+// What a strip can show of its months beside their state, as a bar each.
+import type { MonthRow } from "../api/types";
+import type { TableRow } from "./fleet";
+import { compact, duration, number } from "./format";
+
+export interface Measure {
+  // Of one month, as the head of a column says it.
+  name: string;
+  // Null where there is nothing to measure.
+  of: (month: MonthRow) => number | null;
+  tell: (value: number) => string;
+  short: (value: number) => string;
+}
+
+const MEASURES: Record<string, Measure> = {
+  rows: {
+    name: "Rows a month",
+    of: (month) => (month.published_at || month.rows ? month.rows : null),
+    tell: (value) => `${number(value)} ${value === 1 ? "row" : "rows"}`,
+    short: compact,
+  },
+  duration: {
+    name: "Time of the insert",
+    of: (month) => month.insert_seconds,
+    tell: duration,
+    short: duration,
+  },
+};
+
+export const measureOf = (shows: string): Measure | null => MEASURES[shows] ?? null;
+
+export interface Extent {
+  least: number;
+  most: number;
+}
+
+export function extentOf(tables: readonly Pick<TableRow, "months">[], measure: Measure): Extent | null {
+  const values = tables.flatMap(({ months }) => months.map(measure.of)).filter((value) => value !== null);
+  return values.length ? { least: values.reduce((a, b) => Math.min(a, b)), most: values.reduce((a, b) => Math.max(a, b)) } : null;
+}
+
+export function rangeText({ least, most }: Extent, show: (value: number) => string): string {
+  const [from, to] = [show(least), show(most)];
+  return from === to ? to : `${from} – ${to}`;
+}

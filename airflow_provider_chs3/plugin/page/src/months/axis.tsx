@@ -1,0 +1,38 @@
+// The head of the list of tables: what stands in its columns, and which months.
+import { Box, Button, Flex, Text } from "@chakra-ui/react";
+import { axisLabel } from "../model/fleet";
+import type { Layout } from "./layout";
+
+export interface Moves {
+  // Null where there are no further ones.
+  earlier: (() => void) | null;
+  later: (() => void) | null;
+}
+
+function Move({ text, label, move }: { text: string; label: string; move: (() => void) | null }) {
+  return <Button size="2xs" variant="ghost" disabled={!move} onClick={() => move?.()} aria-label={label}>{text}</Button>;
+}
+
+export function Axis({ layout: { months, isNarrow, hasFacts, measure, columns }, earlier, later }: { layout: Layout } & Moves) {
+  return (
+    <Box px={3} py={1.5} minH="36px" bg="bg.subtle" borderBottomWidth={1} display={isNarrow ? "flex" : "grid"} flexWrap="wrap" alignItems="center"
+      gap={2} fontSize="xs" fontWeight="medium" color="fg.muted" style={isNarrow ? undefined : { gridTemplateColumns: columns }}>
+      <Flex gap={1} flex="1 1 100%" align="center" justify="space-between">
+        {isNarrow ? null : <Text flex="1">Table</Text>}
+        {earlier || later ? (
+          <>
+            <Move text="‹ earlier" label="Earlier months" move={earlier} />
+            <Move text="later ›" label="Later months" move={later} />
+          </>
+        ) : null}
+      </Flex>
+      {hasFacts ? <><Text>DAG</Text><Text>Last published</Text></> : null}
+      <Flex aria-hidden className="axis" fontWeight="normal">
+        {months.map((month, index) => (
+          <span key={month}>{axisLabel(months, index)}</span>
+        ))}
+      </Flex>
+      {isNarrow ? null : <Text textAlign="end">{measure?.name ?? "Rows"}</Text>}
+    </Box>
+  );
+}
