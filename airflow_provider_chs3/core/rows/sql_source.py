@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Self
 
-from airflow_provider_chs3.core.rows.dialect import Dialect, SqlColumn, SqlTable, sent_name
+from airflow_provider_chs3.core.rows.dialect import Dialect, SqlColumn, SqlTable, own_prefix
 from airflow_provider_chs3.core.source.source import AccessTrial, Batch, Checksum, Source
 from airflow_provider_chs3.core.source.store_kinds import StoreKind
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of
@@ -20,8 +20,6 @@ from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, P
 #: What tells a server from all others of a cluster.
 _SERVER = "toString((serverUUID(), hostName(), tcpPort()))"
 _ANY_MONTH = Month(2000, 1)
-#: Names of the values within a view, which no column has.
-_VALUE = "chs3: value {}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,10 +202,10 @@ class SqlSource(Source):
         return Sql(f"({' UNION ALL '.join(parts)})", (self.access.password,) if self.access.password else ())
 
     def _rows(self, month: Month, part: tuple[int, int], servers: Sequence[str]) -> str:
-        query = self.dialect.rows_of_month(self.table, self.columns, month, part=part)
+        query, prefix = self.dialect.rows_of_month(self.table, self.columns, month, part=part), own_prefix(self.columns)
         # A column that cannot be NULL is sent as such by some databases only.
         values = [
-            f"toNullable({each.read.format(sent_name(number))}) AS {identifier(each.name)}"
+            f"toNullable({each.read.format(f'{prefix}{number}', is_hex=f'{prefix}is_hex')}) AS {identifier(each.name)}"
             for number, each in enumerate(self.columns)
         ]
         path = f"{literal(f'{self.place}/{month}')} AS _path"
@@ -230,7 +228,7 @@ class SqlSource(Source):
         """
         if not cluster:
             return super().select(values, function=function, condition=condition, cluster=None)
-        names = [identifier(_VALUE.format(number)) for number in range(len(values))]
+        names = [f"{own_prefix(self.columns)}value_{number}" for number in range(len(values))]
         made = ", ".join(f"{value} AS {name}" for value, name in zip(values, names, strict=True))
         view = f"view(SELECT {made} FROM {function.text} WHERE {condition})"
         return Sql(f"SELECT {', '.join(names)} FROM cluster({literal(cluster)}, {view})", function.secrets)

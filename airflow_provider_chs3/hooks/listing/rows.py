@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 #: What a value takes, for want of better: databases do not tell the size of a month.
 _BYTES_OF_A_VALUE = 8
 _CONNECT_SECONDS = 10
+_PATH = "_path"
 
 
 class RowsListing(Listing):
@@ -101,7 +102,7 @@ class RowsListing(Listing):
         """The table's columns.
 
         Raises:
-            SourceError: If there is no such table or column.
+            SourceError: If there is no such table or column, or one is called `_path`.
             TransientError: If the database does not answer.
         """
         statement, parameters = self.dialect.columns(self.table)
@@ -114,6 +115,11 @@ class RowsListing(Listing):
         for name in (self.table.month_column, self.table.key_column):
             if name and name not in names:
                 raise SourceError(f"{self.table.shown} has no column {name!r}. It has {', '.join(map(repr, names))}.")
+        if _PATH in names:
+            raise SourceError(
+                f"{self.table.shown} has a column {_PATH!r}, a name by which ClickHouse tells where a row is from: "
+                "load a view that names it otherwise."
+            )
         return found
 
     @property
