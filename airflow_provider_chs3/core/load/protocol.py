@@ -115,7 +115,7 @@ def _load(
             status="skipped",
             month=request.month,
             target=request.target,
-            reason="no objects",
+            reason=f"no {source.kind.contents}",
             seconds_by_step=timer.seconds,
         )
     check_target(context, required_settings=REQUIRED_SETTINGS, object_column=request.policies.object_column)

@@ -125,7 +125,7 @@ class SqlSource(Source):
             manifests = {_month_of(each.path): Manifest((each,)) for page in pages for each in page.objects()}
         else:
             _, manifests = yield from self.list_months(months)
-        return {month: MonthObjects.of(manifest) for month, manifest in manifests.items()}
+        return {each: MonthObjects.of(found, rows=self.known_rows(found)) for each, found in manifests.items()}
 
     def describe(self, month: Month) -> Sql:
         """Return the statement by which a server tells the columns that it gets of a month."""
