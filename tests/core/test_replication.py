@@ -254,9 +254,7 @@ class TestVerifying:
         under_way = load()
         under_way.files.manifest = SimpleNamespace(objects=(1,), changes_in=lambda now: "", added_in=lambda now: 0)
         under_way.manifest = under_way.files.manifest
-        under_way.files.source = SimpleNamespace(
-            place="lake", list_month=lambda month: nothing(), checksum_of=lambda manifest: None
-        )
+        under_way.files.source = SimpleNamespace(list_month=lambda month: nothing(), checksum_of=lambda manifest: None)
         reading = Reading((), rows=source_rows)
         counted = {node: [([("202610", "202610", each, ["hash"])],)] for node, each in zip(NODES, rows, strict=True)}
         inserted = Inserted(())

@@ -212,7 +212,7 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted) -> Steps[Ver
         check_objects(load, (yield from source.list_month(month))[1])
         per_node = ", ".join(f"{node}: {count}" for node, count in rows.items())
         raise VerificationError(
-            f"{month} at {source.place} has {counted.rows} rows, but {sum(rows.values())} were staged ({per_node}). "
+            f"{month} must hold {counted.rows} rows, but {sum(rows.values())} were staged ({per_node}). "
             "Nothing was published."
         )
     yield from check_keys(load, plan.reading)
