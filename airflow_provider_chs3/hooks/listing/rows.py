@@ -156,7 +156,7 @@ class RowsListing(Listing):
         # Rows and keys come first.
         if len(answers) != 1 or len(answers[0]) != 3:
             raise SourceError(
-                f"fingerprint={table.fingerprint!r} has several values: give one aggregate, as 'max(at)'."
+                f"fingerprint={table.fingerprint!r} has several values: give one aggregate, as 'sum(version)'."
             )
         rows, keys, changes = answers[0]
         if not rows:
