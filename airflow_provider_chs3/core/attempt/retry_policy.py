@@ -54,7 +54,7 @@ _DATABASE_AWAY = re.compile(
 )
 _DATABASE_REFUSES = re.compile(
     r"authentication failed|no password supplied|pg_hba\.conf|does not exist|permission denied|not permitted"
-    r"|Access denied|Unknown database|is not allowed to connect"
+    r"|Access denied|Unknown database|is not allowed to connect|certificate|does not support SSL|sslmode"
 )
 
 _THREADS = ("max_insert_threads",)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Self
 
+from airflow_provider_chs3.core.rows.access import SqlAccess
 from airflow_provider_chs3.core.rows.dialect import Dialect, SqlColumn, SqlTable, own_prefix
 from airflow_provider_chs3.core.source.source import AccessTrial, Batch, Checksum, Source
 from airflow_provider_chs3.core.source.store_kinds import StoreKind
@@ -20,25 +21,6 @@ from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, P
 #: What tells a server from all others of a cluster.
 _SERVER = "toString((serverUUID(), hostName(), tcpPort()))"
 _ANY_MONTH = Month(2000, 1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SqlAccess:
-    """The access of the ClickHouse servers to the database.
-
-    Args:
-        host: Its host and port, as reachable from the servers; empty with a named collection.
-        database: The database.
-        user: The user.
-        password: The user's password.
-        named_collection: A named collection on the servers, with all of this.
-    """
-
-    host: str = ""
-    database: str = ""
-    user: str = ""
-    password: str = field(default="", repr=False)
-    named_collection: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,7 +200,8 @@ class SqlSource(Source):
         if given.named_collection:
             return f"{name}({identifier(given.named_collection)}, query = {literal(query)})"
         where = f"{literals([given.host, given.database])}, query({literal(query)})"
-        return f"{name}({where}, {literals([given.user, given.password])})"
+        tls = "".join(f", {argument} = {literal(value)}" for argument, value in given.tls)
+        return f"{name}({where}, {literals([given.user, given.password])}{tls})"
 
     def select(self, values: Sequence[str], *, function: Sql, condition: str, cluster: str | None) -> Sql:
         """Return the SELECT of an insert; see `Source.select`.

@@ -63,6 +63,7 @@ MYSQL = "Connections to mysql failed: trips@db:3306 as user loader, ERROR "
         (614, f"{POSTGRES}FATAL:  the database system is starting up", True),
         (614, f'{POSTGRES}FATAL:  password authentication failed for user "loader"', False),
         (614, f'{POSTGRES}FATAL:  database "trips" does not exist', False),
+        (614, f'{POSTGRES}server certificate for "db" does not match host name "localhost"', False),
         (614, f'{POSTGRES}FATAL:  no pg_hba.conf entry for host "10.0.0.1"', False),
         (279, f"{MYSQL}2002 : mysqlxx::ConnectionFailed: Can't connect to server on 'db' (115)", True),
         (279, f"{MYSQL}1045 : mysqlxx::ConnectionFailed: Access denied for user 'loader'@'10.0.0.1'", False),
