@@ -178,8 +178,8 @@ class RowsListing(Listing):
         if self.is_transient(error):
             return TransientError(f"The database of {where} does not answer: {text}")
         return SourceError(
-            f"The database of {where} refuses {self.connection.login!r}: {text}. Check the connection {self.conn_id!r}, the user's "
-            "SELECT on the table, and fingerprint=…."
+            f"The database of {where} refuses {self.connection.login!r}: {text}. Check the connection "
+            f"{self.conn_id!r}, the user's SELECT on the table, and fingerprint=…."
         )
 
     def tls_of_servers(self, extra: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
