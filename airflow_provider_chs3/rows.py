@@ -86,8 +86,8 @@ class PostgresRows(TableRows):
         key_column: The column by whose values nodes share the rows of a month, such as the primary key; whole numbers
             are also summed up as proof. Default: none; one node reads all rows.
         fingerprint: An aggregate in the database's SQL that changes with every change of the month's rows, such as
-            `max(updated_at)`; the number of rows always counts too. Default: a digest of all values of the month, for
-            which the database reads the month each time it is compared.
+            `sum(extract(epoch FROM updated_at)::numeric)`; the number of rows always counts too. Default: a digest of
+            all values of the month, for which the database reads the month each time it is compared.
         timezone: The zone in which months of a `timestamptz` begin. Default: `UTC`.
         postgres_conn_id: Connection of type `postgres`. Default: `postgres_default`.
         server_address: `host:port` as the ClickHouse servers reach the database. Default: the connection's.

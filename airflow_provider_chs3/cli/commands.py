@@ -21,6 +21,7 @@ from airflow_provider_chs3.core.months.plan import PlannedMonth, forecast_text
 from airflow_provider_chs3.core.months.status import MonthInLedger
 from airflow_provider_chs3.core.staging.orphans import Orphan
 from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.month_objects import MonthObjects
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.operators.ledger import (
@@ -95,8 +96,7 @@ def _plan(given: argparse.Namespace) -> CommandResult:
             each.month,
             "load" if each.is_to_load else "leave",
             each.reason,
-            each.objects.count,
-            size(each.objects.size_bytes),
+            *_amount(each.objects),
         ]
         for each in planned
     ]
@@ -107,14 +107,20 @@ def _plan(given: argparse.Namespace) -> CommandResult:
             "reason": each.reason,
             "objects": each.objects.count,
             "source_bytes": each.objects.size_bytes,
+            "rows": each.objects.rows,
             "fingerprint": each.objects.fingerprint,
             "forecast": asdict(each.forecast) if each.forecast else None,
         }
         for each in planned
     ]
-    text = rendered(["month", "to do", "reason", "objects", "size"], rows)
+    is_of_rows = any(each.objects.rows is not None for each in planned)
+    text = rendered(["month", "to do", "reason", *(["rows"] if is_of_rows else ["objects", "size"])], rows)
     text = "\n\n".join(filter(None, (text, forecast_text(planned))))
     return CommandResult(values, text, not any(each.is_to_load for each in planned))
+
+
+def _amount(objects: MonthObjects) -> list[object]:
+    return [objects.count, size(objects.size_bytes)] if objects.rows is None else [objects.rows]
 
 
 def _adopt(given: argparse.Namespace) -> CommandResult:

@@ -84,7 +84,8 @@ class Strike:
     """Where a worker is killed: once it carried a step out, or had only some of the nodes carry it out.
 
     Args:
-        number: The step's number, from 0; -1 is before the first.
+        number: The step's number among those that write, from 0; -1 is before the first. How often an insert is looked
+            at, which takes steps too, differs between loads.
         told: Which of the step's nodes are told.
         name: The step.
     """
@@ -104,7 +105,7 @@ class Strike:
         taken = count()
 
         def struck(runner: Runner, step: Step) -> Any:
-            if next(taken) == self.number:
+            if writes(step) and next(taken) == self.number:
                 perform(runner, self._of(step))
                 _die()
             return perform(runner, step)
@@ -127,15 +128,14 @@ ALL, ONLY_THE_FIRST, ALL_BUT_THE_FIRST = slice(None), slice(1), slice(1, None)
 def strikes_after(steps: list[Step]) -> Iterator[Strike]:
     """Before the first step, and after each one that writes."""
     yield Strike(-1, ALL, "the start")
-    for number, step in enumerate(steps):
-        if writes(step):
-            yield Strike(number, ALL, step.name)
+    for number, step in enumerate(filter(writes, steps)):
+        yield Strike(number, ALL, step.name)
 
 
 def strikes_amid(steps: list[Step]) -> Iterator[Strike]:
     """In the midst of each step that writes to several nodes: the coordinator, which is the first, is told or not."""
-    for number, step in enumerate(steps):
-        if writes(step) and isinstance(step, QueryNodes) and len(step.sql) > 1:
+    for number, step in enumerate(filter(writes, steps)):
+        if isinstance(step, QueryNodes) and len(step.sql) > 1:
             yield Strike(number, ONLY_THE_FIRST, step.name)
             if step.name.startswith("Publish"):
                 yield Strike(number, ALL_BUT_THE_FIRST, step.name)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.core.workflow.operations import Step
 from airflow_provider_chs3.exceptions import Chs3Error
+from tests.faults.killing import Strike, steps_of, strikes_after, strikes_amid
 from tests.faults.strikes import Strikes, strikes
 from tests.sources.changing import ChangingMonth, Kind, file_of
 from tests.sources.store_lake import StoreLake
@@ -112,6 +114,25 @@ def test_an_object_of_which_half_is_read_as_it_is_overwritten_is_not_taken_for_d
     assert len(strikes.struck) == 1
     assert store_lake.facts() == month.facts()
     assert (month.load(), store_lake.left_behind()) == ("unchanged", [])
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("points", [strikes_after, strikes_amid])
+def test_after_kill_9_at_any_step_a_run_ends_in_the_objects_rows(
+    store_lake: StoreLake, points: Callable[[list[Step]], Iterator[Strike]]
+) -> None:
+    month = ChangingMonth(store_lake, "parquet")
+    month.load()
+    month.overwrite()
+    found = list(points(steps_of(month.load)))
+    for number, strike in enumerate(found):
+        month.put(1, file_of("parquet", 1, version=3 + number % 2))
+        print(f"Killed at {strike}")  # shown where it fails
+        strike.kill_in(month.load)
+        month.load()
+        assert store_lake.facts() == month.facts()
+        assert (month.load(), store_lake.left_behind()) == ("unchanged", [])
+    assert len(found) > 3
 
 
 def outcome(month: ChangingMonth) -> str:

@@ -161,7 +161,7 @@ def test_a_wrong_password_is_told_and_nowhere_shown(
 
 
 def test_what_is_missing_is_told(row_lake: RowLake) -> None:
-    with pytest.raises(NotReadyError, match="No objects for 2026-01"):
+    with pytest.raises(NotReadyError, match="No rows for 2026-01"):
         row_lake.load()
     with pytest.raises(AirflowFailException, match="There is no table"):
         row_lake.load(source_table="no such")

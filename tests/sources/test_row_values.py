@@ -138,6 +138,32 @@ def test_values_arrive_as_they_are(row_lake: RowLake) -> None:
         assert shown == wanted, case
 
 
+def test_columns_may_have_names_that_a_load_gives(row_lake: RowLake) -> None:
+    # Of a whole number that is 1 where a text looks like hexadecimal digits, too.
+    names = {"chs3_0": "int", "chs3_1": "varchar(9)", "chs3_is_hex": "int", "chs30_0": "int", "chs3_value_0": "int"}
+    columns = {name: (of, "String" if of.startswith("v") else "Int32") for name, of in names.items()}
+    name = _make(row_lake, columns, [["1", "'6162'", "1", "2", "3"]])
+    _load(row_lake, name)
+    assert _read(row_lake, ", ".join(names)) == [(1, "6162", 1, 2, 3)]
+
+
+def test_a_column_named_path_is_refused(row_lake: RowLake) -> None:
+    name = _make(row_lake, {"_path": ("int", "Int32")}, [["1"]])
+    with pytest.raises(AirflowFailException, match=r"has a column '_path'.*load a view that names it otherwise"):
+        _load(row_lake, name)
+
+
+def test_a_domain_of_a_domain_is_read_as_its_type(row_lake: RowLake) -> None:
+    if row_lake.is_mysql:
+        pytest.skip("MySQL has no domains")
+    inner, outer = f"{row_lake.rows.table}_inner", f"{row_lake.rows.table}_outer"
+    row_lake.run(f"CREATE DOMAIN {inner} AS bytea")
+    row_lake.run(f"CREATE DOMAIN {outer} AS {inner}")
+    name = _make(row_lake, {"raw": (outer, "String")}, [["'\\x00ff'"]])
+    _load(row_lake, name)
+    assert _read(row_lake, "hex(raw)") == [("00FF",)]
+
+
 def test_any_double_keeps_its_last_bit(row_lake: RowLake) -> None:
     random.seed(7)
     doubles = [struct.unpack("d", random.randbytes(8))[0] for _ in range(500)]

@@ -64,6 +64,19 @@ def test_months_of_instants_are_planned_in_their_zone(row_lake: RowLake) -> None
     assert _planned(row_lake, name, timezone="Europe/Berlin") == [MONTH]
 
 
+def test_a_sum_of_times_sees_what_the_newest_time_hides(row_lake: RowLake) -> None:
+    rows = ("'2026-01-05', 1, '2026-01-05 10:00:00'", "'2026-01-06', 2, '2026-01-05 10:05:00'")
+    name = _make(row_lake, "at date, k bigint, updated_at timestamp NULL", *rows)
+    _typed(row_lake, "at Date, k Int64")
+    total = "UNIX_TIMESTAMP(updated_at)" if row_lake.is_mysql else "extract(epoch FROM updated_at)::numeric"
+    for fingerprint, status in (("max(updated_at)", "unchanged"), (f"sum({total})", "published")):
+        _load(row_lake, name, fingerprint=fingerprint)
+        # It began before the newest change, and commits after it.
+        row_lake.run(f"UPDATE {name} SET k = k + 10, updated_at = '2026-01-05 10:02:00' WHERE at = '2026-01-05'")
+        assert _load(row_lake, name, fingerprint=fingerprint)["status"] == status
+        row_lake.run(f"UPDATE {name} SET updated_at = '2026-01-05 10:00:00' WHERE at = '2026-01-05'")
+
+
 def test_a_node_may_get_only_rows_without_a_key(row_lake: RowLake) -> None:
     name = _make(row_lake, "at date, k bigint", "'2026-01-05', NULL", "'2026-01-06', 1", "'2026-01-07', 2")
     _typed(row_lake, "at Date, k Nullable(Int64)")

@@ -55,7 +55,7 @@ def check_manifest(request: LoadRequest, manifest: Manifest) -> None:
     if not manifest.objects and policies.on_no_objects == "fail":
         where = f"{request.source.place}/{request.source.pattern}"
         raise NotReadyError(
-            f"No objects for {request.month} under {where}. If that is right for this month, "
+            f"No {request.source.kind.contents} for {request.month} under {where}. If that is right for this month, "
             "on_no_objects='skip' leaves it unchanged, and 'empty' publishes it without rows."
         )
     youngest = max(manifest.objects, key=lambda each: each.last_modified, default=None)

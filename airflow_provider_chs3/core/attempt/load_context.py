@@ -188,6 +188,7 @@ class LoadContext:
             fingerprint=self.manifest.fingerprint,
             definition=self.request.definition,
             structure=self.request.structure(self.context),
+            contents=self.request.source.kind.contents,
         )
 
     def look_up(self, *, with_records: bool = True) -> Steps[dict[Node, MonthOnNode]]:

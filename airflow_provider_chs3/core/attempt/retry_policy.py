@@ -5,6 +5,7 @@ Starting over is always safe: an attempt has its own staging table, and the next
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -45,6 +46,16 @@ _BUSY = {
     TOO_MANY_PARTS: "it has too many parts, which merges must make fewer first",
     S3_ERROR: "the storage did not answer as it should",
 }
+
+#: What servers say of a database that they cannot reach, or that ended its connection, as in a restart.
+_DATABASE_AWAY = re.compile(
+    r"Connection to `.*` failed|Connections to mysql failed|mysqlxx::Connection(?:Failed|Lost)"
+    r"|pqxx::(?:broken_connection|in_doubt_error)|terminating connection"
+)
+_DATABASE_REFUSES = re.compile(
+    r"authentication failed|no password supplied|pg_hba\.conf|does not exist|permission denied|not permitted"
+    r"|Access denied|Unknown database|is not allowed to connect|certificate|does not support SSL|sslmode"
+)
 
 _THREADS = ("max_insert_threads",)
 _BLOCK = ("min_insert_block_size_bytes", "min_insert_block_size_rows")
@@ -122,6 +133,8 @@ def next_retry(error: Chs3Error, retry_state: RetryState) -> Retry | None:
         wait_seconds = WAIT_SECONDS * (retry_state.waits + 1) if waits else 0
         reason = f"{error.host} ran out of memory: with less of it"
         return Retry(retry_state=lower, reason=reason, wait_seconds=wait_seconds)
+    if _DATABASE_AWAY.search(error.message) and not _DATABASE_REFUSES.search(error.message):
+        return _wait(error, retry_state, "the database did not answer, or ended the connection")
     code = S3_ERROR if is_of_storage(error) or is_broken_off(error) else error.code
     if code == S3_ERROR:
         retry_state = replace(retry_state, reader_steps=retry_state.reader_steps + 1)

@@ -110,8 +110,9 @@ def _simulate_load(scene: TrialSetup, request: LoadRequest, warnings: list[str])
     reading = yield from capturing_logs(read_files(load), [])
     history = yield from read_history(load)
     plan = yield from capturing_logs(plan_insert(load, now, reading, history), [])
-    rows = "" if reading.rows is None else f", {reading.rows:,} rows"
-    summary = f"{manifest.sizes}{rows}, into partition {partition_id}"
+    counted = [] if reading.rows is None else [f"{reading.rows:,} rows"]
+    sizes = counted if source.kind.is_of_rows else [manifest.sizes, *counted]
+    summary = f"{', '.join(sizes)}, into partition {partition_id}"
     return [each for each in plan.settings if each.name not in EXACT_NAMES], summary
 
 

@@ -124,7 +124,8 @@ def check_storage(look: StorageProbe, source: Source, *, month: Month | None) ->
     findings += [f"from {line}" for line in in_lines(errors, lambda error: _remedy_for(error, source))]
     if not findings and not look.has_object:
         of = f" of {month}" if month else ""
-        findings.append(f"{look.where}: no object{of} fits {source.pattern!r}: check {look.options}, and --month.")
+        lacks = f"no {source.kind.contents}{of} by" if source.kind.is_of_rows else f"no object{of} fits"
+        findings.append(f"{look.where}: {lacks} {source.pattern!r}: check {look.options}, and --month.")
     summary = f"{look.where}: {', '.join(_describe_access(look, errors))}"
     return Check(name="storage", summary=summary, findings=tuple(findings))
 

@@ -212,7 +212,7 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted) -> Steps[Ver
         check_objects(load, (yield from source.list_month(month))[1])
         per_node = ", ".join(f"{node}: {count}" for node, count in rows.items())
         raise VerificationError(
-            f"The objects of {month} hold {counted.rows} rows, but {sum(rows.values())} were staged ({per_node}). "
+            f"{month} must hold {counted.rows} rows, but {sum(rows.values())} were staged ({per_node}). "
             "Nothing was published."
         )
     yield from check_keys(load, plan.reading)
@@ -221,11 +221,22 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted) -> Steps[Ver
         others.update(each.other_rows)
     if others and load.request.policies.on_other_months == "fail":
         counts = ", ".join(f"{partition}: {count}" for partition, count in sorted(others.items()))
-        raise SourceError(
-            f"The objects of {month} hold rows of other months (partition: rows): {counts}. Nothing was published. "
-            "on_other_months='leave_out' loads the month without them."
-        )
+        raise SourceError(_of_other_months(load, counts))
     return Verified(staged, counted.rows, counted.counted_by)
+
+
+def _of_other_months(load: LoadContext, counts: str) -> str:
+    month, source = load.request.month, load.files.source
+    if source.kind.is_of_rows:
+        # Left out, they would be in no month at all.
+        return (
+            f"{source.place} has rows of {month} that the table puts into other months (partition: rows): {counts}. "
+            "Nothing was published. Give the source the time zone of the table's partition key: timezone=…."
+        )
+    return (
+        f"The objects of {month} hold rows of other months (partition: rows): {counts}. Nothing was published. "
+        "on_other_months='leave_out' loads the month without them."
+    )
 
 
 def check_objects(load: LoadContext, now: Manifest, *, cause: Exception | None = None) -> None:

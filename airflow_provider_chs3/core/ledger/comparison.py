@@ -62,11 +62,13 @@ class ExpectedMonth:
         fingerprint: Fingerprint of the current objects; None does not compare them.
         definition: Digest of the load's definition; None compares neither it nor the structure.
         structure: The structure of `core.ledger.structure_record.structure_of`; None if not known.
+        contents: What the month is made of, for messages. Default: objects.
     """
 
     fingerprint: str | None = None
     definition: str | None = None
     structure: Structure | None = None
+    contents: str = "objects"
 
 
 def standing(months: Mapping[Node, MonthOnNode], wanted: ExpectedMonth, table_facts: TableFacts) -> Found:
@@ -146,7 +148,8 @@ def _compared(published: Mapping[Node, Record], here: int, wanted: ExpectedMonth
         if what := _difference(published, wanted.structure):
             return _found(ComparisonStatus.DEFINITION_CHANGED, nodes, what)
     if wanted.fingerprint is not None and any(each.fingerprint != wanted.fingerprint for each in published.values()):
-        return _found(ComparisonStatus.OBJECTS_CHANGED, nodes)
+        changed = ComparisonStatus.OBJECTS_CHANGED
+        return Found(changed, nodes, changed.value.replace("objects", wanted.contents))
     return _found(ComparisonStatus.UNCHANGED, ())
 
 

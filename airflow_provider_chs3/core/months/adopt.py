@@ -20,7 +20,7 @@ from airflow_provider_chs3.core.preflight.target_checks import check_target, par
 from airflow_provider_chs3.core.publication.evidence_renewal import ROOM_FOR_RECORDS, structure_text
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
-from airflow_provider_chs3.core.values.models import Month, Node, TableName
+from airflow_provider_chs3.core.values.models import Month, Node
 from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import (
@@ -114,7 +114,7 @@ def adopt_month(request: LoadRequest) -> Steps[AdoptedMonth]:
         return AdoptedMonth(
             month=request.month,
             status="refused",
-            reason=_mismatch(load.context.target, counted.rows_by_node, counted.source_rows),
+            reason=_mismatch(load, counted),
             rows_by_node=counted.rows_by_node,
         )
     ledgers = {node: facts.ledger_columns for node, facts in load.context.nodes.items()}
@@ -124,7 +124,8 @@ def adopt_month(request: LoadRequest) -> Steps[AdoptedMonth]:
     shards = rows_of_shards({node: each.state for node, each in before.items()})
     records = {node: _record(load, node, each.state, shards, counted) for node, each in before.items()}
     yield from QueryNodes(name=f"Record {request.month} as published", sql=records, settings=ROOM_FOR_RECORDS)
-    reason = f"its {quantity(len(load.files.manifest.objects), 'object')} hold as many rows"
+    objects = quantity(len(load.files.manifest.objects), "object")
+    reason = "its source has as many rows" if load.files.source.kind.is_of_rows else f"its {objects} hold as many rows"
     return AdoptedMonth(month=request.month, status="adopted", reason=reason, rows_by_node=counted.rows_by_node)
 
 
@@ -178,12 +179,15 @@ def _check_sight(load: LoadContext, before: Mapping[Node, MonthOnNode], counted:
             )
 
 
-def _mismatch(target: TableName, counted: Mapping[str, int], source_rows: int) -> str:
-    per_node = ", ".join(f"{node}: {count:,}" for node, count in counted.items())
-    return (
-        f"its objects hold {source_rows:,} rows, {target} holds {sum(counted.values()):,} ({per_node}); "
+def _mismatch(load: LoadContext, counted: _Counted) -> str:
+    per_node = ", ".join(f"{node}: {count:,}" for node, count in counted.rows_by_node.items())
+    holds = (
+        f"{load.context.target} holds {sum(counted.rows_by_node.values()):,} ({per_node}); "
         "load it with replace_unknown=True, or with on_target_changed='reload' if the ledger knows the month"
     )
+    if load.files.source.kind.is_of_rows:
+        return f"its source has {counted.source_rows:,} rows, {holds}"
+    return f"its objects hold {counted.source_rows:,} rows, {holds}"
 
 
 def _check_unchanged(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[None]:

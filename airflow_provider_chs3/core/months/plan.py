@@ -53,8 +53,7 @@ class PlannedMonth:
 
     def __str__(self) -> str:
         verdict = "to load" if self.is_to_load else "nothing to load"
-        sizes = f"{quantity(self.objects.count, 'object')}, {size_text(self.objects.size_bytes)}"
-        return f"{self.month} {verdict}: {self.reason} ({sizes})"
+        return f"{self.month} {verdict}: {self.reason} ({self.objects.sizes})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +107,7 @@ def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
     wanted = ExpectedMonth(
         definition=request.definition,
         structure=structure_of(context, distribution=request.distribution, settings=request.settings),
+        contents=request.source.kind.contents,
     )
     planned = [_planned(request, context, wanted, month, listed[month], published[month]) for month in sorted(listed)]
     for each in planned:
@@ -153,7 +153,8 @@ def _with_objects(listed: Mapping[Month, MonthObjects]) -> list[Month]:
 def _without_objects(request: PlanRequest, target: TableName, month: Month, objects: MonthObjects) -> PlannedMonth:
     """Return the plan for a month that was never loaded and has no objects."""
     is_to_load = not request.leave_out_empty
-    return PlannedMonth(month, objects, "it has no objects yet", is_to_load=is_to_load, target=target)
+    reason = f"it has no {request.source.kind.contents} yet"
+    return PlannedMonth(month, objects, reason, is_to_load=is_to_load, target=target)
 
 
 def _planned(

@@ -198,6 +198,7 @@ class LoadRequest(TableRequest):
             "count_again": self.policies.count_again,
             "on_new_columns='add'": self.policies.on_new_columns == "add",
             "object_column": self.policies.object_column,
+            "min_object_age_seconds": self.policies.min_object_age_seconds,
         }
         if names := ", ".join(name for name, is_given in about_files.items() if is_given):
             raise ConfigurationError(f"{names}: this is about files, and {self.source.place} has none. Leave it out.")

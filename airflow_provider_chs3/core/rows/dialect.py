@@ -65,14 +65,15 @@ class SqlColumn(KnownColumn):
     Args:
         written: The expression that the database sends.
         as_hex: The same as hexadecimal bytes of UTF-8, for a session of another encoding; empty for all but texts.
-        read: The expression by which ClickHouse takes what was sent, with `{}` for the column.
+        read: The expression by which ClickHouse takes what was sent, with `{0}` for the column, and `{is_hex}` for
+            whether texts are sent as hexadecimal bytes.
         clickhouse_type: That expression's type.
         is_integer: Whether its values are whole numbers.
     """
 
     written: str
     as_hex: str = ""
-    read: str = "{}"
+    read: str = "{0}"
     clickhouse_type: str = TEXT
     is_integer: bool = False
 
@@ -128,7 +129,9 @@ class Dialect(ABC):
     def rows_of_month(
         self, table: SqlTable, columns: Sequence[SqlColumn], month: Month, *, part: tuple[int, int] = (0, 1)
     ) -> str:
-        """Return the statement that reads a month's rows, or one slice of them, with its columns under `sent_name`.
+        """Return the statement that reads a month's rows, or one slice of them.
+
+        Each column is sent under `own_prefix` and its number.
 
         Args:
             table: The table.
@@ -136,8 +139,8 @@ class Dialect(ABC):
             month: The month.
             part: The slice's number from 0, and how many there are. Default: all rows.
         """
-        by_name = {each.name: each for each in columns}
-        sent = ", ".join(f"{each.written} AS {sent_name(number)}" for number, each in enumerate(columns))
+        by_name, prefix = {each.name: each for each in columns}, own_prefix(columns)
+        sent = ", ".join(f"{each.written} AS {prefix}{number}" for number, each in enumerate(columns))
         condition = self.in_month(by_name[table.month_column], month, table.timezone)
         number, count = part
         if count > 1 and table.key_column:
@@ -161,9 +164,13 @@ class Dialect(ABC):
         return f"SELECT DISTINCT {month} FROM {self.located(table)} WHERE {where}"
 
 
-def sent_name(number: int) -> str:
-    """Return the name under which a column is sent, by its number from 0: ClickHouse quotes not all names well."""
-    return f"chs3_{number}"
+def own_prefix(columns: Sequence[SqlColumn]) -> str:
+    """Return how names begin that a load gives to values: ClickHouse quotes not all names well.
+
+    No column's name begins so: ClickHouse would take the one for the other.
+    """
+    prefixes = (f"chs3{number}_" for number in ("", *range(len(columns))))
+    return next(prefix for prefix in prefixes if not any(each.name.startswith(prefix) for each in columns))
 
 
 def not_a_month(column: SqlColumn) -> ConfigurationError:

@@ -51,10 +51,10 @@ class MySql(Dialect):
             whole = f"CAST({column} AS {'SIGNED' if signed else 'UNSIGNED'})"
             read = "Nullable(Int64)" if signed else "Nullable(UInt64)"
             # Servers call a narrow one a narrow type.
-            cast = f"CAST({{}}, '{read}')"
+            cast = f"CAST({{0}}, '{read}')"
             return SqlColumn(name=name, type=full, written=whole, read=cast, clickhouse_type=read, is_integer=True)
         if _SPATIAL.search(kind):
-            return SqlColumn(name=name, type=full, written=f"HEX({column})", read="unhex({})")
+            return SqlColumn(name=name, type=full, written=f"HEX({column})", read="unhex({0})")
         if kind in _BYTES or kind in _TEXTS:
             # As it is: a function of a long value returns NULL (max_allowed_packet).
             return SqlColumn(name=name, type=full, written=column)

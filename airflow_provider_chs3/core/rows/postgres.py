@@ -14,6 +14,7 @@ from airflow_provider_chs3.core.rows.dialect import (
     bounds_of,
     days_of,
     not_a_month,
+    own_prefix,
 )
 from airflow_provider_chs3.core.source.store_kinds import POSTGRES
 from airflow_provider_chs3.core.values.models import Month
@@ -22,19 +23,23 @@ from airflow_provider_chs3.core.values.models import Month
 _INTEGERS = {"smallint": "Nullable(Int16)", "integer": "Nullable(Int32)", "bigint": "Nullable(Int64)"}
 #: Types whose texts are ASCII; texts of all others are in the encoding of the database.
 _ASCII = frozenset(("numeric", "boolean", "uuid", "inet", "cidr"))
-#: Whether texts are sent in hex.
-_IS_HEX = "chs3_is_hex"
 #: Type categories of arrays, composite types and ranges.
 _CONTAINERS = frozenset("ACR")
 _INSTANT = "timestamp with time zone"
 #: Beyond these years the text of a time has another form, and what is infinite has none.
 _FIRST, _LAST = "0001-01-01", "9999-12-31"
 
+#: A domain is read as the type that it is of, in the end.
 _COLUMNS = """
-SELECT a.attname, format_type(coalesce(nullif(t.typbasetype, 0), t.oid), NULL), t.typcategory
-FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid JOIN pg_class c ON c.oid = a.attrelid
-JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = %s AND c.relname = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+WITH RECURSIVE found AS (
+SELECT a.attnum, a.attname, a.atttypid AS typid
+FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %s AND c.relname = %s AND a.attnum > 0 AND NOT a.attisdropped
+UNION ALL
+SELECT attnum, attname, t.typbasetype FROM found JOIN pg_type t ON t.oid = typid WHERE t.typbasetype <> 0
+)
+SELECT attname, format_type(typid, NULL), typcategory FROM found JOIN pg_type t ON t.oid = typid
+WHERE t.typbasetype = 0 ORDER BY attnum
 """
 
 
@@ -70,11 +75,11 @@ class Postgres(Dialect):
                 name=name,
                 type=kind,
                 written=f"encode(float{bits}send({column}), 'hex')",
-                read=f"reinterpretAsFloat{size}(reverse(unhex({{}})))",
+                read=f"reinterpretAsFloat{size}(reverse(unhex({{0}})))",
                 clickhouse_type=f"Nullable(Float{size})",
             )
         if kind == "bytea":
-            return SqlColumn(name=name, type=kind, written=f"encode({column}, 'hex')", read="unhex({})")
+            return SqlColumn(name=name, type=kind, written=f"encode({column}, 'hex')", read="unhex({0})")
         if text := _text_of_time(kind, column):
             return SqlColumn(name=name, type=kind, written=text)
         if kind in _ASCII:
@@ -85,7 +90,7 @@ class Postgres(Dialect):
             type=kind,
             written=text,
             as_hex=f"encode(convert_to({text}, 'UTF8'), 'hex')",
-            read=f"if({_IS_HEX} = 1, unhex({{0}}), {{0}})",
+            read="if({is_hex} = 1, unhex({0}), {0})",
             is_container=category in _CONTAINERS,
         )
 
@@ -102,10 +107,10 @@ class Postgres(Dialect):
             super(Postgres, self).rows_of_month(table, each, month, part=part).removeprefix("SELECT ")
             for each in (columns, in_hex)
         )
-        encoding = "current_setting('client_encoding')"
+        encoding, is_hex = "current_setting('client_encoding')", f"{own_prefix(columns)}is_hex"
         return (
-            f"SELECT 0 AS {_IS_HEX}, {plain} AND {encoding} = 'UTF8' "
-            f"UNION ALL SELECT 1 AS {_IS_HEX}, {other} AND {encoding} <> 'UTF8'"
+            f"SELECT 0 AS {is_hex}, {plain} AND {encoding} = 'UTF8' "
+            f"UNION ALL SELECT 1 AS {is_hex}, {other} AND {encoding} <> 'UTF8'"
         )
 
     def in_month(self, column: SqlColumn, month: Month, timezone: str) -> str:

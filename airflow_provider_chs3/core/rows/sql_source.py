@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Self
 
-from airflow_provider_chs3.core.rows.dialect import Dialect, SqlColumn, SqlTable, sent_name
+from airflow_provider_chs3.core.rows.access import SqlAccess
+from airflow_provider_chs3.core.rows.dialect import Dialect, SqlColumn, SqlTable, own_prefix
 from airflow_provider_chs3.core.source.source import AccessTrial, Batch, Checksum, Source
 from airflow_provider_chs3.core.source.store_kinds import StoreKind
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of
@@ -20,27 +21,6 @@ from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, P
 #: What tells a server from all others of a cluster.
 _SERVER = "toString((serverUUID(), hostName(), tcpPort()))"
 _ANY_MONTH = Month(2000, 1)
-#: Names of the values within a view, which no column has.
-_VALUE = "chs3: value {}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class SqlAccess:
-    """The access of the ClickHouse servers to the database.
-
-    Args:
-        host: Its host and port, as reachable from the servers; empty with a named collection.
-        database: The database.
-        user: The user.
-        password: The user's password.
-        named_collection: A named collection on the servers, with all of this.
-    """
-
-    host: str = ""
-    database: str = ""
-    user: str = ""
-    password: str = field(default="", repr=False)
-    named_collection: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +107,7 @@ class SqlSource(Source):
             manifests = {_month_of(each.path): Manifest((each,)) for page in pages for each in page.objects()}
         else:
             _, manifests = yield from self.list_months(months)
-        return {month: MonthObjects.of(manifest) for month, manifest in manifests.items()}
+        return {each: MonthObjects.of(found, rows=self.known_rows(found)) for each, found in manifests.items()}
 
     def describe(self, month: Month) -> Sql:
         """Return the statement by which a server tells the columns that it gets of a month."""
@@ -204,10 +184,10 @@ class SqlSource(Source):
         return Sql(f"({' UNION ALL '.join(parts)})", (self.access.password,) if self.access.password else ())
 
     def _rows(self, month: Month, part: tuple[int, int], servers: Sequence[str]) -> str:
-        query = self.dialect.rows_of_month(self.table, self.columns, month, part=part)
+        query, prefix = self.dialect.rows_of_month(self.table, self.columns, month, part=part), own_prefix(self.columns)
         # A column that cannot be NULL is sent as such by some databases only.
         values = [
-            f"toNullable({each.read.format(sent_name(number))}) AS {identifier(each.name)}"
+            f"toNullable({each.read.format(f'{prefix}{number}', is_hex=f'{prefix}is_hex')}) AS {identifier(each.name)}"
             for number, each in enumerate(self.columns)
         ]
         path = f"{literal(f'{self.place}/{month}')} AS _path"
@@ -220,7 +200,8 @@ class SqlSource(Source):
         if given.named_collection:
             return f"{name}({identifier(given.named_collection)}, query = {literal(query)})"
         where = f"{literals([given.host, given.database])}, query({literal(query)})"
-        return f"{name}({where}, {literals([given.user, given.password])})"
+        tls = "".join(f", {argument} = {literal(value)}" for argument, value in given.tls)
+        return f"{name}({where}, {literals([given.user, given.password])}{tls})"
 
     def select(self, values: Sequence[str], *, function: Sql, condition: str, cluster: str | None) -> Sql:
         """Return the SELECT of an insert; see `Source.select`.
@@ -230,7 +211,7 @@ class SqlSource(Source):
         """
         if not cluster:
             return super().select(values, function=function, condition=condition, cluster=None)
-        names = [identifier(_VALUE.format(number)) for number in range(len(values))]
+        names = [f"{own_prefix(self.columns)}value_{number}" for number in range(len(values))]
         made = ", ".join(f"{value} AS {name}" for value, name in zip(values, names, strict=True))
         view = f"view(SELECT {made} FROM {function.text} WHERE {condition})"
         return Sql(f"SELECT {', '.join(names)} FROM cluster({literal(cluster)}, {view})", function.secrets)

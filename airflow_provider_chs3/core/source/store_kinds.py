@@ -54,6 +54,11 @@ class StoreKind:
         return self.format is _ROWS
 
     @property
+    def contents(self) -> str:
+        """What a month is made of, for messages."""
+        return "rows" if self.is_of_rows else "objects"
+
+    @property
     def look_settings(self) -> SettingValues:
         """Settings of statements that inspect files which were listed."""
         return {**{each.name: each.value for each in self.exact}, **self.no_cache, **self.quick_failure}

@@ -8,8 +8,15 @@ from dataclasses import dataclass, field
 from airflow_provider_chs3.core.values.models import Month, SettingValues, TableName
 from airflow_provider_chs3.core.values.quantities import quantity
 
-#: The reason of months that are skipped as they have none.
-NO_OBJECTS = "no objects"
+
+
+def without(contents: str) -> str:
+    """Return the reason of months that are skipped as they have none.
+
+    Args:
+        contents: `objects`, or `rows` of a table of a database.
+    """
+    return f"no {contents}"
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.values.models import Manifest
+from airflow_provider_chs3.core.values.quantities import quantity, size_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,13 +16,22 @@ class MonthObjects:
         count: Number of the objects.
         size_bytes: Their total size, in bytes.
         fingerprint: A digest of their paths, sizes and versions; see `Manifest.fingerprint`.
+        rows: Number of the month's rows, if it is rows of a database, and no objects. Default: None; it is of objects.
     """
 
     count: int
     size_bytes: int
     fingerprint: str
+    rows: int | None = None
 
     @classmethod
-    def of(cls, manifest: Manifest) -> MonthObjects:
+    def of(cls, manifest: Manifest, *, rows: int | None = None) -> MonthObjects:
         """Return what a comparison needs of a manifest."""
-        return cls(len(manifest.objects), manifest.size_bytes, manifest.fingerprint)
+        return cls(len(manifest.objects), manifest.size_bytes, manifest.fingerprint, rows)
+
+    @property
+    def sizes(self) -> str:
+        """How much there is of the month, for people."""
+        if self.rows is not None:
+            return quantity(self.rows, "row")
+        return f"{quantity(self.count, 'object')}, {size_text(self.size_bytes)}"

@@ -6,15 +6,17 @@ import hashlib
 import json
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow_provider_chs3.core.rows.access import SqlAccess
 from airflow_provider_chs3.core.rows.dialect import Dialect, SqlColumn, SqlTable
 from airflow_provider_chs3.core.rows.mysql import MySql
 from airflow_provider_chs3.core.rows.postgres import Postgres
-from airflow_provider_chs3.core.rows.sql_source import SqlAccess, SqlSource, unit_of, version_of
+from airflow_provider_chs3.core.rows.sql_source import SqlSource, unit_of, version_of
 from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.core.values.object_page import ObjectPage
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, SourceError, TransientError
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 #: What a value takes, for want of better: databases do not tell the size of a month.
 _BYTES_OF_A_VALUE = 8
 _CONNECT_SECONDS = 10
+_PATH = "_path"
 
 
 class RowsListing(Listing):
@@ -83,7 +86,8 @@ class RowsListing(Listing):
             SourceError: If there is no such table or column.
             TransientError: If the database does not answer.
         """
-        given = self.connection
+        # The worker asks first: if its own TLS is wrong, it says so.
+        given, columns = self.connection, self.columns
         access = SqlAccess(named_collection=named_collection)
         if not named_collection:
             access = SqlAccess(
@@ -91,34 +95,34 @@ class RowsListing(Listing):
                 database=str(given.schema),
                 user=given.login or "",
                 password=given.password or "",
+                tls=self.tls_of_servers(given.extra_dejson),
             )
-        return SqlSource(
-            dialect=self.dialect, table=self.table, columns=self.columns, full_name=self.place, access=access
-        )
+        return SqlSource(dialect=self.dialect, table=self.table, columns=columns, full_name=self.place, access=access)
 
     @cached_property
     def columns(self) -> tuple[SqlColumn, ...]:
         """The table's columns.
 
         Raises:
-            SourceError: If there is no such table or column.
+            SourceError: If there is no such table or column, or one is called `_path`.
             TransientError: If the database does not answer.
         """
         statement, parameters = self.dialect.columns(self.table)
         found = tuple(self.dialect.column(*map(_text, row)) for row in self._ask(statement, parameters))
         if not found:
             raise SourceError(
-                f"There is no table {self.table.shown} at {self.address}, or {self._user} may not see it."
+                f"There is no table {self.table.shown} at {self.address}, or {self.connection.login!r} may not see it."
             )
         names = [each.name for each in found]
         for name in (self.table.month_column, self.table.key_column):
             if name and name not in names:
                 raise SourceError(f"{self.table.shown} has no column {name!r}. It has {', '.join(map(repr, names))}.")
+        if _PATH in names:
+            raise SourceError(
+                f"{self.table.shown} has a column {_PATH!r}, a name by which ClickHouse tells where a row is from: "
+                "load a view that names it otherwise."
+            )
         return found
-
-    @property
-    def _user(self) -> str:
-        return repr(self.connection.login)
 
     def pages(
         self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
@@ -149,9 +153,7 @@ class RowsListing(Listing):
         answers = self._ask(statement)
         # Rows and keys come first.
         if len(answers) != 1 or len(answers[0]) != 3:
-            raise SourceError(
-                f"fingerprint={table.fingerprint!r} has several values: give one aggregate, as 'max(at)'."
-            )
+            raise SourceError(f"fingerprint={table.fingerprint!r} has several values: give one, as 'sum(version)'.")
         rows, keys, changes = answers[0]
         if not rows:
             return None
@@ -176,9 +178,13 @@ class RowsListing(Listing):
         if self.is_transient(error):
             return TransientError(f"The database of {where} does not answer: {text}")
         return SourceError(
-            f"The database of {where} refuses {self._user}: {text}. Check the connection {self.conn_id!r}, the user's "
-            "SELECT on the table, and fingerprint=…."
+            f"The database of {where} refuses {self.connection.login!r}: {text}. Check the connection "
+            f"{self.conn_id!r}, the user's SELECT on the table, and fingerprint=…."
         )
+
+    def tls_of_servers(self, extra: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+        """Return arguments of ClickHouse's function by which servers connect as safely as the worker."""
+        return ()
 
     @abstractmethod
     def connect(self) -> Any:
@@ -213,6 +219,13 @@ class PostgresListing(RowsListing):
             autocommit=True,
             **tls,
         )
+
+    def tls_of_servers(self, extra: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+        """Return `sslmode` and the root certificate, whose file is the worker's, by its content."""
+        tls = {"sslmode": str(extra["sslmode"])} if extra.get("sslmode") else {}
+        if (root := extra.get("sslrootcert")) and root != "system":
+            tls["sslrootcert_pem"] = Path(root).read_text(encoding="utf-8")
+        return tuple(tls.items())
 
     def driver_error(self) -> type[Exception]:
         """Return the driver's class of all errors."""

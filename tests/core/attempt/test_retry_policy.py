@@ -52,6 +52,33 @@ def test_objects_that_change_are_listed_again_a_few_times(error):
     assert next_retry(error, retry_state) is None
 
 
+POSTGRES = 'Try 2. Connection to `db:5432` failed with error: connection to server at "db", port 5432 failed: '
+MYSQL = "Connections to mysql failed: trips@db:3306 as user loader, ERROR "
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "waits"),
+    [
+        (614, f"{POSTGRES}Connection refused", True),
+        (614, f"{POSTGRES}FATAL:  the database system is starting up", True),
+        (614, f'{POSTGRES}FATAL:  password authentication failed for user "loader"', False),
+        (614, f'{POSTGRES}FATAL:  database "trips" does not exist', False),
+        (614, f'{POSTGRES}server certificate for "db" does not match host name "localhost"', False),
+        (614, f'{POSTGRES}FATAL:  no pg_hba.conf entry for host "10.0.0.1"', False),
+        (279, f"{MYSQL}2002 : mysqlxx::ConnectionFailed: Can't connect to server on 'db' (115)", True),
+        (279, f"{MYSQL}1045 : mysqlxx::ConnectionFailed: Access denied for user 'loader'@'10.0.0.1'", False),
+        (279, "All connection tries failed", False),
+        (1001, "pqxx::broken_connection: Connection lost.", True),
+        (1001, "pqxx::sql_error: Failure during '[END COPY]': FATAL:  terminating connection due to restart", True),
+        (1001, 'pqxx::undefined_column: ERROR:  column "at" does not exist', False),
+    ],
+)
+def test_a_load_waits_for_a_database_that_restarts_and_not_for_one_that_refuses(code, message, waits):
+    again = next_retry(server_error(code, message), RetryState())
+    assert (again is not None and again.wait_seconds > 0) == waits
+    assert not waits or "the database did not answer" in again.reason
+
+
 def test_too_little_memory_takes_less_of_it_at_once():
     again = next_retry(server_error(241, "Query memory limit exceeded"), RetryState())
     assert (again.retry_state.memory_steps, again.wait_seconds) == (1, 0)

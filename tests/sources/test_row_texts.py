@@ -1,0 +1,88 @@
+"""What a plan, a load, the ledger's commands and the doctor say of a table of a database: rows, and no objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
+
+from airflow_provider_chs3.cli.main import main
+from airflow_provider_chs3.exceptions import NotReadyError
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.sources.row_lake import MONTH, RowLake
+
+TRIPS = Trips(rows_per_month=1_000)
+
+
+@pytest.fixture
+def lake(row_lake: RowLake) -> RowLake:
+    """A month of trips in a table of a database, and an empty table that it is loaded into."""
+    row_lake.put(TRIPS.table(MONTH))
+    return row_lake
+
+
+def said(capsys: pytest.CaptureFixture[str], lake: RowLake, command: str, *options: str) -> str:
+    """What a command prints of a month."""
+    capsys.readouterr()
+    table = ["--database", lake.database, "--table", "trips", "--cluster", lake.cluster.name]
+    main([command, *lake.doctor_options, *table, *options])
+    return capsys.readouterr().out
+
+
+def test_a_plan_and_a_load_of_what_changed_speak_of_rows(lake: RowLake, capsys: pytest.CaptureFixture[str]) -> None:
+    lake.load()
+    lake.change("DELETE FROM {t} WHERE pickup_at < '2026-01-03'")
+    planned = said(capsys, lake, "plan", "--month", MONTH, "--key-column", "trip_id")
+    assert f"{MONTH}   load    its rows changed since it was published" in planned
+    assert lake.load()["status"] == "published"
+    log = capsys.readouterr().out
+    assert "its rows changed since it was published" in log
+    assert " object" not in planned + log
+    assert "object" not in said(capsys, lake, "plan", "--month", MONTH, "--key-column", "trip_id")
+
+
+def test_a_month_without_rows_is_told_as_that(lake: RowLake, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(NotReadyError, match="No rows for 2019-01 under"):
+        lake.load(month="2019-01")
+    with pytest.raises(AirflowSkipException, match="skipped: no rows"):
+        lake.load(month="2019-01", on_no_objects="skip")
+    assert "it has no rows yet" in said(capsys, lake, "plan", "--month", "2019-01")
+    assert "no rows of 2019-01 by 'pickup_at'" in said(capsys, lake, "doctor", "--month", "2019-01")
+
+
+def test_a_month_that_shrank_and_one_that_does_not_fit_speak_of_rows(
+    lake: RowLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused = said(capsys, lake, "adopt", "--month", MONTH)
+    assert "its source has 1,000 rows" in refused
+    assert " object" not in refused
+    lake.load()
+    lake.change("DELETE FROM {t} WHERE pickup_at < '2026-01-25'")
+    with pytest.raises(AirflowFailException, match="The rows of 2026-01 shrank from"):
+        lake.load()
+
+
+def test_the_doctor_counts_rows(lake: RowLake, capsys: pytest.CaptureFixture[str]) -> None:
+    found = said(capsys, lake, "doctor", "--month", MONTH)
+    assert "1,000 rows, into partition 202601" in found
+    assert "1 object" not in found
+
+
+def test_rows_that_the_table_has_in_another_month_ask_for_its_zone(lake: RowLake) -> None:
+    kind = "timestamp NULL" if lake.is_mysql else "timestamptz"
+    lake.change(f"ALTER TABLE {{t}} ADD COLUMN since {kind}")
+    lake.change("UPDATE {t} SET since = '2026-01-31 23:30:00' WHERE pickup_at < '2026-02-01'")
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.berlin (since DateTime('Europe/Berlin')) ENGINE = MergeTree "
+        "PARTITION BY toYYYYMM(since) ORDER BY since"
+    )
+    options: dict[str, Any] = {"table": "berlin", "month_column": "since"}
+    with pytest.raises(AirflowFailException, match=r"puts into other months .*202602: 1000.* timezone="):
+        lake.load(**options)
+    assert lake.load(**options, row_timezone="Europe/Berlin", month="2026-02")["rows"] == 1_000
+
+
+def test_an_age_of_objects_is_refused(lake: RowLake) -> None:
+    with pytest.raises(AirflowFailException, match="min_object_age_seconds: this is about files"):
+        lake.load(min_object_age_seconds=60)

@@ -1,0 +1,89 @@
+"""Servers connect to PostgreSQL as safely as the worker: with its `sslmode`, and its root certificate."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.exceptions import ClickHouseServerError
+from airflow_provider_chs3.testbed.processes import HOST
+from airflow_provider_chs3.testbed.programs.foreign import hand_over
+from airflow_provider_chs3.testbed.sources.local import started_or_skip
+from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.sources.row_lake import MONTH, RowLake
+from tests.sources.rows import PostgresRows
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.three_nodes
+
+TRIPS = Trips(rows_per_month=600)
+
+
+@pytest.fixture
+def lake(chs3_cluster: Any, chs3_database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[RowLake]:
+    """A month of trips in a PostgreSQL that wants TLS, and whose certificate is for its address."""
+    with started_or_skip(PostgresServer.start) as server:
+        rows = PostgresRows.create(server)
+        rows.put(TRIPS.table(MONTH))
+        _turn_tls_on(rows, server.folder / "data")
+        yield RowLake.create(rows, chs3_cluster, chs3_database, monkeypatch)
+
+
+def _turn_tls_on(rows: PostgresRows, folder: Path) -> None:
+    certificate, key = folder / "server.crt", folder / "server.key"
+    command = ["openssl", "req", "-x509", "-days", "2", "-nodes", "-subj", "/CN=trips", "-out", str(certificate)]
+    command += ["-keyout", str(key), "-addext", f"subjectAltName=IP:{HOST}"]
+    subprocess.run(command, check=True, capture_output=True)
+    key.chmod(0o600)
+    (folder / "pg_hba.conf").write_text(f"hostssl all all {HOST}/32 scram-sha-256\n", encoding="utf-8")
+    hand_over(folder)
+    with closing(rows.connection(autocommit=True)) as connection:
+        connection.execute("ALTER SYSTEM SET ssl = on")
+        connection.execute("SELECT pg_reload_conf()")
+    wait_until(lambda: _has_tls(rows))
+
+
+def _has_tls(rows: PostgresRows) -> bool:
+    import psycopg
+
+    try:
+        rows.connection(sslmode="require").close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def strict(lake: RowLake, tmp_path: Path) -> dict[str, str]:
+    """What an Airflow connection has that checks the certificate; its file is the worker's."""
+    root = tmp_path / "root.crt"
+    shutil.copy(lake.rows.server.folder / "data" / "server.crt", root)
+    return {"sslmode": "verify-full", "sslrootcert": str(root)}
+
+
+def test_a_checked_certificate_is_one_that_servers_check_too(
+    lake: RowLake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lake.connect(monkeypatch, extra=strict(lake, tmp_path))
+    lake.load()
+    assert lake.facts() == TRIPS.facts(MONTH)
+    # The certificate is for the address alone.
+    other_name = f"localhost:{lake.rows.server.port}"
+    with pytest.raises((AirflowFailException, ClickHouseServerError), match="does not match host name"):
+        lake.load(server_address=other_name, month="2026-01", on_target_changed="reload", fingerprint="max(fare)")
+
+
+def test_a_certificate_that_the_worker_does_not_trust_ends_the_load(
+    lake: RowLake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    untrusted = strict(lake, tmp_path) | {"sslrootcert": str(tmp_path / "none.crt")}
+    lake.connect(monkeypatch, extra=untrusted)
+    with pytest.raises(AirflowFailException, match=r"none\.crt. does not exist"):
+        lake.load()
