@@ -9,7 +9,6 @@ from airflow_provider_chs3.core.values.models import Month, SettingValues, Table
 from airflow_provider_chs3.core.values.quantities import quantity
 
 
-
 def without(contents: str) -> str:
     """Return the reason of months that are skipped as they have none.
 
