@@ -8,10 +8,12 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+import re
 import signal
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -75,6 +77,19 @@ def writes(step: Step) -> bool:
     return True
 
 
+def kind_of(step: Step) -> str:
+    """A step's name without the name of staging, which each attempt has of its own."""
+    return re.sub(r"chs3_\w+", "…", step.name)
+
+
+def numbered(steps: list[Step]) -> Iterator[tuple[int, Step]]:
+    """The steps that write, each with its number among those of its kind."""
+    seen: Counter[str] = Counter()
+    for step in filter(writes, steps):
+        yield seen[kind_of(step)], step
+        seen[kind_of(step)] += 1
+
+
 def _reads(text: str) -> bool:
     return text.split(maxsplit=1)[0] in ("SELECT", "DESCRIBE", "EXPLAIN", "CHECK")
 
@@ -84,10 +99,9 @@ class Strike:
     """Where a worker is killed: once it carried a step out, or had only some of the nodes carry it out.
 
     Args:
-        number: The step's number among those that write, from 0; -1 is before the first. How often an insert is looked
-            at, which takes steps too, differs between loads.
+        number: The step's number among those of its kind, from 0; -1 is before the first step.
         told: Which of the step's nodes are told.
-        name: The step.
+        name: The step's kind: how many there are of another kind differs between loads.
     """
 
     number: int
@@ -105,7 +119,7 @@ class Strike:
         taken = count()
 
         def struck(runner: Runner, step: Step) -> Any:
-            if writes(step) and next(taken) == self.number:
+            if kind_of(step) == self.name and next(taken) == self.number:
                 perform(runner, self._of(step))
                 _die()
             return perform(runner, step)
@@ -128,17 +142,17 @@ ALL, ONLY_THE_FIRST, ALL_BUT_THE_FIRST = slice(None), slice(1), slice(1, None)
 def strikes_after(steps: list[Step]) -> Iterator[Strike]:
     """Before the first step, and after each one that writes."""
     yield Strike(-1, ALL, "the start")
-    for number, step in enumerate(filter(writes, steps)):
-        yield Strike(number, ALL, step.name)
+    for number, step in numbered(steps):
+        yield Strike(number, ALL, kind_of(step))
 
 
 def strikes_amid(steps: list[Step]) -> Iterator[Strike]:
     """In the midst of each step that writes to several nodes: the coordinator, which is the first, is told or not."""
-    for number, step in enumerate(filter(writes, steps)):
+    for number, step in numbered(steps):
         if isinstance(step, QueryNodes) and len(step.sql) > 1:
-            yield Strike(number, ONLY_THE_FIRST, step.name)
+            yield Strike(number, ONLY_THE_FIRST, kind_of(step))
             if step.name.startswith("Publish"):
-                yield Strike(number, ALL_BUT_THE_FIRST, step.name)
+                yield Strike(number, ALL_BUT_THE_FIRST, kind_of(step))
 
 
 def import_hooks() -> None:

@@ -10,10 +10,10 @@ import pytest
 from airflow_provider_chs3.core.workflow.operations import Insert
 from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.killing import ALL, Strike, steps_of, strikes_after, strikes_amid, writes
+from tests.faults.killing import ALL, Strike, kind_of, steps_of, strikes_after, strikes_amid
 from tests.faults.outcome import assert_exact
 from tests.integration import deferring
-from tests.integration.lake import Lake
+from tests.integration.lake import MONTH, Lake
 
 #: In turns, so that rows of the two could mix.
 VERSIONS = (Trips(rows_per_month=3_000, files_per_month=5), Trips(seed=2, rows_per_month=3_500, files_per_month=5))
@@ -26,8 +26,8 @@ def first(trips_lake: Lake) -> Strike:
     deferring.run(trips_lake, {})
     trips_lake.upload(VERSIONS[1])
     steps = steps_of(partial(deferring.run, trips_lake, {}))
-    (number,) = (number for number, step in enumerate(filter(writes, steps)) if isinstance(step, Insert))
-    return Strike(number, ALL, "the insert")
+    (insert,) = (step for step in steps if isinstance(step, Insert))
+    return Strike(0, ALL, kind_of(insert))
 
 
 @pytest.mark.thorough
@@ -56,7 +56,7 @@ def test_a_worker_that_was_killed_before_its_insert_was_sent_costs_a_reload(
     trips_lake: Lake, first: Strike, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trips_lake.upload(VERSIONS[0])
-    before_the_insert = Strike(first.number - 1, ALL, "the record that it begins")
+    before_the_insert = Strike(0, ALL, f"Record that {MONTH} is being inserted")
     before_the_insert.kill_in(partial(deferring.run, trips_lake, {}))
     monkeypatch.setattr(detached, "_LOG_TIMEOUT_SECONDS", 2)
     assert deferring.run(trips_lake, {})["status"] == "published"
