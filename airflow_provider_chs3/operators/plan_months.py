@@ -159,12 +159,19 @@ class PlanMonthsOperator(MonthlyOperator):
             return None
         if self._is_looking_back:
             last = Month.parse(self.last_month) if self.last_month else self.months_of_run(context)[-1]
-            return tuple(last.shifted(-back) for back in range(self._lookback(), -1, -1))
+            return self._back_from(last)
         return self.months_of_run(context)
 
     @property
     def _is_looking_back(self) -> bool:
         return self.lookback_months is not None and not self.months
+
+    def _back_from(self, last: Month) -> tuple[Month, ...]:
+        count = self._lookback()
+        try:
+            return tuple(last.shifted(-back) for back in range(count, -1, -1))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"lookback_months={count} before {last} are too many: {error}") from error
 
     def _lookback(self) -> int:
         try:

@@ -56,7 +56,7 @@ class Month:
         """
         matched = _MONTH_FORMAT.fullmatch(text) if isinstance(text, str) else None
         if matched is None:
-            raise ConfigurationError(f"month={text!r} is not a month: give it as YYYY-MM, such as '2026-10'.")
+            raise ConfigurationError(f"{text!r} is not a month: give it as YYYY-MM, such as '2026-10'.")
         return cls(int(matched[1]), int(matched[2]))
 
     def __str__(self) -> str:
