@@ -126,7 +126,7 @@ class TestMonths:
             plan(trips_lake, lookback_months=count, last_month="2026-10")
 
     def test_a_look_back_that_goes_too_far_is_named(self, trips_lake: Lake) -> None:
-        with pytest.raises(AirflowFailException, match="lookback_months=9999 before 2026-10 are too many: 1193-07 is not"):
+        with pytest.raises(AirflowFailException, match="lookback_months=9999 before 2026-10 are too many: 1193"):
             plan(trips_lake, lookback_months="9999", last_month="2026-10")
 
     def test_a_bucket_without_months_is_told(self, trips_lake: Lake) -> None:
