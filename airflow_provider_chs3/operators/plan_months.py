@@ -37,10 +37,10 @@ class PlanMonthsOperator(MonthlyOperator):
     Args:
         months: Months to check, `YYYY-MM`, as a list or separated by commas. They override the next three arguments;
             an empty value counts as not given.
-        lookback_months: Check the run's month, the last of its data interval, and this many months before it. Of
-            these, months that were never loaded and have no objects are skipped.
-        last_month: The month to look back from, `YYYY-MM`. Default: the run's month, which needs a data interval or a
-            partition key.
+        lookback_months: Check the run's months, those of its data interval, and this many months before the last of
+            them. Of these, months that were never loaded and have no objects are skipped.
+        last_month: The month to look back from, `YYYY-MM`. Default: the run's last month, which needs a data interval
+            or a partition key.
         all_months: Check all months in the bucket. Default: False.
         definition: The load's arguments that define its rows, as far as they are given: `columns`, `select`,
             `null_as_default`, `lossy_columns`, `naive_timestamps`, `csv`, `on_other_months`, `distribution`,
@@ -119,6 +119,11 @@ class PlanMonthsOperator(MonthlyOperator):
             ti.xcom_push(key=PLAN_KEY, value=self._found(planned))
         to_load = [str(each.month) for each in planned if each.is_to_load]
         self.log.info("%d of %d months to load: %s", len(to_load), len(planned), ", ".join(to_load) or "none")
+        if planned and not to_load and not any(each.objects.count for each in planned):
+            # A look-back skips such months, so that a wrong bucket or key would be green every night, without a word.
+            self.log.warning(
+                "None of these months has objects: if you expect some, check where the task looks for them."
+            )
         if not to_load:
             with airflow_errors():
                 self.refuse_to_reload_nothing(context, "; ".join(map(str, planned)) or f"it plans {self._target()}")
@@ -158,13 +163,21 @@ class PlanMonthsOperator(MonthlyOperator):
         if self.all_months:
             return None
         if self._is_looking_back:
-            last = Month.parse(self.last_month) if self.last_month else self.months_of_run(context)[-1]
-            return tuple(last.shifted(-back) for back in range(self._lookback(), -1, -1))
+            of_run = (Month.parse(self.last_month),) if self.last_month else self.months_of_run(context)
+            # All of them: with no look-back, the night into a new month would miss what came on the old one's last day.
+            return tuple(sorted({*of_run, *self._back_from(of_run[-1])}))
         return self.months_of_run(context)
 
     @property
     def _is_looking_back(self) -> bool:
         return self.lookback_months is not None and not self.months
+
+    def _back_from(self, last: Month) -> tuple[Month, ...]:
+        count = self._lookback()
+        try:
+            return tuple(last.shifted(-back) for back in range(count, -1, -1))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"lookback_months={count} before {last} are too many: {error}") from error
 
     def _lookback(self) -> int:
         try:

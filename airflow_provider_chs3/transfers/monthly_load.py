@@ -74,7 +74,7 @@ def monthly_load(
     Args:
         group_id: Id of the group. Default: `monthly_load`.
         months: Like the next three, as in `PlanMonthsOperator`. Default of all four: the run's own month.
-        lookback_months: Load the run's month and this many months before it.
+        lookback_months: Load the run's months, those of its data interval, and this many before the last of them.
         last_month: The month to look back from, instead of the run's.
         all_months: Load all months in the bucket. Default: False.
         parallel_months: Number of months that load at the same time in one run; it limits the tasks and sets each

@@ -37,6 +37,15 @@ def plan(lake: Lake, *, start: datetime | None = None, end: datetime | None = No
 
 
 @pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[logging.LogRecord]:
+    """What plans log from now on."""
+    log, handler = logging.Logger("plan"), logging.handlers.BufferingHandler(100)
+    log.addHandler(handler)
+    monkeypatch.setattr(PlanMonthsOperator, "log", log)
+    return handler.buffer
+
+
+@pytest.fixture
 def loaded(trips_lake: Lake) -> Lake:
     """A lake with three months, all of them loaded."""
     for month in MONTHS:
@@ -82,16 +91,13 @@ class TestReasons:
         assert plan(loaded, all_months=True) == MONTHS
 
     @pytest.mark.thorough
-    def test_each_month_is_logged_with_its_reason(self, loaded: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_each_month_is_logged_with_its_reason(self, loaded: Lake, said: list[logging.LogRecord]) -> None:
         loaded.upload(OTHER_TRIPS, "2026-09")
-        log, handler = logging.Logger("plan"), logging.handlers.BufferingHandler(100)
-        log.addHandler(handler)
-        monkeypatch.setattr(PlanMonthsOperator, "log", log)
         plan(loaded, all_months=True)
-        said = "\n".join(record.getMessage() for record in handler.buffer)
-        assert "2026-09 to load: its objects changed since it was published (3 objects" in said
-        assert "2026-10 nothing to load: as published (3 objects" in said
-        assert "1 of 3 months to load: 2026-09" in said
+        text = "\n".join(record.getMessage() for record in said)
+        assert "2026-09 to load: its objects changed since it was published (3 objects" in text
+        assert "2026-10 nothing to load: as published (3 objects" in text
+        assert "1 of 3 months to load: 2026-09" in text
 
     def test_the_servers_list_by_a_named_collection_too(self, loaded: Lake) -> None:
         loaded.upload(OTHER_TRIPS, "2026-09")
@@ -117,6 +123,20 @@ class TestMonths:
         start, end = datetime(2026, 10, 4, tzinfo=UTC), datetime(2026, 10, 5, tzinfo=UTC)
         assert plan(trips_lake, start=start, end=end, lookback_months=2) == ["2026-09"]
 
+    def test_a_look_back_that_finds_no_object_at_all_warns(
+        self, trips_lake: Lake, said: list[logging.LogRecord]
+    ) -> None:
+        trips_lake.upload(TRIPS, "2026-10")
+        plan(trips_lake, last_month="2026-10", lookback_months=2)
+        assert "None of these months has objects" not in str([record.getMessage() for record in said])
+        plan(trips_lake, key="tripz/{YYYY-MM}/", last_month="2026-10", lookback_months=2)
+        assert "None of these months has objects" in str([record.getMessage() for record in said])
+
+    def test_the_night_into_a_new_month_checks_both_months_without_a_look_back(self, trips_lake: Lake) -> None:
+        trips_lake.upload(TRIPS, "2026-09")
+        start, end = datetime(2026, 9, 30, 3, tzinfo=UTC), datetime(2026, 10, 1, 3, tzinfo=UTC)
+        assert plan(trips_lake, start=start, end=end, lookback_months=0) == ["2026-09"]
+
     def test_given_months_go_before_a_look_back(self, trips_lake: Lake) -> None:
         assert plan(trips_lake, months="2026-10, 2026-08", lookback_months=2) == ["2026-08", "2026-10"]
 
@@ -124,6 +144,10 @@ class TestMonths:
     def test_a_look_back_is_a_number_of_months(self, trips_lake: Lake, count: Any) -> None:
         with pytest.raises(AirflowFailException, match="give a number of months"):
             plan(trips_lake, lookback_months=count, last_month="2026-10")
+
+    def test_a_look_back_that_goes_too_far_is_named(self, trips_lake: Lake) -> None:
+        with pytest.raises(AirflowFailException, match="lookback_months=9999 before 2026-10 are too many: 1193"):
+            plan(trips_lake, lookback_months="9999", last_month="2026-10")
 
     def test_a_bucket_without_months_is_told(self, trips_lake: Lake) -> None:
         with pytest.raises(AirflowFailException, match="No object of any month"):

@@ -56,7 +56,7 @@ class Month:
         """
         found = _month_of(text) if isinstance(text, str) else None
         if found is None:
-            raise ConfigurationError(f"month={text!r} is not a month: give it as YYYY-MM, such as '2026-10'.")
+            raise ConfigurationError(f"{text!r} is not a month: give it as YYYY-MM, such as '2026-10'.")
         return found
 
     def __str__(self) -> str:
