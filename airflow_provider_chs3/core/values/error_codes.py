@@ -69,7 +69,12 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
     (frozenset({456, 457}), "A parameter of the statement is missing, or is not of its placeholder's type."),
     (frozenset({122}), "Tables differ in structure: give the table the same columns on every node."),
     (frozenset({164}), "The user may only read: use a user that may write, or readonly = 2 for reading."),
-    (frozenset({192, ACCESS_DENIED, 516}), "The user is unknown, or lacks a privilege: see docs/privileges.md."),
+    (frozenset({192, ACCESS_DENIED}), "The user is unknown, or lacks a privilege: see docs/privileges.md."),
+    (
+        frozenset({516}),
+        "The login or the password is wrong: correct the connection, or where one node refuses another, the cluster's "
+        "configuration.",
+    ),
     (
         frozenset({359}),
         "The partition is larger than the server lets a statement drop: raise max_partition_size_to_drop.",
