@@ -118,6 +118,13 @@ class TestMonths:
         with pytest.raises(AirflowFailException, match="CronDataIntervalTimetable"):
             plan(trips_lake, start=at, end=at)
 
+    @pytest.mark.parametrize(("options", "argument"), [({}, "months"), ({"lookback_months": 2}, "last_month")])
+    def test_a_run_without_a_logical_date_names_the_argument_to_give(
+        self, trips_lake: Lake, options: dict[str, Any], argument: str
+    ) -> None:
+        with pytest.raises(AirflowFailException, match=f"or give {argument}='YYYY-MM'"):
+            plan(trips_lake, **options)
+
     def test_a_look_back_leaves_out_months_that_have_no_objects_yet(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS, "2026-09")
         start, end = datetime(2026, 10, 4, tzinfo=UTC), datetime(2026, 10, 5, tzinfo=UTC)

@@ -172,8 +172,8 @@ def superseded(attempt: Attempt) -> str:
     """Return the message for an attempt that a newer one has ended."""
     return (
         f"Another load of {attempt.target} for {attempt.month} started later and took over, or somebody ended this "
-        "one: it stopped and published nothing more. Let the other one finish; give the task max_active_tis_per_dag=1 "
-        "to avoid overlaps."
+        "one: it stopped and published nothing more. Let the other one finish, or if there is none, clear this task. "
+        "To avoid overlaps, give the DAG max_active_runs=1, or the task max_active_tis_per_dag=1."
     )
 
 

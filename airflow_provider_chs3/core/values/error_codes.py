@@ -48,10 +48,7 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
         _OF_VALUES,
         "A value in the files does not fit its column: fix the file, widen the column, or convert in `select`.",
     ),
-    (
-        frozenset({117, 271}),
-        "A file is damaged, or holds a value that cannot be read: write it again.",
-    ),
+    (frozenset({117, 271}), "A file is damaged, or holds a value that cannot be read: write it again."),
     (frozenset({8}), "A file lacks a column: name the columns in `columns`, or give the missing one in `select`."),
     (frozenset({16, 47}), "A column or name is not known: compare `columns` and `select` with table and files."),
     (
@@ -69,7 +66,8 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
     (frozenset({456, 457}), "A parameter of the statement is missing, or is not of its placeholder's type."),
     (frozenset({122}), "Tables differ in structure: give the table the same columns on every node."),
     (frozenset({164}), "The user may only read: use a user that may write, or readonly = 2 for reading."),
-    (frozenset({192, ACCESS_DENIED, 516}), "The user is unknown, or lacks a privilege: see docs/privileges.md."),
+    (frozenset({192, ACCESS_DENIED}), "The user is unknown, or lacks a privilege: see docs/privileges.md."),
+    (frozenset({516}), "The login or the password is wrong: correct the connection, or how nodes reach each other."),
     (
         frozenset({359}),
         "The partition is larger than the server lets a statement drop: raise max_partition_size_to_drop.",

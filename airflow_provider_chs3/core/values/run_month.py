@@ -52,7 +52,12 @@ def given_month(month: str | None) -> Month:
 
 
 def months_of_run(
-    *, partition_key: str | None, start: datetime | None, end: datetime | None, timezone: tzinfo
+    *,
+    partition_key: str | None,
+    start: datetime | None,
+    end: datetime | None,
+    timezone: tzinfo,
+    argument: str = "month",
 ) -> tuple[Month, ...]:
     """Return the months that a run's data interval touches, in order, or that of its partition key.
 
@@ -61,6 +66,7 @@ def months_of_run(
         start: Start of the data interval.
         end: Its end, exclusive.
         timezone: Time zone of the months.
+        argument: The task's argument that would name the month instead; `month` by default.
 
     Raises:
         ConfigurationError: If the run covers no month.
@@ -70,13 +76,13 @@ def months_of_run(
     if start is None or end is None:
         raise ConfigurationError(
             "This run has no data interval and so no month, as it was triggered without a logical date: trigger it "
-            "with one (airflow dags trigger … --logical-date 2026-02-15), or give month='YYYY-MM'."
+            f"with one (airflow dags trigger … --logical-date 2026-02-15), or give {argument}='YYYY-MM'."
         )
     if start == end:
         raise ConfigurationError(
             f"This run's data interval is empty ({start.isoformat()}), as it is without a schedule, and with a plain "
             f"cron schedule or '@monthly' since Airflow 3: schedule the DAG with {_TIMETABLE} ({_NIGHTLY_TIMETABLE} "
-            "for every night), or give month='YYYY-MM'."
+            f"for every night), or give {argument}='YYYY-MM'."
         )
     first, last = start.astimezone(timezone), (end - timedelta(microseconds=1)).astimezone(timezone)
     months = [Month(first.year, first.month)]

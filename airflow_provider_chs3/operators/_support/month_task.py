@@ -171,7 +171,7 @@ class MonthTask(BaseOperator):
         """
         from airflow_provider_chs3.core.values.run_month import months_of_run
 
-        return months_of_run(**self._run(context))
+        return months_of_run(**self._run(context), argument=self.argument_for_month or "month")
 
     def _run(self, context: Context) -> dict[str, Any]:
         dag_run = context["dag_run"]
