@@ -10,6 +10,7 @@ from dataclasses import replace
 from airflow.models import Connection, TaskInstance
 from airflow.secrets.environment_variables import EnvironmentVariablesBackend
 from airflow.utils.session import create_session
+from airflow.utils.state import TaskInstanceState
 from sqlalchemy import select, tuple_
 
 from airflow_provider_chs3.core.ledger.cluster_name import cluster_of_ledgers
@@ -17,7 +18,7 @@ from airflow_provider_chs3.defaults import PAGE_QUERY_TIMEOUT_SECONDS
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.connection import ConnectionOptions
 from airflow_provider_chs3.plugin.cache import carry_out
-from airflow_provider_chs3.plugin.observation.running_inserts import TaskAtWork
+from airflow_provider_chs3.plugin.observation.running_inserts import TaskAtWork, TasksOfLoads
 
 _ENVIRONMENT_PREFIX = "AIRFLOW_CONN_"
 _CONNECT_SECONDS = 3.0
@@ -69,23 +70,27 @@ def hook_of(conn_id: str) -> ClickHouseHook:
     return ClickHouseHook.with_options(replace(hurried, cluster=cluster), clickhouse_conn_id=conn_id)
 
 
-def at_work(owners: Collection[str]) -> dict[str, TaskAtWork]:
-    """Return the tasks that have not ended.
+def tasks_of(owners: Collection[str]) -> TasksOfLoads:
+    """Return what Airflow knows of the tasks of loads.
 
     Args:
         owners: Tasks, as named in the ledger: DAG, run, task and map index as JSON.
     """
     if not owners:
-        return {}
+        return TasksOfLoads(at_work={}, failed=())
     key = (TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id, TaskInstance.map_index)
     tasks = [tuple(json.loads(owner)) for owner in owners]
     with create_session() as session:
         rows = session.execute(
             select(*key, TaskInstance.state, TaskInstance.start_date).where(
-                tuple_(*key).in_(tasks), TaskInstance.state.in_(_AT_WORK)
+                tuple_(*key).in_(tasks), TaskInstance.state.in_((*_AT_WORK, TaskInstanceState.FAILED))
             )
-        )
-        return {
+        ).all()
+    return TasksOfLoads(
+        at_work={
             json.dumps(owner): TaskAtWork(str(state), started_at.timestamp() if started_at else None)
             for *owner, state, started_at in rows
-        }
+            if state in _AT_WORK
+        },
+        failed={json.dumps(owner) for *owner, state, _ in rows if state == TaskInstanceState.FAILED},
+    )

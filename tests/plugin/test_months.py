@@ -64,10 +64,10 @@ def fail(lake: Lake, task: SimpleNamespace) -> None:
 
 
 @contextmanager
-def loading(lake: Lake, month: str = MONTH, **options: Any) -> Iterator[str]:
+def loading(lake: Lake, month: str = MONTH, task: SimpleNamespace = TASK, **options: Any) -> Iterator[str]:
     """A load that takes some seconds, as a task of a DAG; the query id of its insert."""
     operator = lake.operator(month=month, select=SLOW_ENOUGH, settings=SLOW_SETTINGS, **options)
-    thread = threading.Thread(target=operator.execute, args=({"ti": TASK},))
+    thread = threading.Thread(target=operator.execute, args=({"ti": task},))
     thread.start()
     try:
         yield wait_for_insert(lake)

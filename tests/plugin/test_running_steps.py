@@ -21,7 +21,7 @@ from tests.integration.several_months import months as several_months
 from tests.integration.slow import SLOW_ENOUGH, SLOW_SETTINGS
 from tests.plugin.runs import LOADER, make_known, set_state, start
 from tests.plugin.test_month_details import details
-from tests.plugin.test_months import TRIPS, months
+from tests.plugin.test_months import TRIPS, loading, months
 
 pytestmark = pytest.mark.three_nodes
 
@@ -95,6 +95,23 @@ def test_a_retry_does_not_tell_the_step_of_the_try_before(
 def die() -> None:
     """As if the worker were killed: nothing is cleaned up."""
     raise KeyboardInterrupt
+
+
+def test_a_load_whose_worker_was_killed_is_unfinished_while_its_insert_runs_on(
+    as_user: AsUser, trips_lake: Lake, task: SimpleNamespace
+) -> None:
+    trips_lake.upload(TRIPS)
+    with loading(trips_lake, task=task):
+        states = [months(as_user, trips_lake)[MONTH]]
+        # As the scheduler does once the task's heartbeat is missing.
+        set_state(task, "failed")
+        states.append(months(as_user, trips_lake)[MONTH])
+    assert [(each["state"], each["step"]) for each in states] == [("loading", "insert"), ("unfinished", None)]
+    assert states[1]["insert"] is None
+    assert states[1]["why"] == (
+        "its newest load ended without publishing; the partition was never loaded; "
+        "its task has failed, but a query of it still runs: the next load ends it"
+    )
 
 
 def test_a_task_that_waits_for_a_worker_is_told_as_that(

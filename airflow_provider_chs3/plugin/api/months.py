@@ -14,7 +14,7 @@ from typing import Any
 from airflow_provider_chs3.core.merges.health import Thresholds
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out, without_collections
-from airflow_provider_chs3.plugin.connections import at_work, hook_of
+from airflow_provider_chs3.plugin.connections import hook_of, tasks_of
 from airflow_provider_chs3.plugin.observation.month_state import MonthState
 from airflow_provider_chs3.plugin.observation.months import MonthOverview, overview, owners_to_ask_for
 from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapshot, look_at_all_tables
@@ -98,7 +98,7 @@ def look_at_months(conn_id: str) -> MonthsAnswer:
             seen_at=time.time(),
             cluster=seen.cluster,
             nodes={str(node): seen.down.get(node, "") for node in sorted([*seen.nodes, *seen.down])},
-            tables=overview(seen, at_work=at_work(owners_to_ask_for(seen)), thresholds=Thresholds()),
+            tables=overview(seen, tasks=tasks_of(owners_to_ask_for(seen)), thresholds=Thresholds()),
             changed=_not_loaded_since(changed_in_s3(conn_id), seen),
         )
 

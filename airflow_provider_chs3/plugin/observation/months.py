@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from airflow_provider_chs3.plugin.observation.running_inserts import (
     RunningInsert,
     RunningStep,
     TaskAtWork,
+    TasksOfLoads,
     is_running,
     running_insert,
     running_step,
@@ -30,6 +31,7 @@ _DOING = {
     RunningStep.VERIFY: "a load is proving that it has staged the objects' rows",
     RunningStep.PUBLISH: "a load is publishing it",
 }
+_ORPHANED = "its task has failed, but a query of it still runs: the next load ends it"
 
 
 class MonthOverview(NamedTuple):
@@ -77,30 +79,28 @@ class MonthOverview(NamedTuple):
 
 
 def owners_to_ask_for(seen: ClusterSnapshot) -> set[str]:
-    """Return the tasks of loads without publication and running query: Airflow knows whether they continue."""
+    """Return the tasks of loads without publication: Airflow knows whether they continue."""
     records = [
         each for node in seen.nodes.values() for rows in node.records.values() for each in unsettled(rows.values())
     ]
     failed = {each.failure.owner for each in records if each.failure}
     inserts = (each.unpublished for each in records if not each.failure)
-    return {owner for owner in failed if owner} | {
-        each.owner for each in inserts if each and each.owner and not is_running(seen, each)
-    }
+    return {owner for owner in failed if owner} | {each.owner for each in inserts if each and each.owner}
 
 
 def overview(
-    seen: ClusterSnapshot, *, at_work: Mapping[str, TaskAtWork], thresholds: Thresholds
+    seen: ClusterSnapshot, *, tasks: TasksOfLoads, thresholds: Thresholds
 ) -> dict[TableName, tuple[MonthOverview, ...]]:
     """Return the months of each table in order, including unknown ones between the first and the last.
 
     Args:
         seen: The nodes' answers.
-        at_work: Those of `owners_to_ask_for` that continue.
+        tasks: What Airflow knows of `owners_to_ask_for`.
         thresholds: The thresholds of merge health.
     """
     tables = {}
     for table, months in joined_months(seen):
-        found = {each.month: _month_overview(seen, each, at_work, thresholds) for each in months}
+        found = {each.month: _month_overview(seen, each, tasks, thresholds) for each in months}
         if found:
             tables[table] = tuple(_without_gaps(found))
     return tables
@@ -116,20 +116,22 @@ def _without_gaps(months: Mapping[Month, MonthOverview]) -> Iterator[MonthOvervi
 
 
 def _month_overview(
-    seen: ClusterSnapshot, month: JoinedMonth, at_work: Mapping[str, TaskAtWork], thresholds: Thresholds
+    seen: ClusterSnapshot, month: JoinedMonth, tasks: TasksOfLoads, thresholds: Thresholds
 ) -> MonthOverview:
     found = _standing(seen, month)
     verdicts = _verdicts(seen, month, thresholds)
-    load = _load(seen, month, at_work)
+    has_query = bool(month.unpublished and is_running(seen, month.unpublished))
+    load = _load(month, tasks, has_query=has_query)
     state = state_of(found.standing, load, overall(verdicts) if verdicts else Health.HEALTHY)
-    task = at_work.get(month.owner)
+    task = None if has_query else tasks.at_work.get(month.owner)
     running = month.unpublished if load is LastLoad.RUNNING and not month.failure else None
     step = running_step(seen, running, is_publishing=month.is_publishing, task=task) if running else None
 
     def why(*, with_values: bool) -> str:
         if load is LastLoad.RUNNING:
             return _why_loading(month, step, task, with_values=with_values)
-        return _why(state, found, verdicts, month, with_values=with_values)
+        text = _why(state, found, verdicts, month, with_values=with_values)
+        return f"{text}; {_ORPHANED}" if has_query else text
 
     partitions = [each.state for each in month.nodes.values()]
     publication = _publication(month)
@@ -196,10 +198,11 @@ def _publication(month: JoinedMonth) -> _Publication:
     )
 
 
-def _load(seen: ClusterSnapshot, month: JoinedMonth, at_work: Collection[str]) -> LastLoad:
+def _load(month: JoinedMonth, tasks: TasksOfLoads, *, has_query: bool) -> LastLoad:
     if month.failure is None and month.unpublished is None:
         return LastLoad.NONE
-    if month.owner in at_work or (month.unpublished and is_running(seen, month.unpublished)):
+    # Queries of a worker that was killed run on, but nobody will publish what they insert.
+    if month.owner in tasks.at_work or (has_query and month.owner not in tasks.failed):
         return LastLoad.RUNNING
     return LastLoad.FAILED if month.failure else LastLoad.GONE
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -31,6 +32,19 @@ class TaskAtWork:
 
     state: str
     started_at: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TasksOfLoads:
+    """What Airflow knows of the tasks of loads; another Airflow's tasks are in neither.
+
+    Args:
+        at_work: Those that have not ended.
+        failed: Those that have failed, and will not be tried again.
+    """
+
+    at_work: Mapping[str, TaskAtWork]
+    failed: Collection[str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

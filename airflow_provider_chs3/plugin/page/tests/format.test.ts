@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { age, bytes, duration, parseUtc, percent, share, time } from "../src/model/format";
+import { age, bytes, duration, ended, parseUtc, percent, share, time } from "../src/model/format";
 import { describe as scopeOf, queryOf } from "../src/model/place";
 
 test("sizes and durations have units", () => {
@@ -8,6 +8,10 @@ test("sizes and durations have units", () => {
   expect([-1, 5, 70, 7_300, 200_000].map(age)).toEqual(["0 s", "5 s", "1 min", "2 h", "2 d"]);
   expect([0, 0.001, 0.01].map(duration)).toEqual(["0 s", "< 0.01 s", "0.01 s"]);
   expect([percent(2, 3), percent(1, 0), share(2, 3), share(1, 0)]).toEqual(["66 %", "–", "67 %", "–"]);
+});
+
+test("an error has a full stop before what follows it", () => {
+  expect(["Connection refused", "Fix it.", "it waits …"].map(ended)).toEqual(["Connection refused.", "Fix it.", "it waits …"]);
 });
 
 test("a time is shown in the zone that was chosen", () => {

@@ -74,3 +74,8 @@ export function time(at: Date, timeZone: string): string {
 export function count(value: number, one: string, many = `${one}s`): string {
   return `${number(value)} ${value === 1 ? one : many}`;
 }
+
+// With a full stop, if nothing else ends it: errors of servers and drivers often have none.
+export function ended(text: string): string {
+  return /[.…!?]$/.test(text) ? text : `${text}.`;
+}

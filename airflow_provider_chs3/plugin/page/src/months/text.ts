@@ -1,6 +1,6 @@
 // Texts of months, as lists and the panel show them.
 import type { Inserting, Load, MonthRow } from "../api/types";
-import { bytes, count, number, percent } from "../model/format";
+import { bytes, count, ended, number, percent } from "../model/format";
 import { STATES } from "../model/states";
 
 export function done(month: MonthRow): string {
@@ -25,6 +25,5 @@ export function readText(load: Load | Inserting): string {
 }
 
 export function sentence(text: string): string {
-  const whole = text.slice(0, 1).toUpperCase() + text.slice(1);
-  return /[.…!?]$/.test(whole) ? whole : `${whole}.`;
+  return ended(text.slice(0, 1).toUpperCase() + text.slice(1));
 }

@@ -1,6 +1,7 @@
 // What is wrong with connections, and what to do where there is none.
 import { Box, Heading, Text } from "@chakra-ui/react";
 import { Fragment } from "react";
+import { ended } from "../model/format";
 import { Note, Sql, Time } from "./parts";
 
 interface SeenConnection {
@@ -15,13 +16,13 @@ export function Troubles({ connections }: { connections: readonly SeenConnection
     <Fragment key={seen.conn_id}>
       {seen.error ? (
         <Note title={`Connection ${seen.conn_id}: the cluster cannot be queried`}>
-          {seen.error}{" "}
+          {ended(seen.error)}{" "}
           {seen.seen_at === null ? "There is no earlier data." : <>The data below is from <Time at={new Date(seen.seen_at * 1_000)} />.</>}
         </Note>
       ) : null}
       {seen.nodes.filter((node) => node.error).map((node) => (
         <Note key={node.name} status="warning" title={`Node ${node.name || `of connection ${seen.conn_id}`} does not answer`}>
-          {node.error} Months are judged by the other nodes.
+          {ended(node.error)} Months are judged by the other nodes.
         </Note>
       ))}
     </Fragment>
