@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ConnectionMonths, MonthRow, State } from "../src/api/types";
-import { axisLabel, countStates, isBusy, matches, monthsBetween, problemsOf, sorted, tablesOf, type Filter } from "../src/model/fleet";
+import { axisLabel, countStates, isBusy, matches, monthsBetween, problemsOf, sorted, tablesOf, withChosen, type Filter } from "../src/model/fleet";
 
 function month(name: string, state: State = "published", more: Partial<MonthRow> = {}): MonthRow {
   return {
@@ -95,4 +95,10 @@ test("it is looked at more often while a load or a run is at work, and before th
   const [empty, down] = [connection("a", ["n"], {}), { ...connection("b", [], {}), error: "no answer" }];
   const busy = (connections: ConnectionMonths[], dags: string[] = []) => isBusy({ connections, busy_dags: dags });
   expect([busy(calm), busy(calm, ["d"]), busy(loading), busy([empty]), busy([empty, down]), busy([])]).toEqual([false, true, true, true, false, false]);
+});
+
+test("a filter that an address has chosen can be seen and undone, though nothing is of it", () => {
+  const options = [["a", "a"]] as const;
+  expect([withChosen(options, ""), withChosen(options, "a")]).toEqual([options, options]);
+  expect(withChosen(options, "gone")).toEqual([["a", "a"], ["gone", "gone (not here)"]]);
 });

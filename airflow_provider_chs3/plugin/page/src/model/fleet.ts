@@ -100,6 +100,13 @@ export function matches(table: TableRow, filter: Filter): boolean {
   );
 }
 
+export type Options = readonly (readonly [value: string, text: string])[];
+
+// What can be chosen, and what an address has chosen although it is no longer there: else nobody sees why nothing is shown.
+export function withChosen(options: Options, chosen: string): Options {
+  return !chosen || options.some(([value]) => value === chosen) ? options : [...options, [chosen, `${chosen} (not here)`]];
+}
+
 const COMPARE: Record<Sort, (one: TableRow, other: TableRow) => number> = {
   urgency: (one, other) => urgency(one.worst) - urgency(other.worst),
   name: () => 0,
