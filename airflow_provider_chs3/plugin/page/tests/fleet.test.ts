@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ConnectionMonths, MonthRow, State } from "../src/api/types";
-import { axisLabel, countStates, isBusy, matches, monthsBetween, problemsOf, sorted, tablesOf, withChosen, type Filter } from "../src/model/fleet";
+import { axisLabel, countStates, isBusy, matches, monthsBetween, problemsOf, sorted, tablesOf, untold, withChosen, type Filter } from "../src/model/fleet";
 
 function month(name: string, state: State = "published", more: Partial<MonthRow> = {}): MonthRow {
   return {
@@ -101,4 +101,15 @@ test("a filter that an address has chosen can be seen and undone, though nothing
   const options = [["a", "a"]] as const;
   expect([withChosen(options, ""), withChosen(options, "a")]).toEqual([options, options]);
   expect(withChosen(options, "gone")).toEqual([["a", "a"], ["gone", "gone (not here)"]]);
+});
+
+test("a failed run is told by a month that failed in it, not by one that failed in an earlier run", () => {
+  const run = { dag_id: "g", run_id: "new", ended_at: 1 };
+  const told = (state: State, runId: string, dagId = "g") => {
+    const task = { dag_id: dagId, run_id: runId, task_id: "t", map_index: -1 };
+    const [table] = tablesOf([connection("a", ["n"], { t: [month("2026-01", state, { task })] })]);
+    return !untold([run], table ? problemsOf([table], new Set()) : []).length;
+  };
+  expect([told("failed", "new"), told("failed", "old"), told("failed", "new", "other")]).toEqual([true, false, false]);
+  expect([told("stuck", "old"), told("changed", "old"), told("published", "new")]).toEqual([true, true, false]);
 });

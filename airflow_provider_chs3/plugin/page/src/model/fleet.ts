@@ -1,5 +1,5 @@
 // All tables behind all connections, as the list shows them: each once, filtered and sorted.
-import type { ConnectionMonths, MonthRow, Months, State } from "../api/types";
+import type { ConnectionMonths, FailedRun, MonthRow, Months, State } from "../api/types";
 import { NEEDS_PERSON, urgency } from "./states";
 
 export interface TableRow {
@@ -131,6 +131,14 @@ export function problemsOf(tables: readonly TableRow[], states: ReadonlySet<Stat
     .flatMap((table) => table.months.filter(({ state }) => wanted(state)).map((month) => ({ table, month })))
     .sort((one, other) =>
       urgency(one.month.state) - urgency(other.month.state) || other.month.since.localeCompare(one.month.since));
+}
+
+// The failed runs of which no problem tells. A month that failed tells of that run alone: a later one failed for another
+// reason. One that is stuck or changed stops each run until somebody acts.
+export function untold(runs: readonly FailedRun[], problems: readonly Problem[]): FailedRun[] {
+  const tells = (run: FailedRun) => ({ month: { state, task } }: Problem) =>
+    task?.dag_id === run.dag_id && (state !== "failed" || task.run_id === run.run_id);
+  return runs.filter((run) => !problems.some(tells(run)));
 }
 
 // Every month from the first to the last of all tables, so that their strips stand below each other.

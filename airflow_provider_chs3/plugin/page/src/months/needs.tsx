@@ -3,8 +3,7 @@ import { Box, Button, Flex, Heading, Text } from "@chakra-ui/react";
 import { useState } from "react";
 import { KINDS, type Kind } from "../actions/kinds";
 import type { FailedRun, State } from "../api/types";
-import type { Problem } from "../model/fleet";
-import { nameOf } from "../model/fleet";
+import { nameOf, untold, type Problem } from "../model/fleet";
 import { count, parseUtc } from "../model/format";
 import { STATES } from "../model/states";
 import { DagLink, RunLink } from "../ui/links";
@@ -52,8 +51,7 @@ export function Needs({ problems, owners, isFiltered, checkedAt }: {
 
 // Runs that failed before a load could record why, such as one whose plan could not read the bucket.
 export function FailedRuns({ runs, problems }: { runs: readonly FailedRun[]; problems: readonly Problem[] }) {
-  const told = new Set(problems.map(({ month }) => month.task?.dag_id));
-  const others = runs.filter((run) => !told.has(run.dag_id));
+  const others = untold(runs, problems);
   if (!others.length) {
     return null;
   }
