@@ -24,6 +24,12 @@ describe("tables", () => {
     expect(found.map((table) => table.connIds)).toEqual([["a", "b"]]);
   });
 
+  test("name the nodes that do not answer, as their rows are in no figure", () => {
+    const seen = connection("a", ["n1"], { t: [month("2026-01")] });
+    const found = tablesOf([{ ...seen, nodes: [...seen.nodes, { name: "n2", error: "refused" }] }]);
+    expect(found.map((table) => table.silentNodes)).toEqual([["n2"]]);
+  });
+
   test("of the same name on other nodes are two", () => {
     const found = tablesOf([connection("a", ["n1"], { t: [month("2026-01")] }), connection("b", ["n2"], { t: [month("2026-01")] })]);
     expect(found).toHaveLength(2);

@@ -7,6 +7,8 @@ export interface TableRow {
   // Every connection that leads to it; the first is asked for its months.
   connIds: string[];
   cluster: string | null;
+  // Nodes that do not answer: what they have is in no figure.
+  silentNodes: string[];
   database: string;
   table: string;
   months: MonthRow[];
@@ -57,6 +59,7 @@ export function tablesOf(connections: readonly ConnectionMonths[]): TableRow[] {
           key, database, table, months,
           connIds: [seen.conn_id],
           cluster: seen.cluster,
+          silentNodes: seen.nodes.filter(({ error }) => error).map(({ name }) => name),
           byName: new Map(months.map((month) => [month.month, month])),
           worst: worstOf(months),
           dags: [...new Set(months.flatMap((month) => (month.task ? [month.task.dag_id] : [])))],
