@@ -50,7 +50,9 @@ export function Needs({ problems, owners, isFiltered, checkedAt }: {
 }
 
 // Runs that failed before a load could record why, such as one whose plan could not read the bucket.
-export function FailedRuns({ runs, problems }: { runs: readonly FailedRun[]; problems: readonly Problem[] }) {
+export function FailedRuns({ runs, problems, owners }: {
+  runs: readonly FailedRun[]; problems: readonly Problem[]; owners: Record<string, string>;
+}) {
   const others = untold(runs, problems);
   if (!others.length) {
     return null;
@@ -61,6 +63,7 @@ export function FailedRuns({ runs, problems }: { runs: readonly FailedRun[]; pro
         <Flex key={run.dag_id} gap={2} align="baseline" wrap="wrap">
           <Text as="span" aria-hidden>✕</Text>
           <Text>The newest <RunLink dagId={run.dag_id} runId={run.run_id} /> failed, and no month says so.</Text>
+          {owners[run.dag_id] ? <Text fontSize="sm">Owner {owners[run.dag_id]}.</Text> : null}
           {run.ended_at === null ? null : <Text fontSize="sm"><Ago seconds={run.ended_at} /></Text>}
         </Flex>
       ))}

@@ -53,7 +53,7 @@ function Content({ data, place }: { data: Months; place: Place }) {
       <>
         <Troubles connections={data.connections} />
         <MissingPlace tables={tables} params={params} />
-        <FailedRuns runs={data.failed_runs} problems={[]} />
+        <FailedRuns runs={data.failed_runs} problems={[]} owners={data.owners} />
         {place.dagId ? <Faint>No months to show.</Faint> : hasErrors ? null : <NoTables />}
       </>
     );
@@ -67,7 +67,7 @@ function Content({ data, place }: { data: Months; place: Place }) {
       <StateChips counts={countStates(tables)} chosen={filter.states} />
       <Needs problems={problems} owners={data.owners} isFiltered={shown.length < tables.length}
         checkedAt={oldestOf(data)} />
-      <FailedRuns runs={data.failed_runs} problems={problemsOfAll} />
+      <FailedRuns runs={data.failed_runs} problems={problemsOfAll} owners={data.owners} />
       {filter.named ? <Only named={filter.named} /> : null}
       <Filters tables={tables} connections={data.connections} shown={shown.length} />
       <Legend tables={shown} shows={params.get("strip") ?? ""} />
