@@ -65,8 +65,9 @@ function Content({ data, place }: { data: Months; place: Place }) {
         <MissingPlace tables={tables} params={params} />
       </Box>
       <StateChips counts={countStates(tables)} chosen={filter.states} />
-      <Needs problems={problems} owners={data.owners} isFiltered={shown.length < tables.length}
-        checkedAt={oldestOf(data)} />
+      {shown.length ? (
+        <Needs problems={problems} owners={data.owners} isFiltered={shown.length < tables.length} checkedAt={oldestOf(data)} />
+      ) : null}
       <FailedRuns runs={data.failed_runs} problems={problemsOfAll} owners={data.owners} />
       {filter.named ? <Only named={filter.named} /> : null}
       <Filters tables={tables} connections={data.connections} shown={shown.length} />
