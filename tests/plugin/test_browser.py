@@ -63,6 +63,11 @@ def test_what_is_chosen_is_in_the_address(busy_lake: Lake, open_page: Callable[.
     page.get_by_role("dialog").wait_for(state="detached")
     assert (tables.count(), page.get_by_role("searchbox", name="Search tables").input_value()) == (1, "TRIPS")
     assert page.get_by_role("button", name="published", pressed=True).count() == 1
+    calm = page.get_by_text("None of these months needs attention.")
+    assert calm.count() == 1
+    page.get_by_role("searchbox", name="Search tables").fill("no such table")
+    page.get_by_text("No table matches these filters.").wait_for()
+    assert calm.count() == 0
 
 
 def test_a_table_to_which_two_connections_lead_is_listed_once(

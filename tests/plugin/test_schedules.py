@@ -233,7 +233,10 @@ def test_a_dag_that_has_loaded_nothing_yet_is_at_work_on_its_own_page(as_user: A
 
 
 def failed_runs(as_user: AsUser, **query: str) -> Any:
-    return as_user("viewer").get("/chs3/api/months", params=query).raise_for_status().json()["failed_runs"]
+    answer = as_user("viewer").get("/chs3/api/months", params=query).raise_for_status().json()
+    # Whoever is to act is named, though no month has been loaded.
+    assert answer["owners"] == {run["dag_id"]: "airflow" for run in answer["failed_runs"]}
+    return answer["failed_runs"]
 
 
 def test_a_run_that_failed_is_told_until_another_one_begins(as_user: AsUser, lake: Lake) -> None:
@@ -260,6 +263,7 @@ def test_a_run_that_failed_before_any_load_is_on_the_page(
     page, troubles = open_page(PAGE)
     failed = page.get_by_role("region", name="Runs that failed")
     assert f"The newest run {task.run_id} of DAG {LOADER} failed, and no month says so." in failed.inner_text()
+    assert "Owner airflow." in failed.inner_text()
     failed.get_by_role("link").click()
     page.wait_for_url(f"**/dags/{LOADER}/runs/*")
     assert troubles == []

@@ -39,12 +39,12 @@ def months_answer(
     # Beside one DAG, others matter only if they load its months.
     loaders = {*dag_ids, *([scope.dag_id] if scope else [])}
     busy = busy_dags({*loaders, ACTIONS_DAG}, with_loaders=scope is None)
-    failed = failed_runs(loaders, with_loaders=scope is None)
+    failed = [run for run in failed_runs(loaders, with_loaders=scope is None) if run["dag_id"] in readable_dags]
     return _ANY.dump_json(
         {
             "connections": found,
-            "owners": owners_of(dag_ids),
+            "owners": owners_of({*dag_ids, *(run["dag_id"] for run in failed)}),
             "busy_dags": sorted(busy & set(readable_dags)),
-            "failed_runs": [run for run in failed if run["dag_id"] in readable_dags],
+            "failed_runs": failed,
         }
     )

@@ -28,11 +28,24 @@ test("what stands in the way is said", () => {
 
 test("a run that ends well without loading the month is no success", () => {
   const before = MONTH.published_at;
-  const again = { ...MONTH, published_at: "2026-01-02 00:00:00" };
+  const again = { ...MONTH, published_at: "2026-01-02 00:00:00", task: { ...TASK, run_id: RUN.dag_run_id } };
   expect(outcome({ ...RUN, state: "success" }, before, MONTH, true)).toMatchObject({ isOver: true, isGood: false });
   expect(outcome({ ...RUN, state: "success" }, before, again, true)).toMatchObject({ isOver: true, isGood: true });
   expect(outcome({ ...RUN, state: "failed" }, before, MONTH, true)).toMatchObject({ isOver: true, isGood: false });
   expect(outcome({ ...RUN, state: "running" }, before, MONTH, false)).toMatchObject({ isOver: false });
+});
+
+test("what another run published meanwhile is not a run's own success", () => {
+  const before = MONTH.published_at;
+  const byOther = { ...MONTH, published_at: "2026-01-02 00:00:00" };
+  const own = { ...byOther, task: { ...TASK, run_id: RUN.dag_run_id } };
+  const textOf = (state: string, month: MonthRow) => outcome({ ...RUN, state }, before, month, true).text;
+  expect(textOf("running", byOther)).toBe("The run is running.");
+  // It has begun after the other one had published.
+  expect(textOf("running", { ...own, state: "loading" })).toBe("The run is running.");
+  expect(textOf("running", own)).toContain("has been loaded again");
+  expect(outcome({ ...RUN, state: "success" }, before, byOther, true)).toMatchObject({ isOver: true, isGood: false });
+  expect(textOf("success", byOther)).toContain("that of another run");
 });
 
 test("a run that has just ended is not judged by a month that was looked at before", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ConnectionMonths, MonthRow, State } from "../src/api/types";
-import { axisLabel, countStates, isBusy, matches, monthsBetween, problemsOf, sorted, tablesOf, type Filter } from "../src/model/fleet";
+import { axisLabel, countStates, isBusy, matches, monthsBetween, problemsOf, sorted, tablesOf, untold, withChosen, type Filter } from "../src/model/fleet";
 
 function month(name: string, state: State = "published", more: Partial<MonthRow> = {}): MonthRow {
   return {
@@ -22,6 +22,12 @@ describe("tables", () => {
   test("of two connections to the same nodes are listed once, with both named", () => {
     const found = tablesOf([connection("a", ["n1", "n2"], { t: [month("2026-01")] }), connection("b", ["n2", "n1"], { t: [month("2026-01")] })]);
     expect(found.map((table) => table.connIds)).toEqual([["a", "b"]]);
+  });
+
+  test("name the nodes that do not answer, as their rows are in no figure", () => {
+    const seen = connection("a", ["n1"], { t: [month("2026-01")] });
+    const found = tablesOf([{ ...seen, nodes: [...seen.nodes, { name: "n2", error: "refused" }] }]);
+    expect(found.map((table) => table.silentNodes)).toEqual([["n2"]]);
   });
 
   test("of the same name on other nodes are two", () => {
@@ -95,4 +101,21 @@ test("it is looked at more often while a load or a run is at work, and before th
   const [empty, down] = [connection("a", ["n"], {}), { ...connection("b", [], {}), error: "no answer" }];
   const busy = (connections: ConnectionMonths[], dags: string[] = []) => isBusy({ connections, busy_dags: dags });
   expect([busy(calm), busy(calm, ["d"]), busy(loading), busy([empty]), busy([empty, down]), busy([])]).toEqual([false, true, true, true, false, false]);
+});
+
+test("a filter that an address has chosen can be seen and undone, though nothing is of it", () => {
+  const options = [["a", "a"]] as const;
+  expect([withChosen(options, ""), withChosen(options, "a")]).toEqual([options, options]);
+  expect(withChosen(options, "gone")).toEqual([["a", "a"], ["gone", "gone (not here)"]]);
+});
+
+test("a failed run is told by a month that failed in it, not by one that failed in an earlier run", () => {
+  const run = { dag_id: "g", run_id: "new", ended_at: 1 };
+  const told = (state: State, runId: string, dagId = "g") => {
+    const task = { dag_id: dagId, run_id: runId, task_id: "t", map_index: -1 };
+    const [table] = tablesOf([connection("a", ["n"], { t: [month("2026-01", state, { task })] })]);
+    return !untold([run], table ? problemsOf([table], new Set()) : []).length;
+  };
+  expect([told("failed", "new"), told("failed", "old"), told("failed", "new", "other")]).toEqual([true, false, false]);
+  expect([told("stuck", "old"), told("changed", "old"), told("published", "new")]).toEqual([true, true, false]);
 });

@@ -11,7 +11,7 @@ test("sizes and durations have units", () => {
 });
 
 test("an error has a full stop before what follows it", () => {
-  expect(["Connection refused", "Fix it.", "it waits …"].map(ended)).toEqual(["Connection refused.", "Fix it.", "it waits …"]);
+  expect(["Connection refused", "Fix it.", "it waits …", "no answer (is it up?)"].map(ended)).toEqual(["Connection refused.", "Fix it.", "it waits …", "no answer (is it up?)"]);
 });
 
 test("a time is shown in the zone that was chosen", () => {

@@ -101,8 +101,13 @@ export function runText({ state = "queued" }: Run): string {
 // What came of a reload: a run can end well without having loaded the month.
 export function outcome(run: Run, before: string, month: MonthRow, isSettled: boolean): { isOver: boolean; isGood: boolean; text: string } {
   const isNew = month.published_at !== before;
+  // Another run may have published the month meanwhile.
+  const isByOther = month.task?.dag_id !== run.dag_id || month.task.run_id !== run.dag_run_id;
   if (run.state === "success" && !isNew && !isSettled) {
     return { isOver: false, isGood: true, text: "The run has ended. Looking at the month…" };
+  }
+  if (run.state === "success" && isNew && isByOther) {
+    return { isOver: true, isGood: false, text: "The run has ended without an error, but the newest load of the month is that of another run: look there what came of it." };
   }
   if (run.state === "success") {
     return isNew
@@ -112,6 +117,6 @@ export function outcome(run: Run, before: string, month: MonthRow, isSettled: bo
   if (run.state === "failed") {
     return { isOver: true, isGood: false, text: runText(run) };
   }
-  return { isOver: false, isGood: true, text: isNew ? "The month has been loaded again; the run still has work." : runText(run) };
+  return { isOver: false, isGood: true, text: isNew && !isByOther && month.state !== "loading" ? "The month has been loaded again; the run still has work." : runText(run) };
 }
 

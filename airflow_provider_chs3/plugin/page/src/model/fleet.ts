@@ -1,5 +1,5 @@
 // All tables behind all connections, as the list shows them: each once, filtered and sorted.
-import type { ConnectionMonths, MonthRow, Months, State } from "../api/types";
+import type { ConnectionMonths, FailedRun, MonthRow, Months, State } from "../api/types";
 import { NEEDS_PERSON, urgency } from "./states";
 
 export interface TableRow {
@@ -7,6 +7,8 @@ export interface TableRow {
   // Every connection that leads to it; the first is asked for its months.
   connIds: string[];
   cluster: string | null;
+  // Nodes that do not answer: what they have is in no figure.
+  silentNodes: string[];
   database: string;
   table: string;
   months: MonthRow[];
@@ -57,6 +59,7 @@ export function tablesOf(connections: readonly ConnectionMonths[]): TableRow[] {
           key, database, table, months,
           connIds: [seen.conn_id],
           cluster: seen.cluster,
+          silentNodes: seen.nodes.filter(({ error }) => error).map(({ name }) => name),
           byName: new Map(months.map((month) => [month.month, month])),
           worst: worstOf(months),
           dags: [...new Set(months.flatMap((month) => (month.task ? [month.task.dag_id] : [])))],
@@ -100,6 +103,13 @@ export function matches(table: TableRow, filter: Filter): boolean {
   );
 }
 
+export type Options = readonly (readonly [value: string, text: string])[];
+
+// What can be chosen, and what an address has chosen although it is no longer there: else nobody sees why nothing is shown.
+export function withChosen(options: Options, chosen: string): Options {
+  return !chosen || options.some(([value]) => value === chosen) ? options : [...options, [chosen, `${chosen} (not here)`]];
+}
+
 const COMPARE: Record<Sort, (one: TableRow, other: TableRow) => number> = {
   urgency: (one, other) => urgency(one.worst) - urgency(other.worst),
   name: () => 0,
@@ -124,6 +134,14 @@ export function problemsOf(tables: readonly TableRow[], states: ReadonlySet<Stat
     .flatMap((table) => table.months.filter(({ state }) => wanted(state)).map((month) => ({ table, month })))
     .sort((one, other) =>
       urgency(one.month.state) - urgency(other.month.state) || other.month.since.localeCompare(one.month.since));
+}
+
+// The failed runs of which no problem tells. A month that failed tells of that run alone: a later one failed for another
+// reason. One that is stuck or changed stops each run until somebody acts.
+export function untold(runs: readonly FailedRun[], problems: readonly Problem[]): FailedRun[] {
+  const tells = (run: FailedRun) => ({ month: { state, task } }: Problem) =>
+    task?.dag_id === run.dag_id && (state !== "failed" || task.run_id === run.run_id);
+  return runs.filter((run) => !problems.some(tells(run)));
 }
 
 // Every month from the first to the last of all tables, so that their strips stand below each other.

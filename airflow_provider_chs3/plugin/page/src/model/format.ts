@@ -77,5 +77,5 @@ export function count(value: number, one: string, many = `${one}s`): string {
 
 // With a full stop, if nothing else ends it: errors of servers and drivers often have none.
 export function ended(text: string): string {
-  return /[.…!?]$/.test(text) ? text : `${text}.`;
+  return /[.…!?]\)?$/.test(text) ? text : `${text}.`;
 }

@@ -2,7 +2,7 @@
 import { Button, Flex, Input, NativeSelect, Text } from "@chakra-ui/react";
 import type { ConnectionMonths, State } from "../api/types";
 import { count, number } from "../model/format";
-import type { TableRow } from "../model/fleet";
+import { withChosen, type Options, type TableRow } from "../model/fleet";
 import { ORDER, STATES } from "../model/states";
 import { Square } from "../ui/sign";
 import { Segments } from "../ui/segments";
@@ -36,17 +36,18 @@ interface Choice {
   name: string;
   label: string;
   all: string;
-  options: readonly (readonly [value: string, text: string])[];
+  options: Options;
 }
 
 function Chooser({ name, label, all, options }: Choice) {
   const { params, change } = useAddress();
+  const chosen = params.get(name) ?? "";
   return (
     <NativeSelect.Root size="sm" width="auto" minW="8rem" maxW="16rem">
-      <NativeSelect.Field aria-label={label} value={params.get(name) ?? ""}
+      <NativeSelect.Field aria-label={label} value={chosen}
         onChange={(event) => { change({ [name]: event.currentTarget.value }, { replace: true }); }}>
         <option value="">{all}</option>
-        {options.map(([value, text]) => <option key={value} value={value}>{text}</option>)}
+        {withChosen(options, chosen).map(([value, text]) => <option key={value} value={value}>{text}</option>)}
       </NativeSelect.Field>
       <NativeSelect.Indicator />
     </NativeSelect.Root>
@@ -71,7 +72,7 @@ export function Filters({ tables, connections, shown }: {
       <Input size="sm" width="14rem" maxW="100%" type="search" placeholder="Search tables" aria-label="Search tables"
         value={params.get("search") ?? ""}
         onChange={(event) => { change({ search: event.currentTarget.value }, { replace: true }); }} />
-      {choices.filter(({ options }) => options.length > 1).map((choice) => <Chooser key={choice.name} {...choice} />)}
+      {choices.filter(({ name, options }) => options.length > 1 || params.get(name)).map((choice) => <Chooser key={choice.name} {...choice} />)}
       {tables.length > 1 ? <Chooser name="sort" label="Sort" all="By urgency" options={SORTS} /> : null}
       <Text fontSize="sm" color="fg.muted" flex="1" whiteSpace="nowrap">
         {shown === tables.length ? count(shown, "table") : `${number(shown)} of ${count(tables.length, "table")}`}

@@ -3,8 +3,7 @@ import { Box, Button, Flex, Heading, Text } from "@chakra-ui/react";
 import { useState } from "react";
 import { KINDS, type Kind } from "../actions/kinds";
 import type { FailedRun, State } from "../api/types";
-import type { Problem } from "../model/fleet";
-import { nameOf } from "../model/fleet";
+import { nameOf, untold, type Problem } from "../model/fleet";
 import { count, parseUtc } from "../model/format";
 import { STATES } from "../model/states";
 import { DagLink, RunLink } from "../ui/links";
@@ -51,9 +50,10 @@ export function Needs({ problems, owners, isFiltered, checkedAt }: {
 }
 
 // Runs that failed before a load could record why, such as one whose plan could not read the bucket.
-export function FailedRuns({ runs, problems }: { runs: readonly FailedRun[]; problems: readonly Problem[] }) {
-  const told = new Set(problems.map(({ month }) => month.task?.dag_id));
-  const others = runs.filter((run) => !told.has(run.dag_id));
+export function FailedRuns({ runs, problems, owners }: {
+  runs: readonly FailedRun[]; problems: readonly Problem[]; owners: Record<string, string>;
+}) {
+  const others = untold(runs, problems);
   if (!others.length) {
     return null;
   }
@@ -63,6 +63,7 @@ export function FailedRuns({ runs, problems }: { runs: readonly FailedRun[]; pro
         <Flex key={run.dag_id} gap={2} align="baseline" wrap="wrap">
           <Text as="span" aria-hidden>✕</Text>
           <Text>The newest <RunLink dagId={run.dag_id} runId={run.run_id} /> failed, and no month says so.</Text>
+          {owners[run.dag_id] ? <Text fontSize="sm">Owner {owners[run.dag_id]}.</Text> : null}
           {run.ended_at === null ? null : <Text fontSize="sm"><Ago seconds={run.ended_at} /></Text>}
         </Flex>
       ))}

@@ -2,8 +2,9 @@
 import { memo, useRef, useState, type CSSProperties, type KeyboardEvent } from "react";
 import type { SystemStyleObject } from "@chakra-ui/react";
 import type { State } from "../api/types";
-import { nameOf, type TableRow } from "../model/fleet";
+import { isNamed, nameOf, type TableRow } from "../model/fleet";
 import { extentOf, type Measure } from "../model/measures";
+import { namedIn } from "../model/named";
 import { NEEDS_PERSON, ORDER, STATES } from "../model/states";
 import { Sign } from "../ui/sign";
 import { useAddress } from "../ui/url";
@@ -75,7 +76,8 @@ export const Strip = memo(function Strip({ table, months, states, measure }: Pro
   const most = (measure && extentOf([table], measure)?.most) || 1;
   const there = months.filter((name) => table.byName.has(name));
   const stop = there.includes(reached) ? reached : there.at(-1);
-  const isHere = params.get("table") === table.table && params.get("database") === table.database;
+  const named = namedIn(params);
+  const isHere = named !== null && isNamed(table, named);
   const open = (month: string) => {
     change({ conn_id: table.connIds[0] ?? null, database: table.database, table: table.table, month });
   };

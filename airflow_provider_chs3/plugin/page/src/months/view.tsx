@@ -53,7 +53,7 @@ function Content({ data, place }: { data: Months; place: Place }) {
       <>
         <Troubles connections={data.connections} />
         <MissingPlace tables={tables} params={params} />
-        <FailedRuns runs={data.failed_runs} problems={[]} />
+        <FailedRuns runs={data.failed_runs} problems={[]} owners={data.owners} />
         {place.dagId ? <Faint>No months to show.</Faint> : hasErrors ? null : <NoTables />}
       </>
     );
@@ -65,9 +65,10 @@ function Content({ data, place }: { data: Months; place: Place }) {
         <MissingPlace tables={tables} params={params} />
       </Box>
       <StateChips counts={countStates(tables)} chosen={filter.states} />
-      <Needs problems={problems} owners={data.owners} isFiltered={shown.length < tables.length}
-        checkedAt={oldestOf(data)} />
-      <FailedRuns runs={data.failed_runs} problems={problemsOfAll} />
+      {shown.length ? (
+        <Needs problems={problems} owners={data.owners} isFiltered={shown.length < tables.length} checkedAt={oldestOf(data)} />
+      ) : null}
+      <FailedRuns runs={data.failed_runs} problems={problemsOfAll} owners={data.owners} />
       {filter.named ? <Only named={filter.named} /> : null}
       <Filters tables={tables} connections={data.connections} shown={shown.length} />
       <Legend tables={shown} shows={params.get("strip") ?? ""} />

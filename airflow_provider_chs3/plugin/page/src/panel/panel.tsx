@@ -93,7 +93,7 @@ function Month({ table, month, place, owners }: Opened & { owners: Record<string
         {month.statement ? <><Faint>This statement lets it go on. Run it on each node named above:</Faint><Sql text={month.statement} /></> : null}
         <Actions table={table} month={month} />
         {month.state === "loading" && (month.insert || data?.inserting) ? <Running month={month} details={data ?? null} /> : null}
-        <Summary month={month} owner={month.task ? owners[month.task.dag_id] : undefined} />
+        <Summary month={month} silentNodes={table.silentNodes} owner={month.task ? owners[month.task.dag_id] : undefined} />
         {error ? <Note title="No details">{error.message}</Note> : null}
         {isKnown && isPending ? <Box mt={6}><Waiting lines={4} /></Box> : null}
         {data === null ? <Faint>No load has recorded anything about it.</Faint> : null}
@@ -103,12 +103,13 @@ function Month({ table, month, place, owners }: Opened & { owners: Record<string
   );
 }
 
-function Summary({ month, owner }: { month: MonthRow; owner: string | undefined }) {
+function Summary({ month, silentNodes, owner }: { month: MonthRow; silentNodes: readonly string[]; owner: string | undefined }) {
+  const without = silentNodes.length ? `, without ${silentNodes.join(", ")}, ${silentNodes.length > 1 ? "which do" : "which does"} not answer` : "";
   return (
     <Section title="Now">
       <Facts rows={[
-        ["Rows", number(month.rows)],
-        ["Parts", `${number(month.parts)}, ${bytes(month.size_bytes)} on disk`],
+        ["Rows", number(month.rows) + without],
+        ["Parts", `${number(month.parts)}, ${bytes(month.size_bytes)} on disk${without}`],
         month.published_at !== "" && ["Published", <><UtcTime key="at" text={month.published_at} /> from {count(month.objects, "object")}, {bytes(month.source_bytes)}</>],
         month.insert_seconds !== null && ["Insert took", `${duration(month.insert_seconds)}, ${orNone(month.rows_per_second, rate)}`],
         month.task !== null && ["Newest task", <TaskLink key="task" task={month.task} />],
