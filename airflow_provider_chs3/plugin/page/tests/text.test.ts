@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Load, MonthRow } from "../src/api/types";
-import { readText, sentence, stateText } from "../src/months/text";
+import { readText, sentence, stateText, withoutText } from "../src/months/text";
 
 const MONTH = { state: "published", parts: 34, step: null, insert: null } as MonthRow;
 
@@ -18,4 +18,9 @@ test("a load tells what it reads, which of a month with new objects are these al
 
 test("a reason is a sentence", () => {
   expect([sentence("as published"), sentence("it waits …")]).toEqual(["As published.", "It waits …"]);
+});
+
+test("a figure says whose rows it lacks", () => {
+  expect([withoutText([]), withoutText(["n2"]), withoutText(["n2", "n3"])])
+    .toEqual(["", ", without n2, which does not answer", ", without n2, n3, which do not answer"]);
 });

@@ -10,6 +10,8 @@ export interface Measure {
   of: (month: MonthRow) => number | null;
   tell: (value: number) => string;
   short: (value: number) => string;
+  // Whether it adds up what the nodes have.
+  isOfNodes: boolean;
 }
 
 const MEASURES: Record<string, Measure> = {
@@ -18,12 +20,14 @@ const MEASURES: Record<string, Measure> = {
     of: (month) => (month.published_at || month.rows ? month.rows : null),
     tell: (value) => `${number(value)} ${value === 1 ? "row" : "rows"}`,
     short: compact,
+    isOfNodes: true,
   },
   duration: {
     name: "Time of the insert",
     of: (month) => month.insert_seconds,
     tell: duration,
     short: duration,
+    isOfNodes: false,
   },
 };
 

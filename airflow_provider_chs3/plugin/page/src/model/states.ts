@@ -20,7 +20,7 @@ export const STATES: Record<State, Look> = {
   stuck: { label: "stuck", means: "A person must act: the panel says how.", ...loud("red") },
   failed: { label: "failed", means: "The newest load ended with an error.", ...loud("red") },
   changed: { label: "changed by somebody", means: "There are rows that no load wrote.", next: "No load touches it until somebody decides: reload it and replace those rows, or adopt it (chs3 adopt) and keep them.", ...loud("purple") },
-  held: { label: "held", means: "The next load would change it, but its DAG is paused.", next: "Unpause the DAG: its next run loads the month.", ...loud("orange") },
+  held: { label: "held", means: "The next load would change it, but its DAG is paused.", next: "Unpause the DAG: its next run loads the month. If it has no schedule, reload the month.", ...loud("orange") },
   late: { label: "late", means: "A run of its DAG was due, and Airflow has not created it.", next: "Look whether Airflow's scheduler and DAG processor run: the month is loaded when that run is.", ...quiet("orange") },
   unfinished: { label: "unfinished", means: "The newest load was killed: the next one repairs it.", next: "The next load repairs it. If its DAG has no schedule, reload it.", ...loud("orange") },
   changed_in_s3: { label: "changed in the storage since", means: "A plan found other objects: the next load takes them.", next: "The next load takes them. If its DAG has no schedule, reload it.", ...quiet("cyan") },

@@ -8,7 +8,7 @@ import { namedIn } from "../model/named";
 import { NEEDS_PERSON, ORDER, STATES } from "../model/states";
 import { Sign } from "../ui/sign";
 import { useAddress } from "../ui/url";
-import { stateText } from "./text";
+import { stateText, withoutText } from "./text";
 
 export const CELL_PIXELS = 22;
 
@@ -98,7 +98,7 @@ export const Strip = memo(function Strip({ table, months, states, measure }: Pro
           return <span key={name} className="gap" />;
         }
         const value = measure?.of(month) ?? null;
-        const label = [`${name}: ${stateText(month)}`, measure && (value === null ? "not measured" : measure.tell(value))].filter(Boolean).join(", ");
+        const label = [`${name}: ${stateText(month)}`, measure && (value === null ? "not measured" : measure.tell(value) + (measure.isOfNodes ? withoutText(table.silentNodes) : ""))].filter(Boolean).join(", ");
         const classes = [
           "cell", ...(measure ? [value === null ? "unknown" : "heat", NEEDS_PERSON.has(month.state) && "marked"] : [month.state]),
           states.size && !states.has(month.state) && "dimmed", isHere && params.get("month") === name && "chosen",

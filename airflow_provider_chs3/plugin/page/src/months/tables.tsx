@@ -4,7 +4,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { State } from "../api/types";
 import { monthsBetween, nameOf, rowsOf, type TableRow } from "../model/fleet";
-import { compact, parseUtc } from "../model/format";
+import { compact, count, parseUtc } from "../model/format";
 import { extentOf, measureOf, rangeText } from "../model/measures";
 import { DagLink } from "../ui/links";
 import { Ago } from "../ui/parts";
@@ -12,6 +12,7 @@ import { useAddress } from "../ui/url";
 import { Axis } from "./axis";
 import { layoutOf, type Layout } from "./layout";
 import { STRIP_STYLES, Strip } from "./strip";
+import { withoutText } from "./text";
 
 const ROW_PIXELS = { wide: 40, narrow: 72 };
 
@@ -96,8 +97,8 @@ function Row({ table, layout: { months, measure, isNarrow, hasFacts }, states }:
       {hasFacts ? <RowFacts table={table} /> : null}
       <Strip table={table} months={months} states={states} measure={measure} />
       {isNarrow ? null : (
-        <div className="total">
-          {measure ? extent && rangeText(extent, measure.short) : compact(rowsOf(table))}
+        <div className="total" title={measure ? "" : `${count(rowsOf(table), "row")}${withoutText(table.silentNodes)}`}>
+          {measure ? extent && rangeText(extent, measure.short) : `${table.silentNodes.length ? "≥ " : ""}${compact(rowsOf(table))}`}
         </div>
       )}
     </>

@@ -27,3 +27,8 @@ export function readText(load: Load | Inserting): string {
 export function sentence(text: string): string {
   return ended(text.slice(0, 1).toUpperCase() + text.slice(1));
 }
+
+// What follows a figure that lacks what nodes have that do not answer.
+export function withoutText(nodes: readonly string[]): string {
+  return nodes.length ? `, without ${nodes.join(", ")}, ${nodes.length > 1 ? "which do" : "which does"} not answer` : "";
+}

@@ -7,7 +7,7 @@ import { isNamed, nameOf, type TableRow } from "../model/fleet";
 import { namedIn } from "../model/named";
 import { bytes, count, duration, number, orNone, parseUtc, rate } from "../model/format";
 import { STATES } from "../model/states";
-import { done, sentence } from "../months/text";
+import { done, sentence, withoutText } from "../months/text";
 import { TaskLink } from "../ui/links";
 import { Ago, Facts, Faint, Note, Section, Sql, UtcTime, Waiting } from "../ui/parts";
 import { StateTag } from "../ui/sign";
@@ -104,7 +104,7 @@ function Month({ table, month, place, owners }: Opened & { owners: Record<string
 }
 
 function Summary({ month, silentNodes, owner }: { month: MonthRow; silentNodes: readonly string[]; owner: string | undefined }) {
-  const without = silentNodes.length ? `, without ${silentNodes.join(", ")}, ${silentNodes.length > 1 ? "which do" : "which does"} not answer` : "";
+  const without = withoutText(silentNodes);
   return (
     <Section title="Now">
       <Facts rows={[
