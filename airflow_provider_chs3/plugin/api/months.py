@@ -177,8 +177,8 @@ def task_as_json(owner: str, readable_dags: Collection[str]) -> dict[str, Any] |
     return dict(task) if task["dag_id"] in readable_dags else None
 
 
-# A run loads many months.
-@lru_cache(maxsize=1024)
+# One for each of a hundred tables' 120 months: if looks have more than this, none is found again.
+@lru_cache(maxsize=16_384)
 def _task_of(owner: str) -> Mapping[str, Any]:
     dag_id, run_id, task_id, map_index = json.loads(owner)
     return {"dag_id": dag_id, "run_id": run_id, "task_id": task_id, "map_index": map_index}
