@@ -70,10 +70,15 @@ def joined_months(seen: ClusterSnapshot) -> Iterator[tuple[TableName, Iterator[J
 
 
 def _months(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedMonth]:
+    # What each node has of the table is looked up once, and not for each month again.
+    of_table = [
+        (node, each, each.records.get(table, {}), each.known.get(table, ()), bool(each.filled_partitions.get(table)))
+        for node, each in seen.nodes.items()
+    ]
     for month, partition_id in _partition_ids(seen, table).items():
         records, partitions, nodes = {}, {}, {}
-        for node, answers in seen.nodes.items():
-            row = answers.records.get(table, {}).get(month)
+        for node, answers, rows, known, has_rows in of_table:
+            row = rows.get(month)
             own, partition = month_records(row) if row else None, answers.partition(table, partition_id)
             if own:
                 records[node] = own
@@ -82,8 +87,8 @@ def _months(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedMonth]:
             nodes[node] = MonthOnNode(
                 own.record if own else None,
                 partition.state if partition else _NO_PARTS,
-                has_history=month in answers.known.get(table, ()),
-                has_rows=bool(answers.filled_partitions.get(table)),
+                has_history=month in known,
+                has_rows=has_rows,
             )
         yield _joined(table, Month.parse(month), records, partitions, nodes)
 
