@@ -33,7 +33,7 @@ _USERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """What is measured.
+    """The extent of a measurement.
 
     Args:
         months: Months of all tables; the answer must have them all, as published.
@@ -53,7 +53,7 @@ def _timed(work: Callable[[], Any]) -> Figures:
 
 
 def _page() -> Callable[[], Any]:
-    """What asks the page as a viewer, and parses nothing."""
+    """Return a function that asks the page as a viewer, and parses nothing."""
     from airflow.api_fastapi.app import create_app
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from airflow.utils.db import initdb
@@ -67,7 +67,7 @@ def _page() -> Callable[[], Any]:
 
 
 def _statements(ask: Callable[[], Any]) -> Callable[[], Any]:
-    """What sends the statements of an answer again, one after the other."""
+    """Return a function that repeats the statements of an answer, one after the other."""
     from clickhouse_driver import Client
 
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook

@@ -124,7 +124,7 @@ def spread(nodes: Iterable[Node], table_facts: TableFacts) -> int:
 def _is_published_everywhere(months: Mapping[Node, MonthOnNode], here: int, table_facts: TableFacts) -> bool:
     """Check whether every node has published a month in one attempt, and nothing of it has changed.
 
-    So most months are, and no more needs to be asked of these.
+    Most months are like this, and need no further comparison.
     """
     attempts = set()
     for month in months.values():

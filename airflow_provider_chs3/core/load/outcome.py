@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.staging.tables import holds_any
 from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Node, SettingValues
-from airflow_provider_chs3.core.values.quantities import quantity, size_text
+from airflow_provider_chs3.core.values.quantities import objects_text, quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, SupersededError
 
@@ -228,10 +228,11 @@ def report(result: LoadResult, *, is_of_rows: bool = False) -> str:
 
 
 def _source(result: LoadResult) -> str:
+    everything = objects_text(result.objects, result.source_bytes)
     if result.loaded_objects == result.objects:
-        return f"{quantity(result.objects, 'object')}, {size_text(result.source_bytes)}"
+        return everything
     new = f"{quantity(result.loaded_objects, 'new object')}, {size_text(result.loaded_bytes)}"
-    return f"{new}; {quantity(result.objects, 'object')}, {size_text(result.source_bytes)}, with those published before"
+    return f"{new}; {everything}, with those published before"
 
 
 def _rows(result: LoadResult) -> str:

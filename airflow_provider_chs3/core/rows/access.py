@@ -1,4 +1,4 @@
-"""How the ClickHouse servers get at a database."""
+"""The access of the ClickHouse servers to a database."""
 
 from __future__ import annotations
 

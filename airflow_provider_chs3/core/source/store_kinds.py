@@ -55,7 +55,7 @@ class StoreKind:
 
     @property
     def contents(self) -> str:
-        """What a month is made of, for messages."""
+        """The word for the contents of a month in messages: rows or objects."""
         return "rows" if self.is_of_rows else "objects"
 
     @property

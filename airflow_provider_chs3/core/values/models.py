@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import TypeAlias
 
-from airflow_provider_chs3.core.values.quantities import quantity, size_text
+from airflow_provider_chs3.core.values.quantities import objects_text, quantity, size_text
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 SettingValue: TypeAlias = str | int | float
@@ -136,7 +136,7 @@ class Manifest:
     @property
     def sizes(self) -> str:
         """Number and total size of the objects, for people."""
-        return f"{quantity(len(self.objects), 'object')}, {size_text(self.size_bytes)}"
+        return objects_text(len(self.objects), self.size_bytes)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.values.models import Manifest
-from airflow_provider_chs3.core.values.quantities import quantity, size_text
+from airflow_provider_chs3.core.values.quantities import objects_text, quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class MonthObjects:
 
     @property
     def sizes(self) -> str:
-        """How much there is of the month, for people."""
+        """The month's rows, or number and size of its objects, for people."""
         if self.rows is not None:
             return quantity(self.rows, "row")
-        return f"{quantity(self.count, 'object')}, {size_text(self.size_bytes)}"
+        return objects_text(self.count, self.size_bytes)

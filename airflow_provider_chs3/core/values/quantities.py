@@ -39,3 +39,13 @@ def size_text(size_bytes: float) -> str:
             return f"{size_bytes:,.1f} {unit}"
     size_bytes /= 1024
     return f"{size_bytes:,.1f} TiB"
+
+
+def objects_text(count: int, size_bytes: float) -> str:
+    """Return number and total size of objects for people, such as `6 objects, 13.4 MiB`.
+
+    Args:
+        count: The number.
+        size_bytes: The size in bytes.
+    """
+    return f"{quantity(count, 'object')}, {size_text(size_bytes)}"

@@ -102,7 +102,7 @@ class Seen(BaseModel):
 
 
 class SeenByAll(Seen):
-    """What was seen through the first of the connections that lead to a cluster, or the one that sees most."""
+    """The view of a cluster through that of its connections which sees most."""
 
     conn_ids: list[str]
 

@@ -36,7 +36,7 @@ class TaskAtWork:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TasksOfLoads:
-    """What Airflow knows of the tasks of loads; another Airflow's tasks are in neither.
+    """The tasks of loads, as far as this Airflow knows them: those of another are in neither field.
 
     Args:
         at_work: Those that have not ended.
