@@ -117,22 +117,6 @@ def test_the_task_of_a_load_is_named_to_those_who_may_read_its_dag(
     assert months(as_user, trips_lake, dag_id="other") == {}
 
 
-def test_an_older_ledger_without_summaries_tells_the_same(
-    as_user: AsUser, airflow_api: Any, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"mine"})
-    loaded(trips_lake)
-    fail(trips_lake, TASK)
-    told = months(as_user, trips_lake)[MONTH]
-    assert (told["state"], told["task"]["run_id"]) == ("failed", "run")
-    trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.chs3_ledger DROP COLUMN summary")
-    assert months(as_user, trips_lake)[MONTH] == told
-    loaded(trips_lake, "2026-05")
-    (columns, *_) = trips_lake.on_every_node(f"SELECT summary.owner FROM {trips_lake.database}.chs3_ledger")
-    assert columns, "the load has added the column"
-    assert months(as_user, trips_lake)[MONTH] == told
-
-
 def test_a_month_whose_mutation_failed_is_stuck(as_user: AsUser, trips_lake: Lake) -> None:
     loaded(trips_lake)
     name = f"{trips_lake.database}.trips"
