@@ -28,8 +28,8 @@ export function Nodes({ nodes }: Props) {
   ]);
   return (
     <Section title="Nodes">
-      <Figures name="Nodes" rows={rows} columns={[["Node"], ["Version"], ["Size that loads assume"], ["Server's cores and memory limit"],
-        ["Machine's memory", "number"], ["Memory of queries", "number"], ["Busy merge threads", "number"], ["Merges", "number"]]} />
+      <Figures name="Nodes" rows={rows} columns={[["Node"], ["Version"], ["Assumed by loads"], ["Reported by the server"],
+        ["Memory of the machine", "number"], ["Used by queries", "number"], ["Busy merge threads", "number"], ["Merges", "number"]]} />
     </Section>
   );
 }
@@ -51,7 +51,7 @@ export function Disks({ nodes }: Props) {
 }
 
 const INSERTS: Record<string, [string, string]> = {
-  taken: ["accepted", "green"], slowed: ["slowed down", "orange"], refused: ["refused", "red"],
+  taken: ["accepted", "green"], slowed: ["delayed", "orange"], refused: ["rejected", "red"],
 };
 
 function Inserts({ are }: { are: string }) {
@@ -64,11 +64,11 @@ export function FullTables({ nodes }: Props) {
     node.name, `${table.database}.${table.table}`, table.partition_id, number(table.partition_parts), number(table.parts_to_delay_insert),
     number(table.parts_to_throw_insert), number(table.table_parts), number(table.max_parts_in_total), <Inserts key="inserts" are={table.inserts} />,
   ]));
-  const name = "Tables nearest to their limits for parts";
+  const name = "Tables closest to their part limits";
   return rows.length ? (
     <Section title={name}>
-      <Figures name={name} rows={rows} columns={[["Node"], ["Table"], ["Fullest partition"], ["Its parts", "number"], ["Slowed down at", "number"],
-        ["Refused at", "number"], ["Table's parts", "number"], ["Table's limit", "number"], ["INSERTs are"]]} />
+      <Figures name={name} rows={rows} columns={[["Node"], ["Table"], ["Fullest partition"], ["Its parts", "number"], ["Delayed at", "number"],
+        ["Rejected at", "number"], ["Parts of the table", "number"], ["Its limit", "number"], ["INSERTs are"]]} />
     </Section>
   ) : null;
 }

@@ -78,7 +78,7 @@ function Month({ table, month, place, owners }: Opened & { owners: Record<string
         <Box minW={0}>
           <Drawer.Title fontSize="lg" overflowWrap="anywhere">{nameOf(table)} {month.month}</Drawer.Title>
           <Text fontSize="sm" color="fg.muted" overflowWrap="anywhere">
-            {table.connIds.length > 1 ? "connections" : "connection"} {table.connIds.join(", ")}{table.cluster ? `, cluster ${table.cluster}` : ""}
+            {table.connIds.length > 1 ? "Connections" : "Connection"} {table.connIds.join(", ")}{table.cluster ? `, cluster ${table.cluster}` : ""}
           </Text>
         </Box>
       </Drawer.Header>
@@ -90,7 +90,7 @@ function Month({ table, month, place, owners }: Opened & { owners: Record<string
         </Flex>
         {data?.failure ? <FailureNote failure={data.failure} /> : <Text mb={2} overflowWrap="anywhere">{sentence(month.why)}</Text>}
         {next ? <Faint>{next}</Faint> : null}
-        {month.statement ? <><Faint>This statement lets it go on. Run it on each node named above:</Faint><Sql text={month.statement} /></> : null}
+        {month.statement ? <><Faint>To unblock it, run this statement on each node named above:</Faint><Sql text={month.statement} /></> : null}
         <Actions table={table} month={month} />
         {month.state === "loading" && (month.insert || data?.inserting) ? <Running month={month} details={data ?? null} /> : null}
         <Summary month={month} silentNodes={table.silentNodes} owner={month.task ? owners[month.task.dag_id] : undefined} />

@@ -32,7 +32,7 @@ export function StateTag({ state, done }: { state: State; done?: string }) {
   const { label, fill, ink } = STATES[state];
   const isEmpty = state === "never_loaded";
   return (
-    <Tag.Root bg={fill} color={ink} size="md" flexShrink={0} boxShadow={isEmpty ? undefined : "none"}
+    <Tag.Root bg={fill} color={ink} size="md" rounded="full" px={2} flexShrink={0} boxShadow={isEmpty ? undefined : "none"}
       borderWidth={isEmpty ? 1 : 0} borderStyle="dashed" borderColor="fg.subtle">
       <Tag.StartElement><Sign state={state} /></Tag.StartElement>
       <Tag.Label whiteSpace="nowrap">{label}{done ? `, ${done}` : ""}</Tag.Label>
