@@ -1,7 +1,7 @@
 // Tables of what the nodes of a cluster have and do.
 import { Badge, Text } from "@chakra-ui/react";
 import type { NodeOverview } from "../api/types";
-import { age, bytes, duration, number } from "../model/format";
+import { age, bytes, count, duration, number } from "../model/format";
 import { Figures } from "../ui/figures";
 import { Meter } from "../ui/meter";
 import { Section } from "../ui/parts";
@@ -10,19 +10,21 @@ interface Props {
   nodes: readonly (NodeOverview & { name: string })[];
 }
 
-const memory = (value: number) => (value ? bytes(value) : "not known");
+function Capacity({ spec: { cores, memory_bytes: memory } }: { spec: NodeOverview["measured"] }) {
+  return <Text as="span" whiteSpace="nowrap">{count(cores, "core")}, {memory ? bytes(memory) : "memory unknown"}</Text>;
+}
 
 function size({ size: found, size_error: problem }: NodeOverview) {
   if (!found) {
     return <Text color="fg.error">{problem}</Text>;
   }
-  return `${number(found.spec.cores)} cores, ${memory(found.spec.memory_bytes)} (${found.source}${found.note ? `; ${found.note}` : ""})`;
+  return <><Capacity spec={found.spec} /> ({found.source}{found.note ? `; ${found.note}` : ""})</>;
 }
 
 export function Nodes({ nodes }: Props) {
   const rows = nodes.map((node) => [
     node.name, <Text key="version" whiteSpace="nowrap">{node.version}, up {age(node.uptime_seconds)}</Text>, size(node),
-    `${number(node.measured.cores)} cores, ${memory(node.measured.memory_bytes)}`,
+    <Capacity key="measured" spec={node.measured} />,
     node.machine_memory_bytes ? bytes(node.machine_memory_bytes) : "–", bytes(node.memory_in_use_bytes),
     <Meter key="pool" part={node.pool_busy} whole={node.pool_size} label="Busy merge threads" />, number(node.merges_running),
   ]);
@@ -50,13 +52,10 @@ export function Disks({ nodes }: Props) {
   );
 }
 
-const INSERTS: Record<string, [string, string]> = {
-  taken: ["accepted", "green"], slowed: ["delayed", "orange"], refused: ["rejected", "red"],
-};
+const COLOURS = { accepted: "green", delayed: "orange", rejected: "red" };
 
-function Inserts({ are }: { are: string }) {
-  const [text, colour] = INSERTS[are] ?? [are, "gray"];
-  return <Badge colorPalette={colour} variant={are === "taken" ? "subtle" : "solid"}>{text}</Badge>;
+function Inserts({ are }: { are: keyof typeof COLOURS }) {
+  return <Badge rounded="full" px={2} colorPalette={COLOURS[are]} variant={are === "accepted" ? "subtle" : "solid"}>{are}</Badge>;
 }
 
 export function FullTables({ nodes }: Props) {

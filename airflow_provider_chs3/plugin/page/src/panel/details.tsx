@@ -3,13 +3,13 @@ import { Box, Flex, Text } from "@chakra-ui/react";
 import type { MonthPlace } from "../api/queries";
 import type { Inserting, Load, MonthDetails, MonthRow, NodeRows, Setting } from "../api/types";
 import { byteRate, bytes, count, duration, number, orNone, rate, share } from "../model/format";
+import { STEPS } from "../model/steps";
 import { readText } from "../months/text";
 import { Figures } from "../ui/figures";
 import { CopyButton, Facts, Note, Section, UtcTime } from "../ui/parts";
 import { PartsOverTime } from "./parts-over-time";
 import { InsertSql } from "./insert-sql";
 import { Settings } from "./settings";
-import { STEPS } from "./steps";
 
 export function Details({ details, month, place }: { details: MonthDetails; month: MonthRow; place: MonthPlace }) {
   if (details.error) {

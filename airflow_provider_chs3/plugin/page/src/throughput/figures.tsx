@@ -3,7 +3,7 @@ import { Box } from "@chakra-ui/react";
 import { useState, type ReactNode } from "react";
 import type { ConnectionSpeed, LoadSpeed } from "../api/types";
 import { byteRate, bytes, count, duration, number, orNone } from "../model/format";
-import { STEPS } from "../panel/steps";
+import { STEPS } from "../model/steps";
 import { Figures, type Column } from "../ui/figures";
 import { TaskLink } from "../ui/links";
 import { Time } from "../ui/parts";
