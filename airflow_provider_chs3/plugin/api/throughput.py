@@ -13,7 +13,8 @@ from airflow_provider_chs3.plugin.api.months import task_as_json
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
 from airflow_provider_chs3.plugin.observation.speed.load_history import SeenLoad
-from airflow_provider_chs3.plugin.observation.speed.throughput import NOTHING, PartsAt, Throughput, look_at_throughput
+from airflow_provider_chs3.plugin.observation.speed.parts_over_time import PartsAt
+from airflow_provider_chs3.plugin.observation.speed.throughput import NOTHING, Throughput, look_at_throughput
 from airflow_provider_chs3.plugin.scope import Scope
 
 
