@@ -15,7 +15,7 @@ State: TypeAlias = Literal[
     "failed",
     "unfinished",
     "changed",
-    "changed_in_s3",
+    "changed_in_storage",
     "held",
     "late",
     "never_loaded",
