@@ -286,7 +286,7 @@ def _append(load: LoadContext) -> Steps[LoadResult]:
     load = yield from load.end_step("inspect")
     plan = yield from plan_objects(load)
     load = yield from load.end_step("plan")
-    yield from Log(name=f"{load.request.month}: appending, so that a retry would load rows twice. {_sizes(load)}")
+    yield from Log(name=f"{load.request.month}: appending: a retry would load these rows twice. {_sizes(load)}")
     try:
         inserted = yield from insert(load, plan, into=load.context.target)
         load = yield from load.end_step("insert")

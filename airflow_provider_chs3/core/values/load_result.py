@@ -78,7 +78,7 @@ class LoadResult:
             return f"{of} skipped: {self.reason}."
         rows = quantity(self.rows, "row")
         if not is_of_rows:
-            rows += f" of {quantity(self.objects, 'object')}"
+            rows += f" from {quantity(self.objects, 'object')}"
         if self.status == "unchanged":
             return f"{of} unchanged ({self.reason}): {rows}, nothing to load."
         speed = f"{self.loaded_rows / self.insert_seconds:,.0f} rows/s" if self.insert_seconds else "nothing to insert"
