@@ -142,7 +142,7 @@ def is_of_dag_in(owner: str, dag_ids: Container[str]) -> bool:
 
 
 _SHOWN_AS_THEY_ARE = tuple(
-    name for name in MonthOverview._fields if name not in ("month", "why_with_values", "owner", "insert")
+    name for name in MonthOverview._fields if name not in ("month", "why_with_values", "loaded_rows", "owner", "insert")
 )
 _shown = attrgetter(*_SHOWN_AS_THEY_ARE)
 

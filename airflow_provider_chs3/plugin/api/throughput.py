@@ -104,7 +104,6 @@ def _load_as_json(load: SeenLoad, readable_dags: Collection[str]) -> dict[str, A
         "merge_seconds": load.merge_seconds,
         "seconds_to_published": whole_seconds,
         "seconds_to_healthy": (whole_seconds or 0.0) + (load.merge_seconds or 0.0) if is_settled else None,
-        "slow_steps": dict(load.judgement.slow_steps),
         "why_slow": load.judgement.why,
         "task": task_as_json(load.owner, readable_dags),
     }
