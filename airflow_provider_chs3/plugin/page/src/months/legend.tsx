@@ -25,7 +25,7 @@ export function Legend({ tables, shows }: { tables: readonly TableRow[]; shows: 
       <Flex as="span" gap={2} align="center" wrap="wrap">
         <Text as="span" color="fg" fontWeight="medium">{measure.name}:</Text> 0
         <Flex as="span" gap="2px" aria-hidden>{SHARES.map((share) => <Cell key={share} kind="heat" share={share} />)}</Flex>
-        the most of its table
+        the table&apos;s maximum
       </Flex>
       <Entry kind="unknown" text="not measured" />
       <Entry kind="marked" text="needs attention" />

@@ -32,7 +32,7 @@ export function Needs({ problems, owners, isFiltered, checkedAt }: {
   const shown = areAllShown ? problems : problems.slice(0, FEW);
   return (
     <Box as="section" aria-label="What needs attention" borderWidth={1} rounded="lg" overflow="clip">
-      <Flex px={4} py={2} bg="bg.subtle" borderBottomWidth={1} justify="space-between" align="center" gap={2}>
+      <Flex px={4} py={2} bg="bg.muted" borderBottomWidth={1} justify="space-between" align="center" gap={2}>
         <Heading as="h2" size="sm">{count(problems.length, "month needs attention", "months need attention")}</Heading>
         {problems.length > FEW ? (
           <Button size="xs" variant="ghost" onClick={() => { showAll(!areAllShown); }}>
@@ -86,7 +86,7 @@ function Need({ problem: { table, month }, owners }: { problem: Problem; owners:
       _first={{ borderTopWidth: 0 }} _hover={{ bg: "bg.subtle" }}>
       <Box flexShrink={0}><StateTag state={month.state} /></Box>
       <Box flex="1" minW={{ base: "100%", lg: 0 }}>
-        <Flex gap={2} align="baseline" wrap="wrap">
+        <Flex columnGap={2} align="baseline" wrap="wrap">
           <Text fontWeight="semibold" overflowWrap="anywhere">{nameOf(table)}</Text>
           <Text fontWeight="semibold">{month.month}</Text>
           {month.since ? <Text fontSize="sm" color="fg.muted"><Ago seconds={parseUtc(month.since).getTime() / 1_000} /></Text> : null}
