@@ -193,7 +193,7 @@ class TestViewer:
     def test_has_no_buttons_and_is_told_why(self, loaded: Lake, open_page: Open) -> None:
         page, troubles = open_month(open_page, role="viewer")
         actions = page.get_by_role("group", name=f"Actions on {MONTH}")
-        actions.get_by_text(f"Airflow does not let you start runs of DAG {LOADER}.").wait_for()
+        actions.get_by_text(f"Airflow does not let you start runs of DAG {LOADER}: ask its owner, airflow").wait_for()
         assert actions.get_by_role("button").count() == 0
         assert troubles == []
 
@@ -222,7 +222,7 @@ def test_rights_are_those_that_airflow_grants(as_user: AsUser) -> None:
         return as_user(role).get("/chs3/api/rights", params=query).raise_for_status().json()
 
     def told(dag: str, may: bool) -> dict[str, Any]:
-        return {"dag_id": dag, "is_paused": False, "may_start_runs": may, "may_end_tasks": may}
+        return {"dag_id": dag, "is_paused": False, "may_start_runs": may, "may_end_tasks": may, "may_edit": may}
 
     for role, may in (("admin", True), ("viewer", False)):
         assert rights(role, dag_id=LOADER) == {

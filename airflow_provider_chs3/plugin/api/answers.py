@@ -123,12 +123,17 @@ class FailedRun(BaseModel):
 
 
 class Months(BaseModel):
-    """The months of all connections; of the DAGs that load them owners, runs at work and newest runs that failed."""
+    """The months of all connections; of the DAGs that load them owners, runs at work and newest runs that failed.
+
+    Of those whose months need a person, which the user may edit, and of which the user may start runs.
+    """
 
     connections: list[ConnectionMonths]
     owners: dict[str, str]
     busy_dags: list[str]
     failed_runs: list[FailedRun]
+    editable_dags: list[str]
+    startable_dags: list[str]
 
 
 class NodeRows(BaseModel):

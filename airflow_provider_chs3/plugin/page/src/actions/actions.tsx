@@ -41,23 +41,23 @@ function offeredFor(month: MonthRow, rights: Rights): Kind[] {
   return (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].isFor(month) && !obstacle(kind, rights));
 }
 
-function obstaclesFor(month: MonthRow, rights: Rights): Set<string> {
+function obstaclesFor(month: MonthRow, rights: Rights, owner: string | undefined): Set<string> {
   const wanted = (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].isFor(month));
-  const found = new Set(wanted.map((kind) => obstacle(kind, rights)).filter(Boolean));
+  const found = new Set(wanted.map((kind) => obstacle(kind, rights, owner)).filter(Boolean));
   if (month.published_at && !month.task) {
     found.add("You cannot reload this month from here: the task that loaded it is unknown, or you may not see it.");
   }
   return found;
 }
 
-export function Actions({ table, month }: Props) {
+export function Actions({ table, month, owner }: Props & { owner: string | undefined }) {
   const { change } = useAddress();
   const { data: rights, error } = useRights(month.task?.dag_id);
   const { started } = useStarted({ table, month });
   if (!rights) {
     return error ? <Faint>{error.message}</Faint> : null;
   }
-  const [offered, obstacles] = [offeredFor(month, rights), obstaclesFor(month, rights)];
+  const [offered, obstacles] = [offeredFor(month, rights), obstaclesFor(month, rights, owner)];
   if (!offered.length && !obstacles.size && !started) {
     return null;
   }

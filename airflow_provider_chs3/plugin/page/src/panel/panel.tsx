@@ -70,6 +70,7 @@ export function Panel({ tables, owners }: { tables: readonly TableRow[]; owners:
 
 function Month({ table, month, place, owners }: Opened & { owners: Record<string, string> }) {
   const { next } = STATES[month.state];
+  const owner = month.task ? owners[month.task.dag_id] : undefined;
   const isKnown = month.state !== "never_loaded";
   const { data, error, isPending } = useDetails(place, month);
   return (
@@ -91,9 +92,9 @@ function Month({ table, month, place, owners }: Opened & { owners: Record<string
         {data?.failure ? <FailureNote failure={data.failure} /> : <Text mb={2} overflowWrap="anywhere">{sentence(month.why)}</Text>}
         {next ? <Faint>{next}</Faint> : null}
         {month.statement ? <><Faint>This statement lets it go on. Run it on each node named above:</Faint><Sql text={month.statement} /></> : null}
-        <Actions table={table} month={month} />
+        <Actions table={table} month={month} owner={owner} />
         {month.state === "loading" && (month.insert || data?.inserting) ? <Running month={month} details={data ?? null} /> : null}
-        <Summary month={month} silentNodes={table.silentNodes} owner={month.task ? owners[month.task.dag_id] : undefined} />
+        <Summary month={month} silentNodes={table.silentNodes} owner={owner} />
         {error ? <Note title="No details">{error.message}</Note> : null}
         {isKnown && isPending ? <Box mt={6}><Waiting lines={4} /></Box> : null}
         {data === null ? <Faint>No load has recorded anything about it.</Faint> : null}

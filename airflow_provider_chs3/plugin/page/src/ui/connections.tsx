@@ -53,9 +53,7 @@ function Who({ old, nodes }: { old: readonly SeenConnection[]; nodes: readonly u
 function Quiet({ title, children }: { title: ReactNode; children: ReactNode }) {
   return (
     <Box as="details" role="note" aria-label="What does not answer" mb={3} fontSize="sm">
-      <Box as="summary" cursor="pointer" width="fit-content">
-        <Text as="span" color="orange.fg" aria-hidden>▲ </Text>{title}
-      </Box>
+      <Box as="summary" cursor="pointer" width="fit-content" color="orange.fg" fontWeight="medium">{title}</Box>
       <Stack gap={1} mt={2} ps={4} borderStartWidth={2} overflowWrap="anywhere">{children}</Stack>
     </Box>
   );
