@@ -34,16 +34,17 @@ def two_months(own_lake: Lake) -> Lake:
     return own_lake
 
 
-def rows_on_first_node(lake: Lake) -> list[int]:
-    asked = f"SELECT count() FROM {lake.database}.trips GROUP BY toYYYYMM(pickup_at) ORDER BY toYYYYMM(pickup_at)"
-    return [rows for (rows,) in lake.on_node(0, asked)]
+def rows_on_first_node(lake: Lake, month: str) -> int:
+    """Which node reads a file, and so has its rows, differs from load to load."""
+    asked = f"SELECT count() FROM {lake.database}.trips WHERE formatDateTime(pickup_at, '%Y-%m') = '{month}'"
+    return int(lake.on_node(0, asked)[0][0])
 
 
 def test_bars_of_a_node_that_is_down_are_lower_bounds_and_one_line_tells_of_it(
     own_cluster: ClickHouseCluster, two_months: Lake, open_page: Open
 ) -> None:
-    earlier, later = rows_on_first_node(two_months)
-    assert 0 < later < earlier < 1_200
+    earlier, later = (rows_on_first_node(two_months, month) for month in (EARLIER, MONTH))
+    least, most = sorted((earlier, later))
     own_cluster.kill(1)
     page, troubles = open_page(f"{PAGE}?strip=rows")
     second = own_cluster.nodes[1]
@@ -58,7 +59,7 @@ def test_bars_of_a_node_that_is_down_are_lower_bounds_and_one_line_tells_of_it(
     ]
     legend = page.get_by_role("note", name="Legend").inner_text()
     assert "at least so many: a node does not answer" in legend
-    assert f"Least ≥ {later:,} rows, most ≥ {earlier:,} rows" in legend
+    assert f"Least ≥ {least:,} rows, most ≥ {most:,} rows" in legend
     silent = page.get_by_role("note", name="What does not answer")
     assert silent.inner_text().strip() == "1 node does not answer"
     keep(page, "a-node-is-down")
