@@ -3,13 +3,15 @@ import { Button, Flex, Stack } from "@chakra-ui/react";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { ask } from "../api/client";
 import { useRights } from "../api/queries";
+import { runPath } from "../api/runs";
 import type { MonthRow, Rights } from "../api/types";
 import type { TableRow } from "../model/fleet";
 import { NEEDS_PERSON } from "../model/states";
 import { RunLink } from "../ui/links";
 import { Faint, Note } from "../ui/parts";
+import { RunFailure } from "../ui/run-failure";
 import { useAddress } from "../ui/url";
-import { outcome, runPath, runText, type Run } from "./airflow";
+import { outcome, runText, type Run } from "./airflow";
 import { Confirm } from "./confirm";
 import { isKind, KINDS, obstacle, type Kind } from "./kinds";
 
@@ -116,5 +118,10 @@ function Outcome({ kind, run, before, month }: { kind: Kind; run: Run; before: s
   const found = kind === "reload" ? outcome(data, before, month, isSettled)
     : { isOver: data.state === "success" || data.state === "failed", isGood: data.state !== "failed", text: runText(data) };
   const status = !found.isOver ? "info" : found.isGood ? "success" : "warning";
-  return <Note status={status} title={KINDS[kind].verb}>{found.text} <RunLink dagId={run.dag_id} runId={run.dag_run_id} /></Note>;
+  return (
+    <Note status={status} title={KINDS[kind].verb}>
+      {found.text} <RunLink dagId={run.dag_id} runId={run.dag_run_id} />
+      {data.state === "failed" ? <RunFailure dagId={run.dag_id} runId={run.dag_run_id} /> : null}
+    </Note>
+  );
 }

@@ -9,6 +9,7 @@ import { namesOf, needsOf, statementOf, type Need } from "../model/needs";
 import { STATES } from "../model/states";
 import { DagLink, RunLink } from "../ui/links";
 import { Ago, CopyButton } from "../ui/parts";
+import { RunFailure } from "../ui/run-failure";
 import { StateTag } from "../ui/sign";
 import { useAddress } from "../ui/url";
 import { sentence } from "./text";
@@ -65,12 +66,15 @@ export function FailedRuns({ runs, problems, owners }: {
   return (
     <Box as="section" aria-label="Runs that failed" bg="red.subtle" color="red.fg" rounded="md" px={4} py={2}>
       {others.map((run) => (
-        <Flex key={run.dag_id} gap={2} align="baseline" wrap="wrap">
-          <Text as="span" aria-hidden>✕</Text>
-          <Text>The newest <RunLink dagId={run.dag_id} runId={run.run_id} /> failed, and no month says so.</Text>
-          {owners[run.dag_id] ? <Text fontSize="sm">Owner {owners[run.dag_id]}.</Text> : null}
-          {run.ended_at === null ? null : <Text fontSize="sm"><Ago seconds={run.ended_at} /></Text>}
-        </Flex>
+        <Box key={run.dag_id} _notFirst={{ mt: 2 }}>
+          <Flex gap={2} align="baseline" wrap="wrap">
+            <Text as="span" aria-hidden>✕</Text>
+            <Text>The newest <RunLink dagId={run.dag_id} runId={run.run_id} /> failed, and no month says so.</Text>
+            {owners[run.dag_id] ? <Text fontSize="sm">Owner {owners[run.dag_id]}.</Text> : null}
+            {run.ended_at === null ? null : <Text fontSize="sm"><Ago seconds={run.ended_at} /></Text>}
+          </Flex>
+          <RunFailure dagId={run.dag_id} runId={run.run_id} />
+        </Box>
       ))}
     </Box>
   );
