@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -76,6 +77,21 @@ def test_a_reload_is_a_run_like_the_last_one_that_is_asked_for_just_this_month(l
     runs.end(run.run_id)
     page.get_by_text("has not loaded this month").wait_for()
     keep(page, "what-came-of-a-reload")
+    assert troubles == []
+
+
+def test_a_reload_that_failed_says_which_task_failed(loaded: Lake, open_page: Open) -> None:
+    page, troubles = open_month(open_page)
+    act(page, "Reload…", "Reload").get_by_role("button", name="Close").click()
+    run = runs.runs(LOADER)[-1]
+    runs.set_state(SimpleNamespace(run_id=run.run_id), "failed")
+    runs.end(run.run_id, "failed")
+    group = page.get_by_role("group", name=f"Actions on {MONTH}")
+    group.get_by_text("Task load failed").wait_for()
+    assert "The run has failed." in group.inner_text()
+    keep(page, "a-reload-that-failed")
+    group.get_by_role("link", name="Open its log").click()
+    page.wait_for_url(f"**/dags/{LOADER}/runs/*/tasks/load")
     assert troubles == []
 
 

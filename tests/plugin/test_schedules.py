@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.models.dag import DagModel
 from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
@@ -277,11 +278,39 @@ def test_a_run_that_failed_before_any_load_is_on_the_page(
     as_user: AsUser, trips_lake: Lake, task: Any, open_page: Open
 ) -> None:
     load(trips_lake, task)
+    runs.set_state(task, "failed")
     runs.end(task.run_id, "failed")
     page, troubles = open_page(PAGE)
     failed = page.get_by_role("region", name="Runs that failed")
+    # Nothing has run it, so that there is no log.
+    failed.get_by_text("Task load failed: its log tells no error.").wait_for()
     assert f"The newest run {task.run_id} of DAG {LOADER} failed, and no month says so." in failed.inner_text()
     assert "Owner airflow." in failed.inner_text()
-    failed.get_by_role("link").click()
+    failed.get_by_role("link", name=f"run {task.run_id}").click()
     page.wait_for_url(f"**/dags/{LOADER}/runs/*")
     assert troubles == []
+
+
+def test_why_a_run_failed_is_told_to_readers_of_its_log_alone(
+    as_user: AsUser,
+    airflow_api: Any,
+    trips_lake: Lake,
+    task: Any,
+    open_page: Open,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    load(trips_lake, task)
+    runs.set_state(task, "failed")
+    runs.end(task.run_id, "failed")
+    manager = airflow_api.state.auth_manager
+    is_authorized = manager.is_authorized_dag
+
+    def without_logs(*, access_entity: Any = None, **asked: Any) -> bool:
+        is_log = access_entity is DagAccessEntity.TASK_LOGS
+        return not is_log and bool(is_authorized(access_entity=access_entity, **asked))
+
+    monkeypatch.setattr(manager, "is_authorized_dag", without_logs)
+    page, _ = open_page(PAGE)
+    failed = page.get_by_role("region", name="Runs that failed")
+    failed.get_by_text("Task load failed: its error is for those who may read its log.").wait_for()
+    assert failed.get_by_role("link", name="Open its log").count() == 1

@@ -60,12 +60,13 @@ def test_the_page_says_which_task_failed_and_why(services: AirflowServices, tmp_
     page.get_by_role("link", name="Dags").first.wait_for()
     page.goto(PAGE)
     failed = page.get_by_role("region", name="Runs that failed")
-    failed.get_by_text("Task plan failed").wait_for()
+    failed.get_by_text("Task monthly_load.plan failed").wait_for()
     told = failed.inner_text()
     assert "of DAG trips_nightly failed, and no month says so." in told
     assert "Owner data-platform." in told
-    assert "Task plan failed: Bucket 'no-such-bucket' does not exist" in told
+    cause = "Cannot list s3://no-such-bucket/trips/2026-10/ (connection 'aws_default'): there is no such bucket."
+    assert f"Task monthly_load.plan failed: {cause}" in told
     keep(page, "a-run-that-failed")
     failed.get_by_role("link", name="Open its log").click()
-    page.wait_for_url("**/dags/trips_nightly/runs/*/tasks/plan**")
+    page.wait_for_url("**/dags/trips_nightly/runs/*/tasks/monthly_load.plan**")
     context.close()
