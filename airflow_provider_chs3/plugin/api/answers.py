@@ -54,6 +54,13 @@ class Insert(BaseModel):
     nodes: list[NodeInsert]
 
 
+class Together(BaseModel):
+    """Months that one insert loaded, as a text, and the seconds of all of it."""
+
+    months: str
+    seconds: float
+
+
 class MonthRow(BaseModel):
     """One month of one table; times are in UTC."""
 
@@ -70,6 +77,7 @@ class MonthRow(BaseModel):
     published_at: str
     insert_seconds: float | None
     loaded_rows: int
+    together: Together | None
     ledger_database: str
     rows_per_second: int | None
     task: Task | None

@@ -34,6 +34,9 @@ RECORD = (
 _INSERTING = "event = 'inserting'"
 _FAILED = "event = 'failed'"
 _LOADED = "event = 'load'"
+_OF_LOAD = (
+    "insert_seconds Float64, loaded_rows Nullable(UInt64), rows UInt64, together Tuple(months String, seconds Float64)"
+)
 _RECORDED_AT = "formatDateTime(recorded_at, '%F %T', 'UTC')"
 
 
@@ -57,9 +60,9 @@ def _records(database: str, columns: Collection[str]) -> str:
     failure = _read(details, _FAILED, "owner String, error Tuple(message String, hint String, type String)")
     error = f"leftUTF8(concat({failure}.2.1, ' ', {failure}.2.2), {ERROR_CHARACTERS})"
     failed = ["attempt", f"{failure}.1", error, f"{failure}.2.3", f"{failure}.2.2", _RECORDED_AT]
-    load = _read(details, _LOADED, "insert_seconds Float64, loaded_rows Nullable(UInt64), rows UInt64")
+    load = _read(details, _LOADED, _OF_LOAD)
     # Older versions of this package loaded all rows of a month, and recorded only those.
-    loaded = ["attempt", f"{load}.1", f"ifNull({load}.2, {load}.3)"]
+    loaded = ["attempt", f"{load}.1", f"ifNull({load}.2, {load}.3)", f"{load}.4.1", f"{load}.4.2"]
     keys = "target_database, target_table, target_uuid, month"
     # Without tuples, of which the driver makes an object each.
     return (

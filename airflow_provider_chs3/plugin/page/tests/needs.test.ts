@@ -6,7 +6,7 @@ import { namesOf, needsOf, statementOf } from "../src/model/needs";
 function month(name: string, why: string, more: Partial<MonthRow> = {}): MonthRow {
   return {
     month: name, state: "failed", why, since: "", statement: "", rows: 1, size_bytes: 1, parts: 1, objects: 1, source_bytes: 1, published_at: "",
-    insert_seconds: null, loaded_rows: 1, ledger_database: "", rows_per_second: null, task: null, step: null, insert: null, ...more,
+    insert_seconds: null, loaded_rows: 1, together: null, ledger_database: "", rows_per_second: null, task: null, step: null, insert: null, ...more,
   };
 }
 

@@ -12,6 +12,8 @@ export interface Measure {
   short: (value: number) => string;
   // Whether it adds up what the nodes have.
   isOfNodes: boolean;
+  // Whether months that were loaded together have a share each.
+  isShared: boolean;
 }
 
 const MEASURES: Record<string, Measure> = {
@@ -21,6 +23,7 @@ const MEASURES: Record<string, Measure> = {
     tell: (value) => `${number(value)} ${value === 1 ? "row" : "rows"}`,
     short: compact,
     isOfNodes: true,
+    isShared: false,
   },
   duration: {
     name: "Time of the insert",
@@ -28,6 +31,7 @@ const MEASURES: Record<string, Measure> = {
     tell: duration,
     short: duration,
     isOfNodes: false,
+    isShared: true,
   },
 };
 
