@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
@@ -65,41 +65,55 @@ def _details_of(dag_ids: Collection[str]) -> dict[str, DagDetails]:
     return {dag_id: DagDetails(id=dag_id, team_name=teams.get(dag_id)) for dag_id in dag_ids}
 
 
-class ReadableOf:
-    """The DAGs of which a user may read something: Airflow is asked about each of them once.
+class AllowedDags:
+    """The DAGs of which a user may read or change something: Airflow is asked about each of them once.
 
     Args:
         user: The user.
-        what: What is read of their tasks, such as logs.
+        what: What it is, such as logs; None is the DAG itself.
+        method: How it is accessed, as Airflow's own routes are. `GET` by default.
     """
 
-    def __init__(self, user: BaseUser, what: DagAccessEntity) -> None:
+    def __init__(self, user: BaseUser, what: DagAccessEntity | None, *, method: Literal["GET", "POST", "PUT"] = "GET"):
         self._user = user
         self._what = what
+        self._method: Literal["GET", "POST", "PUT"] = method
         self._known: dict[str, bool] = {}
 
     def __contains__(self, dag_id: object) -> bool:
-        """Check whether the user may read that of a DAG's tasks."""
+        """Check whether the user may do that to a DAG."""
         name = str(dag_id)
         if name not in self._known:
             self._known[name] = get_auth_manager().is_authorized_dag(
-                method="GET", access_entity=self._what, details=_details_of([name])[name], user=self._user
+                method=self._method, access_entity=self._what, details=_details_of([name])[name], user=self._user
             )
         return self._known[name]
 
 
-def _logs_of(user: GetUserDep) -> ReadableOf:
-    return ReadableOf(user, DagAccessEntity.TASK_LOGS)
+def _logs_of(user: GetUserDep) -> AllowedDags:
+    return AllowedDags(user, DagAccessEntity.TASK_LOGS)
 
 
-def _xcoms_of(user: GetUserDep) -> ReadableOf:
-    return ReadableOf(user, DagAccessEntity.XCOM)
+def _xcoms_of(user: GetUserDep) -> AllowedDags:
+    return AllowedDags(user, DagAccessEntity.XCOM)
+
+
+def _runs_of(user: GetUserDep) -> AllowedDags:
+    return AllowedDags(user, DagAccessEntity.RUN, method="POST")
+
+
+def _editable(user: GetUserDep) -> AllowedDags:
+    return AllowedDags(user, None, method="PUT")
 
 
 #: The DAGs whose errors may be shown to the user in full: they may quote values of rows, as their logs do.
-LogsOf = Annotated[ReadableOf, Depends(_logs_of)]
+LogsOf = Annotated[AllowedDags, Depends(_logs_of)]
 #: The DAGs whose statements may be shown to the user: tasks keep them as XComs.
-XComsOf = Annotated[ReadableOf, Depends(_xcoms_of)]
+XComsOf = Annotated[AllowedDags, Depends(_xcoms_of)]
+#: The DAGs of which the user may start runs.
+RunsOf = Annotated[AllowedDags, Depends(_runs_of)]
+#: The DAGs that the user may edit: pause and unpause.
+Editable = Annotated[AllowedDags, Depends(_editable)]
 
 
 def owners_of(dag_ids: Collection[str]) -> dict[str, str]:
@@ -142,9 +156,10 @@ def rights(user: GetUserDep, readable_dags: ReadableDags, dag_id: ReadableDag) -
 
 
 def _rights_on(details: DagDetails, user: BaseUser) -> dict[str, bool]:
-    """Check the rights that Airflow's own routes check before they start a run or mark a task."""
+    """Check the rights that Airflow's own routes check before they start a run, mark a task, or unpause the DAG."""
     may = partial(get_auth_manager().is_authorized_dag, details=details, user=user)
     return {
         "may_start_runs": may(method="POST", access_entity=DagAccessEntity.RUN),
         "may_end_tasks": may(method="PUT", access_entity=DagAccessEntity.TASK_INSTANCE),
+        "may_edit": may(method="PUT"),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -76,6 +77,21 @@ def test_a_reload_is_a_run_like_the_last_one_that_is_asked_for_just_this_month(l
     runs.end(run.run_id)
     page.get_by_text("has not loaded this month").wait_for()
     keep(page, "what-came-of-a-reload")
+    assert troubles == []
+
+
+def test_a_reload_that_failed_says_which_task_failed(loaded: Lake, open_page: Open) -> None:
+    page, troubles = open_month(open_page)
+    act(page, "Reload…", "Reload").get_by_role("button", name="Close").click()
+    run = runs.runs(LOADER)[-1]
+    runs.set_state(SimpleNamespace(run_id=run.run_id), "failed")
+    runs.end(run.run_id, "failed")
+    group = page.get_by_role("group", name=f"Actions on {MONTH}")
+    group.get_by_text("Task load failed").wait_for()
+    assert "The run has failed." in group.inner_text()
+    keep(page, "a-reload-that-failed")
+    group.get_by_role("link", name="Open its log").click()
+    page.wait_for_url(f"**/dags/{LOADER}/runs/*/tasks/load")
     assert troubles == []
 
 
@@ -193,7 +209,7 @@ class TestViewer:
     def test_has_no_buttons_and_is_told_why(self, loaded: Lake, open_page: Open) -> None:
         page, troubles = open_month(open_page, role="viewer")
         actions = page.get_by_role("group", name=f"Actions on {MONTH}")
-        actions.get_by_text(f"Airflow does not let you start runs of DAG {LOADER}.").wait_for()
+        actions.get_by_text(f"Airflow does not let you start runs of DAG {LOADER}: ask its owner, airflow").wait_for()
         assert actions.get_by_role("button").count() == 0
         assert troubles == []
 
@@ -222,7 +238,7 @@ def test_rights_are_those_that_airflow_grants(as_user: AsUser) -> None:
         return as_user(role).get("/chs3/api/rights", params=query).raise_for_status().json()
 
     def told(dag: str, may: bool) -> dict[str, Any]:
-        return {"dag_id": dag, "is_paused": False, "may_start_runs": may, "may_end_tasks": may}
+        return {"dag_id": dag, "is_paused": False, "may_start_runs": may, "may_end_tasks": may, "may_edit": may}
 
     for role, may in (("admin", True), ("viewer", False)):
         assert rights(role, dag_id=LOADER) == {

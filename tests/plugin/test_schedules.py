@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.models.dag import DagModel
 from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
@@ -24,7 +25,7 @@ from tests.integration.lake import MONTH, Lake
 from tests.plugin import runs
 from tests.plugin.browsing import PAGE, keep
 from tests.plugin.runs import ACTIONS, LOADER
-from tests.plugin.test_months import TRIPS, loaded, months
+from tests.plugin.test_months import TRIPS, fail, loaded, months
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -157,28 +158,33 @@ def test_a_held_month_is_let_go_by_who_may_edit_its_dag(
 ) -> None:
     leave_unfinished(trips_lake, task, monkeypatch)
     set_dag(is_paused=True)
-    told = {}
-    for role in ("viewer", "admin"):
-        page, _ = open_page(PAGE, role=role)
-        page.get_by_role("button", name=f"Unpause {trips_lake.database}.trips {MONTH}").click()
-        dialog = page.get_by_role("alertdialog", name=f"Unpause: {trips_lake.database}.trips {MONTH}")
-        assert "with catchup, all those that were due while it was paused" in dialog.inner_text()
-        assert is_paused()
-        dialog.get_by_role("button", name="Unpause", exact=True).click()
-        dialog.get_by_role("status").filter(has_text=LOADER).wait_for()
-        told[role] = (dialog.get_by_role("status").inner_text(), is_paused())
-        keep(page, f"unpause-as-{role}")
-    refused = (
-        f"Nothing was done. Airflow does not let you edit DAG {LOADER}: "
-        "ask its owner, or somebody who may, to unpause it."
-    )
-    assert told == {"viewer": (refused, True), "admin": (f"Unpaused: DAG {LOADER}.", False)}
+    page, troubles = open_page(PAGE, role="viewer")
+    needs = page.get_by_role("region", name="What needs attention")
+    refused = f"Airflow does not let you edit DAG {LOADER}: ask its owner, airflow, or somebody else who may."
+    needs.get_by_text(refused).wait_for()
+    assert needs.get_by_role("button").all_inner_texts() == ["Open"]
+    needs.get_by_role("button").click()
+    actions = page.get_by_role("group", name=f"Actions on {MONTH}")
+    actions.get_by_text(refused).wait_for()
+    assert actions.get_by_role("button").count() == 0
+    keep(page, "held-for-a-viewer")
+    assert troubles == []
+    page, troubles = open_page(PAGE, role="admin")
+    page.get_by_role("button", name=f"Unpause {trips_lake.database}.trips {MONTH}").click()
+    dialog = page.get_by_role("alertdialog", name=f"Unpause: {trips_lake.database}.trips {MONTH}")
+    assert "with catchup, all those that were due while it was paused" in dialog.inner_text()
+    assert is_paused()
+    dialog.get_by_role("button", name="Unpause", exact=True).click()
+    dialog.get_by_role("status").get_by_text(f"Unpaused: DAG {LOADER}.").wait_for()
+    assert not is_paused()
+    keep(page, "unpause-as-admin")
     assert runs.audited(LOADER)[-1][1] == "admin"
     dialog.get_by_role("button", name="Close").click()
     dialog.wait_for(state="detached")
     page.keyboard.press("Escape")
     page.get_by_role("button", name=f"{MONTH}: unfinished").wait_for()
     assert page.get_by_text("No month needs attention.").is_visible()
+    assert troubles == []
     # The next load removes what the killed one left.
     trips_lake.load()
 
@@ -193,6 +199,19 @@ def test_a_late_month_says_when_its_run_was_due_and_needs_nobody(
     page.get_by_role("dialog").get_by_text(f"a run of the DAG {LOADER} was due at").wait_for()
     assert page.get_by_text("No month needs attention.").count() == 1
     assert troubles == []
+
+
+def test_of_which_dags_the_user_may_start_runs_is_asked_only_where_a_month_needs_one(
+    as_user: AsUser, trips_lake: Lake, task: Any
+) -> None:
+    def allowed(role: str) -> list[Any]:
+        found = as_user(role).get("/chs3/api/months").raise_for_status().json()
+        return [found["startable_dags"], found["editable_dags"]]
+
+    load(trips_lake, task)
+    assert [allowed(role) for role in ("admin", "viewer")] == [[[], []], [[], []]]
+    fail(trips_lake, task)
+    assert [allowed(role) for role in ("admin", "viewer")] == [[[LOADER], []], [[], []]]
 
 
 def busy_dags(as_user: AsUser, **query: str) -> Any:
@@ -259,11 +278,39 @@ def test_a_run_that_failed_before_any_load_is_on_the_page(
     as_user: AsUser, trips_lake: Lake, task: Any, open_page: Open
 ) -> None:
     load(trips_lake, task)
+    runs.set_state(task, "failed")
     runs.end(task.run_id, "failed")
     page, troubles = open_page(PAGE)
     failed = page.get_by_role("region", name="Runs that failed")
+    # Nothing has run it, so that there is no log.
+    failed.get_by_text("Task load failed: its log tells no error.").wait_for()
     assert f"The newest run {task.run_id} of DAG {LOADER} failed, and no month says so." in failed.inner_text()
     assert "Owner airflow." in failed.inner_text()
-    failed.get_by_role("link").click()
+    failed.get_by_role("link", name=f"run {task.run_id}").click()
     page.wait_for_url(f"**/dags/{LOADER}/runs/*")
     assert troubles == []
+
+
+def test_why_a_run_failed_is_told_to_readers_of_its_log_alone(
+    as_user: AsUser,
+    airflow_api: Any,
+    trips_lake: Lake,
+    task: Any,
+    open_page: Open,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    load(trips_lake, task)
+    runs.set_state(task, "failed")
+    runs.end(task.run_id, "failed")
+    manager = airflow_api.state.auth_manager
+    is_authorized = manager.is_authorized_dag
+
+    def without_logs(*, access_entity: Any = None, **asked: Any) -> bool:
+        is_log = access_entity is DagAccessEntity.TASK_LOGS
+        return not is_log and bool(is_authorized(access_entity=access_entity, **asked))
+
+    monkeypatch.setattr(manager, "is_authorized_dag", without_logs)
+    page, _ = open_page(PAGE)
+    failed = page.get_by_role("region", name="Runs that failed")
+    failed.get_by_text("Task load failed: its error is for those who may read its log.").wait_for()
+    assert failed.get_by_role("link", name="Open its log").count() == 1

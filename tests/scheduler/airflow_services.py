@@ -99,10 +99,14 @@ class AirflowServices:
         for name in list(self._processes):
             self.kill(name)
 
+    @property
+    def url(self) -> str:
+        """Where the API server is."""
+        return f"http://127.0.0.1:{self._api_port}"
+
     def call(self, method: str, path: str, body: Mapping[str, object]) -> None:
         """Call the API as a person does in the UI; it must serve `core`, and all must be admins."""
-        url = f"http://127.0.0.1:{self._api_port}"
-        with httpx.Client(base_url=url, timeout=30) as client:
+        with httpx.Client(base_url=self.url, timeout=30) as client:
             token = client.get("/auth/token").raise_for_status().json()["access_token"]
             answer = client.request(method, path, json=body, headers={"Authorization": f"Bearer {token}"})
             assert answer.is_success, answer.text

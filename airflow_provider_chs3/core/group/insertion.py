@@ -52,6 +52,16 @@ class GroupStaged:
         partition_id = each.load.key.partition_id
         return {node: found.get(partition_id, NO_PARTITION) for node, found in self.partitions.items()}
 
+    @property
+    def together(self) -> dict[str, object]:
+        """What all months have in common, for their records: which they are, and the seconds of their inserts."""
+        return {"months": str(self.group.load.months), "seconds": round(self.insert_seconds, 3)}
+
+    @property
+    def insert_seconds(self) -> float:
+        """Seconds of the inserts of all months."""
+        return sum(one.stats.seconds for one in self.done)
+
     def inserts_of(self, each: ComparedMonth, rows: int) -> tuple[DoneInsert, ...]:
         """Return the inserts with a month's share of their time, by the bytes of its objects.
 
@@ -60,7 +70,7 @@ class GroupStaged:
             rows: Its rows.
         """
         share = each.load.files.manifest.size_bytes / max(self.group.load.files.manifest.size_bytes, 1)
-        seconds = sum(one.stats.seconds for one in self.done) * share
+        seconds = self.insert_seconds * share
         peaks = [one.stats.peak_memory_bytes for one in self.done if one.stats.peak_memory_bytes is not None]
         first, *others = (one.query_id for one in self.done)
         stats = InsertStats(seconds, rows, max(peaks, default=None))

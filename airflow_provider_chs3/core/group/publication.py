@@ -141,7 +141,7 @@ def _fill_and_publish(staged: GroupStaged, each: ComparedMonth) -> Steps[LoadRes
         inserted=Inserted(staged.inserts_of(each, rows)),
         verified=Verified(complete, rows, staged.counted_by),
     )
-    yield from record_load(load, plan, result)
+    yield from record_load(load, plan, result, together=staged.together)
     return result
 
 

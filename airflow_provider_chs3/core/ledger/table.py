@@ -45,7 +45,8 @@ COLUMNS = {
 _SUMMARY_TYPE = (
     "Tuple(owner String, running String, plan Tuple(rows UInt64), "
     "error Tuple(message String, hint String, type String), "
-    "insert_seconds Float64, loaded_rows Nullable(UInt64), rows UInt64)"
+    "insert_seconds Float64, loaded_rows Nullable(UInt64), rows UInt64, "
+    "together Tuple(months String, seconds Float64))"
 )
 SUMMARY = f"JSONExtract(details, '{_SUMMARY_TYPE}')"
 #: Columns that the server computes when it writes a record. Details are kilobytes: to read them of all the loads that

@@ -79,16 +79,21 @@ def result_of(
     )
 
 
-def record_load(load: LoadContext, plan: InsertPlan, result: LoadResult) -> Steps[None]:
+def record_load(
+    load: LoadContext, plan: InsertPlan, result: LoadResult, *, together: Mapping[str, object] | None = None
+) -> Steps[None]:
     """Record what the load did, once, on the coordinator. If this fails, the month is published nevertheless.
 
     Args:
         load: The load.
         plan: The plan of the insert.
         result: The result.
+        together: The `months` that its insert loaded, and the `seconds` of all of it, of which the result has a share.
+            None by default, for a month that was loaded alone.
     """
     details = {
         **result.as_json(),
+        **({"together": together} if together else {}),
         "setting_reasons": {each.name: each.reason for each in plan.settings},
         "memory_bytes": plan.memory_bytes,
         "memory_steps": plan.memory_steps,

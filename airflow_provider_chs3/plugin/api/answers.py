@@ -54,6 +54,13 @@ class Insert(BaseModel):
     nodes: list[NodeInsert]
 
 
+class Together(BaseModel):
+    """Months that one insert loaded, as a text, and the seconds of all of it."""
+
+    months: str
+    seconds: float
+
+
 class MonthRow(BaseModel):
     """One month of one table; times are in UTC."""
 
@@ -69,6 +76,7 @@ class MonthRow(BaseModel):
     source_bytes: int
     published_at: str
     insert_seconds: float | None
+    together: Together | None
     ledger_database: str
     rows_per_second: int | None
     task: Task | None
@@ -122,12 +130,17 @@ class FailedRun(BaseModel):
 
 
 class Months(BaseModel):
-    """The months of all connections; of the DAGs that load them owners, runs at work and newest runs that failed."""
+    """The months of all connections; of the DAGs that load them owners, runs at work and newest runs that failed.
+
+    Of those whose months need a person, which the user may edit, and of which the user may start runs.
+    """
 
     connections: list[ConnectionMonths]
     owners: dict[str, str]
     busy_dags: list[str]
     failed_runs: list[FailedRun]
+    editable_dags: list[str]
+    startable_dags: list[str]
 
 
 class NodeRows(BaseModel):

@@ -44,6 +44,7 @@ class DagRights(BaseModel):
     is_paused: bool
     may_start_runs: bool
     may_end_tasks: bool
+    may_edit: bool
 
 
 class Rights(BaseModel):

@@ -142,7 +142,9 @@ def is_of_dag_in(owner: str, dag_ids: Container[str]) -> bool:
 
 
 _SHOWN_AS_THEY_ARE = tuple(
-    name for name in MonthOverview._fields if name not in ("month", "why_with_values", "loaded_rows", "owner", "insert")
+    name
+    for name in MonthOverview._fields
+    if name not in ("month", "why_with_values", "loaded_rows", "together", "owner", "insert")
 )
 _shown = attrgetter(*_SHOWN_AS_THEY_ARE)
 
@@ -155,6 +157,7 @@ def _month_as_json(
         values["why"] = month.why_with_values
     values["month"] = str(month.month)
     values["rows_per_second"] = round(month.loaded_rows / month.insert_seconds) if month.insert_seconds else None
+    values["together"] = month.together._asdict() if month.together else None
     values["task"] = task_as_json(month.owner, readable_dags)
     values["insert"] = _insert_as_json(month.insert) if month.insert else None
     return values

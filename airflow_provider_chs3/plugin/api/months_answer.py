@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Collection, Container, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from airflow_provider_chs3.plugin.api.months import MonthsAnswer, dag_ids_of
-from airflow_provider_chs3.plugin.api.schedules import busy_dags, failed_runs, mark_waiting, schedules_of
+from airflow_provider_chs3.plugin.api.schedules import HELD, mark_waiting, newest_runs, schedules_of
+from airflow_provider_chs3.plugin.observation.month_state import MonthState
 from airflow_provider_chs3.plugin.scope import Scope
 from airflow_provider_chs3.plugin.security import ACTIONS_DAG, owners_of
 
@@ -22,6 +23,8 @@ def months_answer(
     scope: Scope | None,
     readable_dags: Collection[str],
     readable_logs: Container[str],
+    editable: Container[str],
+    startable: Container[str],
 ) -> bytes:
     """Return what `api.answers.Months` describes; it queries Airflow's database.
 
@@ -32,19 +35,31 @@ def months_answer(
         scope: Only these months; None for all.
         readable_dags: DAGs whose tasks may be named.
         readable_logs: DAGs whose errors may be shown with the values that they quote.
+        editable: DAGs that the user may edit.
+        startable: DAGs of which the user may start runs.
     """
     found = [each.as_json(scope=scope, readable_dags=readable_dags, readable_logs=readable_logs) for each in seen]
     dag_ids = dag_ids_of(found)
     mark_waiting(found, schedules_of(dag_ids), datetime.now(UTC))
     # Beside one DAG, others matter only if they load its months.
     loaders = {*dag_ids, *([scope.dag_id] if scope else [])}
-    busy = busy_dags({*loaders, ACTIONS_DAG}, with_loaders=scope is None)
-    failed = [run for run in failed_runs(loaders, with_loaders=scope is None) if run["dag_id"] in readable_dags]
+    runs = newest_runs({*loaders, ACTIONS_DAG}, with_loaders=scope is None)
+    # Of the actions no month tells, but who has asked for one follows it.
+    failed = [run for run in runs.failed if run["dag_id"] in readable_dags and run["dag_id"] != ACTIONS_DAG]
     return _ANY.dump_json(
         {
             "connections": found,
             "owners": owners_of({*dag_ids, *(run["dag_id"] for run in failed)}),
-            "busy_dags": sorted(busy & set(readable_dags)),
+            "busy_dags": sorted(runs.busy & set(readable_dags)),
             "failed_runs": failed,
+            "editable_dags": sorted(_dags_of(found, (HELD,), editable)),
+            "startable_dags": sorted(_dags_of(found, (MonthState.FAILED, MonthState.CHANGED), startable)),
         }
     )
+
+
+def _dags_of(connections: Iterable[Mapping[str, Any]], states: Collection[str], allowed: Container[str]) -> set[str]:
+    """Return the allowed ones of the DAGs whose months are in some states: of each of them the auth manager is asked."""
+    months = (month for seen in connections for table in seen["tables"] for month in table["months"])
+    found = {month["task"]["dag_id"] for month in months if month["state"] in states and month["task"]}
+    return {dag_id for dag_id in found if dag_id in allowed}

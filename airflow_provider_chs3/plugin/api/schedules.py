@@ -12,7 +12,7 @@ from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState, State
-from sqlalchemy import ColumnElement, exists, or_, select
+from sqlalchemy import ColumnElement, and_, exists, or_, select
 from sqlalchemy.orm import aliased
 
 from airflow_provider_chs3.plugin.api.months import CHANGED_IN_STORAGE
@@ -68,53 +68,50 @@ def schedules_of(dag_ids: Collection[str]) -> dict[str, Schedule]:
     }
 
 
-def busy_dags(dag_ids: Collection[str], *, with_loaders: bool) -> set[str]:
-    """Return the DAGs that have a run which is queued or running; those of a paused DAG wait.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewestRuns:
+    """What the runs of DAGs tell.
 
     Args:
-        dag_ids: The DAGs.
-        with_loaders: Whether to return others that have tasks which load months, too: they may have loaded none yet.
+        busy: The DAGs that have a run which is queued or running; those of a paused DAG wait.
+        failed: The newest run of each DAG, if it failed: it may have done so before a load that records why.
     """
-    asked = (
-        select(DagRun.dag_id)
-        .distinct()
-        .join(DagModel, DagModel.dag_id == DagRun.dag_id)
-        .where(
-            DagRun.state.in_(State.unfinished_dr_states),
-            ~DagModel.is_paused,
-            _is_of(dag_ids, with_loaders=with_loaders),
-        )
-    )
-    with create_session() as session:
-        return set(session.scalars(asked))
+
+    busy: frozenset[str]
+    failed: tuple[dict[str, Any], ...]
 
 
-def failed_runs(dag_ids: Collection[str], *, with_loaders: bool) -> list[dict[str, Any]]:
-    """Return the newest run of each DAG, if it failed: it may have done so before a load that records why.
+def newest_runs(dag_ids: Collection[str], *, with_loaders: bool) -> NewestRuns:
+    """Return which DAGs are at work, and whose newest run failed.
 
     Args:
         dag_ids: The DAGs.
         with_loaders: Whether to return others that have tasks which load months, too: they may have loaded none yet.
     """
     newer = aliased(DagRun)
+    is_busy = DagRun.state.in_(State.unfinished_dr_states)
+    is_newest = ~exists().where(newer.dag_id == DagRun.dag_id, newer.id > DagRun.id)
     asked = (
-        select(DagRun.dag_id, DagRun.run_id, DagRun.end_date)
+        select(DagRun.dag_id, DagRun.run_id, DagRun.state, DagRun.end_date)
         .join(DagModel, DagModel.dag_id == DagRun.dag_id)
         .where(
-            DagRun.state == DagRunState.FAILED,
+            or_(is_busy, and_(DagRun.state == DagRunState.FAILED, is_newest)),
             ~DagModel.is_paused,
             ~DagModel.is_stale,
-            ~exists().where(newer.dag_id == DagRun.dag_id, newer.id > DagRun.id),
             _is_of(dag_ids, with_loaders=with_loaders),
         )
         .order_by(DagRun.end_date.desc(), DagRun.dag_id)
     )
     with create_session() as session:
         rows = session.execute(asked).all()
-    return [
-        {"dag_id": dag_id, "run_id": run_id, "ended_at": ended_at.timestamp() if ended_at else None}
-        for dag_id, run_id, ended_at in rows
-    ]
+    return NewestRuns(
+        busy=frozenset(row.dag_id for row in rows if row.state != DagRunState.FAILED),
+        failed=tuple(
+            {"dag_id": dag_id, "run_id": run_id, "ended_at": ended_at.timestamp() if ended_at else None}
+            for dag_id, run_id, state, ended_at in rows
+            if state == DagRunState.FAILED
+        ),
+    )
 
 
 def _is_of(dag_ids: Collection[str], *, with_loaders: bool) -> ColumnElement[bool]:

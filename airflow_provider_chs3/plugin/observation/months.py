@@ -37,6 +37,18 @@ _DOING = {
 _ORPHANED = "its task has failed, but a query of it still runs: the next load ends it"
 
 
+class Together(NamedTuple):
+    """Months that one insert loaded.
+
+    Args:
+        months: Which they are, as a text.
+        seconds: Seconds of all of the insert, of which each month has a share, by the bytes of its objects.
+    """
+
+    months: str
+    seconds: float
+
+
 class MonthOverview(NamedTuple):
     """One month of one table.
 
@@ -55,6 +67,7 @@ class MonthOverview(NamedTuple):
         published_at: Time of its publication, in UTC, by the nodes' clocks; empty if it is not published.
         insert_seconds: Duration of that load's insert in seconds; None if not known.
         loaded_rows: Rows that it loaded: all of the month, or those of new objects.
+        together: The months that one insert loaded together; None if it loaded this one alone.
         owner: The task of its newest load, as JSON: DAG, run, task, map index; empty if not known.
         step: The step of the load at work; None if there is none, or it is between two.
         insert: The running insert.
@@ -75,6 +88,7 @@ class MonthOverview(NamedTuple):
     published_at: str = ""
     insert_seconds: float | None = None
     loaded_rows: int = 0
+    together: Together | None = None
     owner: str = ""
     step: RunningStep | None = None
     insert: RunningInsert | None = None
@@ -165,6 +179,7 @@ def _month_overview(
         published_at=publication.published_at,
         insert_seconds=publication.insert_seconds,
         loaded_rows=publication.loaded_rows,
+        together=publication.together,
         ledger_database=publication.ledger_database,
     )
 
@@ -186,6 +201,7 @@ class _Publication(NamedTuple):
     published_at: str = ""
     insert_seconds: float | None = None
     loaded_rows: int = 0
+    together: Together | None = None
     ledger_database: str = ""
 
 
@@ -197,13 +213,15 @@ def _publication(month: JoinedMonth) -> _Publication:
         return _Publication()
     attempts = {record.attempt for _, record in published}
     loads = (each.load for each in month.records.values())
-    seconds, loaded_rows = next((load[1:] for load in loads if load[0] in attempts), (0.0, 0))
+    newest = next((load for load in loads if load[0] in attempts), ("", 0.0, 0, "", 0.0))
+    _, seconds, loaded_rows, together, together_seconds = newest
     return _Publication(
         objects=published[0][0].objects,
         source_bytes=max(record.source_bytes for _, record in published),
         published_at=max(each.recorded_at for each, _ in published),
         insert_seconds=seconds or None,
         loaded_rows=loaded_rows,
+        together=Together(together, together_seconds) if together else None,
         ledger_database=published[0][0].ledger_database,
     )
 

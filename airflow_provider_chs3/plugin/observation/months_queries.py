@@ -56,7 +56,8 @@ def _records(database: str, columns: Collection[str]) -> str:
     text = f"leftUTF8(concat({error}, ' ', {hint}), {ERROR_CHARACTERS})"
     failed = ["attempt", "summary.owner", text, "summary.error.type", hint, _RECORDED_AT]
     # Older versions of this package loaded all rows of a month, and recorded only those.
-    loaded = ["attempt", "summary.insert_seconds", "ifNull(summary.loaded_rows, summary.rows)"]
+    loaded_rows, together = "ifNull(summary.loaded_rows, summary.rows)", "summary.together"
+    loaded = ["attempt", "summary.insert_seconds", loaded_rows, f"{together}.months", f"{together}.seconds"]
     ledger = table(TableName(database, LEDGER_TABLE))
     source = ledger if "summary" in columns else f"(SELECT *, {SUMMARY} AS summary FROM {ledger})"
     keys = "target_database, target_table, target_uuid, month"

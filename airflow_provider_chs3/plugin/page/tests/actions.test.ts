@@ -6,7 +6,7 @@ import type { MonthRow, Rights } from "../src/api/types";
 const TASK = { dag_id: "d", run_id: "r", task_id: "t", map_index: -1 };
 const MONTH = { state: "published", parts: 1, published_at: "2026-01-01 00:00:00", task: TASK } as MonthRow;
 const RUN = { dag_id: "d", dag_run_id: "r2" };
-const ALL = { dag_id: "d", is_paused: false, may_start_runs: true, may_end_tasks: true };
+const ALL = { dag_id: "d", is_paused: false, may_start_runs: true, may_end_tasks: true, may_edit: true };
 const RIGHTS: Rights = { dag: ALL, actions_dag: { ...ALL, dag_id: "actions" }, actions_dag_id: "actions" };
 
 const kindsFor = (month: MonthRow) => (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].isFor(month));
@@ -23,6 +23,8 @@ test("what stands in the way is said", () => {
   expect(obstacle("reload", RIGHTS)).toBe("");
   expect(obstacle("reload", { ...RIGHTS, dag: null })).toContain("no longer exists");
   expect(obstacle("end", { ...RIGHTS, dag: { ...ALL, may_end_tasks: false } })).toContain("end tasks of DAG d");
+  expect(obstacle("unpause", { ...RIGHTS, dag: { ...ALL, may_edit: false } }, "me")).toBe("Airflow does not let you edit DAG d: ask its owner, me, or somebody else who may.");
+  expect(obstacle("merge", { ...RIGHTS, actions_dag: { ...ALL, dag_id: "actions", may_start_runs: false } }, "me")).toBe("Airflow does not let you start runs of DAG actions.");
   expect(obstacle("merge", { ...RIGHTS, actions_dag: null })).toContain("add the DAG actions");
 });
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Load, MonthRow } from "../src/api/types";
-import { readText, sentence, stateText, withoutText } from "../src/months/text";
+import { readText, sentence, shareText, stateText, withoutText } from "../src/months/text";
 
 const MONTH = { state: "published", parts: 34, step: null, insert: null } as MonthRow;
 
@@ -23,4 +23,10 @@ test("a reason is a sentence", () => {
 test("a figure says whose rows it lacks", () => {
   expect([withoutText([]), withoutText(["n2"]), withoutText(["n2", "n3"])])
     .toEqual(["", ", without n2, which does not answer", ", without n2, n3, which do not answer"]);
+});
+
+test("a month that was not loaded alone says whose share its seconds are", () => {
+  const together = { months: "2026-01 … 2026-04 (4 months)", seconds: 41.2 };
+  expect([shareText({ together: null }), shareText({ together })])
+    .toEqual(["", "its share of one insert of 41 s that loaded 2026-01 … 2026-04 (4 months)"]);
 });

@@ -3,13 +3,15 @@ import { Button, Flex, Stack } from "@chakra-ui/react";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { ask } from "../api/client";
 import { useRights } from "../api/queries";
+import { runPath } from "../api/runs";
 import type { MonthRow, Rights } from "../api/types";
 import type { TableRow } from "../model/fleet";
 import { NEEDS_PERSON } from "../model/states";
 import { RunLink } from "../ui/links";
 import { Faint, Note } from "../ui/parts";
+import { RunFailure } from "../ui/run-failure";
 import { useAddress } from "../ui/url";
-import { outcome, runPath, runText, type Run } from "./airflow";
+import { outcome, runText, type Run } from "./airflow";
 import { Confirm } from "./confirm";
 import { isKind, KINDS, obstacle, type Kind } from "./kinds";
 
@@ -41,23 +43,23 @@ function offeredFor(month: MonthRow, rights: Rights): Kind[] {
   return (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].isFor(month) && !obstacle(kind, rights));
 }
 
-function obstaclesFor(month: MonthRow, rights: Rights): Set<string> {
+function obstaclesFor(month: MonthRow, rights: Rights, owner: string | undefined): Set<string> {
   const wanted = (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].isFor(month));
-  const found = new Set(wanted.map((kind) => obstacle(kind, rights)).filter(Boolean));
+  const found = new Set(wanted.map((kind) => obstacle(kind, rights, owner)).filter(Boolean));
   if (month.published_at && !month.task) {
     found.add("You cannot reload this month from here: the task that loaded it is unknown, or you may not see it.");
   }
   return found;
 }
 
-export function Actions({ table, month }: Props) {
+export function Actions({ table, month, owner }: Props & { owner: string | undefined }) {
   const { change } = useAddress();
   const { data: rights, error } = useRights(month.task?.dag_id);
   const { started } = useStarted({ table, month });
   if (!rights) {
     return error ? <Faint>{error.message}</Faint> : null;
   }
-  const [offered, obstacles] = [offeredFor(month, rights), obstaclesFor(month, rights)];
+  const [offered, obstacles] = [offeredFor(month, rights), obstaclesFor(month, rights, owner)];
   if (!offered.length && !obstacles.size && !started) {
     return null;
   }
@@ -116,5 +118,10 @@ function Outcome({ kind, run, before, month }: { kind: Kind; run: Run; before: s
   const found = kind === "reload" ? outcome(data, before, month, isSettled)
     : { isOver: data.state === "success" || data.state === "failed", isGood: data.state !== "failed", text: runText(data) };
   const status = !found.isOver ? "info" : found.isGood ? "success" : "warning";
-  return <Note status={status} title={KINDS[kind].verb}>{found.text} <RunLink dagId={run.dag_id} runId={run.dag_run_id} /></Note>;
+  return (
+    <Note status={status} title={KINDS[kind].verb}>
+      {found.text} <RunLink dagId={run.dag_id} runId={run.dag_run_id} />
+      {data.state === "failed" ? <RunFailure dagId={run.dag_id} runId={run.dag_run_id} /> : null}
+    </Note>
+  );
 }

@@ -14,8 +14,7 @@ export interface Subject {
 
 export interface ActionKind {
   verb: string;
-  // Null if only Airflow's answer tells whether the user has it.
-  right: "may_start_runs" | "may_end_tasks" | null;
+  right: "may_start_runs" | "may_end_tasks" | "may_edit";
   // Whose runs or tasks it touches.
   dag: (rights: Rights) => DagRights | null;
   isFor: (month: MonthRow) => boolean;
@@ -25,7 +24,7 @@ export interface ActionKind {
 export const KINDS: Record<Kind, ActionKind> = {
   unpause: {
     verb: "Unpause",
-    right: null,
+    right: "may_edit",
     dag: (rights) => rights.dag,
     isFor: (month) => month.task !== null && month.state === "held",
     says: ({ rights }) => [
@@ -80,15 +79,22 @@ export const KINDS: Record<Kind, ActionKind> = {
 
 export const isKind = (text: string | null): text is Kind => text !== null && text in KINDS;
 
+const DOING = { may_start_runs: "start runs of", may_end_tasks: "end tasks of", may_edit: "edit" };
+
+// That the user lacks a right, and who has it.
+export function refusal(right: ActionKind["right"], dagId: string, owner: string | undefined): string {
+  return `Airflow does not let you ${DOING[right]} DAG ${dagId}${owner ? `: ask its owner, ${owner}, or somebody else who may` : ""}.`;
+}
+
 // Why the user cannot do something; empty if nothing is in the way.
-export function obstacle(kind: Kind, rights: Rights): string {
+export function obstacle(kind: Kind, rights: Rights, owner?: string): string {
   const { dag: dagOf, right } = KINDS[kind];
   const dag = dagOf(rights);
   if (!dag) {
     return kind === "unpause" || kind === "reload" || kind === "end" ? "The DAG that loaded this month no longer exists."
       : `To force merges and forget months, add the DAG ${rights.actions_dag_id} to Airflow: its file is in the folder dags of this package's repository.`;
   }
-  return !right || dag[right] ? "" : `Airflow does not let you ${right === "may_end_tasks" ? "end tasks" : "start runs"} of DAG ${dag.dag_id}.`;
+  return dag[right] ? "" : refusal(right, dag.dag_id, dag.dag_id === rights.dag?.dag_id ? owner : undefined);
 }
 
 export function whatOf({ table, month }: { table: TableRow; month: MonthRow }): string {

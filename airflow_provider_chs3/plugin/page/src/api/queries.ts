@@ -2,8 +2,10 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { isBusy } from "../model/fleet";
 import { queryOf, type Place } from "../model/place";
+import { errorOf } from "../model/task-log";
 import { ask, RequestError } from "./client";
-import type { Cluster, MonthDetails, MonthParts, MonthRow, Months, Rights, Speed } from "./types";
+import { runPath } from "./runs";
+import type { Cluster, MonthDetails, MonthParts, MonthRow, Months, Rights, Speed, Task } from "./types";
 
 const BUSY_MILLISECONDS = 5_000;
 const CALM_MILLISECONDS = 30_000;
@@ -78,4 +80,39 @@ export function useRights(dagId: string | undefined) {
     queryFn: () => ask<Rights>(`chs3/api/rights?${query}`),
     staleTime: CALM_MILLISECONDS,
   });
+}
+
+export interface RunFailure {
+  // The first of the run's tasks that failed.
+  task: Task;
+  // Null if the user may not read its log.
+  error: string | null;
+  // How many others failed.
+  others: number;
+}
+
+interface TaskInstances {
+  task_instances: { task_id: string; map_index: number; try_number: number }[];
+  total_entries: number;
+}
+
+async function failureOf(dagId: string, runId: string): Promise<RunFailure | null> {
+  const tasks = `${runPath(dagId, runId)}/taskInstances`;
+  const { task_instances: [first], total_entries: all } = await ask<TaskInstances>(`${tasks}?state=failed&order_by=end_date&limit=1`);
+  if (!first) {
+    return null;
+  }
+  const log = `${tasks}/${encodeURIComponent(first.task_id)}/logs/${first.try_number}?map_index=${first.map_index}`;
+  const error = await ask<{ content: unknown[] }>(log).then(({ content }) => errorOf(content)).catch((refused: unknown) => {
+    if (refused instanceof RequestError && refused.status === 403) {
+      return null;
+    }
+    throw refused;
+  });
+  return { task: { dag_id: dagId, run_id: runId, task_id: first.task_id, map_index: first.map_index }, error, others: all - 1 };
+}
+
+// Of a run that has failed: asked once, of Airflow itself, which knows who may read the log of a task.
+export function useRunFailure(dagId: string, runId: string) {
+  return useQuery({ queryKey: ["failure", dagId, runId], queryFn: () => failureOf(dagId, runId), staleTime: CALM_MILLISECONDS });
 }

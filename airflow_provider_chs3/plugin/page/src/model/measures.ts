@@ -12,6 +12,8 @@ export interface Measure {
   short: (value: number) => string;
   // Whether it adds up what the nodes have.
   isOfNodes: boolean;
+  // Whether months that were loaded together have a share each.
+  isShared: boolean;
 }
 
 const MEASURES: Record<string, Measure> = {
@@ -21,6 +23,7 @@ const MEASURES: Record<string, Measure> = {
     tell: (value) => `${number(value)} ${value === 1 ? "row" : "rows"}`,
     short: compact,
     isOfNodes: true,
+    isShared: false,
   },
   duration: {
     name: "Insert time",
@@ -28,8 +31,14 @@ const MEASURES: Record<string, Measure> = {
     tell: duration,
     short: duration,
     isOfNodes: false,
+    isShared: true,
   },
 };
+
+// Whether all figures of a table are lower bounds, as nodes that do not answer may have more.
+export function isLowerBound({ silentNodes }: Pick<TableRow, "silentNodes">, measure: Measure): boolean {
+  return measure.isOfNodes && silentNodes.length > 0;
+}
 
 export const measureOf = (shows: string): Measure | null => MEASURES[shows] ?? null;
 

@@ -1,13 +1,15 @@
 // The months that need a person: what, since when, whose, and the one thing that helps.
 import { Box, Button, Flex, Heading, Text } from "@chakra-ui/react";
 import { useState } from "react";
-import { KINDS, type Kind } from "../actions/kinds";
-import type { FailedRun, State } from "../api/types";
+import { KINDS, refusal, type Kind } from "../actions/kinds";
+import type { FailedRun, MonthRow, Months, State } from "../api/types";
 import { nameOf, untold, type Problem } from "../model/fleet";
-import { count, parseUtc } from "../model/format";
+import { count, ended, parseUtc } from "../model/format";
+import { namesOf, needsOf, statementOf, type Need } from "../model/needs";
 import { STATES } from "../model/states";
 import { DagLink, RunLink } from "../ui/links";
 import { Ago, CopyButton } from "../ui/parts";
+import { RunFailure } from "../ui/run-failure";
 import { StateTag } from "../ui/sign";
 import { useAddress } from "../ui/url";
 import { sentence } from "./text";
@@ -16,33 +18,37 @@ const FEW = 5;
 // The one action that helps, where there is one.
 const WAY_OUT: Partial<Record<State, Kind>> = { failed: "reload", changed: "reload", held: "unpause" };
 
-export function Needs({ problems, owners, isFiltered, checkedAt }: {
-  problems: readonly Problem[]; owners: Record<string, string>; isFiltered: boolean; checkedAt: number | null;
+// Who owns DAGs, and which of them the user may change.
+export type Rights = Pick<Months, "owners" | "editable_dags" | "startable_dags">;
+
+export function Needs({ problems, rights, areAll, checkedAt }: {
+  problems: readonly Problem[]; rights: Rights; areAll: boolean; checkedAt: number | null;
 }) {
   const [areAllShown, showAll] = useState(false);
   if (!problems.length) {
     return (
       <Flex align="center" gap={2} bg="green.subtle" color="green.fg" rounded="md" px={4} py={2} wrap="wrap">
         <Text as="span" aria-hidden>✓</Text>
-        <Text>{isFiltered ? "None of these months needs attention." : "No month needs attention."}</Text>
+        <Text>{areAll ? "No month needs attention." : "None of these months needs attention."}</Text>
         <Text fontSize="sm">{checkedAt === null ? null : <>Checked <Ago seconds={checkedAt} />.</>}</Text>
       </Flex>
     );
   }
-  const shown = areAllShown ? problems : problems.slice(0, FEW);
+  const needs = needsOf(problems);
+  const shown = areAllShown ? needs : needs.slice(0, FEW);
   return (
     <Box as="section" aria-label="What needs attention" borderWidth={1} rounded="lg" overflow="clip">
       <Flex px={4} py={2} bg="bg.muted" borderBottomWidth={1} justify="space-between" align="center" gap={2}>
         <Heading as="h2" size="sm">{count(problems.length, "month needs attention", "months need attention")}</Heading>
-        {problems.length > FEW ? (
+        {needs.length > FEW ? (
           <Button size="xs" variant="ghost" onClick={() => { showAll(!areAllShown); }}>
-            {areAllShown ? "Show the first" : `Show all ${problems.length}`}
+            {areAllShown ? "Show the first" : "Show all"}
           </Button>
         ) : null}
       </Flex>
       <Box as="ul" listStyle="none" display={{ lg: "grid" }} gridTemplateColumns={{ lg: "max-content 1fr max-content" }}>
-        {shown.map((problem) => (
-          <Need key={`${problem.table.key}-${problem.month.month}`} problem={problem} owners={owners} />
+        {shown.map((need) => (
+          <Row key={`${need.table.key}-${need.first.month}`} need={need} rights={rights} />
         ))}
       </Box>
     </Box>
@@ -60,49 +66,78 @@ export function FailedRuns({ runs, problems, owners }: {
   return (
     <Box as="section" aria-label="Runs that failed" bg="red.subtle" color="red.fg" rounded="md" px={4} py={2}>
       {others.map((run) => (
-        <Flex key={run.dag_id} gap={2} align="baseline" wrap="wrap">
-          <Text as="span" aria-hidden>✕</Text>
-          <Text>The newest <RunLink dagId={run.dag_id} runId={run.run_id} /> failed, and no month says so.</Text>
-          {owners[run.dag_id] ? <Text fontSize="sm">Owner {owners[run.dag_id]}.</Text> : null}
-          {run.ended_at === null ? null : <Text fontSize="sm"><Ago seconds={run.ended_at} /></Text>}
-        </Flex>
+        <Box key={run.dag_id} _notFirst={{ mt: 2 }}>
+          <Flex gap={2} align="baseline" wrap="wrap">
+            <Text as="span" aria-hidden>✕</Text>
+            <Text>The newest <RunLink dagId={run.dag_id} runId={run.run_id} /> failed, and no month says so.</Text>
+            {owners[run.dag_id] ? <Text fontSize="sm">Owner {owners[run.dag_id]}.</Text> : null}
+            {run.ended_at === null ? null : <Text fontSize="sm"><Ago seconds={run.ended_at} /></Text>}
+          </Flex>
+          <RunFailure dagId={run.dag_id} runId={run.run_id} />
+        </Box>
       ))}
     </Box>
   );
 }
 
-function Need({ problem: { table, month }, owners }: { problem: Problem; owners: Record<string, string> }) {
+function Row({ need: { table, first, months }, rights }: { need: Need; rights: Rights }) {
   const { change } = useAddress();
-  const open = (act: string | null) => {
-    change({ conn_id: table.connIds[0] ?? null, database: table.database, table: table.table, month: month.month, act });
+  const [isUnfolded, unfold] = useState(false);
+  const open = ({ month }: MonthRow, act: string | null) => {
+    change({ conn_id: table.connIds[0] ?? null, database: table.database, table: table.table, month, act });
   };
-  const what = `${nameOf(table)} ${month.month}`;
-  const { next } = STATES[month.state];
-  const help = WAY_OUT[month.state];
-  const owner = month.task ? owners[month.task.dag_id] : undefined;
+  const what = `${nameOf(table)} ${first.month}`;
+  const { next } = STATES[first.state];
+  const owner = first.task ? rights.owners[first.task.dag_id] : undefined;
+  const help = WAY_OUT[first.state];
+  const mayHelp = first.task && help && rights[help === "unpause" ? "editable_dags" : "startable_dags"].includes(first.task.dag_id);
+  const isOne = months.length === 1;
+  // Of causes that differ in a detail, it is told whose this one is.
+  const isSame = months.every(({ why }) => why === first.why);
+  const statement = statementOf(months);
   return (
     <Flex as="li" px={4} py={3} gap={{ base: 2, lg: 4 }} align="center" wrap="wrap" borderTopWidth={1}
       display={{ lg: "grid" }} gridColumn={{ lg: "1 / -1" }} gridTemplateColumns={{ lg: "subgrid" }}
       _first={{ borderTopWidth: 0 }} _hover={{ bg: "bg.subtle" }}>
-      <Box flexShrink={0}><StateTag state={month.state} /></Box>
+      <Box flexShrink={0}><StateTag state={first.state} /></Box>
       <Box flex="1" minW={{ base: "100%", lg: 0 }}>
         <Flex columnGap={2} align="baseline" wrap="wrap">
           <Text fontWeight="semibold" overflowWrap="anywhere">{nameOf(table)}</Text>
-          <Text fontWeight="semibold">{month.month}</Text>
-          {month.since ? <Text fontSize="sm" color="fg.muted"><Ago seconds={parseUtc(month.since).getTime() / 1_000} /></Text> : null}
-          {month.task ? (
-            <Text fontSize="sm" color="fg.muted">DAG <DagLink dagId={month.task.dag_id} />{owner ? `, owner ${owner}` : ""}</Text>
+          <Text fontWeight="semibold">{namesOf(months)}</Text>
+          {first.since ? <Text fontSize="sm" color="fg.muted">{isOne ? "" : "last "}<Ago seconds={parseUtc(first.since).getTime() / 1_000} /></Text> : null}
+          {first.task ? (
+            <Text fontSize="sm" color="fg.muted">DAG <DagLink dagId={first.task.dag_id} />{owner ? `, owner ${owner}` : ""}</Text>
           ) : null}
         </Flex>
-        <Text fontSize="sm" lineClamp={2} overflowWrap="anywhere" title={month.why}>{sentence(month.why)}</Text>
+        <Text fontSize="sm" lineClamp={2} overflowWrap="anywhere" title={first.why}>
+          {isSame ? "" : `${first.month}: `}{isSame ? sentence(first.why) : ended(first.why)}
+        </Text>
         {next ? <Text fontSize="sm" color="fg.muted">{next}</Text> : null}
+        {first.task && help && !mayHelp ? (
+          <Text fontSize="sm" color="fg.muted">{refusal(KINDS[help].right, first.task.dag_id, owner)}</Text>
+        ) : null}
+        {isUnfolded ? (
+          <Flex gap={1} mt={2} wrap="wrap" role="group" aria-label="Months with this cause">
+            {months.map((each) => (
+              <Button key={each.month} size="2xs" variant="outline" title={each.why} aria-label={`Open ${nameOf(table)} ${each.month}`}
+                onClick={() => { open(each, null); }}>{each.month}</Button>
+            ))}
+          </Flex>
+        ) : null}
       </Box>
       <Flex gap={2} flexShrink={0} justify={{ lg: "end" }} mt={{ base: 1, lg: 0 }}>
-        {month.statement ? <CopyButton text={month.statement} label="Copy the SQL to fix it" size="xs" /> : null}
-        {help && month.task ? (
-          <Button size="xs" variant="outline" aria-label={`${KINDS[help].verb} ${what}`} onClick={() => { open(help); }}>{KINDS[help].verb}…</Button>
+        {statement ? <CopyButton text={statement} label={`Copy the SQL to fix ${isOne ? "it" : "them"}`} size="xs" /> : null}
+        {mayHelp ? (
+          // A DAG is unpaused for all of its months, but one month is reloaded.
+          <Button size="xs" variant="outline" aria-label={`${KINDS[help].verb} ${what}`} onClick={() => { open(first, help); }}>
+            {KINDS[help].verb}{isOne || help === "unpause" ? "" : ` ${first.month}`}…
+          </Button>
         ) : null}
-        <Button size="xs" variant="outline" aria-label={`Open ${what}`} onClick={() => { open(null); }}>Open</Button>
+        {isOne ? <Button size="xs" variant="outline" aria-label={`Open ${what}`} onClick={() => { open(first, null); }}>Open</Button> : (
+          <Button size="xs" variant="outline" aria-expanded={isUnfolded} onClick={() => { unfold(!isUnfolded); }}>
+            {isUnfolded ? "Hide the months" : `Show ${count(months.length, "month")}`}
+          </Button>
+        )}
       </Flex>
     </Flex>
   );

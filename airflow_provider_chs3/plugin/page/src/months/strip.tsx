@@ -3,12 +3,12 @@ import { memo, useRef, useState, type CSSProperties, type KeyboardEvent } from "
 import type { SystemStyleObject } from "@chakra-ui/react";
 import type { State } from "../api/types";
 import { isNamed, nameOf, type TableRow } from "../model/fleet";
-import { extentOf, type Measure } from "../model/measures";
+import { extentOf, isLowerBound, type Measure } from "../model/measures";
 import { namedIn } from "../model/named";
 import { NEEDS_PERSON, ORDER, STATES } from "../model/states";
 import { Sign } from "../ui/sign";
 import { useAddress } from "../ui/url";
-import { stateText, withoutText } from "./text";
+import { shareText, stateText, withoutText } from "./text";
 
 export const CELL_PIXELS = 22;
 
@@ -19,6 +19,11 @@ export const HEAT_STYLES: SystemStyleObject = {
   "& .heat": {
     background: "linear-gradient(to top, color-mix(in oklab, {colors.blue.solid} calc(60% + 0.4 * var(--share)), {colors.bg.muted}) " +
       "max(var(--share), 3px), {colors.bg.muted} 0)",
+  },
+  // What may be above the bar is hatched, of the highest one too.
+  "& .heat.least": {
+    background: "linear-gradient(to top, color-mix(in oklab, {colors.blue.solid} calc(60% + 0.4 * var(--share)), {colors.bg.muted}) " +
+      "clamp(3px, var(--share), 100% - 7px), transparent 0), repeating-linear-gradient(135deg, {colors.fg.subtle} 0 1.5px, {colors.bg.muted} 1.5px 5px)",
   },
   "& .unknown": { borderWidth: "1px", borderStyle: "dashed", borderColor: "fg.subtle" },
   "& .marked": { borderWidth: "2px", borderStyle: "solid", borderColor: "red.solid" },
@@ -74,6 +79,7 @@ export const Strip = memo(function Strip({ table, months, states, measure }: Pro
   const strip = useRef<HTMLDivElement>(null);
   const [reached, setReached] = useState("");
   const most = (measure && extentOf([table], measure)?.most) || 1;
+  const isLeast = measure !== null && isLowerBound(table, measure);
   const there = months.filter((name) => table.byName.has(name));
   const stop = there.includes(reached) ? reached : there.at(-1);
   const named = namedIn(params);
@@ -98,9 +104,9 @@ export const Strip = memo(function Strip({ table, months, states, measure }: Pro
           return <span key={name} className="gap" />;
         }
         const value = measure?.of(month) ?? null;
-        const label = [`${name}: ${stateText(month)}`, measure && (value === null ? "not measured" : measure.tell(value) + (measure.isOfNodes ? withoutText(table.silentNodes) : ""))].filter(Boolean).join(", ");
+        const label = [`${name}: ${stateText(month)}`, measure && (value === null ? "not measured" : isLeast ? `at least ${measure.tell(value)}${withoutText(table.silentNodes)}` : measure.tell(value)), value !== null && measure?.isShared && shareText(month)].filter(Boolean).join(", ");
         const classes = [
-          "cell", ...(measure ? [value === null ? "unknown" : "heat", NEEDS_PERSON.has(month.state) && "marked"] : [month.state]),
+          "cell", ...(measure ? [value === null ? "unknown" : "heat", isLeast && "least", NEEDS_PERSON.has(month.state) && "marked"] : [month.state]),
           states.size && !states.has(month.state) && "dimmed", isHere && params.get("month") === name && "chosen",
         ];
         return (

@@ -5,7 +5,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { State } from "../api/types";
 import { monthsBetween, nameOf, rowsOf, type TableRow } from "../model/fleet";
 import { compact, count, parseUtc } from "../model/format";
-import { extentOf, measureOf, rangeText } from "../model/measures";
+import { extentOf, isLowerBound, measureOf, rangeText } from "../model/measures";
 import { DagLink } from "../ui/links";
 import { Ago } from "../ui/parts";
 import { useAddress } from "../ui/url";
@@ -88,6 +88,7 @@ function Row({ table, layout: { months, measure, isNarrow, hasFacts }, states }:
   const name = nameOf(table);
   const where = table.connIds.join(", ");
   const extent = measure && extentOf([table], measure);
+  const bound = (measure ? isLowerBound(table, measure) : table.silentNodes.length) ? "≥ " : "";
   return (
     <>
       <div className="name" title={`${name}, connection ${where}${table.cluster ? `, cluster ${table.cluster}` : ""}`}>
@@ -98,7 +99,7 @@ function Row({ table, layout: { months, measure, isNarrow, hasFacts }, states }:
       <Strip table={table} months={months} states={states} measure={measure} />
       {isNarrow ? null : (
         <div className="total" title={measure ? "" : `${count(rowsOf(table), "row")}${withoutText(table.silentNodes)}`}>
-          {measure ? extent && rangeText(extent, measure.short) : `${table.silentNodes.length ? "≥ " : ""}${compact(rowsOf(table))}`}
+          {measure ? extent && `${bound}${rangeText(extent, measure.short)}` : `${bound}${compact(rowsOf(table))}`}
         </div>
       )}
     </>

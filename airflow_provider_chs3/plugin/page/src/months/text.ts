@@ -1,6 +1,6 @@
 // Texts of months, as lists and the panel show them.
 import type { Inserting, Load, MonthRow } from "../api/types";
-import { bytes, count, ended, number, percent } from "../model/format";
+import { bytes, count, duration, ended, number, percent } from "../model/format";
 import { STATES } from "../model/states";
 
 export function done(month: MonthRow): string {
@@ -22,6 +22,11 @@ export function stateText(month: MonthRow): string {
 export function readText(load: Load | Inserting): string {
   const all = `${count(load.objects, "object")}, ${bytes(load.source_bytes)}`;
   return load.loaded_objects === load.objects ? all : `${number(load.loaded_objects)} new of ${all}: ${bytes(load.loaded_bytes)}`;
+}
+
+// What follows the seconds of a month that was not loaded alone; empty of one that was.
+export function shareText({ together }: Pick<MonthRow, "together">): string {
+  return together ? `its share of one insert of ${duration(together.seconds)} that loaded ${together.months}` : "";
 }
 
 export function sentence(text: string): string {

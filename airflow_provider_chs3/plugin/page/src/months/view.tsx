@@ -6,6 +6,7 @@ import type { Months } from "../api/types";
 import { countStates, isNamed, isSort, matches, problemsOf, sorted, tablesOf, type Filter, type Named, type TableRow } from "../model/fleet";
 import { namedIn } from "../model/named";
 import type { Place } from "../model/place";
+import { silences } from "../model/silences";
 import { isState } from "../model/states";
 import { Panel } from "../panel/panel";
 import { NoConnections, NoTables, Troubles } from "../ui/connections";
@@ -66,7 +67,7 @@ function Content({ data, place }: { data: Months; place: Place }) {
       </Box>
       <StateChips counts={countStates(tables)} chosen={filter.states} />
       {shown.length ? (
-        <Needs problems={problems} owners={data.owners} isFiltered={shown.length < tables.length} checkedAt={oldestOf(data)} />
+        <Needs problems={problems} rights={data} areAll={shown.length === tables.length && !silences(data.connections).unknown.length} checkedAt={oldestOf(data)} />
       ) : null}
       <FailedRuns runs={data.failed_runs} problems={problemsOfAll} owners={data.owners} />
       {filter.named ? <Only named={filter.named} /> : null}

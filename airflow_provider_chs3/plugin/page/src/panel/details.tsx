@@ -6,7 +6,7 @@ import { byteRate, bytes, count, duration, number, orNone, rate, share } from ".
 import { STEPS } from "../model/steps";
 import { readText } from "../months/text";
 import { Figures } from "../ui/figures";
-import { CopyButton, Facts, Note, Section, UtcTime } from "../ui/parts";
+import { CopyButton, Facts, Faint, Note, Section, UtcTime } from "../ui/parts";
 import { PartsOverTime } from "./parts-over-time";
 import { InsertSql } from "./insert-sql";
 import { Settings } from "./settings";
@@ -22,7 +22,7 @@ export function Details({ details, month, place }: { details: MonthDetails; mont
     <>
       {details.inserting ? <Newest inserting={details.inserting} isLoading={month.state === "loading"} /> : null}
       {details.load ? <Published load={details.load} nodes={details.nodes} /> : null}
-      {details.load ? <Steps load={details.load} /> : null}
+      {details.load ? <Steps load={details.load} together={month.together} /> : null}
       <Nodes nodes={details.nodes} />
       <PartsOverTime place={place} />
       {details.load?.is_published ? <Proof load={details.load} month={month} nodes={details.nodes} /> : null}
@@ -87,7 +87,7 @@ function Published({ load, nodes }: { load: Load; nodes: readonly NodeRows[] }) 
 
 const COLOURS = ["gray.solid", "teal.solid", "cyan.solid", "purple.solid", "blue.solid", "green.solid", "yellow.solid", "red.solid"];
 
-function Steps({ load }: { load: Load }) {
+function Steps({ load, together }: { load: Load; together: MonthRow["together"] }) {
   const all = load.seconds_by_step.reduce((sum, step) => sum + step.seconds, 0);
   if (!all) {
     return null;
@@ -96,6 +96,7 @@ function Steps({ load }: { load: Load }) {
   const colour = (step: string) => COLOURS[names.indexOf(step)] ?? "gray.solid";
   return (
     <Section title="Where the time went" aside={<Text fontSize="sm">{duration(all)}</Text>}>
+      {together ? <Faint>Its share of the time that {together.months} took together.</Faint> : null}
       <Flex height="14px" rounded="sm" overflow="clip" gap="1px" mb={2} aria-hidden>
         {load.seconds_by_step.map((step) => <Box key={step.step} bg={colour(step.step)} style={{ flexGrow: step.seconds / all }} />)}
       </Flex>

@@ -7,7 +7,7 @@ import { isNamed, nameOf, type TableRow } from "../model/fleet";
 import { namedIn } from "../model/named";
 import { bytes, count, duration, number, orNone, parseUtc, rate } from "../model/format";
 import { STATES } from "../model/states";
-import { done, sentence, withoutText } from "../months/text";
+import { done, sentence, shareText, withoutText } from "../months/text";
 import { TaskLink } from "../ui/links";
 import { Ago, Facts, Faint, Note, Section, Sql, UtcTime, Waiting } from "../ui/parts";
 import { StateTag } from "../ui/sign";
@@ -70,6 +70,7 @@ export function Panel({ tables, owners }: { tables: readonly TableRow[]; owners:
 
 function Month({ table, month, place, owners }: Opened & { owners: Record<string, string> }) {
   const { next } = STATES[month.state];
+  const owner = month.task ? owners[month.task.dag_id] : undefined;
   const isKnown = month.state !== "never_loaded";
   const { data, error, isPending } = useDetails(place, month);
   return (
@@ -91,9 +92,9 @@ function Month({ table, month, place, owners }: Opened & { owners: Record<string
         {data?.failure ? <FailureNote failure={data.failure} /> : <Text mb={2} overflowWrap="anywhere">{sentence(month.why)}</Text>}
         {next ? <Faint>{next}</Faint> : null}
         {month.statement ? <><Faint>This statement lets it go on. Run it on each node named above:</Faint><Sql text={month.statement} /></> : null}
-        <Actions table={table} month={month} />
+        <Actions table={table} month={month} owner={owner} />
         {month.state === "loading" && (month.insert || data?.inserting) ? <Running month={month} details={data ?? null} /> : null}
-        <Summary month={month} silentNodes={table.silentNodes} owner={month.task ? owners[month.task.dag_id] : undefined} />
+        <Summary month={month} silentNodes={table.silentNodes} owner={owner} />
         {error ? <Note title="No details">{error.message}</Note> : null}
         {isKnown && isPending ? <Box mt={6}><Waiting lines={4} /></Box> : null}
         {data === null ? <Faint>No load has recorded anything about it.</Faint> : null}
@@ -111,7 +112,7 @@ function Summary({ month, silentNodes, owner }: { month: MonthRow; silentNodes: 
         ["Rows", number(month.rows) + without],
         ["Parts", `${number(month.parts)}, ${bytes(month.size_bytes)} on disk${without}`],
         month.published_at !== "" && ["Published", <><UtcTime key="at" text={month.published_at} /> from {count(month.objects, "object")}, {bytes(month.source_bytes)}</>],
-        month.insert_seconds !== null && ["Insert took", `${duration(month.insert_seconds)}, ${orNone(month.rows_per_second, rate)}`],
+        month.insert_seconds !== null && ["Insert took", [duration(month.insert_seconds), shareText(month), orNone(month.rows_per_second, rate)].filter(Boolean).join(", ")],
         month.task !== null && ["Newest task", <TaskLink key="task" task={month.task} />],
         owner !== undefined && ["Owner of its DAG", owner],
       ]} />

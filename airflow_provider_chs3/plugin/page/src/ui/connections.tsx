@@ -1,32 +1,62 @@
 // What is wrong with connections, and what to do where there is none.
-import { Box, Heading, Text } from "@chakra-ui/react";
-import { Fragment } from "react";
-import { ended } from "../model/format";
+import { Box, Heading, Stack, Text } from "@chakra-ui/react";
+import type { ReactNode } from "react";
+import { count, ended } from "../model/format";
+import { silences, type SeenConnection } from "../model/silences";
 import { Note, Sql, Time } from "./parts";
 
-interface SeenConnection {
-  conn_id: string;
-  error: string;
-  seen_at: number | null;
-  nodes: { name: string; error: string }[];
+// Loud only if it hides something: else one line, so that what is known stays where it is.
+export function Troubles({ connections }: { connections: readonly SeenConnection[] }) {
+  const { unknown, old, nodes } = silences(connections);
+  const quiet = [
+    ...old.map(({ conn_id: id, error, seen_at: at }) => (
+      <Text key={id}><b>Connection {id}</b>: {ended(error)} {at === null ? null : <>Its data below is from <Time at={new Date(at * 1_000)} />.</>}</Text>
+    )),
+    ...nodes.map(({ name, conn_id: id, error }) => (
+      <Text key={`${name} ${error}`}><b>Node {name || `of connection ${id}`}</b>: {ended(error)} Months are judged by the other nodes.</Text>
+    )),
+  ];
+  return (
+    <>
+      {unknown.length ? <Unknown connections={unknown} /> : null}
+      {quiet.length ? <Quiet title={<Who old={old} nodes={nodes} />}>{quiet}</Quiet> : null}
+    </>
+  );
 }
 
-export function Troubles({ connections }: { connections: readonly SeenConnection[] }) {
-  return connections.map((seen) => (
-    <Fragment key={seen.conn_id}>
-      {seen.error ? (
-        <Note title={`Connection ${seen.conn_id}: the cluster cannot be queried`}>
-          {ended(seen.error)}{" "}
-          {seen.seen_at === null ? "There is no earlier data." : <>The data below is from <Time at={new Date(seen.seen_at * 1_000)} />.</>}
-        </Note>
-      ) : null}
-      {seen.nodes.filter((node) => node.error).map((node) => (
-        <Note key={node.name} status="warning" title={`Node ${node.name || `of connection ${seen.conn_id}`} does not answer`}>
-          {ended(node.error)} Months are judged by the other nodes.
-        </Note>
-      ))}
-    </Fragment>
-  ));
+function Unknown({ connections }: { connections: readonly SeenConnection[] }) {
+  const [only, more] = connections;
+  if (only && !more) {
+    return <Note title={`Connection ${only.conn_id} cannot be queried: its tables are not known`}>{ended(only.error)}</Note>;
+  }
+  return (
+    <Note title={`${connections.length} connections cannot be queried: their tables are not known`}>
+      <Box as="details">
+        <Box as="summary" cursor="pointer">{connections.map((seen) => seen.conn_id).join(", ")}</Box>
+        {connections.map((seen) => <Text key={seen.conn_id} mt={1}><b>{seen.conn_id}</b>: {ended(seen.error)}</Text>)}
+      </Box>
+    </Note>
+  );
+}
+
+function Who({ old, nodes }: { old: readonly SeenConnection[]; nodes: readonly unknown[] }) {
+  const who = [old.length ? count(old.length, "connection") : "", nodes.length ? count(nodes.length, "node") : ""].filter(Boolean);
+  const oldest = Math.min(...old.flatMap(({ seen_at: at }) => at ?? []));
+  return (
+    <>
+      {who.join(" and ")} {old.length + nodes.length > 1 ? "do" : "does"} not answer
+      {old.length ? <>: some of the data below is from <Time at={new Date(oldest * 1_000)} /></> : null}
+    </>
+  );
+}
+
+function Quiet({ title, children }: { title: ReactNode; children: ReactNode }) {
+  return (
+    <Box as="details" role="note" aria-label="What does not answer" mb={3} fontSize="sm">
+      <Box as="summary" cursor="pointer" width="fit-content" color="orange.fg" fontWeight="medium">{title}</Box>
+      <Stack gap={1} mt={2} ps={4} borderStartWidth={2} overflowWrap="anywhere">{children}</Stack>
+    </Box>
+  );
 }
 
 const ADD = `airflow connections add chs3_default --conn-type chs3 \\
