@@ -119,8 +119,10 @@ def overview(
     for table, months in joined_months(seen):
         table_facts = next(node.tables[table] for node in seen.nodes.values() if table in node.tables)
         found = {each.month: _month_overview(seen, each, table_facts, tasks, thresholds) for each in months}
-        if found:
-            tables[table] = tuple(_without_gaps(found))
+        # A forgotten month without rows is as one that was never loaded.
+        known = {month: each for month, each in found.items() if each.state is not MonthState.NEVER_LOADED}
+        if known:
+            tables[table] = tuple(_without_gaps(known))
     return tables
 
 
