@@ -59,7 +59,7 @@ def months_answer(
 
 
 def _dags_of(connections: Iterable[Mapping[str, Any]], states: Collection[str], allowed: Container[str]) -> set[str]:
-    """Return those of the DAGs with months in some states that are allowed; the auth manager is asked about each of them."""
+    """Return the allowed DAGs among those with months in some states; each is asked of the auth manager."""
     months = (month for seen in connections for table in seen["tables"] for month in table["months"])
     found = {month["task"]["dag_id"] for month in months if month["state"] in states and month["task"]}
     return {dag_id for dag_id in found if dag_id in allowed}
