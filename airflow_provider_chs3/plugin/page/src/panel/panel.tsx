@@ -112,7 +112,7 @@ function Summary({ month, silentNodes, owner }: { month: MonthRow; silentNodes: 
         ["Rows", number(month.rows) + without],
         ["Parts", `${number(month.parts)}, ${bytes(month.size_bytes)} on disk${without}`],
         month.published_at !== "" && ["Published", <><UtcTime key="at" text={month.published_at} /> from {count(month.objects, "object")}, {bytes(month.source_bytes)}</>],
-        month.insert_seconds !== null && ["Insert took", [duration(month.insert_seconds), shareText(month), orNone(month.rows_per_second, rate)].filter(Boolean).join(", ")],
+        month.insert_seconds !== null && ["Insert took", [`${duration(month.insert_seconds)}, ${orNone(month.rows_per_second, rate)}`, shareText(month)].filter(Boolean).join("; ")],
         month.task !== null && ["Newest task", <TaskLink key="task" task={month.task} />],
         owner !== undefined && ["Owner of its DAG", owner],
       ]} />
