@@ -1,6 +1,6 @@
-"""Read the XComs of tasks: the changes that plans found in S3, the months of a run, the insert of a load.
+"""Read the XComs of tasks: the changed objects that plans found, the months of a run, the insert of a load.
 
-All of it is in Airflow's database; nothing here queries S3 or ClickHouse. Values that a custom XCom backend
+All of it is in Airflow's database; nothing here queries a storage or ClickHouse. Values that a custom XCom backend
 stores elsewhere are missing.
 """
 
@@ -57,7 +57,7 @@ class NamedMonth:
     month: str | None
 
 
-def changed_in_s3(conn_id: str) -> dict[tuple[TableName, str], ChangedMonth]:
+def changed_in_storage(conn_id: str) -> dict[tuple[TableName, str], ChangedMonth]:
     """Return the months whose objects changed, according to the newest plan of each.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.ledger.table import COLUMNS
+from airflow_provider_chs3.core.ledger.table import ALL_COLUMNS
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake
 
@@ -95,7 +95,9 @@ class TestLoss:
 
 
 #: Of the ledger's first version.
-FIRST_COLUMNS = [name for name in COLUMNS if name not in ("nodes", "data_version", "evidence", "structure")]
+FIRST_COLUMNS = [
+    name for name in ALL_COLUMNS if name not in ("nodes", "data_version", "evidence", "structure", "summary")
+]
 
 
 class TestUpgrade:
@@ -113,7 +115,7 @@ class TestUpgrade:
         older.upload(OTHER_TRIPS)
         assert older.load()["reason"] == "its objects changed since it was published"
         assert older.facts() == OTHER_TRIPS.facts(MONTH)
-        assert ledger_columns(older) == [sorted(COLUMNS)] * 3
+        assert ledger_columns(older) == [sorted(ALL_COLUMNS)] * 3
 
     @pytest.mark.thorough
     @pytest.mark.three_nodes
@@ -121,13 +123,13 @@ class TestUpgrade:
         older.on_node(1, f"ALTER TABLE {older.database}.chs3_ledger ADD COLUMN data_version Int64")
         older.upload(OTHER_TRIPS)
         assert older.load()["status"] == "published"
-        assert ledger_columns(older) == [sorted(COLUMNS)] * 3
+        assert ledger_columns(older) == [sorted(ALL_COLUMNS)] * 3
 
     @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_a_record_that_tells_too_little_costs_a_reload(self, older: Lake) -> None:
         older.on_every_node(f"ALTER TABLE {older.database}.chs3_ledger DROP COLUMN nodes")
-        for name in ("evidence", "structure"):
+        for name in ("evidence", "structure", "summary"):
             older.on_every_node(f"ALTER TABLE {older.database}.chs3_ledger DROP COLUMN {name}")
         assert ledger_columns(older) == [sorted(FIRST_COLUMNS)] * 3
         assert older.load()["status"] == "published"

@@ -74,7 +74,7 @@ class TestLostLedger:
 class TestOlderRecords:
     def make_it_of_0_1_0(self, lake: Lake) -> None:
         """Take away what came after 0.1.0: columns of the ledger, and the table of objects."""
-        for name in ("data_version", "evidence", "structure", "base", "increments"):
+        for name in ("data_version", "evidence", "structure", "base", "increments", "summary"):
             lake.on_every_node(f"ALTER TABLE {lake.database}.chs3_ledger DROP COLUMN {name}")
         lake.on_every_node(f"DROP TABLE {lake.database}.chs3_objects SYNC")
 

@@ -61,8 +61,9 @@ def stay(arguments: dict[str, Any], method: str = "execute", **kwargs: Any) -> A
     ti = SimpleNamespace(
         dag_id="dag", run_id="run", task_id="t", map_index=-1, try_number=1, start_date=datetime.now(UTC)
     )
+    task = ClickHouseOperator(task_id="t", deferrable=True, **{"progress_interval_seconds": 0.2} | arguments)
     try:
-        return getattr(ClickHouseOperator(task_id="t", deferrable=True, **arguments), method)({"ti": ti}, **kwargs)
+        return getattr(task, method)({"ti": ti}, **kwargs)
     except TaskDeferred as deferred:
         return Deferred(arguments, deferred)
 

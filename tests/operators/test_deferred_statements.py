@@ -193,6 +193,7 @@ def test_it_runs_under_airflow(run_dag: Callable[..., Any], table: str) -> None:
                 f"SELECT count(), max(n) FROM {table}",
             ],
             deferrable=True,
+            progress_interval_seconds=0.2,
         )
     (task,) = run_dag(dag).get_task_instances()
     assert task.xcom_pull(task_ids="t") == [[30, 29]]

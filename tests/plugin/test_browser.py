@@ -164,9 +164,9 @@ def test_throughput_is_drawn_and_told_in_figures(
         )
         assert painted == [True] * 6
         keep(page, "throughput")
-        page.get_by_text("Figures of 9 loads").focus()
+        page.get_by_text("9 loads as a table").focus()
         page.keyboard.press("Enter")
-        rows = page.get_by_role("region", name="Figures of 9 loads").get_by_role("row")
+        rows = page.get_by_role("region", name="9 loads as a table").get_by_role("row")
         assert (rows.count(), rows.nth(2).locator(".number").nth(1).inner_text()) == (10, "6,667")
         page.get_by_text("30 days").click()
         page.wait_for_url("**days=30**")
@@ -186,10 +186,10 @@ def test_a_month_that_failed_is_told_in_detail(
     assert "cannot be filled from row 1 of" in panel.get_by_role("alert").inner_text()
     texts = {
         name: panel.get_by_role("group", name=name, exact=True).first.inner_text()
-        for name in ("Load that published it", "Where its time went", "Rows by node", "SQL", "Settings")
+        for name in ("Load that published it", "Where the time went", "Rows by node", "SQL", "Settings")
     }
     assert "at publishing" in texts["Load that published it"]
-    assert "Publish" in texts["Where its time went"]
+    assert "Publish" in texts["Where the time went"]
     assert "Rows at publishing" in texts["Rows by node"]
     assert "FROM system.query_log WHERE query_id IN ('chs3_" in texts["SQL"]
     assert "max_insert_threads" in texts["Settings"]

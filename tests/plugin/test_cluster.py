@@ -68,7 +68,7 @@ def test_the_table_nearest_to_its_own_limits_comes_first(as_user: AsUser, trips_
     trips_lake.on_node(0, f"INSERT INTO {small} VALUES (1)")
     fullest = [each for state in states(cluster(as_user)) for each in state["fullest"]]
     nearest = next(each for each in fullest if each["table"] == "small")
-    assert (nearest["partition_parts"], nearest["parts_to_delay_insert"], nearest["inserts"]) == (1, 1, "slowed")
+    assert (nearest["partition_parts"], nearest["parts_to_delay_insert"], nearest["inserts"]) == (1, 1, "delayed")
     first = {state["fullest"][0]["table"] for state in states(cluster(as_user)) if nearest in state["fullest"]}
     assert first == {"small"}
     assert "trips" in {each["table"] for each in fullest}

@@ -20,7 +20,7 @@ __all__ = ["scene"]
 OpenPage = Callable[..., tuple["Page", list[str]]]
 
 VIEWS = ("months", "months&strip=rows", "throughput", "cluster")
-#: What nothing may be wider than, in pixels of CSS: 1280 at 200 %, and at 400 %.
+#: What nothing may be wider than, in pixels of CSS: 1280 at 200%, and at 400%.
 WIDTHS = (640, 320)
 _RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
@@ -137,7 +137,7 @@ def test_the_keyboard_alone_leads_from_months_to_nodes_and_back(scene: Lake, ope
     page.keyboard.press("ArrowRight")
     page.get_by_role("heading", name="Running loads").wait_for()
     tab_to("Nodes")
-    tab_to("Tables nearest to their limits")
+    tab_to("Tables closest to their part limits")
 
 
 @pytest.mark.thorough(but=2)

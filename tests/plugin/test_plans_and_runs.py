@@ -43,7 +43,7 @@ def state(as_user: AsUser, lake: Lake) -> str:
     return found
 
 
-def test_a_month_whose_objects_a_plan_found_changed_is_changed_in_s3_until_it_is_loaded(
+def test_a_month_whose_objects_a_plan_found_changed_is_changed_in_storage_until_it_is_loaded(
     as_user: AsUser, trips_lake: Lake, run_dag: RunDag
 ) -> None:
     loaded(trips_lake)
@@ -54,7 +54,7 @@ def test_a_month_whose_objects_a_plan_found_changed_is_changed_in_s3_until_it_is
     assert state(as_user, trips_lake) == "published"
     plan(trips_lake, run_dag)
     month = months(as_user, trips_lake)[MONTH]
-    assert month["state"] == "changed_in_s3"
+    assert month["state"] == "changed_in_storage"
     assert "its objects changed since it was published (3 objects" in month["why"]
     trips_lake.load()
     assert state(as_user, trips_lake) == "published"
@@ -70,7 +70,7 @@ def test_the_newest_plan_counts_whichever_dag_it_is_of_and_who_may_not_read_that
     plan(trips_lake, run_dag, dag_id="secret")
     monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"mine"})
     month = months(as_user, trips_lake)[MONTH]
-    assert month["state"] == "changed_in_s3"
+    assert month["state"] == "changed_in_storage"
     assert "secret" not in json.dumps(month)
     monkeypatch.undo()
 

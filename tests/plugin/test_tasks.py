@@ -194,7 +194,7 @@ def test_a_load_ends_its_log_with_one_block_of_what_it_did_and_took(
 ) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load()
-    summary = f"{trips_lake.database}.trips {MONTH} published (never loaded): 600 rows of 3 objects"
+    summary = f"{trips_lake.database}.trips {MONTH} published (never loaded): 600 rows from 3 objects"
     _, begin, told = capsys.readouterr().out.partition(summary)
     assert begin
     _, *lines = told.splitlines()

@@ -103,7 +103,6 @@ def test_loads_are_told_with_what_they_did_and_a_slow_one_with_where_its_time_we
     assert usual["merge_seconds"] > 0
     assert usual["seconds_to_healthy"] == usual["seconds_to_published"] + usual["merge_seconds"]
     assert odd["why_slow"].startswith("It took ")
-    assert odd["slow_steps"]
     assert odd["storage_seconds"] > usual["storage_seconds"] + 0.5
     now = trips_lake.on_every_node("SELECT count() FROM system.parts WHERE active AND rows > 0 AND table = 'trips'")
     assert sorted(node["parts"][-1] for node in found["history"]["nodes"]) == sorted(rows[0][0] for rows in now)
@@ -143,8 +142,13 @@ def test_parts_that_were_merged_before_the_log_began_do_not_count(own_lake: Lake
     removed = (
         f"SELECT count() FROM system.parts WHERE NOT active AND database = '{own_lake.database}' AND table = 'trips'"
     )
-    # An idle server looks for what it may remove ever more seldom.
-    wait_until(lambda: not any(rows[0][0] for rows in own_lake.on_every_node(removed)), seconds=300)
+
+    def is_removed() -> bool:
+        # Left idle, a server looks for what it may remove ever more seldom; this wakes it.
+        own_lake.on_every_node(f"SYSTEM START MERGES {own_lake.database}.trips")
+        return not any(rows[0][0] for rows in own_lake.on_every_node(removed))
+
+    wait_until(is_removed)
     with asked_as_watcher(own_lake):
         query = {"conn_id": "chs3_default", "database": own_lake.database, "table": "trips", "month": MONTH}
         found = as_user("viewer").get("/chs3/api/parts", params=query).raise_for_status().json()

@@ -116,7 +116,8 @@ def test_an_object_of_which_half_is_read_as_it_is_overwritten_is_not_taken_for_d
     assert (month.load(), store_lake.left_behind()) == ("unchanged", [])
 
 
-@pytest.mark.thorough(but=1)
+# On S3 always, in tests/faults/test_workers.py.
+@pytest.mark.thorough
 @pytest.mark.parametrize("points", [strikes_after, strikes_amid])
 def test_after_kill_9_at_any_step_a_run_ends_in_the_objects_rows(
     store_lake: StoreLake, points: Callable[[list[Step]], Iterator[Strike]]
@@ -143,7 +144,7 @@ def outcome(month: ChangingMonth) -> str:
         return str(error)
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
 def test_loads_of_one_month_at_once_end_in_its_objects(store_lake: StoreLake, kind: Kind) -> None:
     month = ChangingMonth(store_lake, kind)

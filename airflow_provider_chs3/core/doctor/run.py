@@ -151,7 +151,7 @@ def _check_rights(request: DoctorRequest, servers: _Servers) -> Steps[Check]:
     location = servers.location
     if not request.has_table:
         # Privileges on tables are not checked then.
-        location = replace(location, target=replace(location.target, table="any"))
+        location = replace(location, target=location.target._replace(table="any"))
     needed = privileges_by_purpose(
         location,
         named_collection=request.source.named_collection if request.source else None,

@@ -171,7 +171,7 @@ def _changed(group: GroupPlan) -> Steps[frozenset[Month]]:
     _, now = yield from group.load.files.source.list_months(months)
     added = sum(manifest.added_in(now[month]) for month, manifest in months.items())
     if added:
-        yield from Log(name=f"{quantity(added, 'object')} came while others were loaded: the next run loads them.")
+        yield from Log(name=f"{quantity(added, 'object')} arrived during the load: the next run loads them.")
     return frozenset(month for month, manifest in months.items() if manifest.changes_in(now[month]))
 
 

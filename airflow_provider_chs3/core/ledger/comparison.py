@@ -54,6 +54,9 @@ class Found(NamedTuple):
     why: str
 
 
+_AS_PUBLISHED = Found(ComparisonStatus.UNCHANGED, (), ComparisonStatus.UNCHANGED.value)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExpectedMonth:
     """The values that a month is compared with.
@@ -150,7 +153,7 @@ def _compared(published: Mapping[Node, Record], here: int, wanted: ExpectedMonth
     if wanted.fingerprint is not None and any(each.fingerprint != wanted.fingerprint for each in published.values()):
         changed = ComparisonStatus.OBJECTS_CHANGED
         return Found(changed, nodes, changed.value.replace("objects", wanted.contents))
-    return _found(ComparisonStatus.UNCHANGED, ())
+    return _AS_PUBLISHED
 
 
 def _difference(published: Mapping[Node, Record], structure: Structure | None) -> str:

@@ -41,6 +41,20 @@ COLUMNS = {
     "details": "String COMMENT 'JSON'",
 }
 
+#: What is read of the details of all months at once; what is missing there, or null, is empty or 0.
+_SUMMARY_TYPE = (
+    "Tuple(owner String, running String, plan Tuple(rows UInt64), "
+    "error Tuple(message String, hint String, type String), "
+    "insert_seconds Float64, loaded_rows Nullable(UInt64), rows UInt64, "
+    "together Tuple(months String, seconds Float64))"
+)
+SUMMARY = f"JSONExtract(details, '{_SUMMARY_TYPE}')"
+#: Columns that the server computes when it writes a record. Details are kilobytes: to read them of all the loads that
+#: there ever were takes most of the time of an overview.
+_COMPUTED = {"summary": f"{_SUMMARY_TYPE} MATERIALIZED {SUMMARY} COMMENT 'of details'"}
+#: Those of a ledger, in the order of its table.
+ALL_COLUMNS = COLUMNS | _COMPUTED
+
 #: What is written is on the disk when the statement ends, and so is the name by which it is found. A part that was
 #: merged, or fetched from a replica, is there before those that it stands for go: else a power cut takes all of a
 #: ledger away.
@@ -112,7 +126,7 @@ def absent(name: str) -> str:
 
 def create_ledger(ledger: TableName) -> Sql:
     """Return the statement that creates the ledger if it is missing."""
-    columns = ", ".join(f"{identifier(name)} {declaration}" for name, declaration in COLUMNS.items())
+    columns = ", ".join(f"{identifier(name)} {declaration}" for name, declaration in ALL_COLUMNS.items())
     return Sql(
         f"CREATE TABLE IF NOT EXISTS {table(ledger)} ({columns}) ENGINE = MergeTree "
         "ORDER BY (target_database, target_table, month, sequence) "
@@ -143,7 +157,9 @@ def make_ledger(ledger: TableName, known: Mapping[Node, Collection[str]]) -> Ste
     """
     if missing := [node for node, columns in known.items() if not columns]:
         yield from QueryNodes(name="Create the ledger", sql=dict.fromkeys(missing, create_ledger(ledger)))
-    added = {node: _add(ledger, columns) for node, columns in known.items() if columns and set(COLUMNS) - set(columns)}
+    added = {
+        node: _add(ledger, columns) for node, columns in known.items() if columns and ALL_COLUMNS.keys() - set(columns)
+    }
     if not added:
         return
     try:
@@ -163,7 +179,7 @@ def make_ledger(ledger: TableName, known: Mapping[Node, Collection[str]]) -> Ste
 def _add(ledger: TableName, columns: Collection[str]) -> Sql:
     clauses = (
         f"ADD COLUMN IF NOT EXISTS {identifier(name)} {declaration}"
-        for name, declaration in COLUMNS.items()
+        for name, declaration in ALL_COLUMNS.items()
         if name not in columns
     )
     return Sql(f"ALTER TABLE {table(ledger)} {', '.join(clauses)}")

@@ -249,7 +249,7 @@ def _rows(result: LoadResult) -> str:
 
 def _insert(result: LoadResult, *, is_of_rows: bool) -> str:
     seconds = result.insert_seconds
-    peak = f", at most {size_text(result.peak_memory_bytes)} of memory on a node" if result.peak_memory_bytes else ""
+    peak = f", peak memory {size_text(result.peak_memory_bytes)} on a node" if result.peak_memory_bytes else ""
     # The size of a database's rows is estimated.
     size = "" if is_of_rows else f", {size_text(result.loaded_bytes / seconds)}/s of objects"
     return f"{seconds:,.1f} s, {result.loaded_rows / seconds:,.0f} rows/s{size}{peak}"

@@ -46,7 +46,7 @@ from airflow_provider_chs3.core.staging.rivals import take_over
 from airflow_provider_chs3.core.staging.tables import create_staging
 from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED, is_terminal
-from airflow_provider_chs3.core.values.load_result import LoadResult, without
+from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.quantities import quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Log, Sleep, Steps
@@ -115,7 +115,8 @@ def _load(
             status="skipped",
             month=request.month,
             target=request.target,
-            reason=without(source.kind.contents),
+            reason=f"no {source.kind.contents}",
+            has_no_objects=True,
             seconds_by_step=timer.seconds,
         )
     check_target(context, required_settings=REQUIRED_SETTINGS, object_column=request.policies.object_column)
@@ -285,7 +286,7 @@ def _append(load: LoadContext) -> Steps[LoadResult]:
     load = yield from load.end_step("inspect")
     plan = yield from plan_objects(load)
     load = yield from load.end_step("plan")
-    yield from Log(name=f"{load.request.month}: appending, so that a retry would load rows twice. {_sizes(load)}")
+    yield from Log(name=f"{load.request.month}: appending: a retry would load these rows twice. {_sizes(load)}")
     try:
         inserted = yield from insert(load, plan, into=load.context.target)
         load = yield from load.end_step("insert")

@@ -9,15 +9,6 @@ from airflow_provider_chs3.core.values.models import Month, SettingValues, Table
 from airflow_provider_chs3.core.values.quantities import quantity
 
 
-def without(contents: str) -> str:
-    """Return the reason of months that are skipped as they have none.
-
-    Args:
-        contents: `objects`, or `rows` of a table of a database.
-    """
-    return f"no {contents}"
-
-
 @dataclass(frozen=True)
 class LoadResult:
     """The result of a load.
@@ -48,6 +39,7 @@ class LoadResult:
         seconds_by_step: Step → seconds, for the steps of `core.workflow.step_timer.STEP_NAMES` that ran.
         counted_by: Source of the objects' row count: Parquet `footers`, the `insert` that read them, or a
             `second read`; empty if nothing was counted.
+        has_no_objects: Whether it was skipped because the month has no objects, or no rows of a table of a database.
     """
 
     status: str
@@ -73,6 +65,7 @@ class LoadResult:
     settings: SettingValues = field(default_factory=dict)
     seconds_by_step: Mapping[str, float] = field(default_factory=dict)
     counted_by: str = ""
+    has_no_objects: bool = False
 
     def summary(self, *, is_of_rows: bool = False) -> str:
         """Summarize the result in one line for people.
@@ -85,7 +78,7 @@ class LoadResult:
             return f"{of} skipped: {self.reason}."
         rows = quantity(self.rows, "row")
         if not is_of_rows:
-            rows += f" of {quantity(self.objects, 'object')}"
+            rows += f" from {quantity(self.objects, 'object')}"
         if self.status == "unchanged":
             return f"{of} unchanged ({self.reason}): {rows}, nothing to load."
         speed = f"{self.loaded_rows / self.insert_seconds:,.0f} rows/s" if self.insert_seconds else "nothing to insert"

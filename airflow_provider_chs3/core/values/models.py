@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, lru_cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from airflow_provider_chs3.core.values.quantities import objects_text, quantity, size_text
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -203,8 +203,7 @@ class ObjectChanges:
         )
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TableName:
+class TableName(NamedTuple):
     """A table in its database, unquoted; `core.sql.quoting` quotes it."""
 
     database: str
@@ -227,8 +226,7 @@ class TableName:
         return f"{self.database}.{self.table}"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Node:
+class Node(NamedTuple):
     """A ClickHouse server, as named in `system.clusters`.
 
     Args:

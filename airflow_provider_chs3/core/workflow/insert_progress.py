@@ -138,7 +138,7 @@ class ProgressLines:
         rows = self._read_rows = max(self._read_rows, progress.read_rows)
         self._read_bytes = max(self._read_bytes, progress.read_bytes)
         total = self._total_rows
-        share = f"{100 * rows / total:.0f} % of {total:,} rows" if total else f"{rows:,} rows"
+        share = f"{100 * rows / total:.0f}% of {total:,} rows" if total else f"{rows:,} rows"
         reading = ", ".join(
             f"shard {each.shard_num}: {each.read_rows:,} rows, {size_text(each.memory_bytes)} of memory"
             for each in progress.nodes

@@ -243,13 +243,9 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         Raises:
             AirflowFailException: If it does.
         """
-        from airflow_provider_chs3.core.values.load_result import without
-
         skipped = [each for each in results if each.status == "skipped"]
-        empty = {without("objects"), without("rows")}
         with airflow_errors():
-            without_objects = [str(each.month) for each in skipped if each.reason in empty]
-            self.refuse_to_reload_without_objects(context, without_objects)
+            self.refuse_to_reload_without_objects(context, [str(each.month) for each in results if each.has_no_objects])
             if len(skipped) == len(results):
                 self.refuse_to_reload_nothing(context, skipped[0].reason)
 

@@ -15,7 +15,7 @@ State: TypeAlias = Literal[
     "failed",
     "unfinished",
     "changed",
-    "changed_in_s3",
+    "changed_in_storage",
     "held",
     "late",
     "never_loaded",
@@ -76,7 +76,6 @@ class MonthRow(BaseModel):
     source_bytes: int
     published_at: str
     insert_seconds: float | None
-    loaded_rows: int
     together: Together | None
     ledger_database: str
     rows_per_second: int | None

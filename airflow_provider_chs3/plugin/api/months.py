@@ -21,10 +21,10 @@ from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapsho
 from airflow_provider_chs3.plugin.observation.months_records import month_records
 from airflow_provider_chs3.plugin.observation.running_inserts import RunningInsert
 from airflow_provider_chs3.plugin.scope import Scope
-from airflow_provider_chs3.plugin.xcom import ChangedMonth, changed_in_s3
+from airflow_provider_chs3.plugin.xcom import ChangedMonth, changed_in_storage
 
 #: The state of a published month whose objects have changed since.
-CHANGED_IN_S3 = "changed_in_s3"
+CHANGED_IN_STORAGE = "changed_in_storage"
 _HIDDEN_BY_CHANGES = (MonthState.PUBLISHED, MonthState.MERGING, MonthState.TOO_MANY_PARTS)
 
 
@@ -37,7 +37,7 @@ class MonthsAnswer(Answer):
         nodes: Node → the reason why it did not answer; empty if it did.
         missed: The nodes that did not answer, and of whose shard no replica did: their rows are in no figure.
         tables: The months of each table.
-        changed: Months whose objects in S3 differ from the published ones, as found by plans.
+        changed: Months whose objects in the storage differ from the published ones, as found by plans.
     """
 
     cluster: str | None = None
@@ -82,7 +82,7 @@ class MonthsAnswer(Answer):
         if changed is None or month.state not in _HIDDEN_BY_CHANGES:
             return {}
         at = f"{changed.planned_at:%Y-%m-%d %H:%M}"
-        return {"state": CHANGED_IN_S3, "why": f"a plan found at {at} UTC: {changed.reason}", "since": f"{at}:00"}
+        return {"state": CHANGED_IN_STORAGE, "why": f"a plan found at {at} UTC: {changed.reason}", "since": f"{at}:00"}
 
 
 def look_at_months(conn_id: str) -> MonthsAnswer:
@@ -104,7 +104,7 @@ def look_at_months(conn_id: str) -> MonthsAnswer:
             nodes={str(node): seen.down.get(node, "") for node in sorted([*seen.nodes, *seen.down])},
             missed={str(node) for node in missed_nodes(seen.nodes, seen.down)},
             tables=overview(seen, tasks=tasks_of(owners_to_ask_for(seen)), thresholds=Thresholds()),
-            changed=_not_loaded_since(changed_in_s3(conn_id), seen),
+            changed=_not_loaded_since(changed_in_storage(conn_id), seen),
         )
 
 
@@ -158,7 +158,9 @@ def is_of_dag_in(owner: str, dag_ids: Container[str]) -> bool:
 
 
 _SHOWN_AS_THEY_ARE = tuple(
-    name for name in MonthOverview._fields if name not in ("month", "why_with_values", "together", "owner", "insert")
+    name
+    for name in MonthOverview._fields
+    if name not in ("month", "why_with_values", "loaded_rows", "together", "owner", "insert")
 )
 _shown = attrgetter(*_SHOWN_AS_THEY_ARE)
 

@@ -15,7 +15,7 @@ from airflow.utils.state import DagRunState, State
 from sqlalchemy import ColumnElement, and_, exists, or_, select
 from sqlalchemy.orm import aliased
 
-from airflow_provider_chs3.plugin.api.months import CHANGED_IN_S3
+from airflow_provider_chs3.plugin.api.months import CHANGED_IN_STORAGE
 from airflow_provider_chs3.plugin.constants import LOADERS
 from airflow_provider_chs3.plugin.observation.month_state import MonthState
 
@@ -25,7 +25,7 @@ HELD = "held"
 LATE = "late"
 
 #: What only the next load changes.
-_WAITING = (MonthState.UNFINISHED, CHANGED_IN_S3)
+_WAITING = (MonthState.UNFINISHED, CHANGED_IN_STORAGE)
 #: Of the month that a run is for, what a load may change; anything more urgent is shown instead.
 _CALM = (*_WAITING, MonthState.PUBLISHED, MonthState.MERGING, MonthState.TOO_MANY_PARTS)
 #: Schedulers create runs within seconds; a busy one, or one that restarts, takes minutes.

@@ -13,7 +13,8 @@ from airflow_provider_chs3.plugin.api.months import task_as_json
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
 from airflow_provider_chs3.plugin.observation.speed.load_history import SeenLoad
-from airflow_provider_chs3.plugin.observation.speed.throughput import NOTHING, PartsAt, Throughput, look_at_throughput
+from airflow_provider_chs3.plugin.observation.speed.parts_over_time import PartsAt
+from airflow_provider_chs3.plugin.observation.speed.throughput import NOTHING, Throughput, look_at_throughput
 from airflow_provider_chs3.plugin.scope import Scope
 
 
@@ -103,7 +104,6 @@ def _load_as_json(load: SeenLoad, readable_dags: Collection[str]) -> dict[str, A
         "merge_seconds": load.merge_seconds,
         "seconds_to_published": whole_seconds,
         "seconds_to_healthy": (whole_seconds or 0.0) + (load.merge_seconds or 0.0) if is_settled else None,
-        "slow_steps": dict(load.judgement.slow_steps),
         "why_slow": load.judgement.why,
         "task": task_as_json(load.owner, readable_dags),
     }

@@ -28,7 +28,6 @@ class LoadSpeed(BaseModel):
     merge_seconds: float | None
     seconds_to_published: float | None
     seconds_to_healthy: float | None
-    slow_steps: dict[str, float]
     why_slow: str
     task: Task | None
 

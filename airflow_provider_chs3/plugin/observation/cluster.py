@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from airflow_provider_chs3.core.cluster.node_capacity import SizedNode
 from airflow_provider_chs3.core.values.models import Node, NodeSpec
 from airflow_provider_chs3.core.workflow.insert_progress import progress_of
 from airflow_provider_chs3.core.workflow.operations import Row
+
+#: What happens to inserts into a table.
+Inserts: TypeAlias = Literal["accepted", "delayed", "rejected"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ class FullTable:
         parts_to_delay_insert: Parts of a partition at which inserts are delayed.
         parts_to_throw_insert: Parts of a partition at which inserts are rejected.
         max_parts_in_total: Parts of the table at which inserts are rejected.
-        inserts: What happens to inserts: `taken`, `slowed` or `refused`.
+        inserts: What happens to inserts.
     """
 
     database: str
@@ -54,7 +58,7 @@ class FullTable:
     parts_to_delay_insert: int
     parts_to_throw_insert: int
     max_parts_in_total: int
-    inserts: str
+    inserts: Inserts
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from airflow_provider_chs3.plugin.observation.cluster import (
     ClusterOverview,
     DiskOverview,
     FullTable,
+    Inserts,
     NodeOverview,
     QueueEntry,
     Replication,
@@ -173,11 +174,11 @@ def _full_table(row: Row, limits: Mapping[str, str], replicated_limits: Mapping[
     allowed = Limits.of(replicated_limits if target.is_replicated else limits, target.settings)
     # Where parts are large, their number in a partition does not matter.
     counts = partition_bytes <= partition_parts * allowed.max_avg_part_size_for_too_many_parts
-    inserts = "taken"
+    inserts: Inserts = "accepted"
     if counts and partition_parts >= allowed.parts_to_delay_insert:
-        inserts = "slowed"
+        inserts = "delayed"
     if (counts and partition_parts >= allowed.parts_to_throw_insert) or table_parts >= allowed.max_parts_in_total:
-        inserts = "refused"
+        inserts = "rejected"
     return FullTable(
         database=database,
         table=table,

@@ -114,15 +114,21 @@ def _joined(
     partitions: Mapping[Node, Partition],
     nodes: Mapping[Node, MonthOnNode],
 ) -> JoinedMonth:
-    every = records.values()
+    inserting = unpublished = failure = None
+    is_publishing = False
+    for each in records.values():
+        inserting = inserting or each.inserting
+        unpublished = unpublished or each.unpublished
+        is_publishing = is_publishing or each.is_publishing
+        failure = failure or each.failure
     return JoinedMonth(
         table=table,
         month=month,
         records=records,
         partitions=partitions,
         nodes=nodes,
-        inserting=next((each.inserting for each in every if each.inserting), None),
-        unpublished=next((each.unpublished for each in every if each.unpublished), None),
-        is_publishing=any(each.is_publishing for each in every),
-        failure=next((each.failure for each in every if each.failure), None),
+        inserting=inserting,
+        unpublished=unpublished,
+        is_publishing=is_publishing,
+        failure=failure,
     )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
+from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedMonth, Found, spread, standing
 from airflow_provider_chs3.core.ledger.replicas import records_of_replicas
 from airflow_provider_chs3.core.merges.health import Health, Thresholds, Verdict, judge, overall
@@ -25,6 +27,7 @@ from airflow_provider_chs3.plugin.observation.running_inserts import (
     running_step,
 )
 
+_ANY_OBJECTS = ExpectedMonth()
 _AS_PUBLISHED = (MonthState.PUBLISHED, MonthState.MERGING)
 _DOING = {
     RunningStep.INSERT: "a load is inserting it",
@@ -114,7 +117,8 @@ def overview(
     """
     tables = {}
     for table, months in joined_months(seen):
-        found = {each.month: _month_overview(seen, each, tasks, thresholds) for each in months}
+        table_facts = next(node.tables[table] for node in seen.nodes.values() if table in node.tables)
+        found = {each.month: _month_overview(seen, each, table_facts, tasks, thresholds) for each in months}
         if found:
             tables[table] = tuple(_without_gaps(found))
     return tables
@@ -126,13 +130,19 @@ def _without_gaps(months: Mapping[Month, MonthOverview]) -> Iterator[MonthOvervi
         yield months.get(month) or MonthOverview(
             month=month, state=MonthState.NEVER_LOADED, why=ComparisonStatus.NEW.value
         )
-        month = month.shifted(1)
+        month = _following(month)
+
+
+# There are few months, and each is one of many tables.
+@lru_cache(maxsize=2_048)
+def _following(month: Month) -> Month:
+    return month.shifted(1)
 
 
 def _month_overview(
-    seen: ClusterSnapshot, month: JoinedMonth, tasks: TasksOfLoads, thresholds: Thresholds
+    seen: ClusterSnapshot, month: JoinedMonth, table_facts: TableFacts, tasks: TasksOfLoads, thresholds: Thresholds
 ) -> MonthOverview:
-    found = _standing(seen, month)
+    found = _standing(seen, month, table_facts)
     verdicts = _verdicts(seen, month, thresholds)
     has_query = bool(month.unpublished and is_running(seen, month.unpublished))
     load = _load(month, tasks, has_query=has_query)
@@ -225,8 +235,7 @@ def _load(month: JoinedMonth, tasks: TasksOfLoads, *, has_query: bool) -> LastLo
     return LastLoad.FAILED if month.failure else LastLoad.GONE
 
 
-def _standing(seen: ClusterSnapshot, month: JoinedMonth) -> Found:
-    table_facts = next(node.tables[month.table] for node in seen.nodes.values() if month.table in node.tables)
+def _standing(seen: ClusterSnapshot, month: JoinedMonth, table_facts: TableFacts) -> Found:
     nodes = records_of_replicas(month.nodes) if table_facts.is_replicated else dict(month.nodes)
     if seen.down:
         # Nodes that do not answer do not count against the month: the others decide.
@@ -235,7 +244,7 @@ def _standing(seen: ClusterSnapshot, month: JoinedMonth) -> Found:
             node: replace(each, record=each.record and replace(each.record, nodes=each.record.nodes - unseen))
             for node, each in nodes.items()
         }
-    return standing(nodes, ExpectedMonth(), table_facts)
+    return standing(nodes, _ANY_OBJECTS, table_facts)
 
 
 def _verdicts(seen: ClusterSnapshot, month: JoinedMonth, thresholds: Thresholds) -> list[Verdict]:

@@ -8,7 +8,7 @@ from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
 from airflow_provider_chs3.core.ledger.mutations import mutations_query
 from airflow_provider_chs3.core.ledger.parts import partition_states
 from airflow_provider_chs3.core.ledger.records import IS_CHECKED, IS_STATE, newest
-from airflow_provider_chs3.core.ledger.table import absent
+from airflow_provider_chs3.core.ledger.table import SUMMARY, absent
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.staging.tables import IS_STAGING
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
@@ -34,9 +34,6 @@ RECORD = (
 _INSERTING = "event = 'inserting'"
 _FAILED = "event = 'failed'"
 _LOADED = "event = 'load'"
-_OF_LOAD = (
-    "insert_seconds Float64, loaded_rows Nullable(UInt64), rows UInt64, together Tuple(months String, seconds Float64)"
-)
 _RECORDED_AT = "formatDateTime(recorded_at, '%F %T', 'UTC')"
 
 
@@ -53,16 +50,16 @@ def _records(database: str, columns: Collection[str]) -> str:
     def known(name: str) -> str:
         return name if name in columns else absent(name)
 
-    details = known("details")
     published = ["partition_id", *map(known, RECORD), known("objects"), _RECORDED_AT, literal(database)]
-    insert = _read(details, _INSERTING, "owner String, running String, plan Tuple(rows UInt64)")
-    inserting = ["attempt", f"{insert}.1", f"{insert}.2", f"{insert}.3.1", "toFloat64(recorded_at)"]
-    failure = _read(details, _FAILED, "owner String, error Tuple(message String, hint String, type String)")
-    error = f"leftUTF8(concat({failure}.2.1, ' ', {failure}.2.2), {ERROR_CHARACTERS})"
-    failed = ["attempt", f"{failure}.1", error, f"{failure}.2.3", f"{failure}.2.2", _RECORDED_AT]
-    load = _read(details, _LOADED, _OF_LOAD)
+    inserting = ["attempt", "summary.owner", "summary.running", "summary.plan.rows", "toFloat64(recorded_at)"]
+    error, hint = "summary.error.message", "summary.error.hint"
+    text = f"leftUTF8(concat({error}, ' ', {hint}), {ERROR_CHARACTERS})"
+    failed = ["attempt", "summary.owner", text, "summary.error.type", hint, _RECORDED_AT]
     # Older versions of this package loaded all rows of a month, and recorded only those.
-    loaded = ["attempt", f"{load}.1", f"ifNull({load}.2, {load}.3)", f"{load}.4.1", f"{load}.4.2"]
+    loaded_rows, together = "ifNull(summary.loaded_rows, summary.rows)", "summary.together"
+    loaded = ["attempt", "summary.insert_seconds", loaded_rows, f"{together}.months", f"{together}.seconds"]
+    ledger = table(TableName(database, LEDGER_TABLE))
+    source = ledger if "summary" in columns else f"(SELECT *, {SUMMARY} AS summary FROM {ledger})"
     keys = "target_database, target_table, target_uuid, month"
     # Without tuples, of which the driver makes an object each.
     return (
@@ -75,7 +72,7 @@ def _records(database: str, columns: Collection[str]) -> str:
         f"{newest(', '.join(inserting), condition=_INSERTING)} AS inserting, maxIf(sequence, {_FAILED}) AS failures, "
         f"{newest(', '.join(failed), condition=_FAILED)} AS failed, "
         f"{newest(', '.join(loaded), condition=_LOADED)} AS loaded "
-        f"FROM {table(TableName(database, LEDGER_TABLE))} WHERE event NOT IN ('calibrated', 'rehearsed') "
+        f"FROM {source} WHERE event NOT IN ('calibrated', 'rehearsed') "
         # Sorted, they come in few blocks: grouped alone in up to 256, each of which takes a worker milliseconds.
         f"GROUP BY {keys} ORDER BY target_database, target_table, month)"
     )
@@ -84,16 +81,6 @@ def _records(database: str, columns: Collection[str]) -> str:
 def _flat(name: str, last: int, *, first: int = 1) -> str:
     """Return fields of a tuple as columns."""
     return ", ".join(f"{name}.{number}" for number in range(first, last + 1))
-
-
-def _read(details: str, condition: str, keys: str) -> str:
-    """Return the expression for keys of JSON, which is parsed once, and only in records that meet the condition.
-
-    Details of a load are kilobytes, and a ledger has those of all loads there ever were. What is missing, or null, is
-    empty or 0.
-    """
-    kind = literal(f"Tuple({keys})")
-    return f"if({condition}, JSONExtract({details}, {kind}), defaultValueOfTypeName({kind}))"
 
 
 def partitions(tables: Iterable[TableName]) -> Sql:

@@ -124,7 +124,7 @@ def _late_file(bench: TrialContext, lake: Lake) -> Comparison:
         variants=list(variants),
         figures=[SECONDS],
         rounds=rounds,
-        aim="added: at most 10 % of the whole load; overwritten, of merged parts: at most half",
+        aim="added: at most 10% of the whole load; overwritten, of merged parts: at most half",
         gates=[
             Gate(variant=_ADDED, figure=SECONDS, at_most=0.1),
             Gate(variant=_OVERWRITTEN, figure=SECONDS, at_most=0.5),

@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.ledger.mutations import mutations_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.queries import look_up_months
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
-from airflow_provider_chs3.core.ledger.table import COLUMNS
+from airflow_provider_chs3.core.ledger.table import ALL_COLUMNS
 from airflow_provider_chs3.core.months.plan import PlannedMonth
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.storages.s3_source import Credentials, S3Source
@@ -129,7 +129,7 @@ MUTATION = (8, "", "(DELETE WHERE 1)", 1, [])
 STATE = PartitionState.of("202610", (10, 1, 99, 5, 7, 7, PARTS), mutations_of([MUTATION]))
 STATE_FIELDS = (10, 1, 99, 5, 7, 7, PARTS)
 MUTATIONS = [(number, [MUTATION]) for number in (1, 2)]
-KNOWING = replace(FACTS, ledger_columns=frozenset(COLUMNS))
+KNOWING = replace(FACTS, ledger_columns=frozenset(ALL_COLUMNS))
 
 
 class TestLookUp:
@@ -156,7 +156,7 @@ class TestLookUp:
         assert driven.result[OCTOBER] == {ONE: MonthOnNode(None, STATE, has_history=True, has_rows=True)}
 
     def test_ledgers_of_different_versions_are_asked_one_by_one(self):
-        older = replace(FACTS, ledger_columns=frozenset(COLUMNS) - {"data_version"})
+        older = replace(FACTS, ledger_columns=frozenset(ALL_COLUMNS) - {"data_version"})
         answer = {node: [([], [], [], [])] for node in (ONE, TWO)}
         (step,) = drive(look_up_months(surroundings(KNOWING, older, nodes=(ONE, TWO)), [OCTOBER]), answer).steps
         assert isinstance(step, QueryNodes)

@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Evidence, Part
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
-from airflow_provider_chs3.core.ledger.table import COLUMNS, LedgerKey
+from airflow_provider_chs3.core.ledger.table import ALL_COLUMNS, LedgerKey
 from airflow_provider_chs3.core.publication.evidence_renewal import renew_records
 from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes
@@ -20,8 +20,8 @@ from airflow_provider_chs3.exceptions import PreflightError
 from tests.core.driving import drive, server_error
 from tests.core.surroundings import FACTS, ONE, TWO, surroundings
 
-KNOWING = replace(FACTS, ledger_columns=frozenset(COLUMNS))
-OLDER = replace(FACTS, ledger_columns=frozenset(COLUMNS) - {"evidence", "structure"})
+KNOWING = replace(FACTS, ledger_columns=frozenset(ALL_COLUMNS))
+OLDER = replace(FACTS, ledger_columns=frozenset(ALL_COLUMNS) - {"evidence", "structure"})
 PARTS = (Part(5, 5, 0, 5, 10, "hash"),)
 STATE = PartitionState(10, 1, 99, 5, 5, 5, PARTS)
 SHARDS = {1: 10, 2: 10}

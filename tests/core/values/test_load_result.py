@@ -38,7 +38,7 @@ class TestLoadResult:
 
     def test_is_told_in_one_line(self):
         assert self.RESULT.summary() == (
-            "db.trips 2026-10 published (never loaded): 3,000,000 rows of 2 objects in 1.5 s (2,000,000 rows/s), "
+            "db.trips 2026-10 published (never loaded): 3,000,000 rows from 2 objects in 1.5 s (2,000,000 rows/s), "
             "2 parts on 2 nodes."
         )
 
@@ -53,7 +53,7 @@ class TestLoadResult:
             ({"status": "skipped", "reason": "no objects"}, "skipped: no objects."),
             ({"status": "unchanged", "reason": "as published"}, "unchanged (as published): 3,000,000 rows"),
             ({"insert_seconds": 0.0}, "(nothing to insert)"),
-            ({"loaded_objects": 1, "loaded_rows": 3}, "rows of 2 objects, 3 of them new, in 1.5 s (2 rows/s)"),
+            ({"loaded_objects": 1, "loaded_rows": 3}, "rows from 2 objects, 3 of them new, in 1.5 s (2 rows/s)"),
             ({"other_month_rows": 7}, "; 7 rows of other months left out."),
         ],
     )

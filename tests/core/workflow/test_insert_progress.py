@@ -32,7 +32,7 @@ PROGRESS = InsertProgress(
 
 def test_the_line_tells_share_bytes_speed_and_each_node():
     assert progress_line(PROGRESS, total_rows=8_000_000, seconds=4) == (
-        "Inserting: 25 % of 8,000,000 rows, 50.0 MiB read, 500,000 rows/s, about 12 s left to read "
+        "Inserting: 25% of 8,000,000 rows, 50.0 MiB read, 500,000 rows/s, about 12 s left to read "
         "(reading: shard 1: 1,300,000 rows, 1.5 GiB of memory, shard 2: 500,000 rows, 512.0 MiB of memory)"
     )
 
@@ -47,7 +47,7 @@ def test_what_is_left_is_told_in_a_unit_that_fits(seconds, left):
 def test_an_insert_that_has_read_all_still_writes():
     line = progress_line(PROGRESS, total_rows=2_000_000, seconds=4)
     assert line.startswith(
-        "Inserting: 100 % of 2,000,000 rows, 50.0 MiB read, 500,000 rows/s, the last ones are being written"
+        "Inserting: 100% of 2,000,000 rows, 50.0 MiB read, 500,000 rows/s, the last ones are being written"
     )
 
 
@@ -65,7 +65,7 @@ def test_the_first_moment_has_a_speed_too(seconds):
 
 def test_nothing_is_seen_yet():
     assert (
-        progress_line(InsertProgress(), total_rows=10, seconds=1) == "Inserting: 0 % of 10 rows, 0 bytes read, 0 rows/s"
+        progress_line(InsertProgress(), total_rows=10, seconds=1) == "Inserting: 0% of 10 rows, 0 bytes read, 0 rows/s"
     )
 
 
@@ -94,7 +94,7 @@ class TestLaterLines:
     def test_what_was_read_counts_while_the_initiator_does_not_answer(self, lines):
         line = lines.line(replace(PROGRESS, read_rows=500_000, read_bytes=MIB, nodes=PROGRESS.nodes[1:]), seconds=5)
         assert line.startswith(
-            "Inserting: 25 % of 8,000,000 rows, 50.0 MiB read, 400,000 rows/s, about 15 s left to read, more than"
+            "Inserting: 25% of 8,000,000 rows, 50.0 MiB read, 400,000 rows/s, about 15 s left to read, more than"
         )
 
 

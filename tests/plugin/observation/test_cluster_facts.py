@@ -113,13 +113,13 @@ def test_a_storage_without_an_end_has_no_size() -> None:
 @pytest.mark.parametrize(
     ("told", "inserts"),
     [
-        ({"parts": 99, "in_all": 999}, "taken"),
-        ({"parts": 100}, "slowed"),
-        ({"parts": 300}, "refused"),
-        ({"parts": 300, "size": 300 * 1001}, "taken"),
-        ({"in_all": 1000}, "refused"),
-        ({"parts": 99, "settings": " SETTINGS parts_to_delay_insert = 50"}, "slowed"),
-        ({"parts": 5, "in_all": 7, "engine": "ReplicatedMergeTree"}, "refused"),
+        ({"parts": 99, "in_all": 999}, "accepted"),
+        ({"parts": 100}, "delayed"),
+        ({"parts": 300}, "rejected"),
+        ({"parts": 300, "size": 300 * 1001}, "accepted"),
+        ({"in_all": 1000}, "rejected"),
+        ({"parts": 99, "settings": " SETTINGS parts_to_delay_insert = 50"}, "delayed"),
+        ({"parts": 5, "in_all": 7, "engine": "ReplicatedMergeTree"}, "rejected"),
     ],
 )
 def test_what_becomes_of_inserts_follows_from_the_limits(told: dict[str, Any], inserts: str) -> None:

@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.workflow.operations import Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation.month_details import partition_ids
 from airflow_provider_chs3.plugin.observation.speed import throughput_queries
-from airflow_provider_chs3.plugin.observation.speed.throughput import ask_log
+from airflow_provider_chs3.plugin.observation.speed.logs import ask_log
 
 #: How far the chart goes back, in days: parts of a month change for hours after its load.
 DAYS = 7

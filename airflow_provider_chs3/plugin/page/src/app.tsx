@@ -28,7 +28,7 @@ function Freshness({ data, dataUpdatedAt, error, isFetching }: Asked) {
   }
   return (
     <Text fontSize="sm" color="fg.muted" whiteSpace="nowrap">
-      {data ? <>updated <Ago seconds={dataUpdatedAt / 1_000} />{isFetching ? " …" : ""}</> : "loading …"}
+      {data ? <>updated <Ago seconds={dataUpdatedAt / 1_000} />{isFetching ? "…" : ""}</> : "loading…"}
     </Text>
   );
 }
@@ -66,7 +66,7 @@ export function App({ place }: { place: Place }) {
     <Box height="100%" overflowY="auto" px={{ base: 3, md: 6 }} py={4} data-chs3="page" position="relative" color="fg" bg="bg">
       <Flex justify="space-between" align="center" gap={3} wrap="wrap" mb={4}>
         <Flex align="center" gap={4} wrap="wrap" maxW="100%">
-          <Heading as="h1" size="lg">ClickHouse months</Heading>
+          <Heading as="h1" size="lg" srOnly={place.dagId !== undefined}>ClickHouse months</Heading>
           <Segments label="Views" value={view} items={VIEWS}
             choose={(value) => { change({ view: value === "months" ? null : value, ...NO_MONTH }); }} />
         </Flex>

@@ -5,7 +5,7 @@ import { axisLabel, countStates, isBusy, matches, monthsBetween, problemsOf, sor
 function month(name: string, state: State = "published", more: Partial<MonthRow> = {}): MonthRow {
   return {
     month: name, state, why: "", since: "", statement: "", rows: 1, size_bytes: 1, parts: 1, objects: 1, source_bytes: 1, published_at: "",
-    insert_seconds: null, loaded_rows: 1, together: null, ledger_database: "", rows_per_second: null, task: null, step: null, insert: null, ...more,
+    insert_seconds: null, together: null, ledger_database: "", rows_per_second: null, task: null, step: null, insert: null, ...more,
   };
 }
 

@@ -7,7 +7,7 @@ test("sizes and durations have units", () => {
   expect([0.5, 9.5, 59, 61, 3_661, 90_000].map(duration)).toEqual(["0.50 s", "9.5 s", "59 s", "1 min 1 s", "1 h 1 min", "1 d 1 h"]);
   expect([-1, 5, 70, 7_300, 200_000].map(age)).toEqual(["0 s", "5 s", "1 min", "2 h", "2 d"]);
   expect([0, 0.001, 0.01].map(duration)).toEqual(["0 s", "< 0.01 s", "0.01 s"]);
-  expect([percent(2, 3), percent(1, 0), share(2, 3), share(1, 0)]).toEqual(["66 %", "–", "67 %", "–"]);
+  expect([percent(2, 3), percent(1, 0), share(2, 3), share(1, 0)]).toEqual(["66%", "–", "67%", "–"]);
 });
 
 test("an error has a full stop before what follows it", () => {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.plugin.observation.speed.throughput import PartsAt, parts_over_time
+from airflow_provider_chs3.plugin.observation.speed.parts_over_time import PartsAt, parts_over_time
 
 
 def history(

@@ -40,7 +40,7 @@ export function Confirm({ kind, subject, close, onStarted }: {
   });
   const waits = right === "may_start_runs" && dag(rights)?.is_paused;
   return (
-    <Dialog.Root open={isOpen} role="alertdialog" initialFocusEl={() => cancel.current}
+    <Dialog.Root open={isOpen} role="alertdialog" size="md" initialFocusEl={() => cancel.current}
       onOpenChange={(change) => { if (!change.open) { close(); } }}>
       <Portal>
         <Dialog.Backdrop />

@@ -39,7 +39,7 @@ export const KINDS: Record<Kind, ActionKind> = {
     dag: (rights) => rights.dag,
     isFor: (month) => month.task !== null && month.state !== "loading",
     says: ({ rights }) => [
-      `Starts a run of DAG ${rights.dag?.dag_id ?? ""} that loads only this month of this table again from its objects in S3. ` +
+      `Starts a run of DAG ${rights.dag?.dag_id ?? ""} that loads only this month of this table again. ` +
         "Everything else in the DAG runs, too.",
       "The table keeps its rows until the new ones are counted and replace them.",
     ],

@@ -11,7 +11,7 @@ type RunningLoad = ConnectionNodes["loads"][number];
 
 function row({ table, month, task, insert, total_rows: total }: RunningLoad) {
   const what = [
-    table ?? "not in a ledger: an append", <Text key="month" whiteSpace="nowrap">{month}</Text>,
+    table ?? "an append: not in a ledger", <Text key="month" whiteSpace="nowrap">{month}</Text>,
     task ? <Box key="task" minW="14rem"><TaskLink task={task} /></Box> : "",
   ];
   if (!insert) {
@@ -29,7 +29,7 @@ export function RunningLoads({ loads }: { loads: readonly RunningLoad[] }) {
     <Section title="Running loads">
       {loads.length ? (
         <Figures name="Running loads" rows={loads.map(row)} columns={[["Table"], ["Month"], ["Task"], ["Rows read", "number"], ["Share read", "number"],
-          ["Speed", "number"], ["Bytes read", "number"], ["Running for", "number"], ["Peak memory of a node", "number"]]} />
+          ["Speed", "number"], ["Bytes read", "number"], ["Running for", "number"], ["Peak memory per node", "number"]]} />
       ) : <Faint>None.</Faint>}
     </Section>
   );

@@ -1,7 +1,7 @@
 // Tables of what the nodes of a cluster have and do.
 import { Badge, Text } from "@chakra-ui/react";
 import type { NodeOverview } from "../api/types";
-import { age, bytes, duration, number } from "../model/format";
+import { age, bytes, count, duration, number } from "../model/format";
 import { Figures } from "../ui/figures";
 import { Meter } from "../ui/meter";
 import { Section } from "../ui/parts";
@@ -10,26 +10,28 @@ interface Props {
   nodes: readonly (NodeOverview & { name: string })[];
 }
 
-const memory = (value: number) => (value ? bytes(value) : "not known");
+function Capacity({ spec: { cores, memory_bytes: memory } }: { spec: NodeOverview["measured"] }) {
+  return <Text as="span" whiteSpace="nowrap">{count(cores, "core")}, {memory ? bytes(memory) : "memory unknown"}</Text>;
+}
 
 function size({ size: found, size_error: problem }: NodeOverview) {
   if (!found) {
     return <Text color="fg.error">{problem}</Text>;
   }
-  return `${number(found.spec.cores)} cores, ${memory(found.spec.memory_bytes)} (${found.source}${found.note ? `; ${found.note}` : ""})`;
+  return <><Capacity spec={found.spec} /> ({found.source}{found.note ? `; ${found.note}` : ""})</>;
 }
 
 export function Nodes({ nodes }: Props) {
   const rows = nodes.map((node) => [
     node.name, <Text key="version" whiteSpace="nowrap">{node.version}, up {age(node.uptime_seconds)}</Text>, size(node),
-    `${number(node.measured.cores)} cores, ${memory(node.measured.memory_bytes)}`,
+    <Capacity key="measured" spec={node.measured} />,
     node.machine_memory_bytes ? bytes(node.machine_memory_bytes) : "–", bytes(node.memory_in_use_bytes),
     <Meter key="pool" part={node.pool_busy} whole={node.pool_size} label="Busy merge threads" />, number(node.merges_running),
   ]);
   return (
     <Section title="Nodes">
-      <Figures name="Nodes" rows={rows} columns={[["Node"], ["Version"], ["Size that loads assume"], ["Server's cores and memory limit"],
-        ["Machine's memory", "number"], ["Memory of queries", "number"], ["Busy merge threads", "number"], ["Merges", "number"]]} />
+      <Figures name="Nodes" rows={rows} columns={[["Node"], ["Version"], ["Assumed by loads"], ["Reported by the server"],
+        ["Memory of the machine", "number"], ["Used by queries", "number"], ["Busy merge threads", "number"], ["Merges", "number"]]} />
     </Section>
   );
 }
@@ -50,13 +52,10 @@ export function Disks({ nodes }: Props) {
   );
 }
 
-const INSERTS: Record<string, [string, string]> = {
-  taken: ["accepted", "green"], slowed: ["slowed down", "orange"], refused: ["refused", "red"],
-};
+const COLOURS = { accepted: "green", delayed: "orange", rejected: "red" };
 
-function Inserts({ are }: { are: string }) {
-  const [text, colour] = INSERTS[are] ?? [are, "gray"];
-  return <Badge colorPalette={colour} variant={are === "taken" ? "subtle" : "solid"}>{text}</Badge>;
+function Inserts({ are }: { are: keyof typeof COLOURS }) {
+  return <Badge rounded="full" px={2} colorPalette={COLOURS[are]} variant={are === "accepted" ? "subtle" : "solid"}>{are}</Badge>;
 }
 
 export function FullTables({ nodes }: Props) {
@@ -64,11 +63,11 @@ export function FullTables({ nodes }: Props) {
     node.name, `${table.database}.${table.table}`, table.partition_id, number(table.partition_parts), number(table.parts_to_delay_insert),
     number(table.parts_to_throw_insert), number(table.table_parts), number(table.max_parts_in_total), <Inserts key="inserts" are={table.inserts} />,
   ]));
-  const name = "Tables nearest to their limits for parts";
+  const name = "Tables closest to their part limits";
   return rows.length ? (
     <Section title={name}>
-      <Figures name={name} rows={rows} columns={[["Node"], ["Table"], ["Fullest partition"], ["Its parts", "number"], ["Slowed down at", "number"],
-        ["Refused at", "number"], ["Table's parts", "number"], ["Table's limit", "number"], ["INSERTs are"]]} />
+      <Figures name={name} rows={rows} columns={[["Node"], ["Table"], ["Fullest partition"], ["Its parts", "number"], ["Delayed at", "number"],
+        ["Rejected at", "number"], ["Parts of the table", "number"], ["Its limit", "number"], ["INSERTs are"]]} />
     </Section>
   ) : null;
 }

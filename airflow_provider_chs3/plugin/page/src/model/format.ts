@@ -27,12 +27,12 @@ export const byteRate = (value: number) => `${bytes(value)}/s`;
 
 // Rounded down: what is not done is less than 100.
 export function percent(part: number, whole: number): string {
-  return whole ? `${Math.floor((100 * part) / whole)} %` : NONE;
+  return whole ? `${Math.floor((100 * part) / whole)}%` : NONE;
 }
 
 // Of shares that belong together, so that they add up to about 100.
 export function share(part: number, whole: number): string {
-  return whole ? `${Math.round((100 * part) / whole)} %` : NONE;
+  return whole ? `${Math.round((100 * part) / whole)}%` : NONE;
 }
 
 export function duration(seconds: number): string {

@@ -18,7 +18,7 @@ export interface Measure {
 
 const MEASURES: Record<string, Measure> = {
   rows: {
-    name: "Rows a month",
+    name: "Rows per month",
     of: (month) => (month.published_at || month.rows ? month.rows : null),
     tell: (value) => `${number(value)} ${value === 1 ? "row" : "rows"}`,
     short: compact,
@@ -26,7 +26,7 @@ const MEASURES: Record<string, Measure> = {
     isShared: false,
   },
   duration: {
-    name: "Time of the insert",
+    name: "Insert time",
     of: (month) => month.insert_seconds,
     tell: duration,
     short: duration,

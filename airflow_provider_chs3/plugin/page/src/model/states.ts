@@ -19,15 +19,15 @@ const loud = (palette: string) => ({ palette, fill: `${palette}.solid`, ink: "wh
 export const STATES: Record<State, Look> = {
   stuck: { label: "stuck", means: "A person must act: the panel says how.", ...loud("red") },
   failed: { label: "failed", means: "The newest load ended with an error.", ...loud("red") },
-  changed: { label: "changed by somebody", means: "There are rows that no load wrote.", next: "No load touches it until somebody decides: reload it and replace those rows, or adopt it (chs3 adopt) and keep them.", ...loud("purple") },
+  changed: { label: "changed by somebody", means: "There are rows that no load wrote.", next: "No load touches it until you decide: reload it to replace those rows, or adopt it (chs3 adopt) to keep them.", ...loud("purple") },
   held: { label: "held", means: "The next load would change it, but its DAG is paused.", next: "Unpause the DAG: its next run loads the month. If it has no schedule, reload the month.", ...loud("orange") },
-  late: { label: "late", means: "A run of its DAG was due, and Airflow has not created it.", next: "Look whether Airflow's scheduler and DAG processor run: the month is loaded when that run is.", ...quiet("orange") },
+  late: { label: "late", means: "A run of its DAG was due, and Airflow has not created it.", next: "Check that Airflow's scheduler and DAG processor are running: that run will load the month.", ...quiet("orange") },
   unfinished: { label: "unfinished", means: "The newest load was killed: the next one repairs it.", next: "The next load repairs it. If its DAG has no schedule, reload it.", ...loud("orange") },
-  changed_in_s3: { label: "changed in the storage since", means: "A plan found other objects: the next load takes them.", next: "The next load takes them. If its DAG has no schedule, reload it.", ...quiet("cyan") },
-  too_many_parts: { label: "too many parts", means: "Merges have settled with more parts than they should.", next: "Queries read more parts than they need to: force merges, or merge closed months on a schedule.", ...quiet("yellow") },
+  changed_in_storage: { label: "changed in the storage since", means: "A plan found other objects: the next load takes them.", next: "The next load takes them. If its DAG has no schedule, reload it.", ...quiet("cyan") },
+  too_many_parts: { label: "too many parts", means: "Merges have settled with more parts than they should leave.", next: "Queries read more parts than they need to: force merges, or merge closed months on a schedule.", ...quiet("yellow") },
   loading: { label: "loading", means: "A load is at work.", ...loud("blue") },
-  merging: { label: "merging", means: "Published; merges are still running.", next: "Nothing to do: merges end by themselves.", ...quiet("teal") },
-  published: { label: "published", means: "As it was published.", ...quiet("green") },
+  merging: { label: "merging", means: "Published; merges are still running.", next: "Nothing to do: merges finish on their own.", ...quiet("teal") },
+  published: { label: "published", means: "Unchanged since it was published.", ...quiet("green") },
   never_loaded: { label: "never loaded", means: "No load, and no rows.", palette: "gray", fill: "transparent", ink: "fg.muted" },
 };
 

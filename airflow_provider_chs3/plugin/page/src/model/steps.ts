@@ -1,5 +1,19 @@
-// How far a load is in its steps, as far as its records and its queries tell.
+// The steps of a load in words, and how far it is in them, as far as its records and its queries tell.
 import type { FinishedLoad, Inserting, MonthRow, Step } from "../api/types";
+
+export const STEPS: Record<string, string> = {
+  list: "List objects",
+  inspect: "Inspect, compare",
+  plan: "Plan",
+  stage: "Stage",
+  insert: "Insert",
+  verify: "Verify",
+  publish: "Publish",
+  start_over: "Failed attempts",
+};
+
+// The same where there is little room.
+export const SHORT_STEPS: Record<string, string> = { ...STEPS, list: "List", inspect: "Inspect", start_over: "Retries" };
 
 // A load records itself when it has staged, when a long insert has ended, and before it publishes.
 const RECORDED = ["list", "inspect", "plan", "stage"] as const;

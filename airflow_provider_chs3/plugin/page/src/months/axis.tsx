@@ -15,9 +15,9 @@ function Move({ text, label, move }: { text: string; label: string; move: (() =>
 
 export function Axis({ layout: { months, isNarrow, hasFacts, measure, columns }, earlier, later }: { layout: Layout } & Moves) {
   return (
-    <Box px={3} py={1.5} minH="36px" bg="bg.subtle" borderBottomWidth={1} display={isNarrow ? "flex" : "grid"} flexWrap="wrap" alignItems="center"
+    <Box px={3} py={1.5} minH="36px" bg="bg.muted" borderBottomWidth={1} display={isNarrow ? "flex" : "grid"} flexWrap="wrap" alignItems="center"
       gap={2} fontSize="xs" fontWeight="medium" color="fg.muted" style={isNarrow ? undefined : { gridTemplateColumns: columns }}>
-      <Flex gap={1} flex="1 1 100%" align="center" justify="space-between">
+      <Flex gap={1} flex="1 1 100%" align="center" justify="space-between" _empty={{ display: "none" }}>
         {isNarrow ? null : <Text flex="1">Table</Text>}
         {earlier || later ? (
           <>

@@ -27,7 +27,7 @@ export function Legend({ tables, shows }: { tables: readonly TableRow[]; shows: 
       <Flex as="span" gap={2} align="center" wrap="wrap">
         <Text as="span" color="fg" fontWeight="medium">{measure.name}:</Text> 0
         <Flex as="span" gap="2px" aria-hidden>{SHARES.map((share) => <Cell key={share} kind="heat" share={share} />)}</Flex>
-        the most of its table
+        the table&apos;s maximum
       </Flex>
       {bounds.length ? <Entry kind="heat least" share={0.5} text="at least so many: a node does not answer" /> : null}
       <Entry kind="unknown" text="not measured" />

@@ -38,7 +38,7 @@ export function Needs({ problems, rights, areAll, checkedAt }: {
   const shown = areAllShown ? needs : needs.slice(0, FEW);
   return (
     <Box as="section" aria-label="What needs attention" borderWidth={1} rounded="lg" overflow="clip">
-      <Flex px={4} py={2} bg="bg.subtle" borderBottomWidth={1} justify="space-between" align="center" gap={2}>
+      <Flex px={4} py={2} bg="bg.muted" borderBottomWidth={1} justify="space-between" align="center" gap={2}>
         <Heading as="h2" size="sm">{count(problems.length, "month needs attention", "months need attention")}</Heading>
         {needs.length > FEW ? (
           <Button size="xs" variant="ghost" onClick={() => { showAll(!areAllShown); }}>

@@ -3,13 +3,13 @@ import { Box, Flex, Text } from "@chakra-ui/react";
 import type { MonthPlace } from "../api/queries";
 import type { Inserting, Load, MonthDetails, MonthRow, NodeRows, Setting } from "../api/types";
 import { byteRate, bytes, count, duration, number, orNone, rate, share } from "../model/format";
+import { STEPS } from "../model/steps";
 import { readText } from "../months/text";
 import { Figures } from "../ui/figures";
 import { CopyButton, Facts, Faint, Note, Section, UtcTime } from "../ui/parts";
 import { PartsOverTime } from "./parts-over-time";
 import { InsertSql } from "./insert-sql";
 import { Settings } from "./settings";
-import { STEPS } from "./steps";
 
 export function Details({ details, month, place }: { details: MonthDetails; month: MonthRow; place: MonthPlace }) {
   if (details.error) {
@@ -34,13 +34,13 @@ export function Details({ details, month, place }: { details: MonthDetails; mont
 
 function Newest({ inserting, isLoading }: { inserting: Inserting; isLoading: boolean }) {
   return (
-    <Section title={isLoading ? "This load" : "Newest load, which has not published"}>
+    <Section title={isLoading ? "This load" : "Newest load, not published"}>
       <Facts rows={[
         ["Recorded", <><UtcTime key="at" text={inserting.recorded_at} />, attempt {inserting.attempt}</>],
         inserting.reason !== "" && ["Reason", inserting.reason],
         ["Reads", readText(inserting)],
-        ["Memory of a node", `${orNone(inserting.memory_bytes, bytes)} granted`],
-        ["Query ids", <Ids key="ids" ids={inserting.query_ids} />],
+        ["Memory per node", `${orNone(inserting.memory_bytes, bytes)} granted`],
+        ["Query IDs", <Ids key="ids" ids={inserting.query_ids} />],
       ]} />
     </Section>
   );
@@ -60,7 +60,7 @@ const OBJECTS = ["new", "changed", "gone"];
 // Servers count memory in steps of some MiB: a short insert ends before the first.
 function memoryText({ peak_memory_bytes: peak, memory_bytes: granted }: Load): string {
   const allowed = `${orNone(granted, bytes)} granted`;
-  return peak ? `peak ${bytes(peak)} of ${allowed}` : `${allowed}, peak ${peak === 0 ? "too low to measure" : "not known"}`;
+  return peak ? `peak ${bytes(peak)} of ${allowed}` : `${allowed}, peak ${peak === 0 ? "too low to measure" : "unknown"}`;
 }
 
 function Published({ load, nodes }: { load: Load; nodes: readonly NodeRows[] }) {
@@ -74,12 +74,12 @@ function Published({ load, nodes }: { load: Load; nodes: readonly NodeRows[] }) 
         Boolean(load.reason) && ["Reason", load.reason],
         ["Rows", `${orNone(load.rows, number)}, ${orNone(load.rows_per_second, rate)}`],
         ["Objects", `${readText(load)}, ${orNone(load.bytes_per_second, byteRate)}`],
-        changes.length > 0 && ["Since the load before", changes.join(", ")],
+        changes.length > 0 && ["Since the previous load", changes.join(", ")],
         ["Parts", `${orNone(load.parts, number)} at publishing, ${number(parts)} now`],
-        ["Memory of a node", memoryText(load)],
+        ["Memory per node", memoryText(load)],
         Boolean(load.other_month_rows) && ["Left out", `${number(load.other_month_rows ?? 0)} rows of other months`],
-        Boolean(load.memory_steps) && ["Memory lowered", `${count(load.memory_steps ?? 0, "time")}, because nodes ran out of it`],
-        ["Query ids", <Ids key="ids" ids={load.query_ids ?? []} />],
+        Boolean(load.memory_steps) && ["Memory reduced", `${count(load.memory_steps ?? 0, "time")}, because nodes ran out of it`],
+        ["Query IDs", <Ids key="ids" ids={load.query_ids ?? []} />],
       ]} />
     </Section>
   );
@@ -95,7 +95,7 @@ function Steps({ load, together }: { load: Load; together: MonthRow["together"] 
   const names = Object.keys(STEPS);
   const colour = (step: string) => COLOURS[names.indexOf(step)] ?? "gray.solid";
   return (
-    <Section title="Where its time went" aside={<Text fontSize="sm">{duration(all)}</Text>}>
+    <Section title="Where the time went" aside={<Text fontSize="sm">{duration(all)}</Text>}>
       {together ? <Box mb={2}><Faint>Its share of the time that {together.months} took together.</Faint></Box> : null}
       <Flex height="14px" rounded="sm" overflow="clip" gap="1px" mb={2} aria-hidden>
         {load.seconds_by_step.map((step) => <Box key={step.step} bg={colour(step.step)} style={{ flexGrow: step.seconds / all }} />)}
@@ -134,9 +134,9 @@ function Proof({ load, month, nodes }: { load: Load; month: MonthRow; nodes: rea
   return (
     <Section title="Proof">
       <Text fontSize="sm">
-        The load counted {orNone(load.rows, number)} rows in {count(load.objects, "object")} before it published them; the ledgers of the
-        nodes have {number(published)}. {isSame ? `The table has ${number(month.rows)} now, and its parts are those of the load or merges of them.`
-          : "It is not certain that the partition is unchanged since then."}
+        Before publishing, the load counted {orNone(load.rows, number)} rows in {count(load.objects, "object")}; the nodes&apos; ledgers
+        have {number(published)}. {isSame ? `The table has ${number(month.rows)} now, in parts that the load wrote or that were merged from them.`
+          : "The partition may have changed since then."}
       </Text>
     </Section>
   );

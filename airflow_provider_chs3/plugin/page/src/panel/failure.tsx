@@ -7,13 +7,13 @@ export function FailureNote({ failure }: { failure: Failure }) {
   return (
     <Note title={`The newest load failed: ${failure.type ?? "an error"}`}>
       {failure.message === null
-        ? <Text>Its text may quote rows: only those who may read the logs of its task see it.</Text>
+        ? <Text>The message may quote rows: only those who may read the task&apos;s logs see it.</Text>
         : <Text whiteSpace="pre-wrap">{failure.message}</Text>}
       {failure.hint ? <Text mt={2} fontWeight="medium">{failure.hint}</Text> : null}
       <Text mt={2} fontSize="xs">
         <UtcTime text={failure.recorded_at} />
-        {failure.host ? `, on ${failure.host}` : ""}{failure.code ? `, code ${failure.code}` : ""}
-        {failure.is_terminal ? ". A retry would end the same way." : ""}
+        {failure.host ? `, on ${failure.host}` : ""}{failure.code ? `, ClickHouse error ${failure.code}` : ""}
+        {failure.is_terminal ? ". A retry would fail the same way." : ""}
       </Text>
     </Note>
   );

@@ -1,4 +1,5 @@
 // The INSERT of the newest load, without credentials; all of it is in a log of the servers.
+import { Box } from "@chakra-ui/react";
 import { Faint, Section, Sql } from "../ui/parts";
 
 const QUOTED = /['\\]/g;
@@ -9,8 +10,8 @@ export function InsertSql({ sql, queryIds }: { sql: string; queryIds: readonly s
   return (
     <Section title="SQL">
       {sql ? <Sql text={sql} label="Copy the SQL" />
-        : <Faint>Airflow does not have it, as when its task was cleared, or you may not read XComs of its DAG.</Faint>}
-      <Faint>All of it, from the log of the server that the load was sent to:</Faint>
+        : <Faint>Not in Airflow: its task was cleared, or you may not read the DAG&apos;s XComs.</Faint>}
+      <Box mt={3}><Faint>To get the whole statement from the servers&apos; query log:</Faint></Box>
       <Sql text={logged} label="Copy the query" />
     </Section>
   );

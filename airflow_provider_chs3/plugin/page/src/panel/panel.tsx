@@ -79,7 +79,7 @@ function Month({ table, month, place, owners }: Opened & { owners: Record<string
         <Box minW={0}>
           <Drawer.Title fontSize="lg" overflowWrap="anywhere">{nameOf(table)} {month.month}</Drawer.Title>
           <Text fontSize="sm" color="fg.muted" overflowWrap="anywhere">
-            {table.connIds.length > 1 ? "connections" : "connection"} {table.connIds.join(", ")}{table.cluster ? `, cluster ${table.cluster}` : ""}
+            {table.connIds.length > 1 ? "Connections" : "Connection"} {table.connIds.join(", ")}{table.cluster ? `, cluster ${table.cluster}` : ""}
           </Text>
         </Box>
       </Drawer.Header>

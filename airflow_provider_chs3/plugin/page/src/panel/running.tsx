@@ -3,9 +3,8 @@ import { Box, Flex, Progress, Text } from "@chakra-ui/react";
 import { useState } from "react";
 import type { FinishedLoad, Inserting, MonthDetails, MonthRow } from "../api/types";
 import { bytes, count, duration, number, orNone, percent, rate } from "../model/format";
-import { progressOf, seenInsert, timeLeft, type StepProgress, type TimeLeft } from "../model/steps";
+import { progressOf, seenInsert, SHORT_STEPS, timeLeft, type StepProgress, type TimeLeft } from "../model/steps";
 import { Facts, Faint, NAMES_WIDTH, Section } from "../ui/parts";
-import { SHORT_STEPS } from "./steps";
 
 const AFTER_INSERT = {
   insert: "The insert has begun.",

@@ -129,7 +129,7 @@ export function Chart(props: ChartProps) {
 // The last value and the largest of each line, in words.
 function Legend({ series, format }: { series: readonly Series[]; format: (value: number) => string }) {
   return (
-    <Flex as="ul" listStyle="none" gap={4} wrap="wrap" fontSize="xs" mt={1}>
+    <Flex as="ul" listStyle="none" columnGap={4} rowGap={1} wrap="wrap" fontSize="xs" mt={1}>
       {series.map(({ name, style, values }, index) => {
         const known = values.filter((value) => value !== null);
         const colour = `var(--chakra-colors-${palette(style, index)})`;
@@ -152,5 +152,5 @@ function describe(style: Style, known: readonly number[], format: (value: number
   if (style === "rings") {
     return known.length ? String(known.length) : "none";
   }
-  return last === undefined ? "no data" : `last ${format(last)}, at most ${format(Math.max(...known))}`;
+  return last === undefined ? "no data" : `last ${format(last)}, max ${format(Math.max(...known))}`;
 }

@@ -3,7 +3,7 @@ import { Box } from "@chakra-ui/react";
 import { useState, type ReactNode } from "react";
 import type { ConnectionSpeed, LoadSpeed } from "../api/types";
 import { byteRate, bytes, count, duration, number, orNone } from "../model/format";
-import { STEPS } from "../panel/steps";
+import { STEPS } from "../model/steps";
 import { Figures, type Column } from "../ui/figures";
 import { TaskLink } from "../ui/links";
 import { Time } from "../ui/parts";
@@ -35,7 +35,7 @@ export function LoadFigures({ loads }: { loads: readonly LoadSpeed[] }) {
     orNone(load.storage_seconds, duration), orNone(load.merge_seconds, duration),
     load.task ? <TaskLink key="task" task={load.task} /> : "",
   ]);
-  return <Folded title={`Figures of ${count(loads.length, "load")}`} columns={columns} rows={rows} />;
+  return <Folded title={`${count(loads.length, "load")} as a table`} columns={columns} rows={rows} />;
 }
 
 export function PartFigures({ times, nodes }: { times: readonly number[]; nodes: ConnectionSpeed["history"]["nodes"] }) {
@@ -45,5 +45,5 @@ export function PartFigures({ times, nodes }: { times: readonly number[]; nodes:
     <Time key="at" at={new Date(at * 1_000)} />,
     ...fields.flatMap((field) => nodes.map((node) => orNone(node[field][index], number))),
   ]).reverse();
-  return <Folded title="Figures of parts and merges" columns={columns} rows={rows} />;
+  return <Folded title="Parts and merges as a table" columns={columns} rows={rows} />;
 }

@@ -57,7 +57,7 @@ function Connection({ seen, days, isOfDag }: { seen: ConnectionSpeed; days: numb
   const loads = useMemo(() => seen.loads.filter((load) => nameOf(load) === name), [seen.loads, name]);
   const to = seen.seen_at ?? 0;
   const range = { from: to - days * DAY_SECONDS, to };
-  const notes = [...silentLogs(seen), ...(seen.is_cut ? ["There were more loads than shown: the oldest are missing."] : [])];
+  const notes = [...silentLogs(seen), ...(seen.is_cut ? ["There were more loads than can be shown: the oldest are missing."] : [])];
   return (
     <Box as="section" aria-label={`Connection ${seen.conn_ids.join(", ")}`} mb={8}>
       <Flex gap={3} align="center" wrap="wrap" mb={2}>
@@ -80,7 +80,8 @@ function Connection({ seen, days, isOfDag }: { seen: ConnectionSpeed; days: numb
   );
 }
 
-const GRID = "repeat(auto-fit, minmax(min(100%, 26rem), 1fr))";
+// Two beside each other, as there are four and two.
+const GRID = { base: "minmax(0, 1fr)", lg: "repeat(2, minmax(0, 1fr))" };
 
 function Loads({ loads, range }: { loads: LoadSpeed[]; range: Range }) {
   const times = useMemo(() => loads.map((load) => load.published_at), [loads]);
@@ -117,7 +118,7 @@ function Slow({ loads }: { loads: readonly LoadSpeed[] }) {
   }
   return (
     <Box borderWidth={1} rounded="md" my={3}>
-      <Text px={3} py={2} bg="bg.subtle" fontWeight="semibold" fontSize="sm" borderBottomWidth={1}>
+      <Text px={3} py={2} bg="bg.muted" fontWeight="semibold" fontSize="sm" borderBottomWidth={1}>
         {count(slow.length, "load was", "loads were")} slow compared to the others of this table
       </Text>
       <Box as="ul" listStyle="none" aria-label="Slow loads" maxH="12rem" overflowY="auto" tabIndex={0}>

@@ -13,7 +13,7 @@ export function Figures({ name, columns, rows }: { name: string; columns: readon
       focusVisibleRing="outside">
       <Table.Root size="sm" variant="line">
         <Table.Header>
-          <Table.Row bg="bg.subtle">
+          <Table.Row bg="bg.muted">
             {columns.map(([text, kind], index) => (
               <Table.ColumnHeader key={`${text}-${index}`} scope="col" textAlign={kind ? "end" : "start"} color="fg.muted"
                 fontWeight="medium" verticalAlign="bottom" minW={text.length > LONG_NAME ? "8rem" : "4.5rem"}>{text}</Table.ColumnHeader>

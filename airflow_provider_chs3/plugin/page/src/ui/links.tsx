@@ -23,7 +23,7 @@ export function TaskLink({ task, logs = false }: { task: Task; logs?: boolean })
   const index = mapped && ` [${task.map_index}]`;
   return (
     <To path={`/dags/${quoted(task.dag_id)}/runs/${quoted(task.run_id)}/tasks/${quoted(task.task_id)}${mapped}`}>
-      {logs ? "Open its log" : `${task.dag_id}, ${task.task_id}${index}, run ${task.run_id}`}
+      {logs ? "Open the log" : `${task.dag_id}, ${task.task_id}${index}, run ${task.run_id}`}
     </To>
   );
 }

@@ -11,7 +11,7 @@ const STROKES: Record<State, string> = {
   unfinished: "M3.5 8h2M7 8h2M10.5 8h2",
   held: "M6 4v8M10 4v8",
   late: "M8 4v4.5l3 2M13.5 8a5.5 5.5 0 1 1-11 0a5.5 5.5 0 1 1 11 0",
-  changed_in_s3: "M8 3.5l5 9H3z",
+  changed_in_storage: "M8 3.5l5 9H3z",
   too_many_parts: "M4 4h3v3H4zM9 4h3v3H9zM4 9h3v3H4zM9 9h3v3H9z",
   loading: "M8 3v9M4.5 8.5L8 12l3.5-3.5",
   merging: "M3.5 4l4.5 4 4.5-4M8 8v4.5",
@@ -32,7 +32,7 @@ export function StateTag({ state, done }: { state: State; done?: string }) {
   const { label, fill, ink } = STATES[state];
   const isEmpty = state === "never_loaded";
   return (
-    <Tag.Root bg={fill} color={ink} size="md" flexShrink={0} boxShadow={isEmpty ? undefined : "none"}
+    <Tag.Root bg={fill} color={ink} size="md" rounded="full" px={2} flexShrink={0} boxShadow={isEmpty ? undefined : "none"}
       borderWidth={isEmpty ? 1 : 0} borderStyle="dashed" borderColor="fg.subtle">
       <Tag.StartElement><Sign state={state} /></Tag.StartElement>
       <Tag.Label whiteSpace="nowrap">{label}{done ? `, ${done}` : ""}</Tag.Label>

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.plugin.observation.speed.throughput import settle_seconds
+from airflow_provider_chs3.plugin.observation.speed.settling import settle_seconds
 
 
 def test_nothing_merged() -> None:

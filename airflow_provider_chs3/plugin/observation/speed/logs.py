@@ -1,0 +1,57 @@
+"""Ask nodes for their logs, which they may not have."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.workflow.operations import Row, Steps, TryQueryNodes
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
+
+_ACCESS_DENIED = 497
+_UNKNOWN_TABLE = 60
+
+#: A log of each node: its rows, or the reason why it has none.
+Log = Mapping[Node, list[Row] | str]
+
+
+def ask_log(name: str, statements: Mapping[Node, Sql]) -> Steps[Log]:
+    """Read a log of each node, which it may not have.
+
+    Args:
+        name: What the step is called.
+        statements: The query for each node.
+    """
+    answers = yield from TryQueryNodes(name=name, sql=statements)
+    return {node: _why(answer) if isinstance(answer, Chs3Error) else answer for node, answer in answers.items()}
+
+
+def _why(error: Chs3Error) -> str:
+    if isinstance(error, ClickHouseServerError) and error.code == _UNKNOWN_TABLE:
+        return "the server does not keep it, or has written nothing to it yet"
+    if isinstance(error, ClickHouseServerError) and error.code == _ACCESS_DENIED:
+        return "the connection's user may not read it; docs/privileges.md has the GRANT"
+    return str(error)
+
+
+def silent_logs(logs: Mapping[str, Log]) -> dict[Node, tuple[str, ...]]:
+    """Return the reasons why logs have no data.
+
+    A log that was switched on later, or cleared, has no loads. That counts only if it is so on all nodes: the log of a
+    node without rows has none, either.
+
+    Args:
+        logs: Name of each log → the nodes' answers.
+
+    Returns:
+        Node → the reasons.
+    """
+    found: dict[Node, list[str]] = defaultdict(list)
+    for name, log in logs.items():
+        knows_none = not any(rows for rows in log.values() if not isinstance(rows, str))
+        for node, rows in log.items():
+            if isinstance(rows, str) or knows_none:
+                found[node].append(f"{name}: {rows or 'it knows none of these loads'}")
+    return {node: tuple(each) for node, each in found.items()}

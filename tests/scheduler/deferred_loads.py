@@ -1,0 +1,58 @@
+"""A DAG of deferred loads that last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
+from tests.integration.lake import MONTH, Lake
+from tests.integration.slow import SLOW_SETTINGS
+from tests.scheduler.deferred_tasks import ARGUMENTS, FATES, TELLS_PID, DeferredTasks
+
+DATABASE = "test_deferred"
+TRIPS = Trips(rows_per_month=6_000, files_per_month=6)
+
+DAG = f"""{TELLS_PID}
+
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+
+SECONDS = {{"failed": 0.2, "cleared": "{{{{ 0.2 if ti.try_number == 1 else 0 }}}}"}}
+
+with DAG("loads", schedule=None, start_date=datetime(2026, 1, 1)):
+    for table in {FATES!r}:
+        S3ToClickHouseOperator(
+            task_id=table,
+            bucket="BUCKET",
+            key="trips/{{YYYY-MM}}/",
+            database="{DATABASE}",
+            table=table,
+            month="{MONTH}",
+            # Some 75 s; what people end would take minutes, and no time when it runs again.
+            select={{name: name for name in {list(COLUMNS)!r}}}
+            | {{"trip_id": f"trip_id + sleepEachRow({{SECONDS.get(table, 0.0375)}})"}},
+            settings={SLOW_SETTINGS!r},
+            {", ".join(f"{name}={value}" for name, value in ARGUMENTS.items())},
+        )
+"""
+
+
+@dataclass
+class Loads(DeferredTasks):
+    """One run of that DAG.
+
+    Attributes:
+        lakes: Table → where it is.
+    """
+
+    lakes: dict[str, Lake]
+
+    def query_ids(self, fate: str) -> set[str]:
+        return self.found_in_logs(fate, r"query id (chs3_\w+)")
+
+    def is_running(self, fate: str) -> bool:
+        ids = ", ".join(map(repr, self.query_ids(fate)))
+        sql = f"SELECT count() FROM system.processes WHERE query_id IN ({ids})"
+        return bool(ids) and any(rows[0][0] for rows in self.lakes[fate].on_every_node(sql))
+
+    def have_ended(self) -> bool:
+        return all("dropping its staging" in self.logs(fate) for fate in ("failed", "cleared"))
