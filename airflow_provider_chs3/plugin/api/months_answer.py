@@ -59,7 +59,7 @@ def months_answer(
 
 
 def _dags_of(connections: Iterable[Mapping[str, Any]], states: Collection[str], allowed: Container[str]) -> set[str]:
-    """Return the allowed ones of the DAGs whose months are in some states: of each of them the auth manager is asked."""
+    """Return the allowed ones of the DAGs whose months are in some states, for each of which Airflow is asked."""
     months = (month for seen in connections for table in seen["tables"] for month in table["months"])
     found = {month["task"]["dag_id"] for month in months if month["state"] in states and month["task"]}
     return {dag_id for dag_id in found if dag_id in allowed}
