@@ -50,6 +50,6 @@ def test_months_of_one_insert_say_so_until_they_are_loaded_alone(
     cells.nth(0).click()
     panel = page.get_by_role("dialog")
     panel.get_by_text(f"Its share of the time that {TOGETHER} took together.").wait_for()
-    assert f" s that loaded {TOGETHER}, " in panel.get_by_role("group", name="Now").inner_text()
+    assert "; its share of one insert of " in panel.get_by_role("group", name="Now").inner_text()
     keep(page, "loaded-together")
     assert troubles == []

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.plugin.api.months import missed_nodes
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.processes import free_ports
 from airflow_provider_chs3.testbed.trips import Trips
@@ -73,6 +75,12 @@ def test_bars_of_a_node_that_is_down_are_lower_bounds_and_one_line_tells_of_it(
     assert strip.locator(".least").count() == 0
     assert troubles == []
     own_cluster.restart(1)
+
+
+def test_rows_of_a_node_are_missed_only_if_no_replica_of_its_shard_answers() -> None:
+    nodes = {(shard, replica): Node(shard, replica, "host", 9000) for shard in (1, 2) for replica in (1, 2)}
+    down = [nodes[1, 2], nodes[2, 1], nodes[2, 2]]
+    assert missed_nodes([nodes[1, 1]], down) == {nodes[2, 1], nodes[2, 2]}
 
 
 def test_connections_that_do_not_answer_are_loud_only_if_their_tables_are_not_known(

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from airflow_provider_chs3.core.merges.health import Thresholds
-from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out, without_collections
 from airflow_provider_chs3.plugin.connections import hook_of, tasks_of
 from airflow_provider_chs3.plugin.observation.month_state import MonthState
@@ -35,12 +35,14 @@ class MonthsAnswer(Answer):
     Args:
         cluster: The cluster; None for a single server.
         nodes: Node → the reason why it did not answer; empty if it did.
+        missed: The nodes that did not answer, and of whose shard no replica did: their rows are in no figure.
         tables: The months of each table.
         changed: Months whose objects in the storage differ from the published ones, as found by plans.
     """
 
     cluster: str | None = None
     nodes: Mapping[str, str]
+    missed: Collection[str] = ()
     tables: Mapping[TableName, tuple[MonthOverview, ...]]
     changed: Mapping[tuple[TableName, str], ChangedMonth] = field(default_factory=dict)
 
@@ -69,7 +71,9 @@ class MonthsAnswer(Answer):
         return {
             **self._as_json(),
             "cluster": self.cluster,
-            "nodes": [{"name": name, "error": error} for name, error in self.nodes.items()],
+            "nodes": [
+                {"name": name, "error": error, "is_missed": name in self.missed} for name, error in self.nodes.items()
+            ],
             "tables": tables,
         }
 
@@ -98,9 +102,21 @@ def look_at_months(conn_id: str) -> MonthsAnswer:
             seen_at=time.time(),
             cluster=seen.cluster,
             nodes={str(node): seen.down.get(node, "") for node in sorted([*seen.nodes, *seen.down])},
+            missed={str(node) for node in missed_nodes(seen.nodes, seen.down)},
             tables=overview(seen, tasks=tasks_of(owners_to_ask_for(seen)), thresholds=Thresholds()),
             changed=_not_loaded_since(changed_in_storage(conn_id), seen),
         )
+
+
+def missed_nodes(answered: Iterable[Node], down: Iterable[Node]) -> set[Node]:
+    """Return the nodes of whose shard no replica answered.
+
+    Args:
+        answered: The nodes that answered.
+        down: Those that did not.
+    """
+    shards = {node.shard_num for node in answered}
+    return {node for node in down if node.shard_num not in shards}
 
 
 def month_answers() -> LastAnswers[MonthsAnswer]:

@@ -114,10 +114,16 @@ class SeenByAll(Seen):
     conn_ids: list[str]
 
 
+class ShardNode(NodeError):
+    """A node, and whether it and all other replicas of its shard did not answer."""
+
+    is_missed: bool
+
+
 class ConnectionMonths(Seen):
     """The tables behind a connection."""
 
-    nodes: list[NodeError]
+    nodes: list[ShardNode]
     tables: list[TableMonths]
 
 

@@ -11,7 +11,7 @@ function month(name: string, state: State = "published", more: Partial<MonthRow>
 
 function connection(connId: string, nodes: string[], tables: Record<string, MonthRow[]>): ConnectionMonths {
   return {
-    conn_id: connId, error: "", seen_at: 1, cluster: "c", nodes: nodes.map((name) => ({ name, error: "" })),
+    conn_id: connId, error: "", seen_at: 1, cluster: "c", nodes: nodes.map((name) => ({ name, error: "", is_missed: false })),
     tables: Object.entries(tables).map(([table, months]) => ({ database: "d", table, months })),
   };
 }
@@ -24,10 +24,11 @@ describe("tables", () => {
     expect(found.map((table) => table.connIds)).toEqual([["a", "b"]]);
   });
 
-  test("name the nodes that do not answer, as their rows are in no figure", () => {
+  test("name the nodes that do not answer, and of these the ones whose rows no replica has", () => {
     const seen = connection("a", ["n1"], { t: [month("2026-01")] });
-    const found = tablesOf([{ ...seen, nodes: [...seen.nodes, { name: "n2", error: "refused" }] }]);
-    expect(found.map((table) => table.silentNodes)).toEqual([["n2"]]);
+    const silent = [{ name: "n2", error: "refused", is_missed: false }, { name: "n3", error: "refused", is_missed: true }];
+    const found = tablesOf([{ ...seen, nodes: [...seen.nodes, ...silent] }]);
+    expect(found.map((table) => [table.silentNodes, table.missedNodes])).toEqual([[["n2", "n3"], ["n3"]]]);
   });
 
   test("of the same name on other nodes are two", () => {

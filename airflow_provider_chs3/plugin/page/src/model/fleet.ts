@@ -7,8 +7,10 @@ export interface TableRow {
   // Every connection that leads to it; the first is asked for its months.
   connIds: string[];
   cluster: string | null;
-  // Nodes that do not answer: what they have is in no figure.
+  // Nodes that do not answer: their parts are in no figure.
   silentNodes: string[];
+  // Those of whose shard no replica answers: their rows are in no figure either.
+  missedNodes: string[];
   database: string;
   table: string;
   months: MonthRow[];
@@ -61,6 +63,7 @@ export function tablesOf(connections: readonly ConnectionMonths[]): TableRow[] {
           connIds: [seen.conn_id],
           cluster: seen.cluster,
           silentNodes: seen.nodes.filter(({ error }) => error).map(({ name }) => name),
+          missedNodes: seen.nodes.filter((node) => node.is_missed).map(({ name }) => name),
           byName: new Map(months.map((month) => [month.month, month])),
           worst: worstOf(months),
           dags: [...new Set(months.flatMap((month) => (month.task ? [month.task.dag_id] : [])))],

@@ -36,8 +36,8 @@ const MEASURES: Record<string, Measure> = {
 };
 
 // Whether all figures of a table are lower bounds, as nodes that do not answer may have more.
-export function isLowerBound({ silentNodes }: Pick<TableRow, "silentNodes">, measure: Measure): boolean {
-  return measure.isOfNodes && silentNodes.length > 0;
+export function isLowerBound({ missedNodes }: Pick<TableRow, "missedNodes">, measure: Measure): boolean {
+  return measure.isOfNodes && missedNodes.length > 0;
 }
 
 export const measureOf = (shows: string): Measure | null => MEASURES[shows] ?? null;

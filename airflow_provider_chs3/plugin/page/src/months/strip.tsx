@@ -105,7 +105,7 @@ export const Strip = memo(function Strip({ table, months, states, measure }: Pro
           return isGap(name) ? <span key={name} className="gap left-out" title="No table has months here">⋯</span> : <span key={name} className="gap" />;
         }
         const value = measure?.of(month) ?? null;
-        const label = [`${name}: ${stateText(month)}`, measure && (value === null ? "not measured" : isLeast ? `at least ${measure.tell(value)}${withoutText(table.silentNodes)}` : measure.tell(value)), value !== null && measure?.isShared && shareText(month)].filter(Boolean).join(", ");
+        const label = [`${name}: ${stateText(month)}`, measure && (value === null ? "not measured" : isLeast ? `at least ${measure.tell(value)}${withoutText(table.missedNodes)}` : measure.tell(value)), value !== null && measure?.isShared && shareText(month)].filter(Boolean).join(", ");
         const classes = [
           "cell", ...(measure ? [value === null ? "unknown" : "heat", isLeast && "least", NEEDS_PERSON.has(month.state) && "marked"] : [month.state]),
           states.size && !states.has(month.state) && "dimmed", isHere && params.get("month") === name && "chosen",

@@ -88,7 +88,7 @@ function Row({ table, layout: { months, measure, isNarrow, hasFacts }, states }:
   const name = nameOf(table);
   const where = table.connIds.join(", ");
   const extent = measure && extentOf([table], measure);
-  const bound = (measure ? isLowerBound(table, measure) : table.silentNodes.length) ? "≥ " : "";
+  const bound = (measure ? isLowerBound(table, measure) : table.missedNodes.length) ? "≥ " : "";
   return (
     <>
       <div className="name" title={`${name}, connection ${where}${table.cluster ? `, cluster ${table.cluster}` : ""}`}>
@@ -98,7 +98,7 @@ function Row({ table, layout: { months, measure, isNarrow, hasFacts }, states }:
       {hasFacts ? <RowFacts table={table} /> : null}
       <Strip table={table} months={months} states={states} measure={measure} />
       {isNarrow ? null : (
-        <div className="total" title={measure ? "" : `${count(rowsOf(table), "row")}${withoutText(table.silentNodes)}`}>
+        <div className="total" title={measure ? "" : `${count(rowsOf(table), "row")}${withoutText(table.missedNodes)}`}>
           {measure ? extent && `${bound}${rangeText(extent, measure.short)}` : `${bound}${compact(rowsOf(table))}`}
         </div>
       )}

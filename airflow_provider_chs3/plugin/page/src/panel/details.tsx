@@ -96,7 +96,7 @@ function Steps({ load, together }: { load: Load; together: MonthRow["together"] 
   const colour = (step: string) => COLOURS[names.indexOf(step)] ?? "gray.solid";
   return (
     <Section title="Where the time went" aside={<Text fontSize="sm">{duration(all)}</Text>}>
-      {together ? <Faint>Its share of the time that {together.months} took together.</Faint> : null}
+      {together ? <Box mb={2}><Faint>Its share of the time that {together.months} took together.</Faint></Box> : null}
       <Flex height="14px" rounded="sm" overflow="clip" gap="1px" mb={2} aria-hidden>
         {load.seconds_by_step.map((step) => <Box key={step.step} bg={colour(step.step)} style={{ flexGrow: step.seconds / all }} />)}
       </Flex>

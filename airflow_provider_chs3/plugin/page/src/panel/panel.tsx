@@ -94,7 +94,7 @@ function Month({ table, month, place, owners }: Opened & { owners: Record<string
         {month.statement ? <><Faint>This statement lets it go on. Run it on each node named above:</Faint><Sql text={month.statement} /></> : null}
         <Actions table={table} month={month} owner={owner} />
         {month.state === "loading" && (month.insert || data?.inserting) ? <Running month={month} details={data ?? null} /> : null}
-        <Summary month={month} silentNodes={table.silentNodes} owner={owner} />
+        <Summary month={month} table={table} owner={owner} />
         {error ? <Note title="No details">{error.message}</Note> : null}
         {isKnown && isPending ? <Box mt={6}><Waiting lines={4} /></Box> : null}
         {data === null ? <Faint>No load has recorded anything about it.</Faint> : null}
@@ -104,15 +104,14 @@ function Month({ table, month, place, owners }: Opened & { owners: Record<string
   );
 }
 
-function Summary({ month, silentNodes, owner }: { month: MonthRow; silentNodes: readonly string[]; owner: string | undefined }) {
-  const without = withoutText(silentNodes);
+function Summary({ month, table, owner }: { month: MonthRow; table: TableRow; owner: string | undefined }) {
   return (
     <Section title="Now">
       <Facts rows={[
-        ["Rows", number(month.rows) + without],
-        ["Parts", `${number(month.parts)}, ${bytes(month.size_bytes)} on disk${without}`],
+        ["Rows", number(month.rows) + withoutText(table.missedNodes)],
+        ["Parts", `${number(month.parts)}, ${bytes(month.size_bytes)} on disk${withoutText(table.silentNodes)}`],
         month.published_at !== "" && ["Published", <><UtcTime key="at" text={month.published_at} /> from {sourceText(month)}</>],
-        month.insert_seconds !== null && ["Insert took", [duration(month.insert_seconds), shareText(month), orNone(month.rows_per_second, rate)].filter(Boolean).join(", ")],
+        month.insert_seconds !== null && ["Insert took", [`${duration(month.insert_seconds)}, ${orNone(month.rows_per_second, rate)}`, shareText(month)].filter(Boolean).join("; ")],
         month.task !== null && ["Newest task", <TaskLink key="task" task={month.task} />],
         owner !== undefined && ["Owner of its DAG", owner],
       ]} />
