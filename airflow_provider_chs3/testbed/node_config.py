@@ -94,8 +94,11 @@ def _server(node: RunningNode, nodes: Sequence[RunningNode], *, options: Options
         "named_collections": options.named_collections,
         "query_log": _log_table("query_log"),
         "part_log": _log_table("part_log"),
-        # The servers' default is for large machines; here, several nodes share one.
+        # The servers' defaults are for large machines; here, several nodes share one.
         "mark_cache_size": 64 * 1024**2,
+        # Each of sixteen threads would wake a hundred times a second.
+        "async_insert_threads": 1,
+        "asynchronous_metrics_update_period_s": 60,
         "user_directories": {"users_xml": {"path": folder / "users.xml"}},
         **options.server_settings,
     }
