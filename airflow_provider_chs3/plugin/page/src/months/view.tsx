@@ -12,6 +12,7 @@ import { Panel } from "../panel/panel";
 import { NoConnections, NoTables, Troubles } from "../ui/connections";
 import { Faint, Note, Waiting } from "../ui/parts";
 import { NO_MONTH, useAddress } from "../ui/url";
+import { BrokenDags } from "./broken-dags";
 import { Filters, StateChips } from "./filters";
 import { Legend } from "./legend";
 import { FailedRuns, Needs } from "./needs";
@@ -69,6 +70,7 @@ function Content({ data, place }: { data: Months; place: Place }) {
       {shown.length ? (
         <Needs problems={problems} rights={data} areAll={shown.length === tables.length && !silences(data.connections).unknown.length} checkedAt={oldestOf(data)} />
       ) : null}
+      <BrokenDags dagIds={data.broken_dags} owners={data.owners} />
       <FailedRuns runs={data.failed_runs} problems={problemsOfAll} owners={data.owners} />
       {filter.named ? <Only named={filter.named} /> : null}
       <Filters tables={tables} connections={data.connections} shown={shown.length} />
