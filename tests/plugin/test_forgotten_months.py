@@ -20,3 +20,13 @@ def test_it_is_not_listed_once_its_rows_are_gone(as_user: AsUser, trips_lake: La
     forget(trips_lake, LATER)
     trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.trips DROP PARTITION 209901")
     assert set(months(as_user, trips_lake)) == {MONTH}
+
+
+def test_it_says_so_as_long_as_its_rows_are_there(as_user: AsUser, trips_lake: Lake) -> None:
+    loaded(trips_lake)
+    forget(trips_lake, MONTH)
+    month = months(as_user, trips_lake)[MONTH]
+    assert (month["state"], month["rows"]) == ("changed", 600)
+    assert month["why"] == "the ledger was told to forget it; its rows are still there"
+    trips_lake.load(replace_unknown=True)
+    assert months(as_user, trips_lake)[MONTH]["why"] == "as published"

@@ -40,7 +40,8 @@ def months_answer(
     """
     found = [each.as_json(scope=scope, readable_dags=readable_dags, readable_logs=readable_logs) for each in seen]
     dag_ids = dag_ids_of(found)
-    mark_waiting(found, schedules_of(dag_ids), datetime.now(UTC))
+    schedules = schedules_of(dag_ids)
+    mark_waiting(found, schedules, datetime.now(UTC))
     # Beside one DAG, others matter only if they load its months.
     loaders = {*dag_ids, *([scope.dag_id] if scope else [])}
     runs = newest_runs({*loaders, ACTIONS_DAG}, with_loaders=scope is None)
@@ -54,6 +55,7 @@ def months_answer(
             "failed_runs": failed,
             "editable_dags": sorted(_dags_of(found, (HELD,), editable)),
             "startable_dags": sorted(_dags_of(found, (MonthState.FAILED, MonthState.CHANGED), startable)),
+            "broken_dags": sorted(dag_id for dag_id, each in schedules.items() if each.is_broken and not each.is_paused),
         }
     )
 

@@ -23,11 +23,15 @@ from airflow_provider_chs3.plugin.observation.month_state import MonthState
 HELD = "held"
 #: A month whose DAG's run was due, and was not created.
 LATE = "late"
+#: A month that the next load would change, though no run of its DAG comes by itself.
+STRANDED = "stranded"
 
 #: What only the next load changes.
 _WAITING = (MonthState.UNFINISHED, CHANGED_IN_STORAGE)
 #: Of the month that a run is for, what a load may change; anything more urgent is shown instead.
 _CALM = (*_WAITING, MonthState.PUBLISHED, MonthState.MERGING, MonthState.TOO_MANY_PARTS)
+#: The summary of Airflow's timetable for `schedule=None`.
+_NO_SCHEDULE = "None"
 #: Schedulers create runs within seconds; a busy one, or one that restarts, takes minutes.
 _GRACE = timedelta(minutes=10)
 
@@ -40,31 +44,63 @@ class Schedule:
         is_paused: Whether it is paused.
         due_at: Time at which Airflow is to create its next run; None if it has none, or may not have another one now.
         month: The month in which that run's data interval begins, as `YYYY-MM` in UTC; empty if not known.
+        is_there: Whether Airflow has it, as its file was read last.
+        is_broken: Whether its file cannot be imported.
+        is_awaited: Whether it has a schedule, or a run that is queued or running.
     """
 
     is_paused: bool
     due_at: datetime | None
     month: str
+    is_there: bool
+    is_broken: bool
+    is_awaited: bool
 
     def is_overdue(self, now: datetime) -> bool:
         """Check whether its next run should be there."""
-        return not self.is_paused and self.due_at is not None and self.due_at + _GRACE < now
+        return self.is_there and not self.is_paused and self.due_at is not None and self.due_at + _GRACE < now
+
+    def why_no_run(self, state: str) -> str:
+        """Return why no run comes that would change a month, as the end of a sentence about the DAG; else nothing.
+
+        Args:
+            state: The state of the month.
+        """
+        if self.is_there:
+            # A plan without a load may have been all that was asked for; a load that was killed was not.
+            return "" if self.is_awaited or state != MonthState.UNFINISHED else "has no schedule, and no run is at work"
+        return "cannot be imported: mend its file first" if self.is_broken else "is no longer in Airflow"
 
 
 def schedules_of(dag_ids: Collection[str]) -> dict[str, Schedule]:
-    """Return the schedules of DAGs that Airflow still has.
+    """Return the schedules of DAGs, also of those whose files are gone.
 
     Args:
         dag_ids: The DAGs.
     """
+    is_at_work = exists().where(DagRun.dag_id == DagModel.dag_id, DagRun.state.in_(State.unfinished_dr_states))
     asked = select(
-        DagModel.dag_id, DagModel.is_paused, DagModel.next_dagrun_create_after, DagModel.next_dagrun_data_interval_start
-    ).where(DagModel.dag_id.in_(dag_ids), ~DagModel.is_stale)
+        DagModel.dag_id,
+        DagModel.is_paused,
+        DagModel.is_stale,
+        DagModel.has_import_errors,
+        DagModel.timetable_summary,
+        DagModel.next_dagrun_create_after.label("due_at"),
+        DagModel.next_dagrun_data_interval_start.label("due_for"),
+        is_at_work.label("is_at_work"),
+    ).where(DagModel.dag_id.in_(dag_ids))
     with create_session() as session:
         rows = session.execute(asked).all()
     return {
-        dag_id: Schedule(is_paused=is_paused, due_at=due_at, month=f"{of.astimezone(UTC):%Y-%m}" if of else "")
-        for dag_id, is_paused, due_at, of in rows
+        row.dag_id: Schedule(
+            is_paused=row.is_paused,
+            due_at=row.due_at,
+            month=f"{row.due_for.astimezone(UTC):%Y-%m}" if row.due_for else "",
+            is_there=not row.is_stale,
+            is_broken=row.is_stale and row.has_import_errors,
+            is_awaited=row.is_at_work or row.timetable_summary != _NO_SCHEDULE,
+        )
+        for row in rows
     }
 
 
@@ -137,6 +173,8 @@ def mark_waiting(connections: Iterable[Mapping[str, Any]], schedules: Mapping[st
 
 
 def _waiting(month: Mapping[str, Any], dag_id: str, schedule: Schedule, now: datetime) -> dict[str, str]:
+    if month["state"] in _WAITING and (why_no_run := schedule.why_no_run(month["state"])):
+        return {"state": STRANDED, "why": f"the DAG {dag_id}, which loaded it last, {why_no_run}; {month['why']}"}
     if schedule.is_paused and month["state"] in _WAITING:
         return {"state": HELD, "why": f"the DAG {dag_id}, which loaded it last, is paused; {month['why']}"}
     is_expected = month["state"] in _WAITING or (month["state"] in _CALM and month["month"] == schedule.month)

@@ -18,6 +18,7 @@ State: TypeAlias = Literal[
     "changed_in_storage",
     "held",
     "late",
+    "stranded",
     "never_loaded",
     "merging",
     "too_many_parts",
@@ -138,7 +139,8 @@ class FailedRun(BaseModel):
 class Months(BaseModel):
     """The months of all connections; of the DAGs that load them owners, runs at work and newest runs that failed.
 
-    Of those whose months need a person, which the user may edit, and of which the user may start runs.
+    Of those whose months need a person, which the user may edit, and of which the user may start runs; and which of all
+    Airflow cannot import.
     """
 
     connections: list[ConnectionMonths]
@@ -147,6 +149,7 @@ class Months(BaseModel):
     failed_runs: list[FailedRun]
     editable_dags: list[str]
     startable_dags: list[str]
+    broken_dags: list[str]
 
 
 class NodeRows(BaseModel):

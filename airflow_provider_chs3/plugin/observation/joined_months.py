@@ -53,6 +53,12 @@ class JoinedMonth(NamedTuple):
         return self.failure.error if with_values else self.failure.without_values
 
     @property
+    def is_forgotten(self) -> bool:
+        """Whether the ledger was told to forget it, and no load has begun since."""
+        is_recorded = any(each.record for each in self.records.values())
+        return self.inserting is not None and self.unpublished is None and not is_recorded
+
+    @property
     def owner(self) -> str:
         """The task of its newest load, if known."""
         newest = self.failure or self.inserting

@@ -24,7 +24,11 @@ interface Asked {
 
 function Freshness({ data, dataUpdatedAt, error, isFetching }: Asked) {
   if (error) {
-    return <Text fontSize="sm" color="fg.error" role="status">Refresh failed: {error.message}</Text>;
+    return (
+      <Text fontSize="sm" color="fg.error" role="status">
+        Refresh failed: {error.message}{data ? <> What is shown is from <Ago seconds={dataUpdatedAt / 1_000} />.</> : null}
+      </Text>
+    );
   }
   return (
     <Text fontSize="sm" color="fg.muted" whiteSpace="nowrap">

@@ -21,7 +21,7 @@ test("each state has the actions that make sense", () => {
 
 test("what stands in the way is said", () => {
   expect(obstacle("reload", RIGHTS)).toBe("");
-  expect(obstacle("reload", { ...RIGHTS, dag: null })).toContain("no longer exists");
+  expect(obstacle("reload", { ...RIGHTS, dag: null })).toContain("cannot be imported");
   expect(obstacle("end", { ...RIGHTS, dag: { ...ALL, may_end_tasks: false } })).toContain("end tasks of DAG d");
   expect(obstacle("unpause", { ...RIGHTS, dag: { ...ALL, may_edit: false } }, "me")).toBe("Airflow does not let you edit DAG d: ask its owner, me, or somebody else who may.");
   expect(obstacle("merge", { ...RIGHTS, actions_dag: { ...ALL, dag_id: "actions", may_start_runs: false } }, "me")).toBe("Airflow does not let you start runs of DAG actions.");

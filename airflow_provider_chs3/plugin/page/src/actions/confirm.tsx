@@ -2,6 +2,7 @@
 import { Button, Checkbox, Dialog, Portal, Stack, Text } from "@chakra-ui/react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
+import { RequestError } from "../api/client";
 import { DagLink, RunLink, TaskLink } from "../ui/links";
 import { Note } from "../ui/parts";
 import { lastRun, perform, type Run } from "./airflow";
@@ -10,6 +11,12 @@ import { KINDS, whatOf, type Kind, type Subject } from "./kinds";
 const GONE =
   "Airflow no longer has the run that loaded this month, so the new one has neither its conf nor its data interval. If the DAG takes " +
   "the month from them, the run loads nothing, and fails unless other loads are in it. The panel will show what came of it.";
+
+// An answer that got lost on its way does not tell what Airflow has done.
+function failureText(error: Error): string {
+  return error instanceof RequestError && error.status < 500 ? `Nothing was done. ${error.message}`
+    : `${error.message} It may have been done or not: look at the runs of the DAG before you try again.`;
+}
 
 export function Confirm({ kind, subject, close, onStarted }: {
   kind: Kind; subject: Subject; close: () => void; onStarted: (run: Run | null) => void;
@@ -72,7 +79,7 @@ export function Confirm({ kind, subject, close, onStarted }: {
                 ) : null}
                 <Text role="status" overflowWrap="anywhere">
                   {act.isPending ? "Sending the request to Airflow…" : null}
-                  {act.isError ? `Nothing was done. ${act.error.message}` : null}
+                  {act.isError ? failureText(act.error) : null}
                   {act.isSuccess && act.data ? <>Started: <RunLink dagId={act.data.dag_id} runId={act.data.dag_run_id} />.</> : null}
                   {act.isSuccess && kind === "end" && month.task ? <>Marked as failed; its queries are being ended: <TaskLink task={month.task} />.</> : null}
                   {act.isSuccess && kind === "unpause" && month.task ? <>Unpaused: DAG <DagLink dagId={month.task.dag_id} />.</> : null}

@@ -91,7 +91,7 @@ export function obstacle(kind: Kind, rights: Rights, owner?: string): string {
   const { dag: dagOf, right } = KINDS[kind];
   const dag = dagOf(rights);
   if (!dag) {
-    return kind === "unpause" || kind === "reload" || kind === "end" ? "The DAG that loaded this month no longer exists."
+    return kind === "unpause" || kind === "reload" || kind === "end" ? "Airflow cannot run the DAG that loaded this month: it is gone, or its file cannot be imported."
       : `To force merges and forget months, add the DAG ${rights.actions_dag_id} to Airflow: its file is in the folder dags of this package's repository.`;
   }
   return dag[right] ? "" : refusal(right, dag.dag_id, dag.dag_id === rights.dag?.dag_id ? owner : undefined);

@@ -10,7 +10,8 @@ export async function ask<T>(path: string, { method = "GET", body }: { method?: 
   const headers = { Accept: "application/json", ...(body === undefined ? {} : { "Content-Type": "application/json" }) };
   // With the referrer, Airflow records that a run was started in its UI.
   const init: RequestInit = { method, headers, credentials: "same-origin", referrerPolicy: "same-origin" };
-  const answer = await fetch(new URL(path, document.baseURI), body === undefined ? init : { ...init, body: JSON.stringify(body) });
+  const answer = await fetch(new URL(path, document.baseURI), body === undefined ? init : { ...init, body: JSON.stringify(body) })
+    .catch(() => { throw new Error("Airflow's API server cannot be reached."); });
   const found: unknown = await answer.json().catch(() => ({}));
   if (!answer.ok) {
     const detail = typeof found === "object" && found !== null && "detail" in found ? found.detail : "";

@@ -21,14 +21,14 @@ const WAY_OUT: Partial<Record<State, Kind>> = { failed: "reload", changed: "relo
 // Who owns DAGs, and which of them the user may change.
 export type Rights = Pick<Months, "owners" | "editable_dags" | "startable_dags">;
 
-export function Needs({ problems, rights, areAll, checkedAt }: {
-  problems: readonly Problem[]; rights: Rights; areAll: boolean; checkedAt: number | null;
+export function Needs({ problems, rights, areAll, isCalm, checkedAt }: {
+  problems: readonly Problem[]; rights: Rights; areAll: boolean; isCalm: boolean; checkedAt: number | null;
 }) {
   const [areAllShown, showAll] = useState(false);
   if (!problems.length) {
     return (
-      <Flex align="center" gap={2} bg="green.subtle" color="green.fg" rounded="md" px={4} py={2} wrap="wrap">
-        <Text as="span" aria-hidden>✓</Text>
+      <Flex align="center" gap={2} rounded="md" px={4} py={2} wrap="wrap" bg={isCalm ? "green.subtle" : "bg.muted"} color={isCalm ? "green.fg" : "fg"}>
+        {isCalm ? <Text as="span" aria-hidden>✓</Text> : null}
         <Text>{areAll ? "No month needs attention." : "None of these months needs attention."}</Text>
         <Text fontSize="sm">{checkedAt === null ? null : <>Checked <Ago seconds={checkedAt} />.</>}</Text>
       </Flex>

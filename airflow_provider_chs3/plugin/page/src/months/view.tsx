@@ -3,7 +3,7 @@ import { Box, Button, Flex, Stack } from "@chakra-ui/react";
 import { useMemo } from "react";
 import { useMonths } from "../api/queries";
 import type { Months } from "../api/types";
-import { countStates, isNamed, isSort, matches, problemsOf, sorted, tablesOf, type Filter, type Named, type TableRow } from "../model/fleet";
+import { countStates, isNamed, isSort, matches, problemsOf, sorted, tablesOf, untold, type Filter, type Named, type TableRow } from "../model/fleet";
 import { namedIn } from "../model/named";
 import type { Place } from "../model/place";
 import { silences } from "../model/silences";
@@ -12,6 +12,7 @@ import { Panel } from "../panel/panel";
 import { NoConnections, NoTables, Troubles } from "../ui/connections";
 import { Faint, Note, Waiting } from "../ui/parts";
 import { NO_MONTH, useAddress } from "../ui/url";
+import { BrokenDags } from "./broken-dags";
 import { Filters, StateChips } from "./filters";
 import { Legend } from "./legend";
 import { FailedRuns, Needs } from "./needs";
@@ -67,8 +68,10 @@ function Content({ data, place }: { data: Months; place: Place }) {
       </Box>
       <StateChips counts={countStates(tables)} chosen={filter.states} />
       {shown.length ? (
-        <Needs problems={problems} rights={data} areAll={shown.length === tables.length && !silences(data.connections).unknown.length} checkedAt={oldestOf(data)} />
+        <Needs problems={problems} rights={data} areAll={shown.length === tables.length && !silences(data.connections).unknown.length}
+          isCalm={!data.broken_dags.length && !untold(data.failed_runs, problemsOfAll).length} checkedAt={oldestOf(data)} />
       ) : null}
+      <BrokenDags dagIds={data.broken_dags} owners={data.owners} />
       <FailedRuns runs={data.failed_runs} problems={problemsOfAll} owners={data.owners} />
       {filter.named ? <Only named={filter.named} /> : null}
       <Filters tables={tables} connections={data.connections} shown={shown.length} />

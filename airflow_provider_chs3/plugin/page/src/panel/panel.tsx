@@ -89,7 +89,7 @@ function Month({ table, month, place, owners }: Opened & { owners: Record<string
           {month.since ? <Text fontSize="sm" color="fg.muted">since <UtcTime text={month.since} />, <Ago seconds={parseUtc(month.since).getTime() / 1_000} /></Text> : null}
           {month.task ? <TaskLink task={month.task} logs /> : null}
         </Flex>
-        {data?.failure ? <FailureNote failure={data.failure} /> : <Text mb={2} overflowWrap="anywhere">{sentence(month.why)}</Text>}
+        {data?.failure ? <FailureNote failure={data.failure} /> : <Text mb={2} overflowWrap="anywhere">{sentence(month.why + withoutText(table.silentNodes))}</Text>}
         {next ? <Faint>{next}</Faint> : null}
         {month.statement ? <><Faint>This statement lets it go on. Run it on each node named above:</Faint><Sql text={month.statement} /></> : null}
         <Actions table={table} month={month} owner={owner} />

@@ -1,0 +1,75 @@
+"""Months that the next load would change, though no run of their DAG comes by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.integration.lake import MONTH, Lake
+from tests.plugin import runs
+from tests.plugin.browsing import PAGE, keep
+from tests.plugin.runs import LOADER
+from tests.plugin.test_months import AsUser, months
+from tests.plugin.test_schedules import Open, leave_unfinished, load, set_dag, task
+
+#: A fixture.
+__all__ = ["task"]
+
+GONE, BROKEN, WITHOUT_SCHEDULE = (
+    {"is_stale": True},
+    {"is_stale": True, "has_import_errors": True},
+    {"timetable_summary": "None"},
+)
+
+
+@pytest.mark.parametrize(
+    ("dag", "why"),
+    [
+        (GONE, "is no longer in Airflow"),
+        (BROKEN, "cannot be imported: mend its file first"),
+        (WITHOUT_SCHEDULE, "has no schedule, and no run is at work"),
+    ],
+)
+def test_what_a_killed_load_left_needs_somebody_where_no_run_comes(
+    as_user: AsUser, trips_lake: Lake, task: Any, monkeypatch: pytest.MonkeyPatch, dag: dict[str, Any], why: str
+) -> None:
+    leave_unfinished(trips_lake, task, monkeypatch)
+    runs.end(task.run_id, "failed")
+    assert months(as_user, trips_lake)[MONTH]["state"] == "unfinished"
+    set_dag(**dag)
+    month = months(as_user, trips_lake)[MONTH]
+    assert month["state"] == "stranded"
+    assert month["why"].startswith(f"the DAG {LOADER}, which loaded it last, {why}; its newest load ended without")
+    trips_lake.load()
+    assert months(as_user, trips_lake)[MONTH]["state"] == "published"
+
+
+def test_a_run_at_work_may_load_it_though_its_dag_has_no_schedule(
+    as_user: AsUser, trips_lake: Lake, task: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_unfinished(trips_lake, task, monkeypatch)
+    set_dag(**WITHOUT_SCHEDULE)
+    assert months(as_user, trips_lake)[MONTH]["state"] == "unfinished"
+    # The next load removes what the killed one left.
+    trips_lake.load()
+
+
+def test_a_dag_that_cannot_be_imported_is_told_though_all_that_it_loaded_is_published(
+    as_user: AsUser, trips_lake: Lake, task: Any, open_page: Open
+) -> None:
+    load(trips_lake, task)
+    page, troubles = open_page(PAGE)
+    page.get_by_text("No month needs attention.").wait_for()
+    assert page.get_by_role("region", name="DAGs that cannot be imported").count() == 0
+    set_dag(**BROKEN)
+    page.reload()
+    told = page.get_by_role("region", name="DAGs that cannot be imported")
+    assert f"Airflow cannot import DAG {LOADER}: it loads nothing until its file is mended." in told.inner_text()
+    keep(page, "dag-cannot-be-imported")
+    assert troubles == []
+    # Of a paused one, nobody expects anything.
+    set_dag(is_paused=True)
+    page.reload()
+    page.get_by_text("No month needs attention.").wait_for()
+    assert told.count() == 0
