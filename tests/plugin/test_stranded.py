@@ -27,7 +27,7 @@ GONE, BROKEN, WITHOUT_SCHEDULE = (
     ("dag", "why"),
     [
         (GONE, "is no longer in Airflow"),
-        (BROKEN, "cannot be imported: mend its file first"),
+        (BROKEN, "cannot be imported: fix its file first"),
         (WITHOUT_SCHEDULE, "has no schedule, and no run is at work"),
     ],
 )
@@ -65,7 +65,7 @@ def test_a_dag_that_cannot_be_imported_is_told_though_all_that_it_loaded_is_publ
     set_dag(**BROKEN)
     page.reload()
     told = page.get_by_role("region", name="DAGs that cannot be imported")
-    assert f"Airflow cannot import DAG {LOADER}: it loads nothing until its file is mended." in told.inner_text()
+    assert f"Airflow cannot import DAG {LOADER}: it loads nothing until its file is fixed." in told.inner_text()
     keep(page, "dag-cannot-be-imported")
     assert troubles == []
     # Of a paused one, nobody expects anything.

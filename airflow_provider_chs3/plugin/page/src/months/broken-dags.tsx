@@ -11,7 +11,7 @@ export function BrokenDags({ dagIds, owners }: { dagIds: readonly string[]; owne
       {dagIds.map((dagId) => (
         <Flex key={dagId} gap={2} align="baseline" wrap="wrap">
           <Text as="span" aria-hidden>✕</Text>
-          <Text>Airflow cannot import DAG <DagLink dagId={dagId} />: it loads nothing until its file is mended. Airflow&apos;s home page has the error.</Text>
+          <Text>Airflow cannot import DAG <DagLink dagId={dagId} />: it loads nothing until its file is fixed. Airflow&apos;s home page has the error.</Text>
           {owners[dagId] ? <Text fontSize="sm">Owner {owners[dagId]}.</Text> : null}
         </Flex>
       ))}
