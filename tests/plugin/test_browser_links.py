@@ -129,7 +129,7 @@ def test_links_quote_whatever_a_run_is_called(run: DagRun, open_page: OpenPage) 
 @pytest.mark.thorough
 def test_a_place_that_is_not_there_is_told(run: DagRun, open_page: OpenPage) -> None:
     page, _ = open_page(f"{PAGE}?conn_id=chs3_default&database=db&table=%3Cb%3E&month=2026-01")
-    page.get_by_text("db.<b> 2026-01 of connection chs3_default is not here yet").wait_for()
+    page.get_by_text("db.<b> 2026-01 of connection chs3_default is not here: no load has begun").wait_for()
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ function MissingPlace({ tables, params }: { tables: readonly TableRow[]; params:
   const what = [database ? `${database}.${table}` : table, month, where].filter(Boolean).join(" ");
   return (
     <Note status="info">
-      {what} is not here yet: its load has not started inserting, or Airflow cannot list its connection.
+      {what} is not here: no load has begun to insert it yet, its table was dropped or renamed, or Airflow cannot list its connection.
     </Note>
   );
 }
