@@ -14,9 +14,7 @@ from fastapi.staticfiles import StaticFiles
 
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.defaults import PAGE_CACHE_SECONDS
-from airflow_provider_chs3.plugin.api import answers
-from airflow_provider_chs3.plugin.api import cluster_answers as shapes_of_clusters
-from airflow_provider_chs3.plugin.api import throughput_answers as shapes_of_throughput
+from airflow_provider_chs3.plugin.api import cluster_schemas, schemas, throughput_schemas
 from airflow_provider_chs3.plugin.api.cluster import ClusterAnswer, cluster_answers
 from airflow_provider_chs3.plugin.api.month_details import look_at_details, question_of
 from airflow_provider_chs3.plugin.api.month_parts import look_at_parts
@@ -28,11 +26,10 @@ from airflow_provider_chs3.plugin.cache import SharedAnswers
 from airflow_provider_chs3.plugin.connections import connection_ids
 from airflow_provider_chs3.plugin.security import (
     MAY_SEE_PAGE,
-    Editable,
     LogsOf,
     ReadableDags,
     ReadableScope,
-    RunsOf,
+    RightsOnMonths,
     XComsOf,
     rights,
 )
@@ -99,39 +96,29 @@ def _add_view_routes(app: FastAPI) -> None:
         for days in Days
     }
 
-    @app.get("/api/months", response_model=answers.Months)
-    async def months(
-        scope: ReadableScope, readable_dags: ReadableDags, readable_logs: LogsOf, editable: Editable, startable: RunsOf
-    ) -> Response:
+    @app.get("/api/months", response_model=schemas.Months)
+    async def months(scope: ReadableScope, rights: RightsOnMonths) -> Response:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(looks.get(conn_id) for conn_id in conn_ids))
         # Others' requests go on meanwhile: there may be thousands of months.
-        answer = await asyncio.to_thread(
-            months_answer,
-            seen,
-            scope=scope,
-            readable_dags=readable_dags,
-            readable_logs=readable_logs,
-            editable=editable,
-            startable=startable,
-        )
+        answer = await asyncio.to_thread(months_answer, seen, scope=scope, rights=rights)
         return Response(answer, media_type="application/json")
 
-    @app.get("/api/throughput", response_model=shapes_of_throughput.Speed)
+    @app.get("/api/throughput", response_model=throughput_schemas.Speed)
     async def throughput(scope: ReadableScope, readable_dags: ReadableDags, days: Days = Days.WEEK) -> dict[str, Any]:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(loads[days].get(conn_id) for conn_id in conn_ids))
         found = [each.as_json(scope=scope, readable_dags=readable_dags) for each in seen]
         return {"days": int(days), "connections": one_for_each_cluster(found)}
 
-    @app.get("/api/cluster", response_model=shapes_of_clusters.Cluster, response_model_exclude_unset=True)
+    @app.get("/api/cluster", response_model=cluster_schemas.Cluster, response_model_exclude_unset=True)
     async def cluster(readable_dags: ReadableDags) -> dict[str, Any]:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(asyncio.gather(nodes.get(each), looks.get(each)) for each in conn_ids))
         found = (each.as_json(months, readable_dags=readable_dags) for each, months in seen)
         return {"connections": one_for_each_cluster(found)}
 
-    app.get("/api/rights", response_model=shapes_of_clusters.Rights)(rights)
+    app.get("/api/rights", response_model=cluster_schemas.Rights)(rights)
     _add_month_routes(app, pool)
 
 
@@ -140,14 +127,14 @@ def _add_month_routes(app: FastAPI, pool: Executor) -> None:
     details = SharedAnswers(look_at_details, pool=pool, seconds=PAGE_CACHE_SECONDS)
     histories = SharedAnswers(look_at_parts, pool=pool, seconds=_LOGS_FRESH_FACTOR * PAGE_CACHE_SECONDS)
 
-    @app.get("/api/month", response_model=answers.MonthDetails, response_model_exclude_unset=True)
+    @app.get("/api/month", response_model=schemas.MonthDetails, response_model_exclude_unset=True)
     async def month(question: OfMonth, readable_logs: LogsOf, readable_xcoms: XComsOf) -> dict[str, Any]:
         seen = await details.get(question)
         if not seen.is_known:
             raise HTTPException(status_code=404, detail="Not Found")
         return seen.as_json(readable_logs=readable_logs, readable_xcoms=readable_xcoms)
 
-    @app.get("/api/parts", response_model=answers.MonthParts)
+    @app.get("/api/parts", response_model=schemas.MonthParts)
     async def parts(question: OfMonth) -> dict[str, Any]:
         return (await histories.get(question)).as_json()
 

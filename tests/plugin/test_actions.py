@@ -137,6 +137,15 @@ def test_the_keyboard_alone_leads_from_a_month_to_an_action_and_back(loaded: Lak
     assert len(runs.runs(LOADER)) == 1
 
 
+def test_a_double_click_starts_one_run(loaded: Lake, open_page: Open) -> None:
+    page, _ = open_month(open_page)
+    page.get_by_role("button", name="Reload…").click()
+    dialog = page.get_by_role("alertdialog")
+    dialog.get_by_role("button", name="Reload", exact=True).dblclick()
+    dialog.get_by_role("button", name="Close").wait_for()
+    assert len(runs.runs(LOADER)) == 2
+
+
 @pytest.mark.thorough
 def test_rows_of_others_are_replaced_if_that_is_ticked(loaded: Lake, open_page: Open) -> None:
     loaded.on_node(0, f"INSERT INTO {loaded.database}.trips (trip_id, pickup_at) VALUES (1, '{MONTH}-05 00:00:00')")

@@ -20,7 +20,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import update
 
 from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.plugin.api.answers import Months
+from airflow_provider_chs3.plugin.api.schemas import Months
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips

@@ -35,7 +35,10 @@ def test_a_plan_and_a_load_of_what_changed_speak_of_rows(lake: RowLake, capsys: 
     lake.change("DELETE FROM {t} WHERE pickup_at < '2026-01-03'")
     planned = said(capsys, lake, "plan", "--month", MONTH, "--key-column", "trip_id")
     assert f"{MONTH}   load    its rows changed since it was published" in planned
-    assert lake.load()["status"] == "published"
+    result = lake.load()
+    assert [result[name] for name in ("status", "objects", "loaded_objects")] == ["published", 0, 0]
+    recorded = f"SELECT DISTINCT objects FROM {lake.database}.chs3_ledger WHERE event IN ('published', 'load')"
+    assert {row for rows in lake.on_every_node(recorded) for row in rows} == {(0,)}
     log = capsys.readouterr().out
     assert "its rows changed since it was published" in log
     assert " object" not in planned + log

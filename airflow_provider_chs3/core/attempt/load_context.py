@@ -146,7 +146,11 @@ class LoadContext:
     def read_sizes(self) -> dict[str, int]:
         """The number of the objects that it reads, and their bytes, as its records have them."""
         read = self.files.manifest
-        return {"loaded_objects": len(read.objects), "loaded_bytes": read.size_bytes}
+        return {"loaded_objects": self.object_count(read), "loaded_bytes": read.size_bytes}
+
+    def object_count(self, manifest: Manifest) -> int:
+        """Return the number of objects for results and records: 0 for rows of a database, one to the manifest."""
+        return 0 if self.request.source.kind.is_of_rows else len(manifest.objects)
 
     @property
     def base(self) -> str:
@@ -244,7 +248,7 @@ def values_of(
         "attempt": load.request.nonce,
         "fingerprint": manifest.fingerprint,
         "definition": load.request.definition,
-        "objects": len(manifest.objects),
+        "objects": load.object_count(manifest),
         "source_bytes": manifest.size_bytes,
         "nodes": spread(load.context.nodes, load.context.table_facts),
         "rows": rows,

@@ -58,10 +58,10 @@ def result_of(
         target=load.context.target,
         reason=reason,
         fingerprint=manifest.fingerprint,
-        objects=len(manifest.objects),
+        objects=load.object_count(manifest),
         source_bytes=manifest.size_bytes,
         rows=inserted.stats.read_rows if inserted and not states else rows,
-        loaded_objects=len(read.objects) if inserted else 0,
+        loaded_objects=load.object_count(read) if inserted else 0,
         loaded_bytes=read.size_bytes if inserted else 0,
         loaded_rows=(verified.rows if verified else inserted.stats.read_rows) if inserted else 0,
         object_changes=load.changes.counts if load.changes else {},
@@ -207,19 +207,18 @@ _TOLD_SETTINGS: Mapping[str, Callable[[float], str]] = {
 }
 
 
-def report(result: LoadResult, *, is_of_rows: bool = False) -> str:
+def report(result: LoadResult) -> str:
     """Describe a load in one block: its summary, then what was read, where the rows are, and what the time went into.
 
     Args:
         result: The result of the load. If it inserted nothing, its summary is all.
-        is_of_rows: Whether the source is a table of a database, whose months are no objects. Default: no.
     """
     if result.status not in ("published", "appended") or not result.insert_seconds:
-        return result.summary(is_of_rows=is_of_rows)
+        return result.summary()
     lines = [
-        *((("source", _source(result)),) if not is_of_rows else ()),
+        *((("source", _source(result)),) if result.objects else ()),
         ("rows", _rows(result)),
-        ("insert", _insert(result, is_of_rows=is_of_rows)),
+        ("insert", _insert(result)),
         *((("steps", _steps(result.seconds_by_step)),) if result.seconds_by_step else ()),
         *(
             (("parts", f"{result.parts:,} on {quantity(len(result.rows_by_node), 'node')}"),)
@@ -227,9 +226,9 @@ def report(result: LoadResult, *, is_of_rows: bool = False) -> str:
             else ()
         ),
         *((("settings", told),) if (told := _settings(result.settings)) else ()),
-        *(("look at", each) for each in _worth_a_look(result, is_of_rows=is_of_rows)),
+        *(("look at", each) for each in _worth_a_look(result)),
     ]
-    return result.summary(is_of_rows=is_of_rows) + "".join(f"\n  {name + ':':<10}{text}" for name, text in lines)
+    return result.summary() + "".join(f"\n  {name + ':':<10}{text}" for name, text in lines)
 
 
 def _source(result: LoadResult) -> str:
@@ -247,11 +246,11 @@ def _rows(result: LoadResult) -> str:
     return f"{result.rows:,}{new}{f' ({nodes})' if len(result.rows_by_node) > 1 else ''}{left_out}"
 
 
-def _insert(result: LoadResult, *, is_of_rows: bool) -> str:
+def _insert(result: LoadResult) -> str:
     seconds = result.insert_seconds
     peak = f", peak memory {size_text(result.peak_memory_bytes)} on a node" if result.peak_memory_bytes else ""
     # The size of a database's rows is estimated.
-    size = "" if is_of_rows else f", {size_text(result.loaded_bytes / seconds)}/s of objects"
+    size = f", {size_text(result.loaded_bytes / seconds)}/s of objects" if result.objects else ""
     return f"{seconds:,.1f} s, {result.loaded_rows / seconds:,.0f} rows/s{size}{peak}"
 
 
@@ -266,12 +265,12 @@ def _steps(seconds_by_step: Mapping[str, float]) -> str:
     return f"{sum(seconds_by_step.values()):,.1f} s in all: {steps}"
 
 
-def _worth_a_look(result: LoadResult, *, is_of_rows: bool) -> Iterator[str]:
+def _worth_a_look(result: LoadResult) -> Iterator[str]:
     nodes = len(result.rows_by_node)
-    if 0 < result.objects < nodes and not is_of_rows:
+    if 0 < result.objects < nodes:
         yield f"there are fewer objects ({result.objects}) than nodes ({nodes}), so that some read nothing: write more"
     elif nodes > 1 and max(result.rows_by_node.values()) > _UNEVEN * sum(result.rows_by_node.values()) / nodes:
-        way_out = "give a key_column whose values spread evenly" if is_of_rows else "write objects of one size"
+        way_out = "write objects of one size" if result.objects else "give a key_column whose values spread evenly"
         yield f"nodes have uneven shares of the rows, and the busiest one sets the pace: {way_out}"
     if result.parts > _MANY_PARTS * nodes > 0:
         yield f"{result.parts:,} parts are many: wait for merges before the next load (docs/merge-health.md)"

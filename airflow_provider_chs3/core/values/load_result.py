@@ -19,7 +19,7 @@ class LoadResult:
         target: The table.
         reason: The reason why it was loaded or not.
         fingerprint: Fingerprint of the objects.
-        objects: Number of the month's objects.
+        objects: Number of the month's objects; 0 of rows of a database.
         source_bytes: Their total size.
         rows: Rows of the month in the target, over all nodes.
         rows_by_node: The same per node.
@@ -67,17 +67,13 @@ class LoadResult:
     counted_by: str = ""
     has_no_objects: bool = False
 
-    def summary(self, *, is_of_rows: bool = False) -> str:
-        """Summarize the result in one line for people.
-
-        Args:
-            is_of_rows: Whether the source is a table of a database, whose months are no objects. Default: no.
-        """
+    def summary(self) -> str:
+        """Summarize the result in one line for people."""
         of = f"{self.target} {self.month}"
         if self.status == "skipped":
             return f"{of} skipped: {self.reason}."
         rows = quantity(self.rows, "row")
-        if not is_of_rows:
+        if self.objects:
             rows += f" from {quantity(self.objects, 'object')}"
         if self.status == "unchanged":
             return f"{of} unchanged ({self.reason}): {rows}, nothing to load."

@@ -221,14 +221,13 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
             self.inserts = runner.inserts
             self.link_to_page(context, runner, [str(self._request.month)])
             result = drive(load_month(self._request), self.showing_sql(context, runner))
-        is_of_rows = self._request.source.kind.is_of_rows
         self._request = None
         context["outcome"] = result.status  # type: ignore[typeddict-unknown-key]  # for map_index_template
         count_loads(self, result)
-        self.log.info("%s", report(result, is_of_rows=is_of_rows))
+        self.log.info("%s", report(result))
         self.refuse_in_reload(context, [result])
         if result.status == "skipped":
-            raise AirflowSkipException(result.summary(is_of_rows=is_of_rows))
+            raise AirflowSkipException(result.summary())
         if self.wait_for_merges:
             return settle(self, context, result)
         return self.done(context, result.as_json())

@@ -30,7 +30,7 @@ class ClusterAnswer(Answer):
     seen: ClusterOverview = _NOTHING
 
     def as_json(self, months: MonthsAnswer, *, readable_dags: Collection[str]) -> dict[str, Any]:
-        """Return the values that `api.cluster_answers.ConnectionNodes` is made of.
+        """Return the values that `api.cluster_schemas.ConnectionNodes` is made of.
 
         Args:
             months: The state of the months, with what the inserts load.

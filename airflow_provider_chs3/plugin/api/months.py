@@ -49,7 +49,7 @@ class MonthsAnswer(Answer):
     def as_json(
         self, *, scope: Scope | None, readable_dags: Collection[str], readable_logs: Container[str]
     ) -> dict[str, Any]:
-        """Return the values that `api.answers.ConnectionMonths` is made of.
+        """Return the values that `api.schemas.ConnectionMonths` is made of.
 
         Args:
             scope: Only these months; None for all.

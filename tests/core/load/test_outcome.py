@@ -65,7 +65,7 @@ def test_it_says_what_is_worth_a_look(change, text):
     ],
 )
 def test_of_rows_of_a_database_it_says_nothing_of_objects_to_write(rows_by_node, text):
-    told = report(replace(RESULT, objects=1, loaded_objects=1, rows_by_node=rows_by_node), is_of_rows=True)
+    told = report(replace(RESULT, objects=0, loaded_objects=0, rows_by_node=rows_by_node))
     assert "write" not in told
     assert "object" not in told
     assert text in told

@@ -43,7 +43,7 @@ class TestLoadResult:
         )
 
     def test_rows_of_a_database_are_not_of_objects(self):
-        assert replace(self.RESULT, objects=1, loaded_objects=1).summary(is_of_rows=True) == (
+        assert replace(self.RESULT, objects=0, loaded_objects=0).summary() == (
             "db.trips 2026-10 published (never loaded): 3,000,000 rows in 1.5 s (2,000,000 rows/s), 2 parts on 2 nodes."
         )
 

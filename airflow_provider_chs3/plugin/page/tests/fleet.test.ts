@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ConnectionMonths, MonthRow, State } from "../src/api/types";
-import { axisLabel, countStates, isBusy, matches, monthsBetween, problemsOf, sorted, tablesOf, untold, withChosen, type Filter } from "../src/model/fleet";
+import { axisLabel, countStates, gapBefore, isBusy, matches, monthsBetween, problemsOf, sorted, tablesOf, untold, withChosen, type Filter } from "../src/model/fleet";
 
 function month(name: string, state: State = "published", more: Partial<MonthRow> = {}): MonthRow {
   return {
@@ -82,6 +82,17 @@ describe("problems", () => {
 test("strips have every month from the first to the last of all tables", () => {
   const tables = tablesOf([connection("a", ["n"], { t: [month("2025-11")], u: [month("2026-02")] })]);
   expect(monthsBetween(tables)).toEqual(["2025-11", "2025-12", "2026-01", "2026-02"]);
+});
+
+test("a month that is years away from all others leaves them in sight", () => {
+  const run = (length: number) => Array.from({ length }, (_, index) => month(`${2027 + Math.floor(index / 12)}-${String((index % 12) + 1).padStart(2, "0")}`, "never_loaded"));
+  const tables = tablesOf([connection("a", ["n"], { t: [month("2026-12"), ...run(25), month("2029-02")], u: [month("2026-11")] })]);
+  const months = monthsBetween(tables);
+  expect(months).toEqual(["2026-11", "2026-12", gapBefore("2029-02"), "2029-02"]);
+  expect(months.map((_, index) => axisLabel(months, index))).toEqual(["Nov 2026", "", "", "Feb 2029"]);
+  expect(Object.fromEntries(countStates(tables))).toEqual({ published: 3 });
+  const near = tablesOf([connection("a", ["n"], { t: [month("2026-12"), ...run(24), month("2029-01")] })]);
+  expect([monthsBetween(near).length, countStates(near).get("never_loaded")]).toEqual([26, 24]);
 });
 
 test.each([

@@ -16,6 +16,12 @@ test("a load tells what it reads, which of a month with new objects are these al
   expect(readText({ ...load, loaded_objects: 1, loaded_bytes: 1_024 })).toBe("1 new of 6 objects, 6.0 KiB: 1.0 KiB");
 });
 
+test("rows of a database are no objects, and neither is nothing", () => {
+  const load = { objects: 0, source_bytes: 6_144, loaded_objects: 0, loaded_bytes: 6_144 } as Load;
+  expect(readText(load)).toBe("rows of about 6.0 KiB");
+  expect(readText({ ...load, source_bytes: 0, loaded_bytes: 0 })).toBe("no objects");
+});
+
 test("a reason is a sentence", () => {
   expect([sentence("as published"), sentence("it waits …")]).toEqual(["As published.", "It waits …"]);
 });

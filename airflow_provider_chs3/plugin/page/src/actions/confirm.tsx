@@ -29,8 +29,11 @@ export function Confirm({ kind, subject, close, onStarted }: {
   const last = useQuery({
     queryKey: ["last-run", month.task], queryFn: () => (month.task ? lastRun(month.task) : null), enabled: kind === "reload",
   });
+  // The second click of a double click comes before the button is drawn as disabled, and would start a second run.
+  const isAsked = useRef(false);
   const act = useMutation({
     mutationFn: () => perform(kind, subject, isTicked),
+    onError: () => { isAsked.current = false; },
     onSuccess: (run) => {
       onStarted(run);
       // From now on, and as long as a run is at work, the months are looked at more often.
@@ -38,6 +41,12 @@ export function Confirm({ kind, subject, close, onStarted }: {
       void client.invalidateQueries({ queryKey: ["rights"] });
     },
   });
+  const actOnce = () => {
+    if (!isAsked.current) {
+      isAsked.current = true;
+      act.mutate();
+    }
+  };
   const waits = right === "may_start_runs" && dag(rights)?.is_paused;
   return (
     <Dialog.Root open={isOpen} role="alertdialog" size="md" initialFocusEl={() => cancel.current}
@@ -74,7 +83,7 @@ export function Confirm({ kind, subject, close, onStarted }: {
               <Button ref={cancel} variant="outline" onClick={close}>{act.isSuccess ? "Close" : "Cancel"}</Button>
               {act.isSuccess ? null : (
                 <Button colorPalette={kind === "end" || kind === "forget" ? "red" : "brand"} disabled={act.isPending || last.isLoading}
-                  onClick={() => { act.mutate(); }}>{verb}</Button>
+                  onClick={actOnce}>{verb}</Button>
               )}
             </Dialog.Footer>
           </Dialog.Content>

@@ -51,7 +51,8 @@ function placeOf(seen: ConnectionMonths): string {
 export function tablesOf(connections: readonly ConnectionMonths[]): TableRow[] {
   const rows = new Map<string, TableRow>();
   for (const seen of connections) {
-    for (const { database, table, months } of seen.tables) {
+    for (const { database, table, months: listed } of seen.tables) {
+      const months = withoutLongRuns(listed);
       const key = JSON.stringify([placeOf(seen), database, table]);
       const known = rows.get(key);
       if (known) {
@@ -71,6 +72,21 @@ export function tablesOf(connections: readonly ConnectionMonths[]): TableRow[] {
     }
   }
   return [...rows.values()];
+}
+
+function withoutLongRuns(months: MonthRow[]): MonthRow[] {
+  const isUnknown = ({ state }: MonthRow) => state === "never_loaded";
+  const kept: MonthRow[] = [];
+  let unknown: MonthRow[] = [];
+  for (const month of months) {
+    if (isUnknown(month)) {
+      unknown.push(month);
+    } else {
+      kept.push(...(unknown.length > LONGEST_RUN_MONTHS ? [] : unknown), month);
+      unknown = [];
+    }
+  }
+  return [...kept, ...unknown];
 }
 
 function worstOf(months: readonly MonthRow[]): State {
@@ -147,16 +163,26 @@ export function untold(runs: readonly FailedRun[], problems: readonly Problem[])
   return runs.filter((run) => !problems.some(tells(run)));
 }
 
-// Every month from the first to the last of all tables, so that their strips stand below each other.
+// Longer runs of months that no table has are left out: one month of 2099 would push all others out of sight.
+const LONGEST_RUN_MONTHS = 24;
+
+// Stands on the axis for such a run, by the month behind it.
+export const gapBefore = (month: string) => `${month} after a gap`;
+export const isGap = (name: string) => name.endsWith("gap");
+
+// The months of all tables and those between them, so that their strips stand below each other.
 export function monthsBetween(tables: readonly TableRow[]): string[] {
-  const names = tables.flatMap((table) => [table.months[0]?.month, table.months.at(-1)?.month]).filter((name) => name !== undefined);
-  if (!names.length) {
-    return [];
-  }
-  const [first, last] = [names.reduce((a, b) => (a < b ? a : b)), names.reduce((a, b) => (a > b ? a : b))];
   const found: string[] = [];
-  for (let index = indexOf(first); index <= indexOf(last); index += 1) {
-    found.push(`${Math.floor(index / 12)}-${String((index % 12) + 1).padStart(2, "0")}`);
+  let last: number | null = null;
+  for (const index of [...new Set(tables.flatMap((table) => [...table.byName.keys()].map(indexOf)))].sort((a, b) => a - b)) {
+    if (last !== null && index - last - 1 > LONGEST_RUN_MONTHS) {
+      found.push(gapBefore(monthAt(index)));
+      last = index - 1;
+    }
+    for (let each = (last ?? index - 1) + 1; each <= index; each += 1) {
+      found.push(monthAt(each));
+    }
+    last = index;
   }
   return found;
 }
@@ -166,7 +192,12 @@ const NAMES = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "O
 const WIDE = 3;
 
 // The year where it begins, and every third month; the first month by its name, so that the others can be counted.
-export function axisLabel(months: readonly string[], index: number): string {
+export function axisLabel(all: readonly string[], at: number): string {
+  const begin = all.slice(0, at + 1).findLastIndex(isGap) + 1;
+  const [months, index] = [all.slice(begin), at - begin];
+  if (isGap(all[at] ?? "")) {
+    return "";
+  }
   const [year = "", number = ""] = months[index]?.split("-") ?? [];
   const isYear = (at: number) => months[at]?.endsWith("-01") === true;
   const beginsWide = !isYear(0) && ![1, 2, 3].some(isYear);
@@ -183,6 +214,10 @@ export function axisLabel(months: readonly string[], index: number): string {
 
 function indexOf(month: string): number {
   return Number(month.slice(0, 4)) * 12 + Number(month.slice(5)) - 1;
+}
+
+function monthAt(index: number): string {
+  return `${Math.floor(index / 12)}-${String((index % 12) + 1).padStart(2, "0")}`;
 }
 
 // Something is about to change: a load or a run is at work, or somebody waits for the first load of all.

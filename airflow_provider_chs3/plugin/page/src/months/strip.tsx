@@ -2,7 +2,7 @@
 import { memo, useRef, useState, type CSSProperties, type KeyboardEvent } from "react";
 import type { SystemStyleObject } from "@chakra-ui/react";
 import type { State } from "../api/types";
-import { isNamed, nameOf, type TableRow } from "../model/fleet";
+import { isGap, isNamed, nameOf, type TableRow } from "../model/fleet";
 import { extentOf, isLowerBound, type Measure } from "../model/measures";
 import { namedIn } from "../model/named";
 import { NEEDS_PERSON, ORDER, STATES } from "../model/states";
@@ -55,6 +55,7 @@ export const STRIP_STYLES: SystemStyleObject = {
     _hover: { filter: "brightness(0.92)" },
   },
   "& .gap": { width: `${CELL_PIXELS}px`, flexShrink: 0 },
+  "& .left-out": { textAlign: "center", color: "fg.muted" },
   "& .chosen": { outline: "2px solid", outlineColor: "fg", outlineOffset: "1px" },
   "& .dimmed": { opacity: 0.3 },
   "& .published svg": { opacity: 0.55 },
@@ -101,7 +102,7 @@ export const Strip = memo(function Strip({ table, months, states, measure }: Pro
       {months.map((name) => {
         const month = table.byName.get(name);
         if (!month) {
-          return <span key={name} className="gap" />;
+          return isGap(name) ? <span key={name} className="gap left-out" title="No table has months here">⋯</span> : <span key={name} className="gap" />;
         }
         const value = measure?.of(month) ?? null;
         const label = [`${name}: ${stateText(month)}`, measure && (value === null ? "not measured" : isLeast ? `at least ${measure.tell(value)}${withoutText(table.missedNodes)}` : measure.tell(value)), value !== null && measure?.isShared && shareText(month)].filter(Boolean).join(", ");

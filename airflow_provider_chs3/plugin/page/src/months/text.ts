@@ -18,9 +18,17 @@ export function stateText(month: MonthRow): string {
   return [STATES[month.state].label, done(month)].filter(Boolean).join(", ");
 }
 
+// What a month was made of. Rows of a database are no objects, and their size is estimated.
+export function sourceText({ objects, source_bytes }: Pick<Load, "objects" | "source_bytes">): string {
+  if (objects > 0) {
+    return `${count(objects, "object")}, ${bytes(source_bytes)}`;
+  }
+  return source_bytes > 0 ? `rows of about ${bytes(source_bytes)}` : "no objects";
+}
+
 // What a load read: of a month to which objects were only added, the new ones alone.
 export function readText(load: Load | Inserting): string {
-  const all = `${count(load.objects, "object")}, ${bytes(load.source_bytes)}`;
+  const all = sourceText(load);
   return load.loaded_objects === load.objects ? all : `${number(load.loaded_objects)} new of ${all}: ${bytes(load.loaded_bytes)}`;
 }
 

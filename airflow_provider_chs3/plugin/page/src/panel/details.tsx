@@ -134,7 +134,7 @@ function Proof({ load, month, nodes }: { load: Load; month: MonthRow; nodes: rea
   return (
     <Section title="Proof">
       <Text fontSize="sm">
-        Before publishing, the load counted {orNone(load.rows, number)} rows in {count(load.objects, "object")}; the nodes&apos; ledgers
+        Before publishing, the load counted {orNone(load.rows, number)} rows{load.objects > 0 ? ` in ${count(load.objects, "object")}` : ""}; the nodes&apos; ledgers
         have {number(published)}. {isSame ? `The table has ${number(month.rows)} now, in parts that the load wrote or that were merged from them.`
           : "The partition may have changed since then."}
       </Text>

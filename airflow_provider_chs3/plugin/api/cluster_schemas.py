@@ -1,10 +1,10 @@
-"""The shapes of the API's answers about nodes, made of what is observed there, and about the rights of the user."""
+"""The schemas of the API's answers about nodes, made of what is observed there, and about the rights of the user."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel
 
-from airflow_provider_chs3.plugin.api.answers import NodeError, SeenByAll, Task
+from airflow_provider_chs3.plugin.api.schemas import NodeError, SeenByAll, Task
 from airflow_provider_chs3.plugin.observation.cluster import InsertOverview, NodeOverview
 
 

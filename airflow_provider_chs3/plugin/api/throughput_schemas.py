@@ -1,10 +1,10 @@
-"""The shapes of the answers of the Throughput view."""
+"""The schemas of the answers of the Throughput view."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel
 
-from airflow_provider_chs3.plugin.api.answers import NodeError, SeenByAll, Task
+from airflow_provider_chs3.plugin.api.schemas import NodeError, SeenByAll, Task
 
 
 class LoadSpeed(BaseModel):

@@ -1,4 +1,4 @@
-"""The shapes of the API's answers, from which the page's types are made.
+"""The schemas of the API's answers, from which the page's types are made.
 
 FastAPI checks each answer against them, and tests those of the months, of which there are many.
 """
