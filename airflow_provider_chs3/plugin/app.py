@@ -26,11 +26,10 @@ from airflow_provider_chs3.plugin.cache import SharedAnswers
 from airflow_provider_chs3.plugin.connections import connection_ids
 from airflow_provider_chs3.plugin.security import (
     MAY_SEE_PAGE,
-    Editable,
     LogsOf,
     ReadableDags,
     ReadableScope,
-    RunsOf,
+    RightsOnMonths,
     XComsOf,
     rights,
 )
@@ -98,21 +97,11 @@ def _add_view_routes(app: FastAPI) -> None:
     }
 
     @app.get("/api/months", response_model=schemas.Months)
-    async def months(
-        scope: ReadableScope, readable_dags: ReadableDags, readable_logs: LogsOf, editable: Editable, startable: RunsOf
-    ) -> Response:
+    async def months(scope: ReadableScope, rights: RightsOnMonths) -> Response:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(looks.get(conn_id) for conn_id in conn_ids))
         # Others' requests go on meanwhile: there may be thousands of months.
-        answer = await asyncio.to_thread(
-            months_answer,
-            seen,
-            scope=scope,
-            readable_dags=readable_dags,
-            readable_logs=readable_logs,
-            editable=editable,
-            startable=startable,
-        )
+        answer = await asyncio.to_thread(months_answer, seen, scope=scope, rights=rights)
         return Response(answer, media_type="application/json")
 
     @app.get("/api/throughput", response_model=throughput_schemas.Speed)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Container
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -98,22 +99,40 @@ def _xcoms_of(user: GetUserDep) -> AllowedDags:
     return AllowedDags(user, DagAccessEntity.XCOM)
 
 
-def _runs_of(user: GetUserDep) -> AllowedDags:
-    return AllowedDags(user, DagAccessEntity.RUN, method="POST")
-
-
-def _editable(user: GetUserDep) -> AllowedDags:
-    return AllowedDags(user, None, method="PUT")
-
-
 #: The DAGs whose errors may be shown to the user in full: they may quote values of rows, as their logs do.
 LogsOf = Annotated[AllowedDags, Depends(_logs_of)]
 #: The DAGs whose statements may be shown to the user: tasks keep them as XComs.
 XComsOf = Annotated[AllowedDags, Depends(_xcoms_of)]
-#: The DAGs of which the user may start runs.
-RunsOf = Annotated[AllowedDags, Depends(_runs_of)]
-#: The DAGs that the user may edit: pause and unpause.
-Editable = Annotated[AllowedDags, Depends(_editable)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonthRights:
+    """What a user may see and do of months.
+
+    Args:
+        readable_dags: DAGs whose tasks may be named.
+        readable_logs: DAGs whose errors may be shown with the values that they quote.
+        editable: DAGs that the user may pause and unpause.
+        startable: DAGs of which the user may start runs.
+    """
+
+    readable_dags: Collection[str]
+    readable_logs: Container[str]
+    editable: Container[str]
+    startable: Container[str]
+
+
+def _rights_on_months(user: GetUserDep, readable_dags: ReadableDags, readable_logs: LogsOf) -> MonthRights:
+    return MonthRights(
+        readable_dags=readable_dags,
+        readable_logs=readable_logs,
+        editable=AllowedDags(user, None, method="PUT"),
+        startable=AllowedDags(user, DagAccessEntity.RUN, method="POST"),
+    )
+
+
+#: The rights on months of the user.
+RightsOnMonths = Annotated[MonthRights, Depends(_rights_on_months)]
 
 
 def owners_of(dag_ids: Collection[str]) -> dict[str, str]:

@@ -72,7 +72,7 @@ def test_who_logs_in_sees_how_all_months_are(scene: Lake, log_in: Callable[[str 
         months.get_by_role("button", name=f"{month}: {state}").wait_for()
     assert "2 months need attention" in page.get_by_role("region", name="What needs attention").inner_text()
     keep(page, "months")
-    for shows, name in (("Rows", "Rows a month"), ("Duration", "Time of the insert")):
+    for shows, name in (("Rows", "Rows per month"), ("Duration", "Insert time")):
         page.get_by_role("radiogroup", name="Strips show").get_by_text(shows).click()
         page.get_by_role("note", name="Legend").get_by_text(name).wait_for()
         keep(page, f"months-{shows.lower()}")

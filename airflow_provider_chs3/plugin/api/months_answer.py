@@ -12,20 +12,12 @@ from airflow_provider_chs3.plugin.api.months import MonthsAnswer, dag_ids_of
 from airflow_provider_chs3.plugin.api.schedules import HELD, mark_waiting, newest_runs, schedules_of
 from airflow_provider_chs3.plugin.observation.month_state import MonthState
 from airflow_provider_chs3.plugin.scope import Scope
-from airflow_provider_chs3.plugin.security import ACTIONS_DAG, owners_of
+from airflow_provider_chs3.plugin.security import ACTIONS_DAG, MonthRights, owners_of
 
 _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 
-def months_answer(
-    seen: Iterable[MonthsAnswer],
-    *,
-    scope: Scope | None,
-    readable_dags: Collection[str],
-    readable_logs: Container[str],
-    editable: Container[str],
-    startable: Container[str],
-) -> bytes:
+def months_answer(seen: Iterable[MonthsAnswer], *, scope: Scope | None, rights: MonthRights) -> bytes:
     """Return what `api.answers.Months` describes; it queries Airflow's database.
 
     FastAPI would make an object of each of thousands of months, only to check it: tests check them instead.
@@ -33,12 +25,12 @@ def months_answer(
     Args:
         seen: The answer of each connection.
         scope: Only these months; None for all.
-        readable_dags: DAGs whose tasks may be named.
-        readable_logs: DAGs whose errors may be shown with the values that they quote.
-        editable: DAGs that the user may edit.
-        startable: DAGs of which the user may start runs.
+        rights: The rights of the user.
     """
-    found = [each.as_json(scope=scope, readable_dags=readable_dags, readable_logs=readable_logs) for each in seen]
+    readable_dags = rights.readable_dags
+    found = [
+        each.as_json(scope=scope, readable_dags=readable_dags, readable_logs=rights.readable_logs) for each in seen
+    ]
     dag_ids = dag_ids_of(found)
     schedules = schedules_of(dag_ids)
     mark_waiting(found, schedules, datetime.now(UTC))
@@ -53,8 +45,8 @@ def months_answer(
             "owners": owners_of({*dag_ids, *(run["dag_id"] for run in failed)}),
             "busy_dags": sorted(runs.busy & set(readable_dags)),
             "failed_runs": failed,
-            "editable_dags": sorted(_dags_of(found, (HELD,), editable)),
-            "startable_dags": sorted(_dags_of(found, (MonthState.FAILED, MonthState.CHANGED), startable)),
+            "editable_dags": sorted(_dags_of(found, (HELD,), rights.editable)),
+            "startable_dags": sorted(_dags_of(found, (MonthState.FAILED, MonthState.CHANGED), rights.startable)),
             "broken_dags": sorted(dag_id for dag_id, each in schedules.items() if each.is_broken and not each.is_paused),
         }
     )

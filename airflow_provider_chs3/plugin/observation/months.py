@@ -161,13 +161,12 @@ def _month_overview(
 
     partitions = [each.state for each in month.nodes.values()]
     publication = _publication(month)
-    since = _since(state, month, verdicts)
     return MonthOverview(
         month=month.month,
         state=state,
         why=why(with_values=False),
         why_with_values=why(with_values=True) if month.failure else "",
-        since=since or (publication.published_at if state in _AS_PUBLISHED else ""),
+        since=_since(state, month, verdicts) or (publication.published_at if state in _AS_PUBLISHED else ""),
         statement=way_out(verdicts, month.table) if state is MonthState.STUCK else "",
         # Of replicas of a shard, one counts.
         rows=sum({node.shard_num: each.state.rows for node, each in month.nodes.items()}.values()),

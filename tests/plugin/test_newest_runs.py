@@ -1,0 +1,133 @@
+"""What the page tells of the newest runs of DAGs: which are at work, and which failed, and why."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from fastapi.testclient import TestClient
+
+from airflow_provider_chs3 import transfers
+from airflow_provider_chs3.operators._support.month_load import MonthLoad
+from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.plugin.constants import LOADERS
+from tests.integration.lake import Lake
+from tests.plugin import runs
+from tests.plugin.browsing import PAGE
+from tests.plugin.runs import ACTIONS, LOADER
+from tests.plugin.test_schedules import load, set_dag, set_task, task
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+#: Fixtures.
+__all__ = ["task"]
+
+AsUser = Callable[[str | None], TestClient]
+Open = Callable[..., tuple["Page", list[str]]]
+
+
+def busy_dags(as_user: AsUser, **query: str) -> Any:
+    return as_user("viewer").get("/chs3/api/months", params=query).raise_for_status().json()["busy_dags"]
+
+
+def test_dags_with_a_run_at_work_are_told_unless_they_are_paused(as_user: AsUser, trips_lake: Lake, task: Any) -> None:
+    load(trips_lake, task)
+    assert busy_dags(as_user) == [LOADER]
+    set_dag(is_paused=True)
+    assert busy_dags(as_user) == []
+    set_dag(is_paused=False)
+    runs.end(task.run_id)
+    assert busy_dags(as_user) == []
+
+
+def test_a_dag_that_loads_months_is_at_work_before_it_has_loaded_any(as_user: AsUser, lake: Lake) -> None:
+    runs.make_known(LOADER, ACTIONS)
+    task = runs.start(as_user("admin"))
+    assert busy_dags(as_user) == []
+    set_task(task, operator=LOADERS[0])
+    assert busy_dags(as_user) == [LOADER]
+    assert busy_dags(as_user, dag_id=ACTIONS) == []
+
+
+def test_every_operator_that_loads_months_is_known_to_the_page() -> None:
+    found = {
+        each.__name__
+        for module in pkgutil.iter_modules(transfers.__path__, f"{transfers.__name__}.")
+        for each in vars(importlib.import_module(module.name)).values()
+        if isinstance(each, type) and issubclass(each, MonthLoad) and each.__module__ == module.name
+    }
+    assert {PlanMonthsOperator.__name__, *found} == set(LOADERS)
+
+
+def test_a_dag_that_has_loaded_nothing_yet_is_at_work_on_its_own_page(as_user: AsUser, lake: Lake, task: Any) -> None:
+    assert (busy_dags(as_user), busy_dags(as_user, dag_id=LOADER)) == ([], [LOADER])
+
+
+def failed_runs(as_user: AsUser, **query: str) -> Any:
+    answer = as_user("viewer").get("/chs3/api/months", params=query).raise_for_status().json()
+    # Whoever is to act is named, though no month has been loaded.
+    assert answer["owners"] == {run["dag_id"]: "airflow" for run in answer["failed_runs"]}
+    return answer["failed_runs"]
+
+
+def test_a_run_that_failed_is_told_until_another_one_begins(as_user: AsUser, lake: Lake) -> None:
+    runs.make_known(LOADER, ACTIONS)
+    first = runs.start(as_user("admin"))
+    set_task(first, operator=LOADERS[0])
+    assert failed_runs(as_user) == []
+    runs.end(first.run_id, "failed")
+    (told,) = failed_runs(as_user)
+    assert (told["dag_id"], told["run_id"]) == (LOADER, first.run_id)
+    assert (failed_runs(as_user, dag_id=LOADER), failed_runs(as_user, dag_id=ACTIONS)) == ([told], [])
+    set_dag(is_paused=True)
+    assert failed_runs(as_user) == []
+    set_dag(is_paused=False)
+    runs.start(as_user("admin"))
+    assert failed_runs(as_user) == []
+
+
+def test_a_run_that_failed_before_any_load_is_on_the_page(
+    as_user: AsUser, trips_lake: Lake, task: Any, open_page: Open
+) -> None:
+    load(trips_lake, task)
+    runs.set_state(task, "failed")
+    runs.end(task.run_id, "failed")
+    page, troubles = open_page(PAGE)
+    failed = page.get_by_role("region", name="Runs that failed")
+    # Nothing has run it, so that there is no log.
+    failed.get_by_text("Task load failed: its log tells no error.").wait_for()
+    assert f"The newest run {task.run_id} of DAG {LOADER} failed, and no month says so." in failed.inner_text()
+    assert "Owner airflow." in failed.inner_text()
+    failed.get_by_role("link", name=f"run {task.run_id}").click()
+    page.wait_for_url(f"**/dags/{LOADER}/runs/*")
+    assert troubles == []
+
+
+def test_why_a_run_failed_is_told_to_readers_of_its_log_alone(
+    as_user: AsUser,
+    airflow_api: Any,
+    trips_lake: Lake,
+    task: Any,
+    open_page: Open,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    load(trips_lake, task)
+    runs.set_state(task, "failed")
+    runs.end(task.run_id, "failed")
+    manager = airflow_api.state.auth_manager
+    is_authorized = manager.is_authorized_dag
+
+    def without_logs(*, access_entity: Any = None, **asked: Any) -> bool:
+        is_log = access_entity is DagAccessEntity.TASK_LOGS
+        return not is_log and bool(is_authorized(access_entity=access_entity, **asked))
+
+    monkeypatch.setattr(manager, "is_authorized_dag", without_logs)
+    page, _ = open_page(PAGE)
+    failed = page.get_by_role("region", name="Runs that failed")
+    failed.get_by_text("Task load failed: its error is for those who may read its log.").wait_for()
+    assert failed.get_by_role("link", name="Open its log").count() == 1
