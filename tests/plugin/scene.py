@@ -44,7 +44,7 @@ _EARLIER = [str(Month(2025, 1).shifted(count)) for count in range(19)] if SCREEN
 _OTHER_TABLES = ("airport_trips", "green_trips", "payments", "tips", "zones") if SCREENSHOTS else ()
 #: Which has much fewer rows than the others.
 _ODD = "2026-05"
-#: Its insert lasts until it is ended, and gets on file by file.
+#: Its insert lasts a minute or more, and gets on file by file.
 _LONG = Trips(rows_per_month=60_000, files_per_month=60)
 
 

@@ -91,7 +91,7 @@ function Month({ table, month, place, owners }: Opened & { owners: Record<string
         </Flex>
         {data?.failure ? <FailureNote failure={data.failure} /> : <Text mb={2} overflowWrap="anywhere">{sentence(month.why + withoutText(table.silentNodes))}</Text>}
         {next ? <Faint>{next}</Faint> : null}
-        {month.statement ? <><Faint>This statement lets it go on. Run it on each node named above:</Faint><Sql text={month.statement} /></> : null}
+        {month.statement ? <><Faint>To unblock it, run this statement on each node named above:</Faint><Sql text={month.statement} /></> : null}
         <Actions table={table} month={month} owner={owner} />
         {month.state === "loading" && (month.insert || data?.inserting) ? <Running month={month} details={data ?? null} /> : null}
         <Summary month={month} table={table} owner={owner} />

@@ -83,13 +83,12 @@ function Inserts({ month, insert, last }: {
         ["Rows read", total ? `${number(read)} of ${number(total)}` : number(read)],
         ["Speed", `${rate(insert.rows_per_second)}, ${bytes(insert.read_bytes)} in ${duration(insert.seconds)}`],
         left && ["Time left", [textOf(left), seen.whyLonger].filter(Boolean).join("; ")],
-        ["Query id", insert.query_id],
       ]} />
       {seen.nodes.map((node) => (
         <Flex key={node.name} columnGap={4} align="center" mt={2} fontSize="sm" wrap="wrap">
           <Text minW={NAMES_WIDTH} overflowWrap="anywhere">{node.name}</Text>
           <Bar value={read ? (100 * node.read_rows) / read : 0} label={`Share of ${node.name}`} />
-          <Text fontVariantNumeric="tabular-nums">{percent(node.read_rows, read)} of these rows, {node.isDone ? "done reading" : `${bytes(node.memory_bytes)} of memory`}</Text>
+          <Text fontVariantNumeric="tabular-nums">{percent(node.read_rows, read)} of the rows read, {node.isDone ? "done reading" : `${bytes(node.memory_bytes)} of memory`}</Text>
         </Flex>
       ))}
     </>
