@@ -292,11 +292,6 @@ def evidence_of_state(
     }
 
 
-def rows_of_shards(states: Mapping[Node, PartitionState]) -> dict[int, int]:
-    """Return the rows of a month on each shard, by its number; a row counts once, however many replicas have it."""
-    return {node.shard_num: state.rows for node, state in sorted(states.items(), reverse=True)}
-
-
 def _look_threads(request: LoadRequest, context: TargetContext) -> int:
     given, highest = str(request.settings.get("max_threads", "")), context.known_settings.get("max_threads")
     # What is no number is refused with the insert: here the error would be taken for one of a file.

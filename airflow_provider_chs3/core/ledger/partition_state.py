@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from airflow_provider_chs3.core.ledger.mutations import Mutation
 from airflow_provider_chs3.core.ledger.parts import MOST_PARTS, NOTHING_BESIDE, Contents, Evidence, Part
+from airflow_provider_chs3.core.values.models import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +67,8 @@ class PartitionState:
             beside: What a crash may show beside the partition.
         """
         return Evidence(rows=self.rows, parts=self.each_part, rows_of_shards=rows_of_shards or {}, beside=beside)
+
+
+def rows_of_shards(states: Mapping[Node, PartitionState]) -> dict[int, int]:
+    """Return the rows of a month on each shard, by its number; a row counts once, however many replicas have it."""
+    return {node.shard_num: state.rows for node, state in sorted(states.items(), reverse=True)}

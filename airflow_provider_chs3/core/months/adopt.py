@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.attempt.discovery import list_ready_month
-from airflow_provider_chs3.core.attempt.load_context import LoadContext, rows_of_shards, values_of
+from airflow_provider_chs3.core.attempt.load_context import LoadContext, values_of
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.cluster.node_facts import inspect_target
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import count_rows, read_columns
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, standing
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, record
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of

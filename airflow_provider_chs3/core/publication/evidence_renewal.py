@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from airflow_provider_chs3.core.attempt.load_context import LoadContext, evidence_of_state, rows_of_shards, values_of
+from airflow_provider_chs3.core.attempt.load_context import LoadContext, evidence_of_state, values_of
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from airflow_provider_chs3.core.ledger.comparison import evidence_of
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record, record, renew
 from airflow_provider_chs3.core.ledger.structure_record import as_text, loaded_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
-from airflow_provider_chs3.core.attempt.load_context import LoadContext, rows_of_shards, values_of
+from airflow_provider_chs3.core.attempt.load_context import LoadContext, values_of
 from airflow_provider_chs3.core.attempt.newer_records import check_none_newer, records_of
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.cluster.table_facts import target_facts, target_query
@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.increment.removal import with_kept
 from airflow_provider_chs3.core.insertion.staged_rows import Staged, partitions_of, partitions_query, staged_of
 from airflow_provider_chs3.core.ledger.comparison import is_changed
 from airflow_provider_chs3.core.ledger.partition_changes import is_made_of_staged, without_old_patches
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
 from airflow_provider_chs3.core.ledger.parts import Contents
 from airflow_provider_chs3.core.ledger.recording import NewRecord
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, Values

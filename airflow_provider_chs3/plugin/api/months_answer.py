@@ -33,6 +33,7 @@ def months_answer(seen: Iterable[MonthsAnswer], *, scope: Scope | None, rights: 
     ]
     dag_ids = dag_ids_of(found)
     schedules = schedules_of(dag_ids)
+    broken = {dag_id for dag_id, each in schedules.items() if each.is_broken and not each.is_paused}
     mark_waiting(found, schedules, datetime.now(UTC))
     # Beside one DAG, others matter only if they load its months.
     loaders = {*dag_ids, *([scope.dag_id] if scope else [])}
@@ -47,7 +48,7 @@ def months_answer(seen: Iterable[MonthsAnswer], *, scope: Scope | None, rights: 
             "failed_runs": failed,
             "editable_dags": sorted(_dags_of(found, (HELD,), rights.editable)),
             "startable_dags": sorted(_dags_of(found, (MonthState.FAILED, MonthState.CHANGED), rights.startable)),
-            "broken_dags": sorted(dag_id for dag_id, each in schedules.items() if each.is_broken and not each.is_paused),
+            "broken_dags": sorted(broken),
         }
     )
 
