@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Collection
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 from airflow.models import Connection, TaskInstance
 from airflow.secrets.environment_variables import EnvironmentVariablesBackend
@@ -24,6 +25,8 @@ _ENVIRONMENT_PREFIX = "AIRFLOW_CONN_"
 _CONNECT_SECONDS = 3.0
 #: States of a task that has not ended and is not up for retry.
 _AT_WORK = ("scheduled", "queued", "running", "restarting", "deferred")
+#: Workers give a sign of life every few seconds; Airflow takes a task for dead after five minutes without.
+_SILENCE = timedelta(minutes=1)
 
 
 def connection_ids() -> list[str]:
@@ -82,15 +85,23 @@ def tasks_of(owners: Collection[str]) -> TasksOfLoads:
     tasks = [tuple(json.loads(owner)) for owner in owners]
     with create_session() as session:
         rows = session.execute(
-            select(*key, TaskInstance.state, TaskInstance.start_date).where(
+            select(*key, TaskInstance.state, TaskInstance.start_date, TaskInstance.last_heartbeat_at).where(
                 tuple_(*key).in_(tasks), TaskInstance.state.in_((*_AT_WORK, TaskInstanceState.FAILED))
             )
         ).all()
     return TasksOfLoads(
         at_work={
-            json.dumps(owner): TaskAtWork(str(state), started_at.timestamp() if started_at else None)
-            for *owner, state, started_at in rows
+            json.dumps(owner): TaskAtWork(
+                str(state), started_at.timestamp() if started_at else None, _silent_since(state, heard_at)
+            )
+            for *owner, state, started_at, heard_at in rows
             if state in _AT_WORK
         },
-        failed={json.dumps(owner) for *owner, state, _ in rows if state == TaskInstanceState.FAILED},
+        failed={json.dumps(owner) for *owner, state, _, _ in rows if state == TaskInstanceState.FAILED},
     )
+
+
+def _silent_since(state: str, heard_at: datetime | None) -> str:
+    """Return when the worker of a running task has last been heard of, if that is too long ago; else nothing."""
+    is_late = state == TaskInstanceState.RUNNING and heard_at and heard_at + _SILENCE < datetime.now(UTC)
+    return f"{heard_at.astimezone(UTC):%Y-%m-%d %H:%M:%S}" if is_late and heard_at else ""

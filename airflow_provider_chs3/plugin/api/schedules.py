@@ -97,7 +97,7 @@ def schedules_of(dag_ids: Collection[str]) -> dict[str, Schedule]:
             due_at=row.due_at,
             month=f"{row.due_for.astimezone(UTC):%Y-%m}" if row.due_for else "",
             is_there=not row.is_stale,
-            is_broken=row.is_stale and row.has_import_errors,
+            is_broken=bool(row.is_stale and row.has_import_errors),
             is_awaited=row.is_at_work or row.timetable_summary != _NO_SCHEDULE,
         )
         for row in rows

@@ -262,7 +262,11 @@ def _why_loading(month: JoinedMonth, step: RunningStep | None, task: TaskAtWork 
         return f"its task is retrying; its last attempt failed: {month.error(with_values=with_values)}"
     if step:
         return _DOING[step]
-    return f"none of its queries runs right now; its task is {task.state}" if task else "a load is at work on it"
+    if task is None:
+        return "a load is at work on it"
+    text = f"none of its queries runs right now; its task is {task.state}"
+    silence = f", but its worker is silent since {task.silent_since} UTC: if it is dead, Airflow fails the task soon"
+    return text + silence if task.silent_since else text
 
 
 def _why(state: MonthState, found: Found, verdicts: Sequence[Verdict], month: JoinedMonth, *, with_values: bool) -> str:

@@ -28,10 +28,12 @@ class TaskAtWork:
     Args:
         state: Its state in Airflow.
         started_at: Start of its current try, as Unix time; None if it has not started.
+        silent_since: Its worker's last sign of life, as text in UTC, if that is overdue; else empty.
     """
 
     state: str
     started_at: float | None
+    silent_since: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,0 +1,35 @@
+"""What the page tells of a load whose worker may have died, as long as Airflow takes its task for running."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.integration.lake import MONTH, Lake
+from tests.plugin.test_months import AsUser, months
+from tests.plugin.test_schedules import leave_unfinished, set_task, task
+
+#: A fixture.
+__all__ = ["task"]
+
+
+def test_that_its_worker_is_silent_is_told(
+    as_user: AsUser, trips_lake: Lake, task: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_unfinished(trips_lake, task, monkeypatch)
+    now, told = datetime.now(UTC), {}
+    for name, heard_at in (("lately", now), ("long ago", now - timedelta(minutes=3))):
+        set_task(task, state="running", last_heartbeat_at=heard_at)
+        month = months(as_user, trips_lake)[MONTH]
+        assert month["state"] == "loading"
+        told[name] = month["why"]
+    running = "none of its queries runs right now; its task is running"
+    since = f"{now - timedelta(minutes=3):%Y-%m-%d %H:%M:%S}"
+    assert told == {
+        "lately": running,
+        "long ago": f"{running}, but its worker is silent since {since} UTC: if it is dead, Airflow fails the task soon",
+    }
+    # The next load removes what the killed one left.
+    trips_lake.load()
