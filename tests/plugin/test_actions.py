@@ -90,7 +90,7 @@ def test_a_reload_that_failed_says_which_task_failed(loaded: Lake, open_page: Op
     group.get_by_text("Task load failed").wait_for()
     assert "The run has failed." in group.inner_text()
     keep(page, "a-reload-that-failed")
-    group.get_by_role("link", name="Open its log").click()
+    group.get_by_role("link", name="Open the log").click()
     page.wait_for_url(f"**/dags/{LOADER}/runs/*/tasks/load")
     assert troubles == []
 

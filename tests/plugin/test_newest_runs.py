@@ -130,4 +130,4 @@ def test_why_a_run_failed_is_told_to_readers_of_its_log_alone(
     page, _ = open_page(PAGE)
     failed = page.get_by_role("region", name="Runs that failed")
     failed.get_by_text("Task load failed: its error is for those who may read its log.").wait_for()
-    assert failed.get_by_role("link", name="Open its log").count() == 1
+    assert failed.get_by_role("link", name="Open the log").count() == 1

@@ -67,6 +67,6 @@ def test_the_page_says_which_task_failed_and_why(services: AirflowServices, tmp_
     cause = "Cannot list s3://no-such-bucket/trips/2026-10/ (connection 'aws_default'): there is no such bucket."
     assert f"Task monthly_load.plan failed: {cause}" in told
     keep(page, "a-run-that-failed")
-    failed.get_by_role("link", name="Open its log").click()
+    failed.get_by_role("link", name="Open the log").click()
     page.wait_for_url("**/dags/trips_nightly/runs/*/tasks/monthly_load.plan**")
     context.close()
