@@ -265,8 +265,10 @@ def _why_loading(month: JoinedMonth, step: RunningStep | None, task: TaskAtWork 
     if task is None:
         return "a load is at work on it"
     text = f"none of its queries runs right now; its task is {task.state}"
-    silence = f", but its worker has been silent since {task.silent_since} UTC: if it is dead, Airflow fails the task soon"
-    return text + silence if task.silent_since else text
+    if not task.silent_since:
+        return text
+    silent = f"its worker has been silent since {task.silent_since} UTC"
+    return f"{text}, but {silent}: if it is dead, Airflow fails the task soon"
 
 
 def _why(state: MonthState, found: Found, verdicts: Sequence[Verdict], month: JoinedMonth, *, with_values: bool) -> str:
