@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
+import airflow
 import pytest
 from airflow.cli.cli_parser import get_parser
 from fastapi.testclient import TestClient
@@ -136,6 +137,9 @@ def test_each_view_shows_where_its_answer_will_be_and_asks_no_other_host(trips_l
     assert troubles == []
 
 
+@pytest.mark.skipif(
+    airflow.__version__.startswith(("3.1.", "3.2.")), reason="before Airflow 3.3 a zone is chosen elsewhere in its UI"
+)
 def test_times_are_in_the_zone_that_is_chosen_in_airflow(trips_lake: Lake, as_user: AsUser, open_page: Open) -> None:
     loaded(trips_lake)
     text = months(as_user, trips_lake)[MONTH]["published_at"]
