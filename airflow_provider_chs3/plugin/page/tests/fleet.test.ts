@@ -69,6 +69,12 @@ describe("problems", () => {
     expect(problemsOf(tables, new Set()).map(({ month: { month: name } }) => name)).toEqual(["2026-03", "2026-02", "2026-01"]);
   });
 
+  test("that began in the same second come with the newest month first", () => {
+    const since = "2026-02-01 00:00:00";
+    const both = tablesOf([connection("a", ["n"], { t: [month("2026-01", "failed", { since }), month("2026-02", "failed", { since })] })]);
+    expect(problemsOf(both, new Set()).map(({ month: { month: name } }) => name)).toEqual(["2026-02", "2026-01"]);
+  });
+
   test("are those of the chosen states", () => {
     expect(problemsOf(tables, new Set(["stuck"] as const)).map(({ month: { month: name } }) => name)).toEqual(["2026-03"]);
     expect(problemsOf(tables, new Set(["loading"] as const))).toEqual([]);

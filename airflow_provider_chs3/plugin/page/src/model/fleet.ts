@@ -146,13 +146,14 @@ export function sorted(tables: readonly TableRow[], sort: Sort): TableRow[] {
   return [...tables].sort((one, other) => COMPARE[sort](one, other) || nameOf(one).localeCompare(nameOf(other)));
 }
 
-// The months that need a person, the most urgent first, and of those alike the newest trouble.
+// The months that need a person, the most urgent first, and of those alike the newest trouble, then the newest month.
 export function problemsOf(tables: readonly TableRow[], states: ReadonlySet<State>): Problem[] {
   const wanted = (state: State) => NEEDS_PERSON.has(state) && (!states.size || states.has(state));
   return tables
     .flatMap((table) => table.months.filter(({ state }) => wanted(state)).map((month) => ({ table, month })))
     .sort((one, other) =>
-      urgency(one.month.state) - urgency(other.month.state) || other.month.since.localeCompare(one.month.since));
+      urgency(one.month.state) - urgency(other.month.state) || other.month.since.localeCompare(one.month.since) ||
+      other.month.month.localeCompare(one.month.month));
 }
 
 // The failed runs of which no problem tells. A month that failed tells of that run alone: a later one failed for another
