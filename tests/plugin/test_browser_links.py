@@ -137,4 +137,4 @@ def test_a_place_that_is_not_there_is_told(run: DagRun, open_page: OpenPage) -> 
 )
 def test_a_place_that_is_named_in_part_is_told_in_part(lake: Lake, open_page: OpenPage, place: str, said: str) -> None:
     page, _ = open_page(f"{PAGE}?{place}")
-    page.get_by_text(f"{said} yet").wait_for()
+    page.get_by_text(f"{said}: no load has begun").wait_for()
