@@ -94,6 +94,7 @@ def record_load(
     details = {
         **result.as_json(),
         **({"together": together} if together else {}),
+        "owner": load.request.owner,
         "setting_reasons": {each.name: each.reason for each in plan.settings},
         "memory_bytes": plan.memory_bytes,
         "memory_steps": plan.memory_steps,

@@ -61,8 +61,12 @@ class JoinedMonth(NamedTuple):
     @property
     def owner(self) -> str:
         """The task of its newest load, if known."""
-        newest = self.failure or self.inserting
-        return newest.owner if newest else ""
+        newest = self.failure or self.unpublished
+        if newest:
+            return newest.owner
+        # One that found no objects has inserted nothing; older versions of this package named the inserting one alone.
+        loads = (each.load[1] for each in self.records.values() if each.load[1])
+        return next(loads, self.inserting.owner if self.inserting else "")
 
 
 def joined_months(seen: ClusterSnapshot) -> Iterator[tuple[TableName, Iterator[JoinedMonth]]]:

@@ -214,8 +214,8 @@ def _publication(month: JoinedMonth) -> _Publication:
         return _Publication()
     attempts = {record.attempt for _, record in published}
     loads = (each.load for each in month.records.values())
-    newest = next((load for load in loads if load[0] in attempts), ("", 0.0, 0, "", 0.0))
-    _, seconds, loaded_rows, together, together_seconds = newest
+    newest = next((load for load in loads if load[0] in attempts), ("", "", 0.0, 0, "", 0.0))
+    _, _, seconds, loaded_rows, together, together_seconds = newest
     return _Publication(
         objects=published[0][0].objects,
         source_bytes=max(record.source_bytes for _, record in published),

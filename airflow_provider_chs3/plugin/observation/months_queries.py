@@ -57,7 +57,8 @@ def _records(database: str, columns: Collection[str]) -> str:
     failed = ["attempt", "summary.owner", text, "summary.error.type", hint, _RECORDED_AT]
     # Older versions of this package loaded all rows of a month, and recorded only those.
     loaded_rows, together = "ifNull(summary.loaded_rows, summary.rows)", "summary.together"
-    loaded = ["attempt", "summary.insert_seconds", loaded_rows, f"{together}.months", f"{together}.seconds"]
+    shared = [f"{together}.months", f"{together}.seconds"]
+    loaded = ["attempt", "summary.owner", "summary.insert_seconds", loaded_rows, *shared]
     ledger = table(TableName(database, LEDGER_TABLE))
     source = ledger if "summary" in columns else f"(SELECT *, {SUMMARY} AS summary FROM {ledger})"
     keys = "target_database, target_table, target_uuid, month"

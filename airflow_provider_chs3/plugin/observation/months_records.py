@@ -77,8 +77,8 @@ class MonthRecords(NamedTuple):
         inserting: The newest record of an insert.
         is_inserting_newer: Whether it is newer than the record of the month's state.
         failure: The failure of its newest load; None if it did not fail.
-        load: Attempt, seconds of the insert, and loaded rows of the newest load that was recorded; the months that its
-            insert loaded together, empty if it was one alone, and the seconds of all of it.
+        load: Attempt, owner, seconds of the insert, and loaded rows of the newest load that was recorded; the months
+            that its insert loaded together, empty if it was one alone, and the seconds of all of it.
     """
 
     partition_id: str
@@ -89,7 +89,7 @@ class MonthRecords(NamedTuple):
     inserting: InsertRecord | None
     is_inserting_newer: bool
     failure: FailureRecord | None
-    load: tuple[str, float, int, str, float]
+    load: tuple[str, str, float, int, str, float]
 
     @property
     def unpublished(self) -> InsertRecord | None:
