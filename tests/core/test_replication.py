@@ -169,6 +169,7 @@ def load(*, before=()):
         key_on=lambda node: KEY,
         files=SimpleNamespace(manifest=Manifest(())),
         manifest=Manifest(()),
+        object_count=lambda manifest: len(manifest.objects),
         increment=None,
         base="ab",
         shared=None,
