@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+from airflow_provider_chs3.core.values.error_codes import hint_of
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
@@ -105,7 +106,8 @@ class LastAnswers(Generic[S]):
             self._last[conn_id] = self._look(conn_id)
         except Chs3Error as error:
             _LOG.info("The page cannot read the state of %s: %s", conn_id, error)
-            return replace(self._last.get(conn_id) or self._nothing(conn_id), error=str(error))
+            told = f"{error} {hint_of(error)}".rstrip()
+            return replace(self._last.get(conn_id) or self._nothing(conn_id), error=told)
         return self._last[conn_id]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -47,3 +48,16 @@ def test_nodes_are_told_to_whom_the_page_may_ask_as(as_user: AsUser, watched: La
     nodes = asked(as_user, "cluster")["nodes"]
     assert min(node["state"]["measured"]["memory_bytes"] for node in nodes) > 0
     assert "trips" in {each["table"] for node in nodes for each in node["state"]["fullest"]}
+
+
+def test_a_connection_that_is_refused_tells_what_to_do(
+    as_user: AsUser, watched: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = json.loads(os.environ["AIRFLOW_CONN_CHS3_DEFAULT"]) | {"password": "of somebody else"}
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(given))
+    (connection,) = as_user("viewer").get("/chs3/api/months").raise_for_status().json()["connections"]
+    assert "Authentication failed" in connection["error"]
+    assert connection["error"].endswith(
+        "The login or the password is wrong: correct the connection, or how nodes reach each other."
+    )
+    assert "of somebody else" not in connection["error"]
