@@ -75,7 +75,7 @@ def test_progress_tells_rows_share_speed_and_nodes(trips_lake: Lake, capfd: pyte
     slow = {"pickup_at": "pickup_at", "trip_id": "trip_id + sleepEachRow(0.001)"}
     trips_lake.load(select=slow, settings=SLOW_SETTINGS, progress_interval_seconds=0.5)
     log = capfd.readouterr().out
-    assert " % of 6,000 rows, " in log
+    assert "% of 6,000 rows, " in log
     # Which nodes are still at it when it looks, shard 1 among them or not, is theirs to decide.
     left = r"(, about \d+ s left to read|, the last ones are being written)?"
     assert re.search(rf" rows/s{left} \(reading: shard [123]: ", log)
@@ -96,7 +96,7 @@ def test_progress_never_goes_back_where_shards_are_done_at_different_times(
     slow = {"pickup_at": "pickup_at", "trip_id": "trip_id + sleepEachRow(0.001)"}
     trips_lake.load(select=slow, settings=SLOW_SETTINGS, progress_interval_seconds=0.2)
     log = capfd.readouterr().out
-    lines = re.findall(r"([0-9]+) % of 5,000 rows, .*\(reading: (.*?)\)", log)
+    lines = re.findall(r"([0-9]+)% of 5,000 rows, .*\(reading: (.*?)\)", log)
     shares = [int(share) for share, _ in lines]
     shards = [reading.count("shard ") for _, reading in lines]
     # The shard with the large file reads on after the others.
