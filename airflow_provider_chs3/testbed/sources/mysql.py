@@ -65,7 +65,9 @@ def _initialized(folder: Path, password: str) -> Path:
         f"GRANT ALL ON {_NAME}.* TO '{_NAME}'@'{HOST}';\n",
         encoding="utf-8",
     )
-    options = ["--no-defaults", f"--datadir={data}", "--skip-test-db", "--skip-name-resolve"]
+    # In a folder of its own, as two at once delete each other's temporary files.
+    temporary = f"--tmpdir={folder}"
+    options = ["--no-defaults", f"--datadir={data}", temporary, "--skip-test-db", "--skip-name-resolve"]
     done = subprocess.run([install, *options], cwd=folder, capture_output=True, text=True, **hand_over(folder))
     if done.returncode:
         raise RuntimeError(f"mariadb-install-db failed: {done.stderr.strip() or done.stdout.strip()}")
