@@ -19,6 +19,7 @@ from airflow_provider_chs3.defaults import PAGE_QUERY_TIMEOUT_SECONDS
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.connection import ConnectionOptions
 from airflow_provider_chs3.plugin.cache import carry_out
+from airflow_provider_chs3.plugin.observation.merge_reasons import utc_text
 from airflow_provider_chs3.plugin.observation.running_inserts import TaskAtWork, TasksOfLoads
 
 _ENVIRONMENT_PREFIX = "AIRFLOW_CONN_"
@@ -103,5 +104,6 @@ def tasks_of(owners: Collection[str]) -> TasksOfLoads:
 
 def _silent_since(state: str, heard_at: datetime | None) -> str:
     """Return when the worker of a running task has last been heard of, if that is too long ago; else nothing."""
-    is_late = state == TaskInstanceState.RUNNING and heard_at and heard_at + _SILENCE < datetime.now(UTC)
-    return f"{heard_at.astimezone(UTC):%Y-%m-%d %H:%M:%S}" if is_late and heard_at else ""
+    if state != TaskInstanceState.RUNNING or heard_at is None or heard_at + _SILENCE >= datetime.now(UTC):
+        return ""
+    return utc_text(heard_at.timestamp())

@@ -65,7 +65,7 @@ class JoinedMonth(NamedTuple):
         if newest:
             return newest.owner
         # One that found no objects has inserted nothing; older versions of this package named the inserting one alone.
-        loads = (each.load[1] for each in self.records.values() if each.load[1])
+        loads = (each.load.owner for each in self.records.values() if each.load.owner)
         return next(loads, self.inserting.owner if self.inserting else "")
 
 

@@ -16,7 +16,7 @@ from airflow_provider_chs3.plugin.observation.joined_months import JoinedMonth, 
 from airflow_provider_chs3.plugin.observation.merge_reasons import reasons_by_node, unchanged_since, utc_text, way_out
 from airflow_provider_chs3.plugin.observation.month_state import LastLoad, MonthState, state_of
 from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapshot
-from airflow_provider_chs3.plugin.observation.months_records import unsettled
+from airflow_provider_chs3.plugin.observation.months_records import LoadRecord, unsettled
 from airflow_provider_chs3.plugin.observation.running_inserts import (
     RunningInsert,
     RunningStep,
@@ -214,15 +214,14 @@ def _publication(month: JoinedMonth) -> _Publication:
         return _Publication()
     attempts = {record.attempt for _, record in published}
     loads = (each.load for each in month.records.values())
-    newest = next((load for load in loads if load[0] in attempts), ("", "", 0.0, 0, "", 0.0))
-    _, _, seconds, loaded_rows, together, together_seconds = newest
+    load = next((load for load in loads if load.attempt in attempts), LoadRecord())
     return _Publication(
         objects=published[0][0].objects,
         source_bytes=max(record.source_bytes for _, record in published),
         published_at=max(each.recorded_at for each, _ in published),
-        insert_seconds=seconds or None,
-        loaded_rows=loaded_rows,
-        together=Together(together, together_seconds) if together else None,
+        insert_seconds=load.insert_seconds or None,
+        loaded_rows=load.rows,
+        together=Together(load.together, load.together_seconds) if load.together else None,
         ledger_database=published[0][0].ledger_database,
     )
 

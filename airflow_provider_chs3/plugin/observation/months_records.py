@@ -65,6 +65,26 @@ class FailureRecord:
         return f"{self.kind or 'an error'}. {self.hint}".strip()
 
 
+class LoadRecord(NamedTuple):
+    """The newest record of a load that published; empty if there is none.
+
+    Args:
+        attempt: The load's attempt.
+        owner: The task that loaded, as in `InsertRecord`.
+        insert_seconds: Duration of its insert in seconds.
+        rows: Rows that it loaded.
+        together: The months that its insert loaded together; empty if it was one alone.
+        together_seconds: Seconds of all of that insert.
+    """
+
+    attempt: str = ""
+    owner: str = ""
+    insert_seconds: float = 0.0
+    rows: int = 0
+    together: str = ""
+    together_seconds: float = 0.0
+
+
 class MonthRecords(NamedTuple):
     """The newest records of a month in the ledger of one node, all of the current table.
 
@@ -77,8 +97,7 @@ class MonthRecords(NamedTuple):
         inserting: The newest record of an insert.
         is_inserting_newer: Whether it is newer than the record of the month's state.
         failure: The failure of its newest load; None if it did not fail.
-        load: Attempt, owner, seconds of the insert, and loaded rows of the newest load that was recorded; the months
-            that its insert loaded together, empty if it was one alone, and the seconds of all of it.
+        load: The newest record of a load.
     """
 
     partition_id: str
@@ -89,7 +108,7 @@ class MonthRecords(NamedTuple):
     inserting: InsertRecord | None
     is_inserting_newer: bool
     failure: FailureRecord | None
-    load: tuple[str, str, float, int, str, float]
+    load: LoadRecord
 
     @property
     def unpublished(self) -> InsertRecord | None:
@@ -141,7 +160,7 @@ def month_records(row: Row) -> MonthRecords:
         inserting=InsertRecord(*row[_INSERTS + 1 : _FAILURES]) if insert_sequence else None,
         is_inserting_newer=insert_sequence > checked,
         failure=_failure(*row[_FAILURES + 1 : _LOADED]) if failure_sequence > max(checked, insert_sequence) else None,
-        load=row[_LOADED:],
+        load=LoadRecord(*row[_LOADED:]),
     )
 
 
