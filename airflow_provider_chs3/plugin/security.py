@@ -107,7 +107,7 @@ XComsOf = Annotated[AllowedDags, Depends(_xcoms_of)]
 
 @dataclass(frozen=True, kw_only=True)
 class MonthRights:
-    """What a user may see and do of months.
+    """The rights of a user on months.
 
     Args:
         readable_dags: DAGs whose tasks may be named.

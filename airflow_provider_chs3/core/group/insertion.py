@@ -54,7 +54,7 @@ class GroupStaged:
 
     @property
     def together(self) -> dict[str, object]:
-        """What all months have in common, for their records: which they are, and the seconds of their inserts."""
+        """The months of the group and the seconds of their inserts, for the records of each."""
         return {"months": str(self.group.load.months), "seconds": round(self.insert_seconds, 3)}
 
     @property

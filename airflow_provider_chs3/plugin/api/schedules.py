@@ -106,7 +106,7 @@ def schedules_of(dag_ids: Collection[str]) -> dict[str, Schedule]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewestRuns:
-    """What the runs of DAGs tell.
+    """The DAGs at work, and the runs that failed.
 
     Args:
         busy: The DAGs that have a run which is queued or running; those of a paused DAG wait.
