@@ -48,8 +48,8 @@ class S3ToClickHouseOperator(MonthLoad, MonthlyOperator):
         incremental: Whether to load new objects alone if nothing else of the month changed. Default: True.
         create_table: `never`, or `if_missing`: create the table on every node, from the files' columns, as `chs3 ddl`
             prints it. Default: `never`.
-        on_new_columns: If files have columns that the table lacks: `tell` in the log, `fail`, or `add` them to it on
-            every node, and load them. Default: `tell`.
+        on_new_columns: If files have columns that the table lacks: `warn` in the log, `fail`, or `add` them to it on
+            every node, and load them. Default: `warn`.
         max_increments: Load a month whole after so many of these, if merges remove rows of its table. Default: 30.
         object_column: A column that `select` fills with `_path`: of overwritten and deleted objects, only the rows are
             replaced. Default: None, such a month is loaded whole.

@@ -1,4 +1,4 @@
-"""Files that have columns which the table lacks: told, refused, or added."""
+"""Files that have columns which the table lacks: named in the log, refused, or added."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def types(lake: Lake) -> list[list[tuple[Any, ...]]]:
     return lake.on_every_node(f"SELECT name, type FROM system.columns WHERE {where} ORDER BY position")
 
 
-def test_they_are_told_and_left_out(numbers: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_log_names_them_and_they_are_not_loaded(numbers: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     put(numbers, MONTH, "a", 1, color="red")
     load(numbers)
     assert "Columns of the files that are not loaded: color." in capsys.readouterr().out

@@ -28,7 +28,7 @@ def settle_new_columns(load: LoadContext, reading: Reading) -> Steps[None]:
         ColumnsAddedError: If the target got them, so that the load has to look at it again.
     """
     policy = load.request.policies.on_new_columns
-    if policy == "tell" or not load.files.manifest.objects:
+    if policy == "warn" or not load.files.manifest.objects:
         return
     known = {column.name for column in load.context.table_facts.columns}
     lacking = [name for name in (yield from _names(load, reading)) if name not in known]
@@ -38,7 +38,7 @@ def settle_new_columns(load: LoadContext, reading: Reading) -> Steps[None]:
     if policy == "fail":
         raise SourceError(
             f"The files of {load.months} have columns that {load.context.target} lacks: {names}. Add them to the "
-            "table, or load without them with on_new_columns='tell'."
+            "table, or load without them with on_new_columns='warn'."
         )
     yield from _add(load, lacking)
     raise ColumnsAddedError(f"{load.context.target} got the columns {names}, which the files of {load.months} have.")

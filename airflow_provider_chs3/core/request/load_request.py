@@ -27,7 +27,7 @@ _CHOICES = {
     "on_other_months": ("fail", "leave_out"),
     "write_mode": ("replace", "append"),
     "distribution": ("where_read", "sharding_key"),
-    "on_new_columns": ("tell", "fail", "add"),
+    "on_new_columns": ("warn", "fail", "add"),
 }
 
 
@@ -51,7 +51,7 @@ class Policies:
             table prove nothing.
         object_column: The column that holds the object of each row, so that only rows of overwritten and deleted ones
             are replaced; None loads the month whole.
-        on_new_columns: What to do if files have columns that the table lacks: `tell`, `fail`, or `add` them to it.
+        on_new_columns: What to do if files have columns that the table lacks: `warn`, `fail`, or `add` them to it.
         count_again: Count rows of files other than Parquet by a second read, even where the insert's own read is
             proof.
 
@@ -72,7 +72,7 @@ class Policies:
     incremental: bool = True
     max_increments: int = 30
     object_column: str | None = None
-    on_new_columns: str = "tell"
+    on_new_columns: str = "warn"
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():

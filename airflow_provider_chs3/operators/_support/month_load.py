@@ -90,7 +90,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         object_column: str | None = None,
         count_again: bool = False,
         create_table: str = "never",
-        on_new_columns: str = "tell",
+        on_new_columns: str = "warn",
         settings: Mapping[str, str | int] | str | None = None,
         node_specs: Mapping[str, Mapping[str, Any]] | str | None = None,
         memory_share: float = SHARED,
