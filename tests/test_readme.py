@@ -7,8 +7,6 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 from airflow_provider_chs3.hooks.connection import KNOWN_EXTRAS
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
@@ -59,16 +57,15 @@ def _arguments() -> list[str]:
     return sorted(names - {"self", "args", "kwargs"})
 
 
-@pytest.mark.parametrize("name", _arguments())
-def test_the_reference_knows_the_operators_argument(name: str) -> None:
-    assert f"`{name}`" in ARGUMENTS
+def test_the_reference_knows_the_operators_arguments() -> None:
+    assert [name for name in _arguments() if f"`{name}`" not in ARGUMENTS] == []
 
 
-@pytest.mark.parametrize("name", KNOWN_EXTRAS)
-def test_the_reference_knows_the_connections_field(name: str) -> None:
-    assert f"`{name}`" in CONNECTION
+def test_the_reference_knows_the_connections_fields() -> None:
+    assert [name for name in KNOWN_EXTRAS if f"`{name}`" not in CONNECTION] == []
 
 
-@pytest.mark.parametrize("name", sorted(set(inspect.signature(OptimizePartitionOperator).parameters) - {"kwargs"}))
-def test_the_how_to_of_merging_knows_its_operators_argument(name: str) -> None:
-    assert f"`{name}`" in (ROOT / "docs" / "how-to" / "optimize.md").read_text()
+def test_the_how_to_of_merging_knows_its_operators_arguments() -> None:
+    how_to = (ROOT / "docs" / "how-to" / "optimize.md").read_text()
+    names = set(inspect.signature(OptimizePartitionOperator).parameters) - {"kwargs"}
+    assert [name for name in sorted(names) if f"`{name}`" not in how_to] == []

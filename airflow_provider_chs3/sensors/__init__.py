@@ -1,0 +1,1 @@
+"""Sensors: wait until merges have settled, or until a query returns rows."""

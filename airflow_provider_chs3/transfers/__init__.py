@@ -1,0 +1,1 @@
+"""Transfers: load months from storages and databases into ClickHouse, unload them, and land messages."""

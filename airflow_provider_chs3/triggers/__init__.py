@@ -1,0 +1,1 @@
+"""Triggers: wait in the triggerer while tasks are deferred."""
