@@ -158,7 +158,7 @@ class ClickHouseHook(StatementRuns):
 
         def run() -> tuple[int, Mapping[str, int]]:
             with self._executed(sql, query_id, settings, None, secrets, None) as (client, _):
-                return int(client.last_query.progress.rows), client.counters
+                return int(client.last_query.progress.rows), client.connection.counters
 
         return in_turn(run, sql)
 
@@ -182,7 +182,7 @@ class ClickHouseHook(StatementRuns):
             translated_errors(client, query_id=query_id, secrets=secrets),
         ):
             if send_receive_timeout_seconds is not None:
-                client.deadline = time.monotonic() + send_receive_timeout_seconds
+                client.connection.deadline = time.monotonic() + send_receive_timeout_seconds
             try:
                 rows = client.execute(sql, query_id=query_id, settings=settings)
             finally:

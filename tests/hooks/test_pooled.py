@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-import clickhouse_driver.connection
 import pytest
 
 from airflow_provider_chs3.exceptions import ClickHouseServerError, TransientError
 from airflow_provider_chs3.hooks.diagnosis import check_one_server
+from airflow_provider_chs3.hooks.native.driver_connection import Connection
 from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ def test_a_connection_that_broke_while_idle_is_made_anew(pooled: PooledClickHous
 
 def test_a_connection_in_use_is_not_pinged(pooled: PooledClickHouseHook, monkeypatch: pytest.MonkeyPatch) -> None:
     pings: list[object] = []
-    ask = clickhouse_driver.connection.Connection.ping
-    monkeypatch.setattr(clickhouse_driver.connection.Connection, "ping", lambda of: pings.append(of) or ask(of))
+    ask = Connection._ask_whether_alive
+    monkeypatch.setattr(Connection, "_ask_whether_alive", lambda of: pings.append(of) or ask(of))
     port = port_of_client(pooled)
     assert port_of_client(pooled) == port
     assert not pings

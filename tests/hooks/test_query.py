@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import subprocess
 import sys
 import threading
 import time
@@ -18,7 +19,7 @@ import pytest
 from airflow_provider_chs3 import __version__
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
 from airflow_provider_chs3.hooks import connection
-from airflow_provider_chs3.hooks.native import server_errors
+from airflow_provider_chs3.hooks.native import driver_connection, server_errors
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import LOADER
@@ -72,6 +73,22 @@ def test_values_of_several_types_are_read(hook: ClickHouseHook) -> None:
         (2,),
         ("",),
     ]
+
+
+def test_the_driver_stays_as_it_is_for_others_in_this_process() -> None:
+    code = """
+import logging
+import clickhouse_driver.columns.service as service, clickhouse_driver.connection as connection
+from clickhouse_driver.streams.native import BlockInputStream
+def state():
+    logger = logging.getLogger("clickhouse_driver.connection")
+    functions = [vars(of) for of in (service, connection, connection.Connection, BlockInputStream)]
+    return [dict(each) for each in functions], dict(service.column_by_type), logger.filters, logger.getEffectiveLevel()
+before = state()
+from airflow_provider_chs3.hooks.native import driver
+assert state() == before and type(service.column_by_type) is dict
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 def test_a_statement_without_a_result_gives_no_rows(hook: ClickHouseHook) -> None:
@@ -154,7 +171,7 @@ def test_a_dead_host_that_is_passed_over_is_logged_in_one_line(
     make_hook(
         host="127.0.0.1", port=closed_port, extra={"alt_hosts": f"{second_node.host}:{second_node.tcp_port}"}
     ).query("SELECT 1")
-    logged = [record for record in caplog.records if record.name == "clickhouse_driver.connection"]
+    logged = [record for record in caplog.records if record.name == driver_connection.__name__]
     assert [(record.getMessage(), record.exc_info) for record in logged] == [
         (f"Failed to connect to 127.0.0.1:{closed_port}: [Errno 111] Connection refused", None)
     ]

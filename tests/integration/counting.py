@@ -6,10 +6,10 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from clickhouse_driver.connection import Connection
 
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.connection import Address
+from airflow_provider_chs3.hooks.native.driver_connection import Connection
 
 
 @pytest.fixture

@@ -6,12 +6,17 @@ common type, say a count and a maximum of floats, ClickHouse makes a `Variant` o
 
 from __future__ import annotations
 
+import logging
+from types import MethodType
 from typing import Any
 
 from clickhouse_driver.columns import service  # noqa: TID253
 from clickhouse_driver.columns.base import Column  # noqa: TID253
 from clickhouse_driver.columns.util import get_inner_columns, get_inner_spec  # noqa: TID253
 from clickhouse_driver.reader import read_binary_uint64  # noqa: TID253
+from clickhouse_driver.streams.native import BlockInputStream  # noqa: TID253
+
+from airflow_provider_chs3.hooks.native.rebound import rebound
 
 _NULL = 255
 
@@ -26,8 +31,7 @@ class VariantColumn(Column):
     def __init__(self, spec: str, **column_options: Any) -> None:
         super().__init__(**column_options)
         self._nested = [
-            service.get_column_by_spec(inner, {"context": self.context})
-            for inner in get_inner_columns(get_inner_spec("Variant", spec))
+            _column_of(inner, {"context": self.context}) for inner in get_inner_columns(get_inner_spec("Variant", spec))
         ]
 
     def read_state_prefix(self, buf: Any) -> None:
@@ -59,6 +63,21 @@ class _ColumnTypes(dict[str, Any]):
         return lambda **column_options: VariantColumn(spec, **column_options)
 
 
-def teach_driver() -> None:
-    """Let the driver find `VariantColumn`. It offers no other place for a type of one's own."""
-    service.column_by_type = _ColumnTypes(service.column_by_type)
+# The two functions call each other by name, also for the types inside arrays and tuples.
+_column_of = rebound(service.get_column_by_spec, column_by_type=_ColumnTypes(service.column_by_type))
+_column_of.__globals__["get_column_by_spec"] = _column_of
+_read_column = rebound(service.read_column, get_column_by_spec=_column_of)
+# At DEBUG the driver logs the names of columns, which may be literals of the statement.
+_log = logging.getLogger(__name__)
+_log.setLevel(logging.INFO)
+_read_block = rebound(BlockInputStream.read, read_column=_read_column, logger=_log)
+
+
+def reads_variants(stream: BlockInputStream) -> BlockInputStream:
+    """Let one of the driver's streams read columns of the type `Variant`, and return it.
+
+    Args:
+        stream: What reads the blocks of a result.
+    """
+    stream.read = MethodType(_read_block, stream)
+    return stream
