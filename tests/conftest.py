@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.few_nodes import cluster_of_one
-from tests.narrow_user import chs3_cluster_options
+from tests.durations import Durations, SharedFixtures
 from tests.tested import Tested
 
 if TYPE_CHECKING:
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.testbed.nodes import Cluster
 
-#: Servers whose users have what the documentation grants them.
-__all__ = ["chs3_cluster_options", "cluster_of_one"]
+#: The last has servers whose users have what the documentation grants them, in place of the first's.
+pytest_plugins = ["airflow_provider_chs3.testbed.pytest_plugin", "tests.few_nodes", "tests.narrow_user"]
 
 for _name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))]:
     del os.environ[_name]
@@ -57,11 +56,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Note which servers the tests run on, in every process of a run that is to tell."""
+    """Note how long the tests take, and which servers they run on, in every process of a run that is to tell."""
     # Nearly all that collection makes stays to the end: looking for garbage in it takes a quarter of its time.
     gc.disable()
+    is_worker = hasattr(config, "workerinput")
+    if (folder := config.rootpath / ".dev").is_dir():
+        config.pluginmanager.register(SharedFixtures(), "chs3-shared-fixtures")
+        if not is_worker:
+            config.pluginmanager.register(Durations(folder / "durations.json"), "chs3-durations")
     if path := config.getoption("--tested"):
-        is_worker = hasattr(config, "workerinput")
         config.pluginmanager.register(Tested(None if is_worker else path.absolute()), "chs3-tested")
 
 

@@ -2,10 +2,11 @@
 
     pip install '.[testbed]'       # in a clone
 
+    pytest_plugins = ["airflow_provider_chs3.testbed.pytest_plugin"]       # in conftest.py
+
     def test_my_dag(chs3_airflow_connections, chs3_bucket, chs3_database): ...
 
-Every pytest run with this package installed imports this module, so it imports next to nothing; servers start with the
-first test that needs them.
+Importing it is cheap; servers start with the first test that needs them.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Make the chosen program the default of clusters that tests start themselves."""
     from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE
 
-    program = early_config.known_args_namespace.chs3_clickhouse
+    program = config.getoption("--chs3-clickhouse")
     if program in ("engine", "server"):
         os.environ[PROGRAM_VARIABLE] = program
 

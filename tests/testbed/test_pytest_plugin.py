@@ -1,10 +1,14 @@
-"""The pytest plugin, which every pytest of every user imports."""
+"""The pytest plugin, which users name in their conftest."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from importlib.metadata import entry_points
+from pathlib import Path
 
+HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "test-your-dags.md"
 HEAVY = [
     "airflow",
     "boto3",
@@ -25,6 +29,18 @@ def test_its_import_is_cheap():
         f"print([name for name in {HEAVY} if name in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_it_is_in_no_pytest_that_does_not_name_it():
+    assert [each for each in entry_points(group="pytest11") if "chs3" in each.value] == []
+
+
+def test_the_page_of_the_test_bed_says_how_to_name_it(tmp_path):
+    (line,) = re.findall(r"^pytest_plugins = .*", HOW_TO.read_text("utf-8"), re.MULTILINE)
+    (tmp_path / "conftest.py").write_text(line)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--fixtures", str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "chs3_bucket -- " in done.stdout
 
 
 def test_a_database_is_there_on_every_node(chs3_cluster, chs3_database):
