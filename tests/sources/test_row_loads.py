@@ -256,8 +256,10 @@ def test_the_example_dag_loads_and_then_finds_nothing_to_load(
     ]
 
 
-def test_without_a_driver_the_error_says_what_to_install(row_lake: RowLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    module, extra = ("pymysql", "mysql") if row_lake.is_mysql else ("psycopg", "postgres")
-    monkeypatch.setitem(sys.modules, module, None)
+def test_without_the_provider_the_error_says_what_to_install(
+    row_lake: RowLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extra = "mysql" if row_lake.is_mysql else "postgres"
+    monkeypatch.setitem(sys.modules, f"airflow.providers.{extra}.hooks.{extra}", None)
     with pytest.raises(AirflowFailException, match=f"install the extra {extra} of airflow-provider-chs3"):
         row_lake.load()

@@ -87,3 +87,23 @@ def test_a_certificate_that_the_worker_does_not_trust_ends_the_load(
     lake.connect(monkeypatch, extra=untrusted)
     with pytest.raises(AirflowFailException, match=r"none\.crt. does not exist"):
         lake.load()
+
+
+def test_with_a_token_of_aws_the_worker_and_the_servers_log_in(lake: RowLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without Amazon's own database none can check the token.
+    (lake.rows.server.folder / "data" / "pg_hba.conf").write_text(
+        f"hostssl all all {HOST}/32 trust\n", encoding="utf-8"
+    )
+    with closing(lake.rows.connection(autocommit=True)) as connection:
+        connection.execute("SELECT pg_reload_conf()")
+    for name, value in {
+        "ACCESS_KEY_ID": "AKIA",
+        "SECRET_ACCESS_KEY": "hush-hush",
+        "DEFAULT_REGION": "eu-west-1",
+    }.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    lake.connect(monkeypatch, password=None, extra={"iam": True, "aws_conn_id": None, "application_name": "nightly"})
+    lake.load()
+    assert lake.facts() == TRIPS.facts(MONTH)
+    source = lake.store().listing().source(server_address=None, named_collection=None)
+    assert "X-Amz-Signature" in source.access.password

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import importlib.util
 import json
 import threading
 from abc import abstractmethod
@@ -24,6 +26,7 @@ from airflow_provider_chs3.hooks.listing.listing import Listing
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Connection
+    from airflow.providers.common.sql.hooks.sql import DbApiHook
 
 #: What a value takes, for want of better: databases do not tell the size of a month.
 _BYTES_OF_A_VALUE = 8
@@ -41,6 +44,10 @@ class RowsListing(Listing):
 
     dialect: ClassVar[Dialect]
     port: ClassVar[int]
+    #: Of this package, with Airflow's provider of the database.
+    extra: ClassVar[str]
+    #: Modules that the provider's hook may connect by.
+    drivers: ClassVar[tuple[str, ...]]
 
     def __init__(self, conn_id: str, table: SqlTable) -> None:
         self.conn_id = conn_id
@@ -90,11 +97,12 @@ class RowsListing(Listing):
         given, columns = self.connection, self.columns
         access = SqlAccess(named_collection=named_collection)
         if not named_collection:
+            user, password = self.login_of_servers()
             access = SqlAccess(
                 host=server_address or self.address,
                 database=str(given.schema),
-                user=given.login or "",
-                password=given.password or "",
+                user=user,
+                password=password,
                 tls=self.tls_of_servers(given.extra_dejson),
             )
         return SqlSource(dialect=self.dialect, table=self.table, columns=columns, full_name=self.place, access=access)
@@ -159,17 +167,23 @@ class RowsListing(Listing):
             return None
         # What is read of the rows, and how, is part of it: another column, or another zone, is another month.
         read = [(each.name, each.type, each.read) for each in self.columns]
-        parts = [read, table.month_column, table.timezone, table.fingerprint, str(changes)]
+        parts = [read, table.month_column, table.timezone, table.fingerprint, _text(changes)]
         digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
         version = version_of(int(rows), int(keys or 0), digest)
         return unit_of(self.place, month, version=version, size_bytes=int(rows) * len(read) * _BYTES_OF_A_VALUE)
 
     def _ask(self, statement: str, parameters: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
         try:
-            with self._lock, closing(self.connect()) as connection, closing(connection.cursor()) as cursor:
+            hook = self.hook
+            with self._lock, closing(hook.get_conn()) as connection, closing(connection.cursor()) as cursor:
                 cursor.execute(statement, parameters)
                 return list(cursor.fetchall())
-        except self.driver_error() as error:
+        except ImportError as error:
+            raise ConfigurationError(
+                f"The worker needs a provider that is not installed ({error}): install the extra {self.extra} of "
+                "airflow-provider-chs3."
+            ) from error
+        except self.driver_errors() as error:
             raise self._explained(error) from None
 
     def _explained(self, error: Exception) -> Chs3Error:
@@ -182,17 +196,37 @@ class RowsListing(Listing):
             f"{self.conn_id!r}, the user's SELECT on the table, and fingerprint=…."
         )
 
+    def connection_with(self, **extra: Any) -> Connection:
+        """Return Airflow's connection with further options in its extra; its cursors return plain rows.
+
+        Args:
+            **extra: Name → value.
+        """
+        given = copy.copy(self.connection)
+        given.extra = json.dumps({**given.extra_dejson, **extra, "cursor": None})
+        return given
+
+    def login_of_servers(self) -> tuple[str, str]:
+        """Return user and password by which servers connect: with `iam` in the extra, the token of now."""
+        given = self.connection
+        password = given.password
+        if given.extra_dejson.get("iam"):
+            # PostgreSQL's hook returns login, password and port, MySQL's only the last two.
+            *_, password, _ = self.hook.get_iam_token(given)
+        return given.login or "", password or ""
+
     def tls_of_servers(self, extra: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         """Return arguments of ClickHouse's function by which servers connect as safely as the worker."""
         return ()
 
+    @cached_property
     @abstractmethod
-    def connect(self) -> Any:
-        """Connect to the database, as PEP 249 has it."""
+    def hook(self) -> DbApiHook:
+        """Airflow's hook of the database, which connects."""
 
-    @abstractmethod
-    def driver_error(self) -> type[Exception]:
-        """Return the driver's class of all errors."""
+    def driver_errors(self) -> tuple[type[Exception], ...]:
+        """Return the classes of all errors of the drivers that the hook may use."""
+        return tuple(importlib.import_module(name).Error for name in self.drivers if importlib.util.find_spec(name))
 
     @abstractmethod
     def is_transient(self, error: Exception) -> bool:
@@ -204,21 +238,17 @@ class PostgresListing(RowsListing):
 
     dialect = Postgres()
     port = 5432
+    extra = "postgres"
+    drivers = ("psycopg", "psycopg2")
 
-    def connect(self) -> Any:
-        """Connect to the database."""
-        psycopg, given = _driver("psycopg", "postgres"), self.connection
-        login = {"host": given.host, "port": given.port or self.port, "dbname": given.schema}
-        login |= {"user": given.login, "password": given.password}
-        tls = {name: value for name, value in given.extra_dejson.items() if name.startswith("ssl")}
-        return psycopg.connect(
-            **login,
-            # Not the role's: names, and a fingerprint, may have characters that it lacks.
-            client_encoding="UTF8",
-            connect_timeout=_CONNECT_SECONDS,
-            autocommit=True,
-            **tls,
-        )
+    @cached_property
+    def hook(self) -> DbApiHook:
+        """Airflow's hook of the database, which connects."""
+        from airflow.providers.postgres.hooks.postgres import PostgresHook
+
+        options = {"connect_timeout": _CONNECT_SECONDS, **self.connection.extra_dejson}
+        # Not the role's: names, and a fingerprint, may have characters that it lacks.
+        return PostgresHook(connection=self.connection_with(**options | {"client_encoding": "UTF8"}))
 
     def tls_of_servers(self, extra: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         """Return `sslmode` and the root certificate, whose file is the worker's, by its content."""
@@ -227,14 +257,9 @@ class PostgresListing(RowsListing):
             tls["sslrootcert_pem"] = Path(root).read_text(encoding="utf-8")
         return tuple(tls.items())
 
-    def driver_error(self) -> type[Exception]:
-        """Return the driver's class of all errors."""
-        error: type[Exception] = _driver("psycopg", "postgres").Error
-        return error
-
     def is_transient(self, error: Exception) -> bool:
         """Check whether an error may pass by itself: a server that refuses a login names no code, but says so."""
-        state = getattr(error, "sqlstate", None)
+        state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
         if state is None:
             return "authentication failed" not in str(error) and "does not exist" not in str(error)
         return str(state)[:2] in ("08", "40", "53", "55", "57")
@@ -245,42 +270,23 @@ class MySqlListing(RowsListing):
 
     dialect = MySql()
     port = 3306
+    extra = "mysql"
+    drivers = ("MySQLdb", "mysql.connector")
 
-    def connect(self) -> Any:
-        """Connect to the database."""
-        pymysql, given = _driver("pymysql", "mysql"), self.connection
-        login = {"host": given.host, "port": given.port or self.port, "database": given.schema}
-        tls = {name: value for name, value in given.extra_dejson.items() if name.startswith("ssl_")}
-        return pymysql.connect(
-            **login,
-            user=given.login,
-            password=given.password or "",
-            charset="utf8mb4",
-            connect_timeout=_CONNECT_SECONDS,
+    @cached_property
+    def hook(self) -> DbApiHook:
+        """Airflow's hook of the database, which connects."""
+        from airflow.providers.mysql.hooks.mysql import MySqlHook
+
+        return MySqlHook(
+            connection=self.connection_with(charset="utf8mb4"),
             # Else a fingerprint that is no aggregate would be that of any row.
             init_command="SET SESSION sql_mode = CONCAT(@@sql_mode, ',ONLY_FULL_GROUP_BY')",
-            **tls,
         )
-
-    def driver_error(self) -> type[Exception]:
-        """Return the driver's class of all errors."""
-        error: type[Exception] = _driver("pymysql", "mysql").err.Error
-        return error
 
     def is_transient(self, error: Exception) -> bool:
         """Check whether an error may pass by itself: no connection, too many, a lock, a shutdown."""
         return bool(error.args) and error.args[0] in (1040, 1053, 1203, 1205, 1213, 2002, 2003, 2006, 2013)
-
-
-def _driver(module: str, extra: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ConfigurationError(
-            f"The worker needs a driver that is not installed: install the extra {extra} of airflow-provider-chs3."
-        ) from error
 
 
 def _month(text: str) -> Month | None:
