@@ -20,7 +20,7 @@ from airflow_provider_chs3.exceptions import (
     ConfigurationError,
 )
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions, check_settings
-from airflow_provider_chs3.hooks.diagnosis import explain_no_answer, explain_server_error
+from airflow_provider_chs3.hooks.diagnosis import explain_server_error
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
 from airflow_provider_chs3.hooks.statements.statement_runs import StatementRuns
 from airflow_provider_chs3.hooks.waiting_turn import in_turn
@@ -235,7 +235,7 @@ class ClickHouseHook(StatementRuns):
         except ClickHouseServerError as error:
             return False, explain_server_error(error, self.options)
         except ClickHouseConnectionError as error:
-            return False, explain_no_answer(error, self.options, address)
+            return False, f"{error.host}: {error.message}."
         except ConfigurationError as error:
             return False, str(error)
         host, port = address

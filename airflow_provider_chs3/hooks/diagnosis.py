@@ -5,16 +5,20 @@ from __future__ import annotations
 import socket
 import ssl
 from contextlib import suppress
+from dataclasses import dataclass
 
-from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, TransientError
+from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError, TransientError
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
 
 _AUTHENTICATION_FAILED = 516
 _UNKNOWN_DATABASE = 81
 _READONLY = 164
+#: Whatever answers at all answers this at once. A node that hangs must not hold up those that ask it for much longer.
+_PROBE_SECONDS = 2.0
 _HTTP_PROBE = b"GET /ping HTTP/1.0\r\n\r\n"
 # The native port's own answer to HTTP, see `TCPHandler::receiveHello` of ClickHouse.
 _NATIVE_PORT_ON_HTTP = b"is for clickhouse-client"
+_HTTP_PORT_ON_PING = b"\r\n\r\nOk.\n"
 
 
 def explain_server_error(error: ClickHouseServerError, options: ConnectionOptions) -> str:
@@ -59,60 +63,129 @@ def check_one_server(names: set[str]) -> None:
         )
 
 
-def explain_no_answer(error: ClickHouseConnectionError, options: ConnectionOptions, address: Address) -> str:
-    """Find out what stands at an address instead of ClickHouse's native protocol.
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """Where ClickHouse was expected.
 
     Args:
-        error: What the driver made of it.
-        options: The connection.
-        address: Where it was tried.
+        address: Host and port.
+        is_secure: Whether it was to speak TLS.
+        is_http: Whether it was to speak HTTP, instead of the native protocol. Default: False.
+        timeout_seconds: How long to wait for a connection; at most 2 s are used.
     """
-    host, port = address
-    native_port = f"{9440 if options.secure else 9000} by default"
+
+    address: Address
+    is_secure: bool
+    is_http: bool = False
+    timeout_seconds: float
+
+    def __str__(self) -> str:
+        host, port = self.address
+        return f"{host}:{port}"
+
+    @property
+    def usual_port(self) -> str:
+        """Its usual port, in words."""
+        if self.is_http:
+            return f"the HTTP port ('http_port') is {8443 if self.is_secure else 8123} by default"
+        return f"the native port is {9440 if self.is_secure else 9000} by default"
+
+
+def explain_no_answer(endpoint: Endpoint, reason: str) -> str:
+    """Find out what stands at an address where no connection with ClickHouse came about.
+
+    Args:
+        endpoint: Where it was tried.
+        reason: What the client made of it.
+
+    Returns:
+        The reason, for a message. A retry may help.
+
+    Raises:
+        ConfigurationError: If something else stands there, or TLS is wrong: a retry would end the same way.
+    """
     try:
-        with socket.create_connection(address, options.connect_timeout_seconds):
-            pass
-    except socket.gaierror as reason:
-        return f"Host {host!r} is unknown: {reason.strerror}. Check its name."
+        plain = _answer(endpoint, tls=False)
+    except socket.gaierror as error:
+        return f"{error.strerror}: check the host's name"
     except ConnectionRefusedError:
-        return f"{host} is there, but nothing listens on port {port}. The native port is {native_port}."
+        return f"Connection refused: nothing listens on this port; {endpoint.usual_port}"
     except TimeoutError:
-        waited = f"{options.connect_timeout_seconds:g} s"
-        return f"{host}:{port} did not answer within {waited}: a wrong host, or a firewall."
-    except OSError as reason:
-        return f"{host}:{port} cannot be reached: {reason.strerror}."
-    return f"{host}:{port} {_what_listens(error, options, address, native_port)}"
-
-
-def _what_listens(
-    error: ClickHouseConnectionError, options: ConnectionOptions, address: Address, native_port: str
-) -> str:
-    timeout_seconds = options.connect_timeout_seconds
-    with_tls = _answer_to_http(address, timeout_seconds, tls=True)
-    if with_tls is not None and not options.secure:
-        return "speaks TLS: switch TLS on."
-    answer = with_tls if options.secure else _answer_to_http(address, timeout_seconds, tls=False)
-    if answer is None:
-        return "does not speak TLS: switch TLS off, or give the port that does."
-    if answer.startswith(b"HTTP/") and _NATIVE_PORT_ON_HTTP not in answer:
-        return f"speaks HTTP: this is the HTTP port. The native port is {native_port}."
-    if not options.secure:
-        return f"takes the connection, but does not answer as ClickHouse does: {error.message}."
-    return f"speaks TLS, then ends it: {error.message}. It may want a client certificate: 'certfile' and 'keyfile'."
-
-
-def _answer_to_http(address: Address, timeout_seconds: float, *, tls: bool) -> bytes | None:
-    """Return the answer to a request over HTTP, possibly empty; None if TLS is expected and not spoken."""
-    try:
-        with socket.create_connection(address, timeout_seconds) as plain:
-            connection = _unverified_tls().wrap_socket(plain) if tls else plain
-            with suppress(OSError):
-                connection.sendall(_HTTP_PROBE)
-                return connection.recv(4096)
-            return b""
+        return "timed out: the host is wrong or down, or a firewall keeps it from answering"
     except OSError as error:
-        # An alert is TLS too: a server that wants a client certificate says so with one.
-        return b"" if not tls or "alert" in str(error).lower() else None
+        return error.strerror or reason
+    if plain is None and not endpoint.is_secure:
+        return f"timed out: it takes the connection and says nothing; {endpoint.usual_port}"
+    try:
+        with_tls = _answer(endpoint, tls=True)
+    except OSError:
+        with_tls = None
+    if with_tls is not None and not endpoint.is_secure:
+        raise ConfigurationError(f"{endpoint} speaks TLS: switch TLS on (the connection's extra 'secure').")
+    if with_tls is None and endpoint.is_secure and plain:
+        raise ConfigurationError(f"{endpoint} does not speak TLS: switch TLS off, or give the port that does.")
+    check_answer(endpoint, (with_tls if endpoint.is_secure else plain) or b"")
+    if endpoint.is_secure and with_tls is not None:
+        may_want = "it may want a client certificate, 'certfile' and 'keyfile'"
+        return f"it speaks TLS, then does not answer as ClickHouse does: {may_want} ({reason})"
+    return f"it takes the connection, but does not answer as ClickHouse does ({reason})"
+
+
+def check_answer(endpoint: Endpoint, answer: bytes) -> None:
+    """Check that an answer to a request over HTTP is that of the port that was expected.
+
+    Args:
+        endpoint: Where it was tried.
+        answer: The beginning of the answer; empty for none, which proves nothing.
+
+    Raises:
+        ConfigurationError: If it comes from ClickHouse's other port, or from something else.
+    """
+    is_native, is_http = _NATIVE_PORT_ON_HTTP in answer, answer.endswith(_HTTP_PORT_ON_PING)
+    if not answer or (is_http if endpoint.is_http else is_native):
+        return
+    usual = f"{endpoint.usual_port[0].upper()}{endpoint.usual_port[1:]}"
+    if is_native:
+        raise ConfigurationError(f"{endpoint} is ClickHouse's native port, where HTTP is needed. {usual}.")
+    if is_http:
+        raise ConfigurationError(f"{endpoint} speaks HTTP: this is ClickHouse's HTTP port. {usual}.")
+    speaks = "speaks HTTP, but " if answer.startswith(b"HTTP/") else ""
+    raise ConfigurationError(f"{endpoint} {speaks}is not ClickHouse: check host and port. {usual}.")
+
+
+def _answer(endpoint: Endpoint, *, tls: bool) -> bytes | None:
+    """Return the answer to a request over HTTP, empty if the connection is ended; None if there is none in time.
+
+    Raises:
+        OSError: If it cannot be reached, or TLS is not spoken.
+    """
+    timeout_seconds = min(endpoint.timeout_seconds, _PROBE_SECONDS)
+    with socket.create_connection(endpoint.address, timeout_seconds) as plain:
+        connection = plain
+        if tls:
+            try:
+                connection = _unverified_tls().wrap_socket(plain)
+            except ssl.SSLError as error:
+                # An alert is TLS too: a server that wants a client certificate says so with one.
+                if "alert" in str(error).lower():
+                    return b""
+                raise
+        try:
+            connection.sendall(_HTTP_PROBE)
+            return _read_to_end(connection)
+        except TimeoutError:
+            return b"" if tls else None
+        except OSError:
+            return b""
+
+
+def _read_to_end(connection: socket.socket) -> bytes:
+    """Return what comes until the connection ends, or the first of it if it does not."""
+    answer = connection.recv(4096)
+    with suppress(OSError):
+        while answer and len(answer) < 4096 and (more := connection.recv(4096)):
+            answer += more
+    return answer
 
 
 def _unverified_tls() -> ssl.SSLContext:

@@ -22,6 +22,7 @@ from airflow_provider_chs3.core.workflow.operations import InsertStats
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
+from airflow_provider_chs3.hooks.diagnosis import Endpoint, check_answer, explain_no_answer
 from airflow_provider_chs3.hooks.native.log_comment import client_name
 from airflow_provider_chs3.hooks.native.parameters import half_character
 from airflow_provider_chs3.hooks.native.secrets import scrub
@@ -102,6 +103,7 @@ class DetachedQuery:
         Raises:
             ClickHouseServerError: If it failed.
             ClickHouseConnectionError: If no server takes it.
+            ConfigurationError: If something else than ClickHouse's HTTP interface stands there.
         """
         started = time.monotonic()
         address, response = self._post(sql, settings, parameters)
@@ -203,9 +205,14 @@ class DetachedQuery:
                 except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                     if untrusted := untrusted_certificate(str(error), url):
                         raise untrusted from None
-                    failures.append(f"{url}: {str(error) or type(error).__name__}")
+                    reason = str(error) or type(error).__name__
+                    failures.append(f"{url}: {explain_no_answer(_endpoint(options, address), reason)}")
+                except (httpx.ReadError, httpx.RemoteProtocolError) as error:
+                    # A lost connection, unless no HTTP is spoken there.
+                    explain_no_answer(_endpoint(options, address), str(error))
+                    return address, None
                 except httpx.TransportError:
-                    # No answer yet, or a lost connection: from here on, ask the servers.
+                    # No answer yet: from here on, ask the servers.
                     return address, None
         raise ClickHouseConnectionError(
             f"{'; '.join(failures)} (a deferrable task sends its statements over HTTP: give the servers' HTTP port in "
@@ -226,12 +233,17 @@ class DetachedQuery:
         from airflow_provider_chs3.hooks.native.server_errors import server_error
 
         code = int(response.headers.get("X-ClickHouse-Exception-Code", 0))
-        if response.status_code == 200 and not code:
+        is_clickhouse = any(name.startswith("x-clickhouse-") for name in response.headers)
+        if response.status_code == 200 and not code and is_clickhouse:
             return
         secrets = (*self.secrets, self.hook.options.password)
         address = f"{response.url.host}:{response.url.port}"
         if code:
             raise server_error(code, response.text, address=address, query_id=self.query_id, secrets=secrets)
+        if not is_clickhouse and response.status_code < 500:
+            # Not those of a proxy whose server is down.
+            endpoint = _endpoint(self.hook.options, (response.url.host, response.url.port or 0))
+            check_answer(endpoint, b"HTTP/ " + response.content)
         raise ClickHouseConnectionError(
             scrub(f"HTTP status {response.status_code}: {response.text[:200]}", secrets), address, self.query_id
         )
@@ -270,6 +282,15 @@ def _urls(options: ConnectionOptions) -> dict[Address, str]:
     first = {host: (host, port) for host, port in reversed(options.hosts)}
     hosts = dict.fromkeys(host for host, _ in options.hosts)
     return {first[host]: f"{scheme}://{f'[{host}]' if ':' in host else host}:{options.http_port}/" for host in hosts}
+
+
+def _endpoint(options: ConnectionOptions, address: Address) -> Endpoint:
+    return Endpoint(
+        address=(address[0], options.http_port),
+        is_secure=options.secure,
+        is_http=True,
+        timeout_seconds=options.connect_timeout_seconds,
+    )
 
 
 def _tls(options: ConnectionOptions) -> ssl.SSLContext | bool:

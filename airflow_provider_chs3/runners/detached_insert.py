@@ -44,7 +44,7 @@ class DetachingRunner(Runner):
             return stats
         raise InsertLostError(
             f"Insert {step.query_id} no longer runs, and no node's system.query_log shows how it ended: a server "
-            "may have been restarted. Nothing was published."
+            "was restarted, or the connection's 'http_port' is not ClickHouse's HTTP port. Nothing was published."
         )
 
     def _start(self, query: DetachedQuery, step: Insert) -> InsertStats | None:

@@ -84,6 +84,16 @@ def test_a_published_month_is_told_with_what_its_load_did(as_user: AsUser, trips
     assert month["published_at"].startswith("20")
 
 
+def test_a_connection_that_leads_to_the_http_port_says_so(
+    as_user: AsUser, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = trips_lake.cluster.nodes[0]
+    connection = narrow_connection(trips_lake.cluster) | {"port": node.http_port}
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+    (found,) = as_user("viewer").get("/chs3/api/months").raise_for_status().json()["connections"]
+    assert found["error"].startswith(f"{node.host}:{node.http_port} speaks HTTP: this is ClickHouse's HTTP port.")
+
+
 def test_a_table_named_like_html_is_told_by_its_name(as_user: AsUser, lake: Lake) -> None:
     lake.table = f"`{HOSTILE}`"
     lake.create_table()

@@ -81,10 +81,11 @@ class Connection(DriverConnection):
     Attributes:
         counters: What the servers counted for its last statement, on all nodes together: event → number.
         deadline: When to give up a statement, by `time.monotonic()`, also if the server reports progress; None never.
+        is_greeted: Whether the server that it last connected to has answered as ClickHouse does.
         answered_at: When a statement was last answered, by `time.monotonic()`.
     """
 
-    connect = rebound(DriverConnection.connect, logger=_log)
+    _connect = rebound(DriverConnection.connect, logger=_log)
     disconnect = rebound(DriverConnection.disconnect, logger=_log)
     force_connect = rebound(DriverConnection.force_connect, logger=_log)
     send_query = rebound(DriverConnection.send_query, logger=_log, write_settings=write_settings_of_any_server)
@@ -94,7 +95,13 @@ class Connection(DriverConnection):
         super().__init__(*args, **kwargs)
         self.counters: Counter[str] = Counter()
         self.deadline: float | None = None
+        self.is_greeted = False
         self.answered_at = -_ALIVE_SECONDS
+
+    def connect(self) -> None:
+        """Connect to the first host that works."""
+        self.is_greeted = False
+        self._connect()
 
     def ping(self) -> bool | None:
         """Say whether the server is there; None if the connection is not open."""
@@ -108,6 +115,7 @@ class Connection(DriverConnection):
         """Receive the server's greeting within the time to connect."""
         with self.timeout_setter(self.connect_timeout):
             super().receive_hello()
+        self.is_greeted = True
 
     def receive_packet(self) -> Any:
         """Return the next packet but extremes; the driver drops those that have counters."""

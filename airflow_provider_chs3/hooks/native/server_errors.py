@@ -10,6 +10,7 @@ import clickhouse_driver  # noqa: TID253
 import clickhouse_driver.errors as driver_errors  # noqa: TID253
 
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
+from airflow_provider_chs3.hooks.diagnosis import Endpoint, explain_no_answer
 from airflow_provider_chs3.hooks.native.parameters import half_character
 from airflow_provider_chs3.hooks.native.secrets import scrub
 
@@ -53,7 +54,8 @@ def translated_errors(
     Raises:
         ClickHouseServerError: The server answered with an error.
         ClickHouseConnectionError: It did not answer.
-        ConfigurationError: Its certificate is not trusted, or the driver cannot send or read a value.
+        ConfigurationError: Its certificate is not trusted, something else stands at its address, or the driver cannot
+            send or read a value.
     """
     secrets = (*secrets, client.connection.password)
     try:
@@ -76,9 +78,24 @@ def translated_errors(
     except _NETWORK_ERRORS as error:
         if untrusted := untrusted_certificate(str(error), address_in_use(client)):
             raise untrusted from None
-        message = scrub(_first_line(error), secrets)
+        reason = _first_line(error) if client.connection.is_greeted else _why_not_connected(client, error)
+        message = scrub(reason, secrets)
         is_timeout = isinstance(error, driver_errors.SocketTimeoutError | TimeoutError)
         raise ClickHouseConnectionError(message, address_in_use(client), query_id, is_timeout=is_timeout) from None
+
+
+def _why_not_connected(client: clickhouse_driver.Client, error: BaseException) -> str:
+    """Return why no connection came about, of each host that was tried."""
+    connection, reason = client.connection, _first_line(error)
+    # An error of the network has the driver try the next host, and other errors do not.
+    is_of_all = isinstance(error, driver_errors.NetworkError | driver_errors.SocketTimeoutError)
+    endpoints = [
+        Endpoint(address=address, is_secure=connection.secure_socket, timeout_seconds=connection.connect_timeout)
+        for address in ([*connection.hosts] if is_of_all else [connection.hosts[0]])
+    ]
+    if len(endpoints) == 1:
+        return explain_no_answer(endpoints[0], reason)
+    return "; ".join(f"{endpoint}: {explain_no_answer(endpoint, reason)}" for endpoint in endpoints)
 
 
 def server_error(
