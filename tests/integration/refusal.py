@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.core.insertion import insert
+from airflow_provider_chs3.exceptions import SourceError
 from tests.integration.lake import Lake
 
 
@@ -26,3 +31,37 @@ def refused(lake: Lake, match: str, **options: Any) -> None:
     assert lake.left_behind() == []
     exists = lake.on_node(0, f"EXISTS {lake.database}.{lake.table}")[0][0]
     assert not exists or lake.on_node(0, f"SELECT count() FROM {lake.database}.{lake.table}") == [(0,)]
+
+
+def loaded_or_wrongly_refused(lake: Lake, matches: Mapping[str, str], **options: Any) -> dict[str, str]:
+    """Insert each column of the month's file alone, in one load, and give those that are not refused with this error.
+
+    Args:
+        lake: A lake whose table and file have many columns, each of a value that does not fit.
+        matches: Column → what its error says.
+        options: Of the load.
+
+    Returns:
+        Column → its error, or that there was none.
+    """
+    refused_alone: dict[str, str] = {}
+    run = insert._run
+
+    def run_each(load: Any, plan: Any, step: Any) -> Any:
+        ((group, batch),) = plan.reading.batches(load.files)
+        for each in group.loaded:
+            one = replace(group, loaded=(each,))
+            alone = replace(plan, reading=replace(plan.reading, groups=(one,)))
+            query_id = f"{step.query_id}_{each.column.name}"
+            sent = insert.insert_step(load, alone, one, batch, into=load.staging, query_id=query_id)
+            try:
+                yield from run(load, alone, sent)
+            except SourceError as error:
+                refused_alone[each.column.name] = str(error)
+        raise SourceError("each column was inserted alone")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(insert, "_run", run_each)
+        refused(lake, "each column was inserted alone", **options)
+    told = {name: refused_alone.get(name, "It was loaded.") for name in matches}
+    return {name: error for name, error in told.items() if not re.search(matches[name], error)}

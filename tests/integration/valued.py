@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +25,13 @@ def create(lake: Lake, columns: str, *, key: str = "toYYYYMM(ts)") -> None:
         # 25.8 has these types only for those who ask.
         with node.client(settings={"enable_time_time64_type": 1}) as client:
             client.execute(sql)
+
+
+def create_each(lake: Lake, types: Iterable[str]) -> list[str]:
+    """Create the table with a column of each of these types, `v0`, `v1`, …, and give their names."""
+    columns = {f"v{number}": column_type for number, column_type in enumerate(types)}
+    create(lake, ", ".join(f"{name} {column_type}" for name, column_type in columns.items()))
+    return list(columns)
 
 
 def parquet(*, metadata: dict[str, str] | None = None, **columns: Any) -> bytes:
