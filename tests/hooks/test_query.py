@@ -17,12 +17,15 @@ import airflow
 import pytest
 
 from airflow_provider_chs3 import __version__
+from airflow_provider_chs3.core.sql.quoting import literal
+from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
 from airflow_provider_chs3.hooks import connection
 from airflow_provider_chs3.hooks.native import driver_connection, server_errors
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import LOADER
+from tests.core.sql.test_server_text import WITH_STACK_TRACE
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
@@ -312,3 +315,19 @@ def test_a_client_is_closed_at_the_end(hook: ClickHouseHook) -> None:
     with hook.client() as client:
         client.execute("SELECT 1")
     assert not client.connection.connected
+
+
+def test_an_error_within_an_error_comes_without_stack_trace(make_hook: MakeHook, closed_port: int) -> None:
+    # As a user who may read from everywhere. The error of a library comes with a stack trace of its own.
+    hook = make_hook(extra={"connect_timeout_seconds": 30})
+    account = (
+        f"DefaultEndpointsProtocol=http;AccountName=a;AccountKey=YWE=;BlobEndpoint=http://127.0.0.1:{closed_port}/a;"
+    )
+    error = server_error(hook, f"SELECT * FROM azureBlobStorage('{account}', 'c', 'x.csv', 'CSV', 'auto', 'a String')")
+    assert "Connection refused" in error.message
+    assert ("Stack trace" in error.message, "@ 0x" in error.message, "\n" in error.message) == (False, False, False)
+
+
+@pytest.mark.parametrize("text", WITH_STACK_TRACE)
+def test_servers_cut_a_stack_trace_off_as_this_package_does(hook: ClickHouseHook, text: str) -> None:
+    assert hook.query(f"SELECT {readable(literal(WITH_STACK_TRACE[text]))}") == [(text,)]

@@ -12,6 +12,7 @@ from airflow_provider_chs3.core.merges.health import Health, Thresholds, Verdict
 from airflow_provider_chs3.core.merges.observation import observe
 from airflow_provider_chs3.core.preflight.target_checks import month_of_partition
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
+from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
@@ -83,7 +84,7 @@ SELECT
         SELECT database, table, partition_id, count() AS parts, sum(bytes_on_disk) AS bytes
         FROM system.parts WHERE active GROUP BY database, table, partition_id ORDER BY parts DESC LIMIT 1)),
     (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE {one_of("name", _LIMITS)}),
-    (SELECT groupArray((database, table, command, toValidUTF8(latest_fail_reason)))
+    (SELECT groupArray((database, table, command, {readable("latest_fail_reason")}))
         FROM system.mutations WHERE NOT is_done),
     (SELECT groupArray((database, table, parts)) FROM (
         SELECT database, table, count() AS parts FROM system.detached_parts

@@ -14,6 +14,7 @@ from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.insertion.staged_rows import Staged, count_staged
 from airflow_provider_chs3.core.object_history.records import recorded_rows
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql, identifier, literal, literals, table
+from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.values.models import Manifest, Node, S3Object, TableName
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Sleep, Steps, TryQueryNodes
@@ -192,7 +193,8 @@ def _look(staging: TableName, nodes: Collection[Node]) -> Steps[_Progress | None
     """
     of_staging = f"database = {literal(staging.database)} AND table = {literal(staging.table)}"
     sql = Sql(
-        "SELECT count() = countIf(is_done) AND count() > 0, sum(parts_to_do), max(latest_fail_reason) "
+        "SELECT count() = countIf(is_done) AND count() > 0, sum(parts_to_do), "
+        f"max({readable('latest_fail_reason')}) "
         f"FROM system.mutations WHERE {of_staging}"
     )
     answers = yield from QueryNodes(name="Look at the DELETE in staging", sql=dict.fromkeys(nodes, sql))

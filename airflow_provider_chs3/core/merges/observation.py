@@ -10,6 +10,7 @@ from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.preflight.target_checks import partition_id_of
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
+from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
@@ -183,7 +184,7 @@ SELECT
     (SELECT groupArray((partition_id, (progress, elapsed, total_size_bytes_compressed, num_parts)))
         FROM system.merges WHERE {of_months}),
     (SELECT groupArray((arrayDistinct(arrayMap(part -> splitByChar('_', part)[1], parts_to_do_names)),
-            command, toValidUTF8(latest_fail_reason), dateDiff('second', create_time, now())))
+            command, {readable("latest_fail_reason")}, dateDiff('second', create_time, now())))
         FROM system.mutations WHERE NOT is_done AND {of_table}),
     (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE {limits}),
     (SELECT groupArray((name, value)) FROM system.replicated_merge_tree_settings WHERE {limits}),
@@ -221,7 +222,7 @@ def replicas_query(table: TableName) -> str:
 def queue_query(table: TableName) -> str:
     """Return the sub-query for the parts that a replica has yet to fetch, merge or mutate."""
     return (
-        "(SELECT groupArray((splitByChar('_', new_part_name)[1], toValidUTF8(last_exception), postpone_reason)) "
+        f"(SELECT groupArray((splitByChar('_', new_part_name)[1], {readable('last_exception')}, postpone_reason)) "
         "FROM system.replication_queue "
         "WHERE type IN ('GET_PART', 'ATTACH_PART', 'MERGE_PARTS', 'MUTATE_PART', 'REPLACE_RANGE') "
         f"AND database = {literal(table.database)} AND table = {literal(table.table)})"

@@ -1,15 +1,40 @@
-"""Parse SQL written by a server: lists and clauses outside quotes and parentheses."""
+"""Parse what a server writes: its errors, and SQL with lists and clauses outside quotes and parentheses."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
 
+from airflow_provider_chs3.core.sql.quoting import literal
+
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _INNERMOST = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
 _STRING = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _BLANK = "\0"
+#: Of ClickHouse, also of an error within an error, where more text may follow; and of HDFS. For Python and RE2 alike.
+_STACK_TRACE = (
+    r"(?s)[.,]?\s*Stack trace(?: \([^)]*\))?:\s*(?:(?:\d+\. [^\n]*\s*)+|.*)"
+    r"|(?:\n\s*at [^\n]+\))+"
+)
 _TUPLE = "tuple"
+
+
+def without_stack_trace(text: str) -> str:
+    """Remove stack traces from a server's error.
+
+    Args:
+        text: The error.
+    """
+    return re.sub(_STACK_TRACE, " ", text).strip()
+
+
+def readable(column: str) -> str:
+    """Return SQL for a server's error without stack traces, as a text even if it quotes bytes that are no UTF-8.
+
+    Args:
+        column: SQL of the error, such as `last_exception`.
+    """
+    return f"trimBoth(replaceRegexpAll(toValidUTF8({column}), {literal(_STACK_TRACE)}, ' '))"
 
 
 # The page asks for the clauses of one table once for each of its months.

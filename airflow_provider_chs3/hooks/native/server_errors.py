@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import clickhouse_driver  # noqa: TID253
 import clickhouse_driver.errors as driver_errors  # noqa: TID253
 
+from airflow_provider_chs3.core.sql.server_text import without_stack_trace
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
 from airflow_provider_chs3.hooks.diagnosis import Endpoint, explain_no_answer
 from airflow_provider_chs3.hooks.native.parameters import half_character
@@ -24,8 +25,6 @@ _NETWORK_ERRORS = (
 )
 _UNTRUSTED = re.compile(r"certificate verify failed: (.+?)\.? \(_ssl")
 _RECEIVED_FROM = re.compile(r"Received from (\S+:\d+)\.")
-#: Of ClickHouse; and of HDFS, in the middle of a message.
-_STACK_TRACE = re.compile(r"\.?\s*Stack trace:.*|(?:\n\s*at [^\n]+\))+", re.DOTALL)
 _EXCEPTION_CLASS = re.compile(r"(?:DB::\w+\. )?\bDB::\w+: ")
 # The driver's list ends at 398; these are the newer ones that loads meet (system.errors of 26.9).
 ERROR_NAMES = {code: name for name, code in vars(driver_errors.ErrorCodes).items() if name.isupper()} | {
@@ -110,7 +109,7 @@ def server_error(
         query_id: The id of the statement.
         secrets: Texts that the message may contain and must not show.
     """
-    message = _STACK_TRACE.sub("", message).strip()
+    message = without_stack_trace(message)
     remote = _RECEIVED_FROM.findall(message)
     return ClickHouseServerError(
         code=code,

@@ -9,6 +9,7 @@ from airflow_provider_chs3.core.cluster.node_capacity import Declared, NodeNow, 
 from airflow_provider_chs3.core.cluster.node_facts import SIZE, NodeFacts, TargetContext
 from airflow_provider_chs3.core.cluster.topology import nodes_of
 from airflow_provider_chs3.core.sql.quoting import Sql, one_of
+from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Node, NodeSpec, TableName
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
@@ -60,7 +61,7 @@ SELECT
     (SELECT [count(), countIf(is_readonly), max(absolute_delay)] FROM system.replicas),
     (SELECT count() FROM system.replication_queue),
     (SELECT groupArray((database, table, type, new_part_name, dateDiff('second', create_time, now()), num_tries,
-            toValidUTF8(last_exception), postpone_reason))
+            {readable("last_exception")}, postpone_reason))
         FROM (SELECT * FROM system.replication_queue ORDER BY create_time LIMIT {NAMED})),
     (SELECT groupArray((initial_query_id, is_initial_query, read_rows, read_bytes, memory_usage, peak_memory_usage,
             elapsed)) FROM system.processes WHERE match(initial_query_id, '^chs3_.*_insert'))

@@ -10,6 +10,7 @@ from airflow_provider_chs3.core.ledger.parts import partition_states
 from airflow_provider_chs3.core.ledger.records import IS_CHECKED, IS_STATE, newest
 from airflow_provider_chs3.core.ledger.table import SUMMARY, absent
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
+from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.staging.tables import IS_STAGING
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import TableName
@@ -108,7 +109,7 @@ SELECT
     (SELECT groupArray((database, table, partition_id, (progress, elapsed, total_size_bytes_compressed, num_parts)))
         FROM system.merges WHERE {of_tables}),
     (SELECT groupArray((database, table, arrayDistinct(arrayMap(part -> splitByChar('_', part)[1], parts_to_do_names)),
-            command, toValidUTF8(latest_fail_reason), dateDiff('second', create_time, now())))
+            command, {readable("latest_fail_reason")}, dateDiff('second', create_time, now())))
         FROM system.mutations WHERE NOT is_done AND {of_tables}),
     (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE {limits}),
     (SELECT groupArray((name, value)) FROM system.replicated_merge_tree_settings WHERE {limits}),
@@ -120,7 +121,7 @@ SELECT
         WHERE startsWith(reason, 'broken') AND {of_tables}),
     (SELECT groupArray((database, table, is_readonly, absolute_delay)) FROM system.replicas WHERE {of_tables}),
     (SELECT groupArray((database, table, splitByChar('_', new_part_name)[1],
-            toValidUTF8(last_exception), postpone_reason))
+            {readable("last_exception")}, postpone_reason))
         FROM system.replication_queue
         WHERE type IN ('GET_PART', 'ATTACH_PART', 'MERGE_PARTS', 'MUTATE_PART', 'REPLACE_RANGE') AND {of_tables}),
     (SELECT groupArray(name) FROM system.tables WHERE {IS_STAGING}),
