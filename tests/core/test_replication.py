@@ -291,7 +291,7 @@ def nothing():
 def test_a_plan_asks_each_replica_for_itself():
     facts = {node: replace(facts, ledger_columns=frozenset({"month"})) for node, facts in AROUND.nodes.items()}
     asked = drive(
-        look_up_months(replace(AROUND, nodes=facts), [MONTH]),
+        look_up_months(replace(AROUND, nodes=facts), {MONTH: "202610"}),
         lambda step: {node: [([], [], [], [])] for node in step.sql},
     ).steps[0]
     assert len(set(statements(asked).values())) == 4

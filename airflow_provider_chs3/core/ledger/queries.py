@@ -19,14 +19,16 @@ from airflow_provider_chs3.core.values.models import Month, Node, TableName
 from airflow_provider_chs3.core.workflow.operations import Query, QueryNodes, Row, Steps
 
 
-def look_up_months(context: TargetContext, months: Collection[Month]) -> Steps[dict[Month, dict[Node, MonthOnNode]]]:
+def look_up_months(
+    context: TargetContext, partition_ids: Mapping[Month, str]
+) -> Steps[dict[Month, dict[Node, MonthOnNode]]]:
     """Read the newest record of each month on each node, and the months' parts, with one statement.
 
     Args:
-        context: The nodes; those without a ledger are not asked, as no month counts as published there.
-        months: The months.
+        context: The nodes.
+        partition_ids: The months, each with the id of its partition: it may have rows and no record.
     """
-    answers = yield from _ask_for_months(context, sorted(months))
+    answers = yield from _ask_for_months(context, sorted(partition_ids))
     records = [record for row in answers for record in row[0]]
     structures = {key: text for row in answers for key, text in row[1]}
     mutations = {number: mutations_of(rows) for row in answers for number, rows in row[3]}
@@ -36,21 +38,21 @@ def look_up_months(context: TargetContext, months: Collection[Month]) -> Steps[d
         for number, partition_id, state in row[2]
     }
     holding = {number for (number, _), state in states.items() if state.rows}
-    own = [(number, month, *record) for number, month, record, is_own in records if is_own]
-    newest_records = {(number, month): _record_of(fields, structures) for number, month, _, fields in own}
-    partition_ids = {month: partition_id for _, month, partition_id, _ in own}
+    newest_records = {
+        (number, month): _record_of(fields, structures) for number, month, fields, is_own in records if is_own
+    }
     known = {(number, month) for number, month, *_ in records}
     found = {
         month: {
             node: MonthOnNode(
                 newest_records.get((number, str(month))),
-                states.get((number, partition_ids.get(str(month), "")), PartitionState()),
+                states.get((number, partition_id), PartitionState()),
                 has_history=(number, str(month)) in known,
                 has_rows=number in holding,
             )
             for node, number in _numbers(context).items()
         }
-        for month in months
+        for month, partition_id in partition_ids.items()
     }
     return {month: with_records_of_replicas(context, nodes) for month, nodes in found.items()}
 
@@ -74,9 +76,8 @@ def _has_one_replica(context: TargetContext) -> bool:
 
 def _ask_for_months(context: TargetContext, months: Collection[Month]) -> Steps[list[Row]]:
     name = f"Look up {len(months)} months in the ledger"
-    knowing = [node for node, facts in context.nodes.items() if facts.has_ledger]
     shapes = {facts.ledger_columns for facts in context.nodes.values()}
-    if context.cluster and knowing and len(shapes) == 1 and _has_one_replica(context):
+    if context.cluster and len(shapes) == 1 and _has_one_replica(context):
         sql = _look_up_months(context, months, shapes.pop(), cluster=context.cluster, number="_shard_num")
         rows = yield from Query(name=f"{name} of every node", sql=sql)
         return rows
@@ -86,7 +87,7 @@ def _ask_for_months(context: TargetContext, months: Collection[Month]) -> Steps[
         node: _look_up_months(
             context, months, context.nodes[node].ledger_columns, cluster=None, number=f"toUInt32({numbers[node]})"
         )
-        for node in knowing
+        for node in context.nodes
     }
     answers = yield from QueryNodes(name=name, sql=each)
     return [rows[0] for rows in answers.values()]
@@ -100,21 +101,23 @@ def _look_up_months(
     uuids = sorted({facts.target.uuid for facts in context.nodes.values() if facts.target})
     is_own = one_of("target_uuid", uuids)
     of_record = record_columns(columns, structure="hex(cityHash64(structure))")
-    own = newest(f"partition_id, ({of_record})", condition=is_own)
+    own = newest(of_record, condition=is_own)
     of_months = (
         f"FROM {_from(context.ledger, cluster)} "
         f"WHERE target_database = {literal(target.database)} AND target_table = {literal(target.table)} "
         f"AND {one_of('month', map(str, months))} AND {IS_STATE}"
     )
-    records = f"SELECT ({number}, month, {own}, countIf({is_own}) > 0) AS record {of_months} GROUP BY {number}, month"
-    structures = "emptyArrayString()"
+    records = structures = "emptyArrayString()"
+    if columns:
+        each = f"({number}, month, {own}, countIf({is_own}) > 0) AS record"
+        records = f"(SELECT groupArray(record) FROM (SELECT {each} {of_months} GROUP BY {number}, month))"
     if "structure" in columns:
         structures = f"(SELECT groupUniqArray((hex(cityHash64(structure)), structure)) {of_months})"
     of_table = f"database = {literal(target.database)} AND table = {literal(target.table)}"
     states = partition_states(of_table, by=number, source=_from(TableName("system", "parts"), cluster))
     mutations = mutations_query(of_table, source=_from(TableName("system", "mutations"), cluster), group=number)
     sql = Sql(
-        f"SELECT (SELECT groupArray(record) FROM ({records})), {structures}, "
+        f"SELECT {records}, {structures}, "
         f"(SELECT groupArray(found) FROM ({states})), {mutations}"
     )
     return passed_on(sql) if cluster else sql

@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.new_table.creation import create_if_missing
 from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
 from airflow_provider_chs3.core.pace.past_loads import Forecast
 from airflow_provider_chs3.core.pace.records import read_pace
-from airflow_provider_chs3.core.preflight.target_checks import check_target
+from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_ids_of
 from airflow_provider_chs3.core.request.reload import ASKED_FOR, Reload
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.values.models import Month, Node, SettingValues, TableName
@@ -103,7 +103,9 @@ def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
         return [_without_objects(request, request.target, month, objects) for month, objects in sorted(listed.items())]
     context = yield from inspect_target(request)
     check_target(context, required_settings=())
-    published = yield from look_up_months(context, listed)
+    # An empty list of months has no partition to ask for.
+    partition_ids = (yield from partition_ids_of(context, sorted(listed))) if listed else {}
+    published = yield from look_up_months(context, partition_ids)
     wanted = ExpectedMonth(
         definition=request.definition,
         structure=structure_of(context, distribution=request.distribution, settings=request.settings),

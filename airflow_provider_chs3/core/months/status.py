@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.ledger.parts import partition_states
 from airflow_provider_chs3.core.ledger.queries import look_up_months
 from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST, MonthOnNode, newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.preflight.target_checks import check_target
+from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_ids_of
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.models import Month, Node
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
@@ -108,7 +108,6 @@ def _node_as_json(each: MonthOnNode) -> dict[str, Any]:
 class _Newest:
     """The columns of a month's newest record on one node that `Record` lacks."""
 
-    partition_id: str
     recorded_at: str
     objects: int
     details: str
@@ -117,6 +116,8 @@ class _Newest:
 _Nodes: TypeAlias = Mapping[Node, MonthOnNode]
 _Records: TypeAlias = Mapping[Node, Mapping[Month, _Newest]]
 _States: TypeAlias = Mapping[Node, Mapping[str, PartitionState]]
+#: Whether a table is partitioned by month can be seen in any of them.
+_ANY_MONTH = (Month(2000, 1),)
 
 
 def look_at_table(request: LedgerRequest, *, needs_all: bool = False) -> Steps[TargetContext]:
@@ -141,7 +142,7 @@ def list_ledger(request: LedgerRequest) -> Steps[list[MonthInLedger]]:
         The months in order, then partitions whose month no ledger knows (only if no months were named).
 
     Raises:
-        PreflightError: If the cluster or the table is missing, or not fit.
+        PreflightError: If the cluster or the table is missing, or not fit: a load would say the same.
     """
     context = yield from look_at_table(request)
     return (yield from list_months_of(context, request.months))
@@ -156,26 +157,19 @@ def list_months_of(context: TargetContext, wanted: Collection[Month] | None) -> 
     """
     newest, partitions = yield from _ask(context)
     known = {month for months in newest.values() for month in months}
-    months = sorted(known if wanted is None else known.intersection(wanted))
-    found = (yield from look_up_months(context, months)) if months else {}
+    ids = yield from partition_ids_of(context, sorted(known.union(wanted or ())) or _ANY_MONTH)
+    with_rows = {partition for states in partitions.values() for partition in states}
+    if wanted is None:
+        months = sorted(known)
+    else:
+        months = [month for month in sorted(wanted) if month in known or ids[month] in with_rows]
+    found = (yield from look_up_months(context, {month: ids[month] for month in months})) if months else {}
     loads = yield from _ask_for_loads(context)
-    listed = [
-        _listed(context, month, _seen(found[month], month, newest, partitions), newest, loads) for month in months
-    ]
+    listed = [_listed(context, month, ids[month], found[month], newest, loads) for month in months]
     if wanted is not None:
         return listed
-    with_month = {each.partition_id for of_node in newest.values() for each in of_node.values()}
-    unknown = sorted({partition for states in partitions.values() for partition in states} - with_month)
+    unknown = sorted(with_rows - {ids[month] for month in months})
     return listed + [_unknown(partition, partitions) for partition in unknown]
-
-
-def _seen(nodes: Mapping[Node, MonthOnNode], month: Month, newest: _Records, partitions: _States) -> _Nodes:
-    """Return the month on each node, with the rows of nodes that have no ledger."""
-    partition_id = next(each[month].partition_id for each in newest.values() if month in each)
-    return {
-        node: each if each.has_history else replace(each, state=partitions[node].get(partition_id, PartitionState()))
-        for node, each in nodes.items()
-    }
 
 
 def _ask(context: TargetContext) -> Steps[tuple[_Records, _States]]:
@@ -194,7 +188,7 @@ def _ask(context: TargetContext) -> Steps[tuple[_Records, _States]]:
 def _months_query(context: TargetContext, node: Node, columns: Collection[str]) -> Sql:
     months = "emptyArrayString()"
     if columns:
-        fields = newest("partition_id, formatDateTime(recorded_at, '%F %T', 'UTC'), objects, details")
+        fields = newest("formatDateTime(recorded_at, '%F %T', 'UTC'), objects, details")
         months = (
             f"(SELECT groupArray(found) FROM (SELECT (month, {fields}) AS found FROM {table(context.ledger)} "
             f"WHERE {_table_condition(context, node)} AND {IS_STATE} GROUP BY month))"
@@ -229,7 +223,12 @@ def _ask_for_loads(context: TargetContext) -> Steps[dict[str, Mapping[str, Any]]
 
 
 def _listed(
-    context: TargetContext, month: Month, nodes: _Nodes, newest: _Records, loads: Mapping[str, Mapping[str, Any]]
+    context: TargetContext,
+    month: Month,
+    partition_id: str,
+    nodes: _Nodes,
+    newest: _Records,
+    loads: Mapping[str, Mapping[str, Any]],
 ) -> MonthInLedger:
     published = {node: each.record for node, each in nodes.items() if each.record and each.record.event == "published"}
     one = next(iter(published.values()), None)
@@ -237,7 +236,7 @@ def _listed(
     nowhere_else = "" if len(where) in (0, len(nodes)) else f" ({', '.join(map(str, where))})"
     listed = MonthInLedger(
         month=month,
-        partition_id=next(each[month].partition_id for each in newest.values() if month in each),
+        partition_id=partition_id,
         standing=why + nowhere_else,
         is_as_published=found is ComparisonStatus.UNCHANGED,
         nodes=nodes,

@@ -129,6 +129,7 @@ MUTATION = (8, "", "(DELETE WHERE 1)", 1, [])
 STATE = PartitionState.of("202610", (10, 1, 99, 5, 7, 7, PARTS), mutations_of([MUTATION]))
 STATE_FIELDS = (10, 1, 99, 5, 7, 7, PARTS)
 MUTATIONS = [(number, [MUTATION]) for number in (1, 2)]
+OCTOBER_ALONE = {OCTOBER: "202610"}
 KNOWING = replace(FACTS, ledger_columns=frozenset(ALL_COLUMNS))
 
 
@@ -136,8 +137,8 @@ class TestLookUp:
     def test_one_statement_asks_for_all_months_of_all_nodes(self):
         context = surroundings(KNOWING, KNOWING, KNOWING)
         parts = [(2, "202610", STATE_FIELDS), (1, "202610", STATE_FIELDS)]
-        rows = [([(2, "2026-10", ("202610", FIELDS), 1)], STRUCTURES, parts, MUTATIONS)]
-        driven = drive(look_up_months(context, [SEPTEMBER, OCTOBER]), rows)
+        rows = [([(2, "2026-10", FIELDS, 1)], STRUCTURES, parts, MUTATIONS)]
+        driven = drive(look_up_months(context, {SEPTEMBER: "202609", OCTOBER: "202610"}), rows)
         (step,) = driven.steps
         assert isinstance(step, Query)
         assert driven.result[OCTOBER] == {
@@ -151,28 +152,29 @@ class TestLookUp:
 
     def test_a_month_that_was_forgotten_has_no_record_but_rows(self):
         forgotten = tuple(getattr(replace(RECORD, event="forgotten"), name) for name in RECORD.__slots__)
-        rows = [([(1, "2026-10", ("202610", forgotten), 1)], [], [(1, "202610", STATE_FIELDS)], MUTATIONS)]
-        driven = drive(look_up_months(surroundings(KNOWING, nodes=(ONE,)), [OCTOBER]), rows)
+        rows = [([(1, "2026-10", forgotten, 1)], [], [(1, "202610", STATE_FIELDS)], MUTATIONS)]
+        driven = drive(look_up_months(surroundings(KNOWING, nodes=(ONE,)), OCTOBER_ALONE), rows)
         assert driven.result[OCTOBER] == {ONE: MonthOnNode(None, STATE, has_history=True, has_rows=True)}
 
     def test_ledgers_of_different_versions_are_asked_one_by_one(self):
         older = replace(FACTS, ledger_columns=frozenset(ALL_COLUMNS) - {"data_version"})
         answer = {node: [([], [], [], [])] for node in (ONE, TWO)}
-        (step,) = drive(look_up_months(surroundings(KNOWING, older, nodes=(ONE, TWO)), [OCTOBER]), answer).steps
+        (step,) = drive(look_up_months(surroundings(KNOWING, older, nodes=(ONE, TWO)), OCTOBER_ALONE), answer).steps
         assert isinstance(step, QueryNodes)
         asked = [sql.text.split(" AS record ")[0] for sql in step.sql.values()]
         assert ["data_version" in text for text in asked] == [True, False]
 
-    def test_nodes_without_a_ledger_are_not_asked(self):
+    def test_nodes_without_a_ledger_are_asked_for_their_rows(self):
         context = surroundings(KNOWING, FACTS, KNOWING)
-        told = ([(1, "2026-10", ("202610", FIELDS), 1)], STRUCTURES, [(1, "202610", STATE_FIELDS)], MUTATIONS)
-        answer = {ONE: [told], THREE: [([], [], [], [])]}
-        driven = drive(look_up_months(context, [OCTOBER]), answer)
+        told = ([(1, "2026-10", FIELDS, 1)], STRUCTURES, [(1, "202610", STATE_FIELDS)], MUTATIONS)
+        parts = ([], [], [(2, "202610", STATE_FIELDS)], MUTATIONS)
+        answer = {ONE: [told], TWO: [parts], THREE: [([], [], [], [])]}
+        driven = drive(look_up_months(context, OCTOBER_ALONE), answer)
         (step,) = driven.steps
         assert isinstance(step, QueryNodes)
-        assert list(step.sql) == [ONE, THREE]
+        assert ["chs3_ledger" in sql.text for sql in step.sql.values()] == [True, False, True]
         assert driven.result[OCTOBER][ONE] == MonthOnNode(RECORD, STATE, has_history=True, has_rows=True)
-        assert driven.result[OCTOBER][TWO] == MonthOnNode(None, PartitionState())
+        assert driven.result[OCTOBER][TWO] == MonthOnNode(None, STATE, has_rows=True)
 
 
 def test_a_planned_month_says_what_why_and_how_much():
