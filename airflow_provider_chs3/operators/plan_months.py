@@ -225,6 +225,7 @@ def _compared(
     settings: Mapping[str, SettingValue] | None = None,
     on_other_months: str = "fail",
     distribution: str = "where_read",
+    on_new_columns: str = "tell",
     file_format: str | None = None,
     compression: str | None = None,
     **selected: Any,
@@ -245,4 +246,9 @@ def _compared(
         compression=compression or "auto",
     )
     own = None if settings is None else {**tunable(of_connection), **check_settings(settings, where="settings")}
-    return {"definition": definition, "distribution": distribution, "settings": own}
+    return {
+        "definition": definition,
+        "distribution": distribution,
+        "settings": own,
+        "on_new_columns": on_new_columns,
+    }

@@ -9,7 +9,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import Asset, TaskGroup, TriggerRule, task_group
 from airflow.providers.standard.operators.empty import EmptyOperator
 
-from airflow_provider_chs3.core.values.arguments import DEFINING
+from airflow_provider_chs3.core.values.arguments import PLANNED
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.month_load import MonthLoad
 from airflow_provider_chs3.operators._support.month_task import MonthTask
@@ -182,8 +182,8 @@ def _emit(load: S3ToClickHouseOperator, outlets: Sequence[Asset]) -> EmitMonthOp
 
 def _compared(load_arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that the plan compares besides the objects; settings also if the load has none now."""
-    given = {name: value for name, value in load_arguments.items() if name in DEFINING}
-    return {"settings": load_arguments.get("settings") or {}, **given}
+    given = {name: value for name, value in load_arguments.items() if name in PLANNED}
+    return {**given, "settings": load_arguments.get("settings") or {}}
 
 
 def _refuse_append(load_arguments: Mapping[str, Any]) -> None:

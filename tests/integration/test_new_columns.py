@@ -114,6 +114,23 @@ def test_older_months_whose_files_have_them_load_again_once_a_plan_covers_them(
     assert rows(numbers, "n, color") == [(0, None), (1, "red"), (2, "blue")]
 
 
+def test_a_month_loaded_without_them_loads_again_once_they_are_to_be_added(numbers: Lake) -> None:
+    put(numbers, "2026-08", "a", 0)
+    put(numbers, BEFORE, "a", 1, color="red")
+    numbers.put(f"n/{MONTH}/a.jsonl", json.dumps({"day": f"{MONTH}-05", "n": 2, "color": "blue"}).encode())
+    months = ("2026-08", BEFORE, MONTH)
+    kinds = {month: {"key": "n/{YYYY-MM}/*.jsonl"} if month == MONTH else {} for month in months}
+    for month in months:
+        assert numbers.load(**{"month": month, "key": "n/{YYYY-MM}/", **kinds[month]})["status"] == "published"
+    asked = {"key": "n/{YYYY-MM}/", "months": list(months)}
+    added = {"on_new_columns": "add"}
+    assert (plan(numbers, **asked, definition={}), plan(numbers, **asked, definition=added)) == ([], [BEFORE, MONTH])
+    found = [numbers.load(**{"month": month, "key": "n/{YYYY-MM}/", **kinds[month], **added}) for month in months]
+    assert [each["status"] for each in found] == ["unchanged", "published", "published"]
+    assert rows(numbers, "n, color") == [(0, None), (1, "red"), (2, "blue")]
+    assert plan(numbers, **asked, definition=added) == []
+
+
 def test_older_months_that_are_adopted_keep_their_rows(numbers: Lake) -> None:
     put(numbers, BEFORE, "a", 1, color="red")
     put(numbers, MONTH, "a", 2, color="blue")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from airflow.models import DagRun, TaskInstance
+from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
+from sqlalchemy import delete, update
 
 from airflow_provider_chs3 import transfers
 from airflow_provider_chs3.operators._support.month_load import MonthLoad
@@ -85,10 +89,42 @@ def test_a_run_that_failed_is_told_until_another_one_begins(as_user: AsUser, lak
     assert (told["dag_id"], told["run_id"]) == (LOADER, first.run_id)
     assert (failed_runs(as_user, dag_id=LOADER), failed_runs(as_user, dag_id=ACTIONS)) == ([told], [])
     set_dag(is_paused=True)
-    assert failed_runs(as_user) == []
-    set_dag(is_paused=False)
+    assert failed_runs(as_user) == [told]
+    # One that waits until somebody unpauses the DAG hides nothing.
     runs.start(as_user("admin"))
+    assert failed_runs(as_user) == [told]
+    set_dag(is_paused=False)
     assert failed_runs(as_user) == []
+
+
+def began(run: Any, hour: int, state: str) -> None:
+    """As if it had waited until then."""
+    at = datetime(2099, 1, 1, hour, tzinfo=UTC)
+    with create_session() as session:
+        session.execute(update(DagRun).where(DagRun.run_id == run.run_id).values(start_date=at, state=state))
+
+
+@pytest.mark.parametrize("states", [("success", "failed"), ("failed", "success"), ("failed", "failed")])
+def test_the_newest_run_is_the_one_that_began_last(as_user: AsUser, lake: Lake, states: tuple[str, str]) -> None:
+    runs.make_known(LOADER, ACTIONS)
+    waited, created_later = (runs.start(as_user("admin")) for _ in range(2))
+    for hour, run, state in ((2, waited, states[0]), (1, created_later, states[1])):
+        set_task(run, operator=LOADERS[0])
+        began(run, hour, state)
+    told = [run["run_id"] for run in failed_runs(as_user)]
+    assert told == ([waited.run_id] if states[0] == "failed" else [])
+
+
+def test_a_run_without_tasks_hides_none(as_user: AsUser, lake: Lake) -> None:
+    runs.make_known(LOADER, ACTIONS)
+    failed, without_tasks = (runs.start(as_user("admin")) for _ in range(2))
+    set_task(failed, operator=LOADERS[0])
+    began(failed, 1, "failed")
+    began(without_tasks, 2, "success")
+    # As Airflow makes a run whose date is before the `start_date` of all tasks.
+    with create_session() as session:
+        session.execute(delete(TaskInstance).where(TaskInstance.run_id == without_tasks.run_id))
+    assert [run["run_id"] for run in failed_runs(as_user)] == [failed.run_id]
 
 
 def test_a_run_that_failed_before_any_load_is_on_the_page(

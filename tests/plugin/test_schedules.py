@@ -111,6 +111,17 @@ def test_the_month_of_a_run_that_was_due_and_was_not_created_is_late(
     assert f"a run of the DAG {LOADER} was due at {month['since'][:16]} UTC" in month["why"]
 
 
+@pytest.mark.skipif(not hasattr(DagModel, "exceeds_max_non_backfill"), reason="nothing is due then before 3.2")
+def test_a_dag_with_as_many_runs_as_it_may_have_is_not_late(as_user: AsUser, trips_lake: Lake, task: Any) -> None:
+    load(trips_lake, task)
+    set_dag(**due(LONG_AGO), exceeds_max_non_backfill=True)
+    try:
+        assert months(as_user, trips_lake)[MONTH]["state"] == "published"
+    finally:
+        set_dag(exceeds_max_non_backfill=False)
+    assert months(as_user, trips_lake)[MONTH]["state"] == "late"
+
+
 def test_nothing_of_a_dag_is_told_to_who_may_not_read_it(
     as_user: AsUser, airflow_api: Any, trips_lake: Lake, task: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

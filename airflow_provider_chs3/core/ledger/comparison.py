@@ -104,11 +104,12 @@ def standing(months: Mapping[Node, MonthOnNode], wanted: ExpectedMonth, table_fa
         return _found(ComparisonStatus.NEW, tuple(months))
     if away := tuple(node for node, month in months.items() if month.record and month.record.nodes > here):
         return _found(ComparisonStatus.FEWER_NODES, away)
-    if crashed := tuple(node for node, month in months.items() if _has_crashed(month, table_facts)):
-        return _found(ComparisonStatus.UNFINISHED, crashed, "its server crashed right after")
     published = {
         node: month.record for node, month in months.items() if month.record and month.record.event == "published"
     }
+    # After an intent alone nobody knows: its load may have been killed, or another one took over.
+    if crashed := tuple(node for node in published if _has_crashed(months[node], table_facts)):
+        return _found(ComparisonStatus.UNFINISHED, crashed, "its server crashed right after")
     if len(published) < len(months) or len({each.attempt for each in published.values()}) > 1:
         return _found(ComparisonStatus.UNFINISHED, tuple(node for node in months if node not in published))
     return _compared(published, here, wanted)

@@ -116,10 +116,7 @@ def _look_up_months(
     of_table = f"database = {literal(target.database)} AND table = {literal(target.table)}"
     states = partition_states(of_table, by=number, source=_from(TableName("system", "parts"), cluster))
     mutations = mutations_query(of_table, source=_from(TableName("system", "mutations"), cluster), group=number)
-    sql = Sql(
-        f"SELECT {records}, {structures}, "
-        f"(SELECT groupArray(found) FROM ({states})), {mutations}"
-    )
+    sql = Sql(f"SELECT {records}, {structures}, (SELECT groupArray(found) FROM ({states})), {mutations}")
     return passed_on(sql) if cluster else sql
 
 

@@ -22,7 +22,12 @@ _OF_SPEED = ("_block_", "_watermark", "_parallel_", "_push_down", "_bloom_filter
 
 
 def structure_of(
-    context: TargetContext, *, distribution: str, settings: SettingValues | None, shard_num: int | None = None
+    context: TargetContext,
+    *,
+    distribution: str,
+    settings: SettingValues | None,
+    shard_num: int | None = None,
+    adds_columns: bool = False,
 ) -> Structure:
     """Return what decides the rows of a load and their nodes, besides the objects and the task's own arguments.
 
@@ -31,6 +36,8 @@ def structure_of(
         distribution: The policy of that name.
         settings: The user's settings; None if not known.
         shard_num: The shard to record it for; None if it is only compared.
+        adds_columns: Whether the load adds columns that the table lacks. Once recorded, it stays: a month that was
+            looked at for new columns is not looked at again. Default: no.
     """
     table_facts, by_key = context.table_facts, distribution == "sharding_key"
     return {
@@ -41,6 +48,7 @@ def structure_of(
         "time_zone": context.time_zone if any(_goes_by_server(each) for each in table_facts.columns) else "",
         **_recorded_settings(settings),
         "sharding": [context.sharding_key, len(context.publishers), shard_num] if by_key else None,
+        **({"adds_columns": True} if adds_columns else {}),
     }
 
 
@@ -82,6 +90,7 @@ def difference(recorded: Structure, now: Structure, *, shard_num: int) -> str:
 
 def _differences(recorded: Structure, now: Structure, shard_num: int) -> Iterator[str]:
     yield from _columns(recorded, now)
+    yield from _of_lacking(recorded, now)
     if recorded["time_zone"] != now["time_zone"]:
         yield f"the servers' time zone was {recorded['time_zone']!r} and is {now['time_zone']!r}"
     for group in ("settings", "other_settings"):
@@ -111,6 +120,19 @@ def _of_new(recorded: Structure, column: Column) -> Iterator[str]:
         yield f"the table got column {column.name!r}"
     elif in_files is not None and column.name in in_files:
         yield f"the table got column {column.name!r}, which the month's files have"
+
+
+def _of_lacking(recorded: Structure, now: Structure) -> Iterator[str]:
+    """Return the difference that it makes to add columns from now on: none if the files have no others."""
+    if not now.get("adds_columns") or recorded.get("adds_columns") or not recorded.get("every_column", True):
+        return
+    in_files = recorded.get("in_files")
+    if in_files is None:
+        yield "nobody has looked yet for columns of its files that the table lacks, and on_new_columns='add' adds them"
+        return
+    lacking = sorted(set(in_files) - {each[0] for each in now["columns"]})
+    if lacking:
+        yield f"its files have {', '.join(map(repr, lacking))}, which on_new_columns='add' adds to the table"
 
 
 def _makes_same_values(before: Sequence[str], now: Sequence[str]) -> bool:

@@ -70,6 +70,7 @@ class PlanRequest(TableRequest):
         definition: Digest of the load's definition; None compares neither it nor the table's structure.
         distribution: Where the load's rows go; see `core.request.load_request.Policies`.
         settings: The user's settings of the load; None if not known.
+        on_new_columns: What the load does with columns that the table lacks; see `core.request.load_request.Policies`.
         reload: What to load again although unchanged, and nothing else: `months` are its months.
         new_table: The table that is created if it is missing; None, the default, creates none.
     """
@@ -80,6 +81,7 @@ class PlanRequest(TableRequest):
     definition: str | None = None
     distribution: str = "where_read"
     settings: SettingValues | None = None
+    on_new_columns: str = "tell"
     reload: Reload | None = None
     new_table: NewTableRequest | None = None
 
@@ -108,7 +110,12 @@ def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
     published = yield from look_up_months(context, partition_ids)
     wanted = ExpectedMonth(
         definition=request.definition,
-        structure=structure_of(context, distribution=request.distribution, settings=request.settings),
+        structure=structure_of(
+            context,
+            distribution=request.distribution,
+            settings=request.settings,
+            adds_columns=request.on_new_columns == "add",
+        ),
         contents=request.source.kind.contents,
     )
     planned = [_planned(request, context, wanted, month, listed[month], published[month]) for month in sorted(listed)]

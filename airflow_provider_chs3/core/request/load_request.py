@@ -234,7 +234,11 @@ class LoadRequest(TableRequest):
             shard_num: The shard to record it for; None if it is only for comparison.
         """
         return structure_of(
-            context, distribution=self.policies.distribution, settings=self.settings, shard_num=shard_num
+            context,
+            distribution=self.policies.distribution,
+            settings=self.settings,
+            shard_num=shard_num,
+            adds_columns=self.policies.on_new_columns == "add",
         )
 
     def format_of(self, manifest: Manifest) -> Format:

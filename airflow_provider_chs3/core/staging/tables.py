@@ -173,7 +173,8 @@ def superseded(attempt: Attempt) -> str:
     return (
         f"Another load of {attempt.target} for {attempt.month} started later and took over, or somebody ended this "
         "one: it stopped and published nothing more. Let the other one finish, or if there is none, clear this task. "
-        "To avoid overlaps, give the DAG max_active_runs=1, or the task max_active_tis_per_dag=1."
+        "To avoid overlaps, give the DAG max_active_runs=1, or the task max_active_tis_per_dag=1; if the other load is "
+        "of another DAG, give both tasks a pool of one slot."
     )
 
 

@@ -25,7 +25,7 @@ DEFINING = (
 )
 
 #: Everything a plan compares, where given.
-PLANNED = (*DEFINING, "settings")
+PLANNED = (*DEFINING, "settings", "on_new_columns")
 
 
 def check_definition(given: Iterable[str]) -> None:

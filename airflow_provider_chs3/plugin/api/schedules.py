@@ -12,7 +12,7 @@ from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState, State
-from sqlalchemy import ColumnElement, and_, exists, or_, select
+from sqlalchemy import ColumnElement, and_, case, exists, false, func, or_, select
 from sqlalchemy.orm import aliased
 
 from airflow_provider_chs3.plugin.api.months import CHANGED_IN_STORAGE
@@ -26,6 +26,8 @@ LATE = "late"
 #: A month that the next load would change, though no run of its DAG comes by itself.
 STRANDED = "stranded"
 
+#: From Airflow 3.2: whether a DAG has so many runs that it may not have another one yet. Before, nothing was due then.
+_HAS_ALL_RUNS = getattr(DagModel, "exceeds_max_non_backfill", false())
 #: What only the next load changes.
 _WAITING = (MonthState.UNFINISHED, CHANGED_IN_STORAGE)
 #: Of the month that a run is for, what a load may change; anything more urgent is shown instead.
@@ -85,7 +87,7 @@ def schedules_of(dag_ids: Collection[str]) -> dict[str, Schedule]:
         DagModel.is_stale,
         DagModel.has_import_errors,
         DagModel.timetable_summary,
-        DagModel.next_dagrun_create_after.label("due_at"),
+        case((_HAS_ALL_RUNS, None), else_=DagModel.next_dagrun_create_after).label("due_at"),
         DagModel.next_dagrun_data_interval_start.label("due_for"),
         is_at_work.label("is_at_work"),
     ).where(DagModel.dag_id.in_(dag_ids))
@@ -110,7 +112,7 @@ class NewestRuns:
 
     Args:
         busy: The DAGs that have a run which is queued or running; those of a paused DAG wait.
-        failed: The newest run of each DAG, if it failed: it may have done so before a load that records why.
+        failed: The run of each DAG that began last, if it failed: it may have done so before a load that records why.
     """
 
     busy: frozenset[str]
@@ -118,21 +120,18 @@ class NewestRuns:
 
 
 def newest_runs(dag_ids: Collection[str], *, with_loaders: bool) -> NewestRuns:
-    """Return which DAGs are at work, and whose newest run failed.
+    """Return which DAGs are at work, and whose newest run failed, also while they are paused.
 
     Args:
         dag_ids: The DAGs.
         with_loaders: Whether to return others that have tasks which load months, too: they may have loaded none yet.
     """
-    newer = aliased(DagRun)
-    is_busy = DagRun.state.in_(State.unfinished_dr_states)
-    is_newest = ~exists().where(newer.dag_id == DagRun.dag_id, newer.id > DagRun.id)
+    is_busy = and_(DagRun.state.in_(State.unfinished_dr_states), ~DagModel.is_paused)
     asked = (
         select(DagRun.dag_id, DagRun.run_id, DagRun.state, DagRun.end_date)
         .join(DagModel, DagModel.dag_id == DagRun.dag_id)
         .where(
-            or_(is_busy, and_(DagRun.state == DagRunState.FAILED, is_newest)),
-            ~DagModel.is_paused,
+            or_(is_busy, and_(DagRun.state == DagRunState.FAILED, _is_newest())),
             ~DagModel.is_stale,
             _is_of(dag_ids, with_loaders=with_loaders),
         )
@@ -148,6 +147,19 @@ def newest_runs(dag_ids: Collection[str], *, with_loaders: bool) -> NewestRuns:
             if state == DagRunState.FAILED
         ),
     )
+
+
+def _is_newest() -> ColumnElement[bool]:
+    """Return the condition that no other run of the DAG began later, or was queued later and will begin.
+
+    One that was created later may have begun earlier. Runs before the tasks' `start_date` have no tasks and do nothing.
+    """
+    newer = aliased(DagRun)
+    began, newer_began = (func.coalesce(each.start_date, each.queued_at) for each in (DagRun, newer))
+    has_tasks = exists().where(TaskInstance.dag_id == newer.dag_id, TaskInstance.run_id == newer.run_id)
+    is_later = or_(newer_began > began, and_(newer_began == began, newer.id > DagRun.id))
+    waits = and_(newer.state == DagRunState.QUEUED, DagModel.is_paused)
+    return ~exists().where(newer.dag_id == DagRun.dag_id, is_later, has_tasks, ~waits)
 
 
 def _is_of(dag_ids: Collection[str], *, with_loaders: bool) -> ColumnElement[bool]:

@@ -162,7 +162,8 @@ def test_what_a_crash_left_is_no_change_and_not_published(record, parts):
     month = MonthOnNode(replace(record, nodes=1), state_of(*parts))
     found = standing({NODE: month}, ExpectedMonth(), TARGET)
     assert found.standing is ComparisonStatus.UNFINISHED
-    assert "crashed" in found.why
+    # A load that another one took over from leaves an intent, too, and no server has crashed.
+    assert ("crashed" in found.why) is (record is DONE)
 
 
 @pytest.mark.parametrize("record", [INTENT, DONE], ids=["intent", "published"])

@@ -22,11 +22,22 @@ KIND = Column("kind", "Enum8('a' = 1)")
 COUNT = Column("count", "UInt64", "ALIAS", "n + 1")
 
 
-def now(*columns: Column, time_zone: str = "UTC", sharding_key: str | None = None, settings=None, **changes):
+def now(
+    *columns: Column,
+    time_zone: str = "UTC",
+    sharding_key: str | None = None,
+    settings=None,
+    adds_columns: bool = False,
+    **changes,
+):
     facts = replace(with_target(columns=columns or (AT, KIND, COUNT), **changes), time_zone=time_zone)
     context = replace(surroundings(facts, facts, facts), sharding_key=sharding_key)
     return structure_of(
-        context, distribution="sharding_key" if sharding_key else "where_read", settings=settings or {}, shard_num=2
+        context,
+        distribution="sharding_key" if sharding_key else "where_read",
+        settings=settings or {},
+        shard_num=2,
+        adds_columns=adds_columns,
     )
 
 
@@ -61,6 +72,25 @@ class TestColumns:
 
     def test_one_that_was_not_asked_for(self):
         assert difference_of(recorded(every_column=False), now(AT, KIND, COUNT, Column("extra", "UInt8"))) == ""
+
+    @pytest.mark.parametrize(
+        ("in_files", "said"),
+        [
+            (("at", "kind", "extra"), "its files have 'extra', which on_new_columns='add' adds to the table"),
+            (
+                None,
+                "nobody has looked yet for columns of its files that the table lacks, and on_new_columns='add' adds",
+            ),
+            (("at", "kind"), ""),
+        ],
+    )
+    def test_those_that_are_to_be_added_from_now_on(self, in_files, said):
+        wanted = now(adds_columns=True)
+        assert difference_of(recorded(in_files=in_files), wanted).startswith(said)
+        assert bool(difference_of(recorded(in_files=in_files), wanted)) is bool(said)
+        # Loaded so, or adopted, it stays as it is: whatever the files have, nothing more can be added.
+        assert difference_of(recorded(wanted, in_files=in_files), wanted) == ""
+        assert difference_of(recorded(in_files=in_files, every_column=False), wanted) == ""
 
     @pytest.mark.parametrize(
         "changed", [replace(KIND, type="Enum8('a' = 1, 'b' = 2)"), replace(COUNT, default_expression="n + 2")]
