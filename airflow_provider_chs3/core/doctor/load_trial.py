@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_a_line
 from airflow_provider_chs3.core.files.data_volume import DataVolume
+from airflow_provider_chs3.core.load.month_check import compare
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.source.source import Source
@@ -104,6 +105,7 @@ def _simulate_load(scene: TrialSetup, request: LoadRequest, warnings: list[str])
     partition_id = yield from partition_id_of(context, month)
     source, manifest = yield from request.source.list_month(month)
     load = LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, partition_id=partition_id)
+    yield from compare(load, (yield from load.look_up()))
     now = yield from ask_nodes_now(context, partition_id=partition_id)
     yield from capturing_logs(warn_of_risks(load, now), warnings)
     # The report has what these log in other places.

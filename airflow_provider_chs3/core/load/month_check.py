@@ -134,7 +134,7 @@ def compare(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[tupl
     if found is ComparisonStatus.ROWS_UNKNOWN and not request.policies.replace_unknown:
         raise TargetChangedError(
             f"{where}: {why}. To replace them with the objects' rows, give replace_unknown=True; "
-            "to keep them, load into another table."
+            "to keep them, adopt the month (chs3 adopt), or load into another table."
         )
     if found is ComparisonStatus.TARGET_CHANGED and request.policies.on_target_changed == "fail":
         raise TargetChangedError(

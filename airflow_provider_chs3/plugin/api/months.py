@@ -17,7 +17,7 @@ from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out, w
 from airflow_provider_chs3.plugin.connections import hook_of, tasks_of
 from airflow_provider_chs3.plugin.observation.month_state import MonthState
 from airflow_provider_chs3.plugin.observation.months import MonthOverview, overview, owners_to_ask_for
-from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapshot, look_at_all_tables
+from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapshot, look_at_all_tables, with_contents
 from airflow_provider_chs3.plugin.observation.months_records import month_records
 from airflow_provider_chs3.plugin.observation.running_inserts import RunningInsert
 from airflow_provider_chs3.plugin.scope import Scope
@@ -97,15 +97,23 @@ def look_at_months(conn_id: str) -> MonthsAnswer:
     hook = hook_of(conn_id)
     with without_collections():
         seen = carry_out(look_at_all_tables(hook.options.cluster), hook)
+        told = {"tasks": tasks_of(owners_to_ask_for(seen)), "thresholds": Thresholds()}
+        tables = overview(seen, **told)
+        if changed := [name for name, months in tables.items() if any(map(_is_changed, months))]:
+            tables |= overview(carry_out(with_contents(seen, changed), hook), **told, only=changed)
         return MonthsAnswer(
             conn_id=conn_id,
             seen_at=time.time(),
             cluster=seen.cluster,
             nodes={str(node): seen.down.get(node, "") for node in sorted([*seen.nodes, *seen.down])},
             missed={str(node) for node in missed_nodes(seen.nodes, seen.down)},
-            tables=overview(seen, tasks=tasks_of(owners_to_ask_for(seen)), thresholds=Thresholds()),
+            tables=tables,
             changed=_not_loaded_since(changed_in_storage(conn_id), seen),
         )
+
+
+def _is_changed(month: MonthOverview) -> bool:
+    return month.state is MonthState.CHANGED
 
 
 def missed_nodes(answered: Iterable[Node], down: Iterable[Node]) -> set[Node]:

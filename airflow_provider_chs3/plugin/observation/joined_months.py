@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
@@ -69,14 +69,18 @@ class JoinedMonth(NamedTuple):
         return next(loads, self.inserting.owner if self.inserting else "")
 
 
-def joined_months(seen: ClusterSnapshot) -> Iterator[tuple[TableName, Iterator[JoinedMonth]]]:
+def joined_months(
+    seen: ClusterSnapshot, only: Collection[TableName] | None
+) -> Iterator[tuple[TableName, Iterator[JoinedMonth]]]:
     """Give the tables in order, each with its months, in any order.
 
     Args:
         seen: The nodes' answers.
+        only: These tables; None for all.
     """
     for table in sorted({table for node in seen.nodes.values() for table in node.tables}):
-        yield table, _months(seen, table)
+        if only is None or table in only:
+            yield table, _months(seen, table)
 
 
 def _months(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedMonth]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -106,7 +106,11 @@ def owners_to_ask_for(seen: ClusterSnapshot) -> set[str]:
 
 
 def overview(
-    seen: ClusterSnapshot, *, tasks: TasksOfLoads, thresholds: Thresholds
+    seen: ClusterSnapshot,
+    *,
+    tasks: TasksOfLoads,
+    thresholds: Thresholds,
+    only: Collection[TableName] | None = None,
 ) -> dict[TableName, tuple[MonthOverview, ...]]:
     """Return the months of each table in order, including unknown ones between the first and the last.
 
@@ -114,9 +118,10 @@ def overview(
         seen: The nodes' answers.
         tasks: What Airflow knows of `owners_to_ask_for`.
         thresholds: The thresholds of merge health.
+        only: These tables; None, the default, for all.
     """
     tables = {}
-    for table, months in joined_months(seen):
+    for table, months in joined_months(seen, only):
         table_facts = next(node.tables[table] for node in seen.nodes.values() if table in node.tables)
         found = {each.month: _month_overview(seen, each, table_facts, tasks, thresholds) for each in months}
         # A forgotten month without rows is as one that was never loaded.

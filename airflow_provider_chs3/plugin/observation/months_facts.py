@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -189,6 +189,29 @@ def look_at_all_tables(cluster: str | None) -> Steps[ClusterSnapshot]:
     return ClusterSnapshot(cluster=cluster, nodes=snapshots, down=texts_of(down))
 
 
+def with_contents(seen: ClusterSnapshot, tables: Collection[TableName]) -> Steps[ClusterSnapshot]:
+    """Read the parts of some tables again, with the hashes by which a load compares them.
+
+    Without hashes, a mutation that has changed nothing in a month looks like a change.
+
+    Args:
+        seen: The nodes' answers.
+        tables: The tables; at least one.
+    """
+    down: dict[Node, Chs3Error] = {}
+    sql = dict.fromkeys(seen.nodes, months_queries.partitions(tables, with_content=True))
+    found = yield from query_reachable("Read the hashes of the parts", sql, down)
+    nodes = {
+        node: replace(each, partitions={**each.partitions, **_by_id(found[node])}) if node in found else each
+        for node, each in seen.nodes.items()
+    }
+    return replace(seen, nodes=nodes)
+
+
+def _by_id(partitions: Iterable[Row]) -> dict[TableName, dict[str, Row]]:
+    return {table: {row[0]: row[1:] for row in rows} for table, rows in _by_table(partitions).items()}
+
+
 def _node_snapshot(records: Iterable[Row], partitions: Iterable[Row], rest: Row) -> NodeSnapshot:
     tables, merges, mutations, limits, replicated_limits, policies, disks, pool, broken, replicas, queue = rest[:11]
     staging, processes, all_mutations, uptime, at_seconds = rest[11:]
@@ -203,7 +226,7 @@ def _node_snapshot(records: Iterable[Row], partitions: Iterable[Row], rest: Row)
             for table, each in facts.items()
         },
         known={table: {row[1] for row in rows if row[2]} for table, rows in records_by_table.items()},
-        partitions={table: {row[0]: row[1:] for row in rows} for table, rows in partitions_by_table.items()},
+        partitions=_by_id(partitions),
         filled_partitions={table: [row[0] for row in rows if row[1]] for table, rows in partitions_by_table.items()},
         mutations={TableName(*row[:2]): mutations_of(row[2]) for row in all_mutations},
         staging=tuple(staging),

@@ -85,15 +85,20 @@ def _flat(name: str, last: int, *, first: int = 1) -> str:
     return ", ".join(f"{name}.{number}" for number in range(first, last + 1))
 
 
-def partitions(tables: Iterable[TableName]) -> Sql:
-    """Return the query for the partitions of tables, for the comparison with the ledger and for merge health."""
+def partitions(tables: Iterable[TableName], *, with_content: bool = False) -> Sql:
+    """Return the query for the partitions of tables, for the comparison with the ledger and for merge health.
+
+    Args:
+        tables: The tables; at least one.
+        with_content: Whether to ask for the hashes of parts, as in `core.ledger.parts.state_columns`. Default: no.
+    """
     plain = "NOT startsWith(partition_id, 'patch-')"
     merging = (
         f"countIf({plain}), sumIf(bytes_on_disk, {plain}), "
         f"arraySum(arraySlice(arraySort(groupArrayIf(bytes_on_disk, {plain})), 1, 2)), "
         "dateDiff('second', max(modification_time), now())"
     )
-    found = partition_states(_of(tables), by="database, table", with_content=False, more=merging)
+    found = partition_states(_of(tables), by="database, table", with_content=with_content, more=merging)
     columns = f"{_flat('found', 3)}, {_flat('found.4', 7)}, {_flat('found', 8, first=5)}"
     return Sql(f"SELECT {columns} FROM ({found})")
 

@@ -1,0 +1,142 @@
+"""What a load would do now with a month: plan, ledger and page say what the load says, in every state of a month."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+from fastapi.testclient import TestClient
+
+from airflow_provider_chs3.operators.ledger import ForgetMonthsOperator
+from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
+from tests.integration.lake import MONTH, Lake
+from tests.integration.test_ledger_admin import adopt, ledger, where
+from tests.plugin.test_months import TRIPS, months
+
+AsUser = Callable[[str | None], TestClient]
+
+LATER = "2026-11"
+UNKNOWN = "the partition holds rows that no load has put there"
+CHANGED = "the partition was changed since it was published"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What each says of one month; the load comes last, as it changes the state."""
+
+    plan: str
+    ledger: str
+    page: str
+    load: str
+
+
+def refused(run: Callable[[], Any]) -> str:
+    """What it says, or the error that ends it."""
+    try:
+        return str(run())
+    except AirflowFailException as error:
+        return str(error)
+
+
+def answers(as_user: AsUser, lake: Lake, month: str = MONTH, **options: Any) -> Said:
+    source = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "table": lake.table, **where(lake)}
+    planner = PlanMonthsOperator(task_id="plan", months=[month], definition={}, **source)
+    listed = refused(lambda: [each["standing"] for each in ledger(lake) if each["month"] in (month, None)])
+    page = months(as_user, lake).get(month, {"state": "", "why": ""})
+    return Said(
+        plan=refused(lambda: planner.planned({})[0].reason),
+        ledger=listed.removeprefix("['").removesuffix("']"),
+        page=f"{page['state']}: {page['why']}",
+        load=refused(lambda: lake.load(month=month, **options)["reason"]),
+    )
+
+
+@pytest.fixture
+def loaded(trips_lake: Lake) -> Lake:
+    trips_lake.upload(TRIPS)
+    trips_lake.load()
+    return trips_lake
+
+
+def partitioned(lake: Lake, key: str) -> None:
+    lake.on_every_node(create_table_sql(f"{lake.database}.trips").replace("toYYYYMM(pickup_at)", key))
+
+
+def mutate(lake: Lake, command: str) -> None:
+    lake.on_every_node(f"ALTER TABLE {lake.database}.trips {command} SETTINGS mutations_sync = 2")
+
+
+def test_a_month_that_was_never_loaded(as_user: AsUser, trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    said = answers(as_user, trips_lake)
+    assert said == Said(plan="never loaded", ledger="[]", page=": ", load="never loaded")
+
+
+@pytest.mark.parametrize("partition_by", ["toYYYYMM(pickup_at)", "toStartOfMonth(pickup_at)"])
+def test_rows_that_no_load_has_put_there(as_user: AsUser, lake: Lake, partition_by: str) -> None:
+    partitioned(lake, partition_by)
+    lake.upload(TRIPS, LATER)
+    lake.load(month=LATER)
+    lake.upload(TRIPS)
+    lake.load(write_mode="append", retries=0)
+    said = answers(as_user, lake)
+    assert (said.plan, said.ledger, said.page) == (UNKNOWN, UNKNOWN, f"changed: {UNKNOWN}")
+    assert UNKNOWN in said.load
+    adopt(lake)
+    published = "as published"
+    assert answers(as_user, lake) == Said(published, published, f"published: {published}", published)
+
+
+def test_rows_of_others_before_any_ledger_is_there(as_user: AsUser, trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    trips_lake.load(write_mode="append", retries=0)
+    said = answers(as_user, trips_lake)
+    assert (said.plan, said.ledger) == (UNKNOWN, UNKNOWN)
+    assert UNKNOWN in said.load
+
+
+def test_a_month_that_somebody_changed(as_user: AsUser, loaded: Lake) -> None:
+    mutate(loaded, "UPDATE fare = 0 WHERE 1")
+    said = answers(as_user, loaded)
+    assert (said.plan, said.ledger, said.page) == (CHANGED, CHANGED, f"changed: {CHANGED}")
+    assert CHANGED in said.load
+
+
+def test_a_month_that_a_mutation_passed_and_did_not_change(as_user: AsUser, loaded: Lake) -> None:
+    loaded.upload(TRIPS, LATER)
+    loaded.load(month=LATER)
+    mutate(loaded, f"DELETE WHERE toYYYYMM(pickup_at) = {LATER.replace('-', '')} AND trip_id % 2 = 0")
+    states = {month: each["state"] for month, each in months(as_user, loaded).items()}
+    assert states == {MONTH: "published", LATER: "changed"}
+    published = "as published"
+    assert answers(as_user, loaded) == Said(published, published, f"published: {published}", published)
+    assert CHANGED in answers(as_user, loaded, LATER).load
+
+
+def test_a_table_by_day(as_user: AsUser, lake: Lake) -> None:
+    partitioned(lake, "toYYYYMMDD(pickup_at)")
+    lake.upload(TRIPS)
+    lake.on_every_node(f"INSERT INTO {lake.database}.trips (trip_id, pickup_at) VALUES (1, '{MONTH}-01 00:00:00')")
+    said = answers(as_user, lake)
+    for one in (said.plan, said.ledger, said.load):
+        assert "is not partitioned by month" in one
+
+
+def test_a_month_with_other_objects(as_user: AsUser, loaded: Lake) -> None:
+    loaded.upload(Trips(seed=2, rows_per_month=600, files_per_month=3))
+    said = answers(as_user, loaded)
+    changed = "its objects changed since it was published"
+    # Neither ledger nor page lists a storage.
+    assert said == Said(changed, "as published", "published: as published", changed)
+
+
+def test_a_month_that_was_forgotten(as_user: AsUser, loaded: Lake) -> None:
+    ForgetMonthsOperator(task_id="forget", table="trips", months=[MONTH], **where(loaded)).execute({})
+    said = answers(as_user, loaded)
+    assert (said.plan, said.ledger) == (UNKNOWN, UNKNOWN)
+    assert said.page == "changed: the ledger was told to forget it; its rows are still there"
+    assert UNKNOWN in said.load
