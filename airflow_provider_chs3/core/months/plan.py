@@ -81,7 +81,7 @@ class PlanRequest(TableRequest):
     definition: str | None = None
     distribution: str = "where_read"
     settings: SettingValues | None = None
-    on_new_columns: str = "tell"
+    on_new_columns: str = "warn"
     reload: Reload | None = None
     new_table: NewTableRequest | None = None
 

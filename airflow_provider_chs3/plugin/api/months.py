@@ -97,10 +97,11 @@ def look_at_months(conn_id: str) -> MonthsAnswer:
     hook = hook_of(conn_id)
     with without_collections():
         seen = carry_out(look_at_all_tables(hook.options.cluster), hook)
-        told = {"tasks": tasks_of(owners_to_ask_for(seen)), "thresholds": Thresholds()}
-        tables = overview(seen, **told)
+        tasks, thresholds = tasks_of(owners_to_ask_for(seen)), Thresholds()
+        tables = overview(seen, tasks=tasks, thresholds=thresholds)
         if changed := [name for name, months in tables.items() if any(map(_is_changed, months))]:
-            tables |= overview(carry_out(with_contents(seen, changed), hook), **told, only=changed)
+            compared = carry_out(with_contents(seen, changed), hook)
+            tables |= overview(compared, tasks=tasks, thresholds=thresholds, only=changed)
         return MonthsAnswer(
             conn_id=conn_id,
             seen_at=time.time(),
