@@ -45,7 +45,8 @@ class PlanMonthsOperator(MonthlyOperator):
         definition: The load's arguments that define its rows, as far as they are given: `columns`, `select`,
             `null_as_default`, `lossy_columns`, `naive_timestamps`, `csv`, `on_other_months`, `distribution`,
             `file_format`, `compression`, `settings`, `on_new_columns`; `{}` for none. A change to them, or to the
-            table's columns, is a reason to load; settings are compared if it contains them. Default: only the load compares them.
+            table's columns, is a reason to load; settings are compared if it contains them. Default: only the load
+            compares them.
         months_per_task: Group small months, at most so many of them and 1 GiB of objects, for
             `S3MonthsToClickHouseOperator`; in a run that asks for a reload each month is a group. Default: no groups.
         create_table: As in `S3ToClickHouseOperator`: `never`, or `if_missing`. Default: `never`.
