@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.durations import Durations, SharedFixtures
+from tests.lanes import LANES, lane_of, longest_first
 from tests.tested import Tested
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--lane", choices=LANES, help="only one lane: see tests.lanes")
     parser.addoption("--all", action="store_true", help="also what is rare and slow: tests that are marked `thorough`")
     parser.addoption(
         "--tested", metavar="FILE", type=Path, help="write which servers the tests ran on, see tests.tested"
@@ -76,14 +78,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is thorough, unless it is asked for, by `--all` or by its name."""
+    """Leave out other lanes, and what is thorough, unless it is asked for, by `--all` or by its name."""
+    longest_first(items)
+    if lane := config.getoption("--lane"):
+        _leave_out(config, items, {item for item in items if lane_of(item) != lane})
     if config.getoption("--all") or any("::" in argument for argument in config.invocation_params.args):
         return
     variants: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("thorough"):
             variants.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    left_out = {item for of_one in variants.values() for item in of_one if item not in _some(of_one)}
+    _leave_out(config, items, {item for of_one in variants.values() for item in of_one if item not in _some(of_one)})
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item], left_out: set[pytest.Item]) -> None:
     if left_out:
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=list(left_out))

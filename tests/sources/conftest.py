@@ -38,13 +38,13 @@ def chs3_cluster(request: pytest.FixtureRequest) -> Cluster:
     return cluster_for(request)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def hdfs() -> Iterator[HdfsServer]:
     with started_or_skip(HdfsServer.start) as server:
         yield server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaServer]:
     with started_or_skip(KafkaServer.start) as server:
         yield server
@@ -91,7 +91,7 @@ def row_lake(rows: Rows, chs3_cluster: Cluster, chs3_database: str, monkeypatch:
     return RowLake.create(rows, chs3_cluster, chs3_database, monkeypatch)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def tokenless_s3() -> Iterator[S3Endpoint]:
     """An S3 server that checks no keys: ClickHouse sends an empty token for Delta, which one that checks refuses."""
     with S3Server.start(anonymous=True) as server:

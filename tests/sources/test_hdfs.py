@@ -160,6 +160,7 @@ class TestLoads:
         with pytest.raises(NotReadyError, match="No objects for"):
             store_lake.load()
 
+    @pytest.mark.every_change
     def test_a_file_that_the_servers_user_may_not_read_is_told(self, store_lake: StoreLake) -> None:
         first = store_lake.objects.upload(TRIPS, MONTH)[0]
         hdfs = store_lake.objects.server

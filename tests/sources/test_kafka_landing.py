@@ -16,6 +16,7 @@ from tests.sources.landing_lake import HOUR, NIGHTS, Dead, LandingLake, settled
 from tests.sources.topics import Topic
 
 
+@pytest.mark.every_change
 def test_messages_land_as_they_are_in_the_months_of_their_timestamps(lake: LandingLake) -> None:
     headers = [("trace", b"\x00\x01"), ("trace", None)]
     lake.topic.send(NIGHTS[1] + HOUR, b'{"a": 1}', key=b"k", headers=headers)
@@ -75,6 +76,7 @@ def test_nights_that_run_in_another_order_land_every_message_once(lake: LandingL
 
 
 @pytest.mark.parametrize("is_written", [False, True], ids=["before", "after"])
+@pytest.mark.every_change
 def test_a_worker_that_dies_at_any_write_leaves_what_the_next_try_completes(
     lake: LandingLake, monkeypatch: pytest.MonkeyPatch, is_written: bool
 ) -> None:

@@ -110,6 +110,7 @@ def test_a_wrong_argument_is_an_error(lake: LandingLake, options: dict[str, Any]
         lake.land(0, **options)
 
 
+@pytest.mark.every_change
 def test_a_topic_that_is_not_there_is_an_error(lake: LandingLake) -> None:
     with pytest.raises(AirflowFailException, match="Kafka has no topic 'other'"):
         lake.land(0, topic="other")

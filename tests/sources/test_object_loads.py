@@ -57,6 +57,7 @@ HOSTILE = (
 
 @pytest.mark.three_nodes
 @beside_s3
+@pytest.mark.every_change
 def test_a_month_is_loaded_exactly_and_again_only_where_it_changed(store_lake: StoreLake) -> None:
     keys = store_lake.objects.upload(TRIPS, MONTH)
     store_lake.objects.upload(TRIPS, "2026-02")
@@ -107,6 +108,7 @@ def test_hostile_names_are_loaded_exactly(store_lake: StoreLake) -> None:
 
 
 @beside_s3
+@pytest.mark.every_change
 def test_a_load_that_fails_before_it_publishes_is_made_good_by_the_next(
     store_lake: StoreLake, breaker: Breaker
 ) -> None:
@@ -193,6 +195,7 @@ class TestAzure:
         for secret in (store_lake.objects.server.account_key, wrong):
             assert secret not in f"{shown}{caplog.text}{failed.value!r}"
 
+    @pytest.mark.every_change
     def test_a_missing_container_is_told(self, store_lake: StoreLake) -> None:
         with pytest.raises(AirflowFailException, match="there is no such container"):
             store_lake.load(container="no-such-container")

@@ -88,6 +88,7 @@ def test_after_kill_9_at_any_step_a_run_ends_in_the_rows_of_the_database(lake: R
     assert len(found) > 3
 
 
+@pytest.mark.every_change
 def test_after_kill_9_in_mid_insert_a_run_ends_in_the_rows_of_the_database(lake: RowLake) -> None:
     options = slow(lake)
     worker = Worker(lambda: lake.load(**options))

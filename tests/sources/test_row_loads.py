@@ -31,6 +31,7 @@ CHANGE = "UPDATE {t} SET fare = fare + 1 WHERE pickup_at >= '2026-01-01' AND pic
 
 
 @pytest.mark.three_nodes
+@pytest.mark.every_change
 def test_a_month_is_loaded_exactly_and_again_only_where_it_changed(row_lake: RowLake) -> None:
     row_lake.rows.put(TRIPS.table(MONTH))
     row_lake.rows.put(TRIPS.table("2026-02"))
@@ -160,6 +161,7 @@ def test_a_wrong_password_is_told_and_nowhere_shown(
         assert not any(secret in json.dumps(answers) for secret in secrets)
 
 
+@pytest.mark.every_change
 def test_what_is_missing_is_told(row_lake: RowLake) -> None:
     with pytest.raises(NotReadyError, match="No rows for 2026-01"):
         row_lake.load()

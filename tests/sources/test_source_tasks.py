@@ -62,6 +62,7 @@ def test_a_deferred_load_goes_on_without_its_worker(lake: SourceLake, monkeypatc
 
 
 @pytest.mark.three_nodes
+@pytest.mark.every_change
 def test_on_kill_ends_the_queries_and_drops_staging(lake: SourceLake) -> None:
     operator = lake.operator(**SLOW)
     with ThreadPoolExecutor() as pool:

@@ -26,6 +26,7 @@ OTHER = Trips(seed=2, rows_per_month=2_500)
 
 
 @pytest.mark.three_nodes
+@pytest.mark.every_change
 def test_a_month_is_loaded_exactly_and_again_only_where_it_changed(table_lake: TableLake) -> None:
     for month in (MONTH, "2026-02"):
         table_lake.table.put(TRIPS.table(month))
@@ -121,6 +122,7 @@ def test_a_file_of_two_months_is_refused_for_both(table_lake: TableLake) -> None
     assert table_lake.facts("2026-03") == TRIPS.facts("2026-03")
 
 
+@pytest.mark.every_change
 def test_a_column_that_does_not_exist_is_told(table_lake: TableLake) -> None:
     table_lake.table.put(TRIPS.table(MONTH))
     wrong = table_lake.by_statistics

@@ -1,0 +1,54 @@
+"""Lanes: parts of the suite that are commands of their own, `./dev test --lane changes`; without one, all run.
+
+Most tests are what every change should run. What is long and seldom breaks has lanes of its own, of which `changes` has
+an example too: of each source one load, one refusal and one kill (`@pytest.mark.every_change`).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+LANES = {
+    "changes": "what every change runs",
+    "sources": "servers of other storages, databases and Kafka",
+    "delivery": "lint, the page in a browser, wheels, the documentation and its tutorial",
+}
+_SOURCES = ("tests/sources/", "tests/dags/test_chs3_kafka.py")
+_DELIVERY = (
+    "tests/test_lint.py",
+    "tests/test_docs",
+    "tests/test_tutorial.py",
+    "tests/packaging/test_d",
+    "tests/packaging/test_page.py",
+    "tests/packaging/test_wheels.py",
+)
+#: Files with long tests, which begin first, so that no process works on one of them when the others are done.
+_FIRST = ("tests/test_lint.py", *_DELIVERY, "tests/servers/", "tests/scheduler/", "tests/faults/", "tests/plugin/")
+
+
+def lane_of(item: pytest.Item) -> str:
+    """Tell which lane has a test.
+
+    Args:
+        item: The test.
+
+    Returns:
+        A key of `LANES`.
+    """
+    if item.get_closest_marker("every_change"):
+        return "changes"
+    if item.nodeid.startswith(_SOURCES):
+        return "sources"
+    needs_browser = "browser" in getattr(item, "fixturenames", ())
+    return "delivery" if needs_browser or item.nodeid.startswith(_DELIVERY) else "changes"
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """Sort tests such that files with long ones come first, and those of the core last."""
+
+    def rank(item: pytest.Item) -> int:
+        if item.nodeid.startswith("tests/core/"):
+            return len(_FIRST) + 1
+        return next((place for place, name in enumerate(_FIRST) if item.nodeid.startswith(name)), len(_FIRST))
+
+    items.sort(key=rank)

@@ -1,0 +1,54 @@
+"""Which lane has which test."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.lanes import LANES
+
+ROOT = Path(__file__).parents[1]
+SOME = ["tests/sources/test_row_loads.py", "tests/plugin/test_browser.py", "tests/core/values", "tests/test_lint.py"]
+
+
+def _collected(*arguments: str) -> list[str]:
+    command = [sys.executable, "-m", "pytest", "--collect-only", "--quiet", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run([*command, *SOME], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [line for line in done.stdout.splitlines() if "::" in line]
+
+
+@pytest.fixture(scope="module")
+def of_all() -> list[str]:
+    return _collected()
+
+
+@pytest.fixture(scope="module")
+def by_lane() -> dict[str, list[str]]:
+    return {lane: _collected("--lane", lane) for lane in LANES}
+
+
+def test_each_test_is_in_one_lane(by_lane: dict[str, list[str]], of_all: list[str]) -> None:
+    assert sorted(name for names in by_lane.values() for name in names) == sorted(of_all)
+
+
+def test_every_change_runs_a_load_a_refusal_and_a_kill_of_a_source_but_not_all(by_lane: dict[str, list[str]]) -> None:
+    every = {name.partition("[")[0].partition("::")[2] for name in by_lane["changes"] if "row_loads" in name}
+    assert every == {
+        "test_a_month_is_loaded_exactly_and_again_only_where_it_changed",
+        "test_what_is_missing_is_told",
+    }
+    assert len([name for name in by_lane["sources"] if "row_loads" in name]) > 10
+
+
+def test_what_needs_a_browser_is_delivery(by_lane: dict[str, list[str]]) -> None:
+    assert {name.partition("::")[0] for name in by_lane["delivery"]} == {SOME[1], SOME[3]}
+
+
+def test_files_with_long_tests_come_first(of_all: list[str]) -> None:
+    files = list(dict.fromkeys(name.partition("::")[0] for name in of_all))
+    assert files[0] == "tests/test_lint.py"
+    assert files[-1].startswith("tests/core/")
