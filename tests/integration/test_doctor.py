@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.runners import blocking
@@ -165,6 +166,59 @@ class TestServers:
         lake.on_every_node(f"CREATE TABLE {lake.database}.trips (a Date) ENGINE = MergeTree ORDER BY a")
         _, checks, _ = doctor(*where(lake))
         assert "is not partitioned by month" in findings(checks)[f"month {MONTH}"][0]
+
+
+#: Two objects, the second of which has values that no load accepts; and what is wrong with one of them.
+UNFIT = {
+    "a number that is none": (
+        "csv",
+        ("n,day\n1,2026-10-05", "n,day\n2,2026-10-05\nx,2026-10-06\ny,2026-10-07"),
+        "Column 'n' is UInt8, but row 2 of ",
+    ),
+    "a number that is too large": (
+        "jsonl",
+        ('{"n": 1, "day": "2026-10-05"}', '{"n": 2, "day": "2026-10-05"}\n{"n": 300, "day": "2026-10-05"}'),
+        "Column 'n' is UInt8, but row 2 of ",
+    ),
+    "a line that lacks a field": (
+        "csv",
+        ("n,day\n1,2026-10-05", "n,day\n2,2026-10-05\n3"),
+        "row 2 of ",
+    ),
+}
+
+
+class TestValues:
+    @pytest.fixture
+    def numbers(self, lake: Lake) -> Lake:
+        lake.table = "numbers"
+        columns = "(n UInt8, day Date) ENGINE = MergeTree PARTITION BY toYYYYMM(day) ORDER BY n"
+        lake.on_every_node(f"CREATE TABLE {lake.database}.numbers {columns}")
+        return lake
+
+    @pytest.mark.parametrize("what", UNFIT)
+    def test_what_fails_a_load_is_found_before(self, numbers: Lake, doctor: Doctor, what: str) -> None:
+        ending, bodies, problem = UNFIT[what]
+        for number, body in enumerate(bodies):
+            numbers.put(f"trips/{MONTH}/{number}.{ending}", f"{body}\n".encode())
+        code, checks, _ = doctor(*where(numbers))
+        (finding,) = findings(checks)[f"month {MONTH}"]
+        bad = f"{numbers.bucket}/trips/{MONTH}/1.{ending}"
+        assert code == 1
+        assert f"{problem}{bad}" in finding
+        assert finding.endswith(" Found in a sample, with the default arguments of a load.")
+        with pytest.raises(AirflowFailException, match=f"row 2 of {bad}"):
+            numbers.load()
+
+    def test_what_was_looked_at_is_said(self, numbers: Lake, doctor: Doctor) -> None:
+        for number in range(7):
+            numbers.put(f"trips/{MONTH}/{number}.csv", b"n,day\n1,2026-10-05\n")
+        _, checks, _ = doctor(*where(numbers))
+        assert findings(checks) == {}
+        assert checks[f"month {MONTH}"]["remarks"] == [
+            "the values in the first 10,000 rows of 4 of 7 objects fit their columns; a load checks every value"
+        ]
+        assert numbers.load()["rows"] == 7
 
 
 class TestS3:

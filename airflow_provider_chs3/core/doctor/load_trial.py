@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from airflow_provider_chs3.core.attempt.history import read_history
-from airflow_provider_chs3.core.attempt.insert_plan import plan_insert, read_files
+from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan, plan_insert, read_files
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
@@ -18,16 +18,20 @@ from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_a
 from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.load.month_check import compare
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
+from airflow_provider_chs3.core.proof.failed_insert import explain_sample
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.tuning.exact_settings import EXACT_NAMES, REQUIRED_SETTINGS
 from airflow_provider_chs3.core.tuning.insert_settings import load_settings
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions, resource_share_of, smallest
-from airflow_provider_chs3.core.values.models import Month, Node, NodeSpec, Setting, SettingValues
+from airflow_provider_chs3.core.values.models import Manifest, Month, Node, NodeSpec, Setting, SettingValues
+from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.fan_out import capturing_logs
 from airflow_provider_chs3.core.workflow.operations import Steps
-from airflow_provider_chs3.exceptions import Chs3Error, PreflightError
+from airflow_provider_chs3.exceptions import Chs3Error, PreflightError, SourceError
 
+#: A look at the first values takes a moment; only a load reads all of them.
+_SAMPLED_OBJECTS, _SAMPLED_ROWS = 5, 10_000
 _IS_DURABLE = re.compile(r"\bfsync_after_insert\s*=\s*1\b")
 
 
@@ -112,10 +116,37 @@ def _simulate_load(scene: TrialSetup, request: LoadRequest, warnings: list[str])
     reading = yield from capturing_logs(read_files(load), [])
     history = yield from read_history(load)
     plan = yield from capturing_logs(plan_insert(load, now, reading, history), [])
+    warnings.append((yield from _look_at_values(load, plan)))
     counted = [] if reading.rows is None else [f"{reading.rows:,} rows"]
     sizes = counted if source.kind.is_of_rows else [manifest.sizes, *counted]
     summary = f"{', '.join(sizes)}, into partition {partition_id}"
     return [each for each in plan.settings if each.name not in EXACT_NAMES], summary
+
+
+def _look_at_values(load: LoadContext, plan: InsertPlan) -> Steps[str]:
+    """Convert the values of a sample as the insert does, and return what was looked at.
+
+    Raises:
+        SourceError: If the insert would fail.
+    """
+    source, objects = load.files.source, load.manifest.objects
+    if source.kind.is_of_rows:
+        return "values were not looked at: a load finds those that do not fit their columns"
+    sample = objects[:: -(-len(objects) // _SAMPLED_OBJECTS) or 1]
+    files = replace(
+        load.files,
+        manifest=Manifest(sample),
+        settings={**load.context.permissions, **load.files.settings, **plan.setting_values},
+        source=source.read_by(()),
+    )
+    null_as_default = load.request.selection.null_as_default
+    found = yield from explain_sample(files, plan.reading, rows=_SAMPLED_ROWS, null_as_default=null_as_default)
+    if found:
+        raise SourceError(f"{found} Found in a sample, with the default arguments of a load.")
+    of = quantity(len(objects), "object")
+    if len(sample) < len(objects):
+        of = f"{len(sample)} of {of}"
+    return f"the values in the first {_SAMPLED_ROWS:,} rows of {of} fit their columns; a load checks every value"
 
 
 def _request(scene: TrialSetup, source: Source, month: Month, now: datetime) -> LoadRequest:

@@ -76,6 +76,27 @@ def explain_conversion(files: Files, reading: Reading, *, null_as_default: bool)
     return None
 
 
+def explain_sample(files: Files, reading: Reading, *, rows: int, null_as_default: bool) -> Steps[str | None]:
+    """Describe what would fail the insert, if it is among the first rows of some files.
+
+    Args:
+        files: A sample of the month's files, with the settings of the insert.
+        reading: How they are read.
+        rows: How many rows of each are read.
+        null_as_default: Whether NULL becomes the column's default.
+
+    Returns:
+        A sentence with object, row and column; None if nothing fails.
+    """
+    for group, batch in reading.batches(files):
+        hunt = _Hunt(files, group, null_as_default)
+        for path in batch.paths:
+            if error := (yield from hunt.of_rows(path, rows, group.loaded)):
+                found = yield from explain_parsing(files, reading, error)
+                return found or (yield from hunt.find_in(path, rows)) or f"{path}: {reason_of(error)}."
+    return None
+
+
 def _error_of(
     files: Files, name: str, sql: Sql, settings: SettingValues = IN_ORDER
 ) -> Steps[ClickHouseServerError | None]:
@@ -126,15 +147,20 @@ class _Hunt:
     def find(self, batch: Batch) -> Steps[str | None]:
         """Return a sentence about the first value that fails; None if it does not fail alone."""
         number = yield from _fewest(len(batch.paths), lambda some: self.of_paths(batch, batch.paths[:some]))
-        path, loaded = batch.paths[number - 1], self.group.loaded
+        path = batch.paths[number - 1]
         one = self._rows_of(path)
         sql = Sql(f"SELECT count() FROM ({one.text})", one.secrets)
         (rows,) = (yield from self.files.look(f"Count the rows of {path}", sql))[0]
+        return (yield from self.find_in(path, rows))
+
+    def find_in(self, path: str, rows: int) -> Steps[str | None]:
+        """Return a sentence about the first value of a file's first rows that fails; None if it does not fail alone."""
+        loaded = self.group.loaded
         # Some conversions fail whatever the rows hold, and without any.
-        row = (yield from _fewest(rows, lambda some: self._of_rows(path, some, loaded))) if rows else 0
-        column = yield from _fewest(len(loaded), lambda some: self._of_rows(path, row, loaded[:some]))
+        row = (yield from _fewest(rows, lambda some: self.of_rows(path, some, loaded))) if rows else 0
+        column = yield from _fewest(len(loaded), lambda some: self.of_rows(path, row, loaded[:some]))
         each = loaded[column - 1]
-        error = yield from self._of_rows(path, row, [each])
+        error = yield from self.of_rows(path, row, [each])
         if error is None:
             return None
         if not row:
@@ -150,7 +176,8 @@ class _Hunt:
         text = f"SELECT {columns} FROM {function.text} WHERE {self.files.source.condition_of(path)}"
         return Sql(text, function.secrets)
 
-    def _of_rows(self, path: str, rows: int, columns: Sequence[LoadedColumn]) -> Steps[ClickHouseServerError | None]:
+    def of_rows(self, path: str, rows: int, columns: Sequence[LoadedColumn]) -> Steps[ClickHouseServerError | None]:
+        """Return the error of converting the values of some columns in a file's first rows."""
         some = self._rows_of(path)
         text = f"SELECT {self._all_of(columns)} FROM ({some.text} LIMIT {rows})"
         return (yield from _error_of(self.files, f"Look at {rows} rows of {path}", Sql(text, some.secrets)))
