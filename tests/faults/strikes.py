@@ -68,7 +68,7 @@ class Strikes:
             act()
             yield
 
-        self._around_named(name, fault, times)
+        self.around(name, fault, times=times)
 
     def after(self, name: str, act: Callable[[], object], *, times: int = 1) -> None:
         """Act after them, if they do not fail."""
@@ -78,9 +78,11 @@ class Strikes:
             yield
             act()
 
-        self._around_named(name, fault, times)
+        self.around(name, fault, times=times)
 
-    def _around_named(self, name: str, fault: Callable[[], AbstractContextManager[None]], times: int) -> None:
+    def around(self, name: str, fault: Callable[[], AbstractContextManager[None]], *, times: int = 1) -> None:
+        """Have a fault last for them."""
+
         def context(step: Step) -> AbstractContextManager[None]:
             if not step.name.startswith(name) or len(self.struck) == times:
                 return nullcontext()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
@@ -15,6 +17,14 @@ from tests.integration.lake import MONTH, Lake
 from tests.waiting import wait_until
 
 __all__ = ["events", "strikes"]
+
+
+#: Another definition than that of the first load.
+WHOLE = {"ts": "ts", "n": "toInt64(n) + 0"}
+
+
+class Died(BaseException):
+    """The worker dies."""
 
 
 class TestChangesMeanwhile:
@@ -43,7 +53,48 @@ class TestChangesMeanwhile:
         with pytest.raises(AirflowFailException, match=r"that change is undone: .*DELETE WHERE n = 5"):
             load(events)
         strikes.reset()
-        assert load(events)["loaded_objects"] == 7
+        with pytest.raises(AirflowFailException, match=r"DELETE WHERE n = 5\) came at the moment when a load replaced"):
+            load(events)
+        assert load(events, on_target_changed="reload")["loaded_objects"] == 7
+        assert numbers(events) == list(range(70))
+
+    @pytest.mark.parametrize("arguments", [{}, {"select": WHOLE}], ids=["increment", "whole"])
+    def test_after_the_last_look_of_a_load_that_dies(
+        self, events: Lake, strikes: Strikes, arguments: dict[str, Any]
+    ) -> None:
+        @contextmanager
+        def dying() -> Iterator[None]:
+            alter(events, "DELETE WHERE n = 5 SETTINGS mutations_sync = 1")
+            yield
+            raise Died
+
+        put(events, 6)
+        strikes.around(f"Publish {MONTH}", dying)
+        with pytest.raises(Died):
+            load(events, **arguments)
+        strikes.reset()
+        with pytest.raises(AirflowFailException, match=r"DELETE WHERE n = 5\) came at the moment when a load replaced"):
+            load(events, **arguments)
+        assert load(events, on_target_changed="reload", **arguments)["loaded_objects"] == 7
+        assert load(events, **arguments)["status"] == "unchanged"
+
+    def test_earlier_mutations_and_those_of_other_months_stop_no_load_after_one_that_died(
+        self, events: Lake, strikes: Strikes
+    ) -> None:
+        alter(events, "DELETE WHERE n = -5 SETTINGS mutations_sync = 1")
+
+        @contextmanager
+        def dying() -> Iterator[None]:
+            alter(events, "DELETE IN PARTITION 202601 WHERE n = 5 SETTINGS mutations_sync = 1")
+            yield
+            raise Died
+
+        put(events, 6)
+        strikes.around(f"Publish {MONTH}", dying)
+        with pytest.raises(Died):
+            load(events)
+        strikes.reset()
+        assert load(events)["status"] == "published"
         assert numbers(events) == list(range(70))
 
     def test_merges_change_nothing(self, events: Lake, strikes: Strikes) -> None:

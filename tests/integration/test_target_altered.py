@@ -12,7 +12,10 @@ from airflow_provider_chs3.core.workflow.operations import Step
 from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
+from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import MONTH, Lake
+
+__all__ = ["strikes"]
 
 FIRST = Trips(rows_per_month=900, files_per_month=6)
 SECOND = Trips(seed=2, rows_per_month=900, files_per_month=6)
@@ -106,3 +109,35 @@ def test_rows_that_somebody_writes_meanwhile_are_not_replaced(
     ):
         trips_lake.load()
     assert trips_lake.facts().rows == before + 1
+
+
+SWAPS = {
+    "exchange": ["EXCHANGE TABLES {0}.trips AND {0}.other"],
+    "rename": ["RENAME TABLE {0}.trips TO {0}.old, {0}.other TO {0}.trips"],
+    "drop": ["DROP TABLE {0}.trips SYNC", "RENAME TABLE {0}.other TO {0}.trips"],
+}
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("swap", SWAPS)
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_table_that_is_swapped_at_the_moment_of_publication_is_told(
+    trips_lake: Lake, strikes: Strikes, swap: str, when: str
+) -> None:
+    trips_lake.upload(FIRST)
+    trips_lake.on_every_node(create_table_sql(f"{trips_lake.database}.other"))
+    insert = f"INSERT INTO {trips_lake.database}.other (trip_id, pickup_at) SELECT 1, '{MONTH}-05 00:00:00'"
+    trips_lake.on_every_node(insert)
+
+    def act() -> None:
+        for statement in SWAPS[swap]:
+            trips_lake.on_every_node(statement.format(trips_lake.database))
+
+    getattr(strikes, when)(f"Publish {MONTH}", act)
+    hit = "All rows that the new table had in partition 202610 were replaced"
+    told = hit if when == "before" else "The objects' rows went to the old table."
+    with pytest.raises(AirflowFailException, match=rf"became another table .* {told}.* not recorded as published"):
+        trips_lake.load()
+    strikes.reset()
+    with pytest.raises(AirflowFailException, match="rows that no load has put there"):
+        trips_lake.load()

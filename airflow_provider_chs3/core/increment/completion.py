@@ -183,31 +183,3 @@ def _wait_for_merges(load: LoadContext) -> Steps[None]:
 
 def _running(answers: Iterable[object]) -> Iterable[tuple[float, float]]:
     return (tuple(row) for answer in answers if isinstance(answer, list) for row in answer)
-
-
-def changed_unseen(
-    load: LoadContext, before: Mapping[Node, PartitionState], after: Mapping[Node, PartitionState]
-) -> str:
-    """Return who changed the month between the last look at it and its publication; empty if nobody did.
-
-    A DELETE or UPDATE in that time changed rows that were replaced a moment later by those that were attached before.
-
-    Args:
-        load: The load.
-        before: The partition on each node when it was looked at last.
-        after: The partition on each node, published.
-    """
-    if load.increment is None:
-        return ""
-    for node, state in after.items():
-        known = {each.number for each in before[node].mutations}
-        unseen = [
-            each.command
-            for each in state.mutations
-            if each.number not in known
-            and each.number < (state.min_block or each.number + 1)
-            and each.concerns(load.key.partition_id)
-        ]
-        if unseen:
-            return f"{unseen[0]} on {node}"
-    return ""

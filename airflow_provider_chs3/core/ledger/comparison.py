@@ -17,6 +17,7 @@ from airflow_provider_chs3.core.ledger.partition_changes import (
     is_made_of_staged,
     is_untouched,
     shows_replaced,
+    undone_mutation,
 )
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Evidence
@@ -95,7 +96,7 @@ def standing(months: Mapping[Node, MonthOnNode], wanted: ExpectedMonth, table_fa
     if unknown:
         return _found(ComparisonStatus.ROWS_UNKNOWN, unknown)
     if changed := tuple(node for node, month in months.items() if is_changed(month, table_facts=table_facts)):
-        return _found(ComparisonStatus.TARGET_CHANGED, changed)
+        return _found(ComparisonStatus.TARGET_CHANGED, changed, _undone(months[changed[0]]))
     if bereft := tuple(node for node in lost if _has_other_rows(node, months, table_facts)):
         return _found(ComparisonStatus.TARGET_CHANGED, bereft, "its records are lost there, and rows of it, too")
     if lost := tuple(node for node in lost if months[node].state.rows):
@@ -224,12 +225,23 @@ def is_changed(month: MonthOnNode, *, table_facts: TableFacts) -> bool:
     evidence = evidence_of(record)
     if evidence is None:
         return _is_changed_by_blocks(record, state, table_facts)
+    if _undone(month):
+        return True
     if _is_as_recorded(record, evidence, state, table_facts) or _has_crashed(month, table_facts):
         return False
     return record.event == "published" or not (
         _is_replaced(record, state, keeps_every_row=table_facts.keeps_every_row)
         and _may_be_of_intent(record, evidence, state)
     )
+
+
+def _undone(month: MonthOnNode) -> str:
+    """Return which mutation the load of an intent has undone, as a text; empty if none."""
+    record, evidence = month.record, evidence_of(month.record) if month.record else None
+    if record is None or evidence is None or record.event != "intent" or not evidence.rows:
+        return ""
+    command = undone_mutation(month.state, after=evidence.last_mutation)
+    return f"{command} came at the moment when a load replaced it, and is undone" if command else ""
 
 
 def _may_be_of_intent(intent: Record, evidence: Evidence, state: PartitionState) -> bool:

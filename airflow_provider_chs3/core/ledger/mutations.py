@@ -41,6 +41,14 @@ class Mutation:
         """Whether it renames a column."""
         return bool(_RENAME.search(_QUOTED.sub("?", self.command)))
 
+    def counts_in(self, partition_id: str) -> bool:
+        """Check whether its number counts the blocks of a partition.
+
+        Args:
+            partition_id: The partition.
+        """
+        return self.partition_id in ("", partition_id)
+
     def concerns(self, partition_id: str) -> bool:
         """Check whether it may change rows of a partition.
 
@@ -48,7 +56,7 @@ class Mutation:
             partition_id: The partition.
         """
         if self.partition_id:
-            return self.partition_id == partition_id
+            return self.counts_in(partition_id)
         return not _is_of_another(self.command, partition_id)
 
 
@@ -91,7 +99,7 @@ def are_elsewhere(mutations: Iterable[Mutation], partition_id: str, *, after: in
         after: Its earlier version.
         version: Its current version.
     """
-    passed = [each for each in mutations if after < each.number <= version and each.partition_id in ("", partition_id)]
+    passed = [each for each in mutations if after < each.number <= version and each.counts_in(partition_id)]
     return any(each.number == version for each in passed) and not any(each.concerns(partition_id) for each in passed)
 
 

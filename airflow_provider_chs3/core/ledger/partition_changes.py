@@ -86,6 +86,23 @@ def shows_replaced(recorded: Evidence, state: PartitionState) -> bool:
     return is_there or (recorded.beside.rows > 0 and state.rows == recorded.rows + recorded.beside.rows)
 
 
+def undone_mutation(state: PartitionState, *, after: int) -> str:
+    """Return a mutation that changed rows which were replaced a moment later; empty if there is none.
+
+    The parts that replaced them have higher block numbers than it, so it does not change them, and is done.
+
+    Args:
+        state: The partition, replaced.
+        after: `last_mutation` of the partition when it was looked at last before that.
+    """
+    commands = (
+        each.command
+        for each in state.mutations
+        if after < each.number < (state.min_block or each.number + 1) and each.concerns(state.partition_id)
+    )
+    return next(commands, "")
+
+
 def missing_parts(recorded: Evidence, state: PartitionState) -> list[Part]:
     """Return the recorded parts that are gone, if nothing else changed; otherwise none.
 

@@ -57,16 +57,27 @@ class PartitionState:
         parts = self.each_part
         return Contents(self.rows, None if parts is None else tuple(part.content for part in parts))
 
+    @property
+    def last_mutation(self) -> int:
+        """The highest number of a mutation whose blocks this partition counts; 0 without one."""
+        return max((each.number for each in self.mutations if each.counts_in(self.partition_id)), default=0)
+
     def evidence(
         self, rows_of_shards: Mapping[int, int] | None = None, *, beside: Contents = NOTHING_BESIDE
     ) -> Evidence:
         """Return the evidence to record.
 
         Args:
-            rows_of_shards: Rows of the month on each shard; None if not known yet.
+            rows_of_shards: Rows of the month on each shard; None before it is published.
             beside: What a crash may show beside the partition.
         """
-        return Evidence(rows=self.rows, parts=self.each_part, rows_of_shards=rows_of_shards or {}, beside=beside)
+        return Evidence(
+            rows=self.rows,
+            parts=self.each_part,
+            rows_of_shards=rows_of_shards or {},
+            beside=beside,
+            last_mutation=self.last_mutation if rows_of_shards is None else 0,
+        )
 
 
 def rows_of_shards(states: Mapping[Node, PartitionState]) -> dict[int, int]:

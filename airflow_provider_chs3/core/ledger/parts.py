@@ -145,12 +145,15 @@ class Evidence:
         rows_of_shards: Rows of the month on each shard, by its number; empty if not known yet.
         beside: What a crash may show beside these parts, or instead of them: before the partition is replaced, the
             staged parts; afterwards, the replaced ones.
+        last_mutation: Before the partition is replaced, the highest number of a mutation that may concern it; otherwise
+            0.
     """
 
     rows: int
     parts: tuple[Part, ...] | None
     rows_of_shards: Mapping[int, int] = field(default_factory=dict)
     beside: Contents = NOTHING_BESIDE
+    last_mutation: int = 0
 
     @classmethod
     def of_text(cls, text: str) -> Self | None:
@@ -164,6 +167,7 @@ class Evidence:
             parts=None if parts is None else tuple(Part(*each) for each in parts),
             rows_of_shards={int(shard): rows for shard, rows in told.get("rows_of_shards", {}).items()},
             beside=Contents(*map(_from_json, told["beside"])) if "beside" in told else NOTHING_BESIDE,
+            last_mutation=told.get("last_mutation", 0),
         )
 
     def as_text(self) -> str:
@@ -173,6 +177,8 @@ class Evidence:
             told["rows_of_shards"] = dict(self.rows_of_shards)
         if self.beside.rows:
             told["beside"] = astuple(self.beside)
+        if self.last_mutation:
+            told["last_mutation"] = self.last_mutation
         return json.dumps(told, separators=(",", ":"))
 
 

@@ -10,7 +10,15 @@ from airflow_provider_chs3.core.cluster.topology import have_one_replica
 from airflow_provider_chs3.core.ledger.mutations import mutations_of, mutations_query
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import PARTITION, partition_states
-from airflow_provider_chs3.core.ledger.records import IS_STATE, MonthOnNode, Record, newest, record_columns, record_of
+from airflow_provider_chs3.core.ledger.records import (
+    IS_STATE,
+    MonthOnNode,
+    Record,
+    newest,
+    record_columns,
+    record_of,
+    uuid_now,
+)
 from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
@@ -148,7 +156,7 @@ def look_up_each(ledger: TableName, keys: Sequence[LedgerKey], *, columns: Colle
         f"WITH {records} AS records, {known} AS known, (SELECT groupArray(found) FROM ({states})) AS states "
         f"SELECT toUInt32(number - 1), id, [({own}, has(known, month))], "
         f"(SELECT sum(rows) > 0 FROM system.parts WHERE {of_table} AND active), {mutations_query(of_table)}, "
-        "arrayFilter(each -> each.1 = id, states) "
+        f"arrayFilter(each -> each.1 = id, states), {uuid_now(key)} "
         f"FROM (SELECT arrayJoin(arrayZip(range(1, {len(keys) + 1}), [{months}], [{ids}])) AS each, "
         "each.1 AS number, each.2 AS month, each.3 AS id)"
     )

@@ -73,6 +73,7 @@ class MonthOnNode:
             earlier table and of a forgotten month.
         has_rows: Whether the node has rows of the table, of any month.
         is_of_replica: Whether the record is a newer one, of another replica of the shard.
+        table_uuid: UUID of the table that has the target's name now; empty if there is none, or not asked for.
     """
 
     record: Record | None
@@ -80,6 +81,7 @@ class MonthOnNode:
     has_history: bool = False
     has_rows: bool = False
     is_of_replica: bool = False
+    table_uuid: str = ""
 
 
 #: Columns of a record, each with its value; JSON is given as what it is made of.
@@ -148,13 +150,23 @@ def look_up(ledger: TableName, key: LedgerKey, *, columns: Collection[str]) -> S
     states = partition_states(f"{of_table} AND {PARTITION} = {literal(key.partition_id)}")
     return Sql(
         f"SELECT {literal(key.partition_id)}, {records}, {has_rows}, {mutations_query(of_table)}, "
-        f"(SELECT groupArray(found) FROM ({states}))"
+        f"(SELECT groupArray(found) FROM ({states})), {uuid_now(key)}"
     )
+
+
+def uuid_now(key: LedgerKey) -> str:
+    """Return a scalar subquery for the UUID of the table that has the target's name now; empty if there is none.
+
+    Args:
+        key: The month.
+    """
+    where = f"database = {literal(key.target.database)} AND name = {literal(key.target.table)}"
+    return f"(SELECT any(toString(uuid)) FROM system.tables WHERE {where})"
 
 
 def month_on_node(row: Row) -> MonthOnNode:
     """Parse the answer to `look_up`."""
-    partition_id, ((records, has_history),), has_rows, mutations, states = row
+    partition_id, ((records, has_history),), has_rows, mutations, states, table_uuid = row
     empty = PartitionState(mutations=mutations_of(mutations), partition_id=partition_id)
     found = (PartitionState.of(partition, state, mutations_of(mutations)) for partition, state in states)
     return MonthOnNode(
@@ -162,6 +174,7 @@ def month_on_node(row: Row) -> MonthOnNode:
         next(found, empty),
         has_history=bool(has_history),
         has_rows=bool(has_rows),
+        table_uuid=table_uuid,
     )
 
 

@@ -9,11 +9,11 @@ from airflow_provider_chs3.core.attempt.load_context import LoadContext, values_
 from airflow_provider_chs3.core.attempt.newer_records import check_none_newer, records_of
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.cluster.table_facts import target_facts, target_query
-from airflow_provider_chs3.core.increment.completion import changed_unseen, require_base
+from airflow_provider_chs3.core.increment.completion import require_base
 from airflow_provider_chs3.core.increment.removal import with_kept
 from airflow_provider_chs3.core.insertion.staged_rows import Staged, partitions_of, partitions_query, staged_of
 from airflow_provider_chs3.core.ledger.comparison import is_changed
-from airflow_provider_chs3.core.ledger.partition_changes import is_made_of_staged, without_old_patches
+from airflow_provider_chs3.core.ledger.partition_changes import is_made_of_staged, undone_mutation, without_old_patches
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
 from airflow_provider_chs3.core.ledger.parts import Contents
 from airflow_provider_chs3.core.ledger.recording import NewRecord
@@ -84,16 +84,12 @@ def publish(
     yield from _remove_replaced(load, {node: month.state for node, month in now.items()})
     yield from follow(load.context, load.context.target)
     months = yield from load.look_up(with_records=False)
+    _check_same_table(load, months, staged_now)
     states = {node: month.state for node, month in months.items()}
     _check_published(
         load, staged_now, {node: without_old_patches(each, now[node].state) for node, each in states.items()}
     )
-    if unseen := changed_unseen(load, {node: month.state for node, month in now.items()}, states):
-        raise TargetChangedError(
-            f"{load.context.target}: somebody changed {load.request.month} at the moment when it was published, and "
-            f"that change is undone: {unseen}. It is not recorded as published. Run that statement again once the "
-            "next load of the month has ended."
-        )
+    _check_none_undone(load, {node: month.state for node, month in now.items()}, states)
     yield from _record_published(load, plan, states, replaced={node: each.state.contents for node, each in now.items()})
     return states
 
@@ -273,6 +269,42 @@ def _is_written_by_others(load: LoadContext, before: MonthOnNode, now: MonthOnNo
     return (is_now.rows > 0 and not was.rows) or max(is_now.max_block, is_now.data_version) > max(
         was.max_block, was.data_version
     )
+
+
+def _check_same_table(load: LoadContext, months: Mapping[Node, MonthOnNode], staged: Mapping[Node, Staged]) -> None:
+    """Check that the target's name still means the table that was looked at: no ALTER takes the UUID of a table."""
+    for node, month in months.items():
+        was = load.key_on(node).target_uuid
+        if month.table_uuid == was:
+            continue
+        is_hit = month.state.rows == staged[node].rows and is_made_of_staged(staged[node].contents, month.state)
+        raise TargetChangedError(
+            f"{load.context.target} on {node} became another table (by EXCHANGE, RENAME or DROP) at the moment when "
+            f"{load.request.month} was published: its UUID was {was}, and is {month.table_uuid or 'gone'}. "
+            + (
+                f"All rows that the new table had in partition {load.key.partition_id} were replaced by the objects' "
+                "rows: restore them if they are not of these objects."
+                if is_hit
+                else "The objects' rows went to the old table."
+            )
+            + " The month is not recorded as published. Swap tables only while no load runs."
+        )
+
+
+def _check_none_undone(
+    load: LoadContext, before: Mapping[Node, PartitionState], after: Mapping[Node, PartitionState]
+) -> None:
+    """Check that no DELETE or UPDATE came between the last look at the month and its publication, which undid it."""
+    if load.increment is None and load.request.policies.on_target_changed == "reload":
+        return
+    for node, state in after.items():
+        command = undone_mutation(state, after=before[node].last_mutation) if before[node].rows else ""
+        if command:
+            raise TargetChangedError(
+                f"{load.context.target} on {node}: somebody changed {load.request.month} at the moment when it was "
+                f"published, and that change is undone: {command}. It is not recorded as published. Load the month "
+                "with on_target_changed='reload', and run that statement again afterwards."
+            )
 
 
 def _check_published(load: LoadContext, staged: Mapping[Node, Staged], states: Mapping[Node, PartitionState]) -> None:

@@ -187,3 +187,38 @@ def test_a_published_month_that_lacks_rows_was_not_left_by_a_crash_of_its_own():
 def test_old_rows_that_somebody_attached_again_are_a_change():
     again = tuple(replace(part, min_block=20 + number, max_block=20 + number) for number, part in enumerate(BEFORE))
     assert changed(*again, record=DONE)
+
+
+class TestUndone:
+    """A mutation between the last look and REPLACE PARTITION, by the intent of a load that died after it."""
+
+    STAGED = Contents(30, ("a", "b"))
+    NEW = (Part(12, 12, 0, 12, 20, "a"), Part(13, 13, 0, 13, 10, "b"))
+
+    def is_changed(
+        self, *parts: Part, rows: int = 30, command: str = OCTOBER, number: int = 11, known: int = 10
+    ) -> bool:
+        evidence = Evidence(rows=rows, parts=PARTS if rows else (), beside=self.STAGED, last_mutation=known)
+        intent = replace(RECORD, event="intent", evidence=evidence.as_text())
+        return changed(*parts, record=intent, mutations=(Mutation(number, "", command, True),))
+
+    def test_it_is_a_change(self):
+        assert self.is_changed(*self.NEW)
+        assert self.is_changed(Part(12, 13, 1, 12, 30, "merged"))
+
+    @pytest.mark.parametrize(
+        "given",
+        [{"known": 11}, {"number": 14}, {"command": APRIL}, {"rows": 0}],
+        ids=["known", "later", "april", "empty"],
+    )
+    def test_others_are_none(self, given):
+        assert not self.is_changed(*self.NEW, **given)
+
+    def test_neither_is_one_of_a_partition_that_was_not_replaced(self):
+        assert not self.is_changed(*PARTS)
+
+    def test_only_an_intent_records_the_newest_mutation(self):
+        state = state_of(*PARTS, mutations=(Mutation(8, "", OCTOBER, True), Mutation(9, "202604", APRIL, True)))
+        assert state.evidence().last_mutation == 8
+        assert Evidence.of_text(state.evidence().as_text()) == state.evidence()
+        assert state.evidence({1: 30}).last_mutation == 0

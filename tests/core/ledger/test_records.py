@@ -102,17 +102,17 @@ class TestStatements:
 class TestAnswer:
     def test_with_a_record(self):
         fields = tuple(getattr(PUBLISHED, name) for name in Record.__dataclass_fields__)
-        assert month_on_node(("202610", [([fields], 1)], 1, [], [("202610", (10, 3, 1, 5, 7, 7, []))])) == replace(
-            LOADED, has_history=True, has_rows=True
+        assert month_on_node(("202610", [([fields], 1)], 1, [], [("202610", (10, 3, 1, 5, 7, 7, []))], "u")) == replace(
+            LOADED, has_history=True, has_rows=True, table_uuid="u"
         )
 
     def test_without_one(self):
-        assert month_on_node(("202610", [([], 0)], 0, [], [])) == EMPTY
+        assert month_on_node(("202610", [([], 0)], 0, [], [], "")) == EMPTY
 
     def test_a_month_that_was_forgotten_has_none(self):
         fields = tuple(getattr(replace(PUBLISHED, event="forgotten"), name) for name in Record.__dataclass_fields__)
-        assert month_on_node(("202610", [([fields], 1)], 1, [], [("202610", (10, 3, 1, 5, 7, 7, []))])) == replace(
-            UNKNOWN, has_history=True, has_rows=True
+        assert month_on_node(("202610", [([fields], 1)], 1, [], [("202610", (10, 3, 1, 5, 7, 7, []))], "u")) == replace(
+            UNKNOWN, has_history=True, has_rows=True, table_uuid="u"
         )
 
     def test_the_record_is_asked_for_in_its_fields_order(self):
