@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from airflow.providers.common.compat.sdk import AirflowOptionalProviderFeatureException
 
+from airflow_provider_chs3.core.cluster.topology import with_macros
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, NEWER, READABLE
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import (
@@ -244,7 +245,10 @@ class ClickHouseHook(StatementRuns):
     def _unknown_cluster(self, address: Address) -> str:
         """Return what is wrong if a server does not know the connection's cluster, and nothing if it does."""
         known = [name for (name,) in self.query("SELECT DISTINCT cluster FROM system.clusters", address=address)]
-        if self.options.cluster in known:
+        cluster = self.options.cluster or ""
+        if "{" in cluster:
+            cluster = with_macros(cluster, dict(self.query("SELECT * FROM system.macros", address=address)))
+        if cluster in known:
             return ""
         return (
             f", which knows no cluster {self.options.cluster!r}: change the extra 'cluster' to one of "

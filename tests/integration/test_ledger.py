@@ -93,6 +93,13 @@ class TestLoss:
         with pytest.raises(AirflowFailException, match=r"is not a ledger of this package, .* staging_database"):
             trips_lake.load(deferrable=deferrable)
 
+    def test_so_is_one_of_the_name_of_the_table_of_objects(self, trips_lake: Lake) -> None:
+        trips_lake.on_every_node(f"CREATE TABLE {trips_lake.database}.chs3_objects (path String) ORDER BY path")
+        trips_lake.upload(TRIPS)
+        told = r"chs3_objects on .* is not this package's table of objects, as it has no column loaded_at, .* rename it"
+        with pytest.raises(AirflowFailException, match=told):
+            trips_lake.load()
+
 
 #: Of the ledger's first version.
 FIRST_COLUMNS = [

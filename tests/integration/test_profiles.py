@@ -102,6 +102,42 @@ def test_the_operators_own_settings_do_change_how_files_are_read(lake: Lake) -> 
     assert published(lake) == sorted(numbers - {0, 10})
 
 
+def test_a_profile_that_forces_indexes_stops_no_night(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = numbered(lake, 2, 10)
+    log_in(lake, monkeypatch, "forcing")
+    arguments = {"file_format": "CSV", "select": {"at": "c1", "n": "c2"}}
+    lake.load(**arguments)
+    lake.put(f"trips/{MONTH}/late.txt", f"{LINE.format(0)},1000\n".encode())
+    assert lake.load(**arguments)["loaded_objects"] == 1
+    assert lake.load(**arguments)["status"] == "unchanged"
+    assert published(lake) == sorted({*numbers, 1000})
+
+
+@pytest.mark.parametrize("where", ["profile", "connection"])
+def test_an_index_that_is_forced_is_found_before_the_first_night(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    numbered(lake, 2, 10)
+    settings = {"force_data_skipping_indices": "i"} if where == "connection" else {}
+    log_in(lake, monkeypatch, "forcing_index" if where == "profile" else "skipping", settings=settings)
+    refused(lake, "force_data_skipping_indices is 'i' .* Remove it from one of the profiles", file_format="CSV")
+
+
+@pytest.mark.parametrize("where", ["profile", "connection"])
+def test_a_filter_of_results_filters_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    numbers = numbered(lake, 2, 10)
+    settings = {"additional_result_filter": "n = 1"} if where == "connection" else {}
+    log_in(lake, monkeypatch, "filtering_results" if where == "profile" else "skipping", settings=settings)
+    lake.load(file_format="CSV", select={"at": "c1", "n": "c2"}, cluster=lake.cluster.single_node_name)
+    assert published(lake) == sorted(numbers)
+
+
+def test_a_user_who_may_only_read_is_told_so(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbered(lake, 2, 10)
+    log_in(lake, monkeypatch, "read_only")
+    refused(lake, "The user has readonly = 1, and so may send no settings.* remove `readonly` from its profile")
+
+
 CUTTING = ["cutting", "nullish", "extreme"]
 #: What nodes that ask each other under such a profile would not answer, no statement can change.
 LIMITED = ["limited", "offset"]

@@ -1,4 +1,4 @@
-"""Whole loads under every setting of a server: `python -m tests.profiles --all`, or `--cases 500 --seed 7`.
+"""Three nights of loads under every setting of a server: `python -m tests.profiles --all`, or `--cases 500 --seed 7`.
 
 With `--together 8` a profile has eight settings at once; where such a load is refused, each of them has one of its own.
 Each case goes to a file as a line of JSON; `--resume FILE` leaves out what is there, as long as the sources of the
@@ -31,7 +31,7 @@ def main() -> int:
     os.environ.setdefault("AIRFLOW_HOME", tempfile.mkdtemp(prefix="chs3-airflow-"))
     os.environ.setdefault("AIRFLOW__CORE__LOAD_EXAMPLES", "False")
     parser = argparse.ArgumentParser(prog="python -m tests.profiles", description=__doc__.splitlines()[0])
-    parser.add_argument("--all", action="store_true", help="every setting in turn, at both places")
+    parser.add_argument("--all", action="store_true", help="every setting in turn, at each place")
     parser.add_argument("--together", type=int, default=1, help="settings of a profile with --all (%(default)s)")
     parser.add_argument("--cases", type=int, default=100, help="how many at random (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of those at random (%(default)s)")

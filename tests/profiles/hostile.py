@@ -31,18 +31,19 @@ SKIPPED = {
 }
 
 FORMATS = ("Parquet", "CSV", "JSONEachRow")
+PLACES = ("user", "nodes", "connection")
 _CHOICES = re.compile(r"Must be one of \[([^\]]*)\]")
 _PRINTABLE = re.compile(r"[ -~]*")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One load.
+    """Loads of three nights.
 
     Attributes:
         settings: Name → value of the profile.
         where: `user`: the profile of the load's user, also on the nodes that are asked for it; `nodes`: of the user as
-            whom nodes ask each other.
+            whom nodes ask each other; `connection`: the settings of the Airflow connection.
         file_format: Of the files.
         through: `worker` or `collection`: who lists.
     """
@@ -124,7 +125,7 @@ def _error_of(cluster: ClickHouseCluster, name: str, value: str) -> str | None:
 
 
 def in_turn(hostile: Hostile, *, together: int = 1) -> list[Case]:
-    """Every setting with each value, at both places; formats and listings take turns.
+    """Every setting with each value, at each place; formats and listings take turns.
 
     Args:
         hostile: The settings.
@@ -142,8 +143,8 @@ def in_turn(hostile: Hostile, *, together: int = 1) -> list[Case]:
         group[name] = value
     return [
         _case(settings, where, number)
-        for where in ("user", "nodes")
-        for number, settings in enumerate(groups, start=where == "nodes")
+        for start, where in enumerate(PLACES)
+        for number, settings in enumerate(groups, start=start)
     ]
 
 
@@ -163,7 +164,7 @@ def at_random(hostile: Hostile, *, cases: int, seed: int) -> list[Case]:
     for number in range(cases):
         group = choice.sample(hostile.names, choice.choice((1, 1, 2, 3, 5)))
         settings = {name: choice.choice(values) for name in group if (values := hostile.values(name))}
-        found.append(_case(settings, choice.choice(("user", "nodes")), number))
+        found.append(_case(settings, choice.choice(PLACES), number))
     return found
 
 

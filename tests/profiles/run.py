@@ -1,4 +1,4 @@
-"""Carries out cases: whole loads under hostile profiles, each of which must be exact or refused."""
+"""Carries out cases: three nights under hostile settings, each exact, or refused before the first writes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -19,9 +20,11 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import LOADER
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.s3 import S3Server
-from tests.profiles.hostile import FORMATS, Case
+from tests.profiles.hostile import Case
 
 MONTH = "2026-10"
+#: Loaded together with it from the second night on.
+OTHERS = ("2026-11", "2026-12")
 DATABASE = "test_profiles"
 FILES, ROWS = 4, 6
 
@@ -37,8 +40,9 @@ class Outcome:
     """The outcome of a case.
 
     Attributes:
-        kind: `exact` or `refused`, which are right; `wrong`, `changed` and `crashed`, which are not.
-        error: The first line of the error.
+        kind: `exact` or `refused`, which are right; `late` for a refusal after a load, `wrong`, `changed` and
+            `crashed`, which are not.
+        error: The first line of the error, and the night.
         seconds: How long it took.
     """
 
@@ -54,18 +58,23 @@ class Outcome:
 
 def carry_out(s3: S3Server, cases: Sequence[Case]) -> Iterator[tuple[Case, Outcome]]:
     """Carry out cases one after the other, on as many clusters as they take."""
-    bucket = _bucket(s3)
+    bucket = f"chs3-{uuid.uuid4().hex[:12]}"
+    s3.client().create_bucket(Bucket=bucket)
     for first in range(0, len(cases), _BATCH):
         batch = cases[first : first + _BATCH]
         with _cluster(s3, batch) as cluster:
-            tables: dict[str, int] = {}
             for number, case in enumerate(batch):
-                yield case, _carry_out(cluster, s3, bucket, case, number, tables)
+                play = _Play(cluster, s3, bucket, case, number, first + number)
+                began = time.monotonic()
+                kind, error = play.outcome()
+                yield case, Outcome(kind, error, round(time.monotonic() - began, 2))
 
 
 @contextmanager
 def _cluster(s3: S3Server, batch: Sequence[Case]) -> Iterator[ClickHouseCluster]:
-    profiles = {case.user(number): case.settings for number, case in enumerate(batch)}
+    profiles = {
+        case.user(number): {} if case.where == "connection" else case.settings for number, case in enumerate(batch)
+    }
     clusters = {f"as{number}": case.user(number) for number, case in enumerate(batch) if case.where == "nodes"}
     collections = {S3_NAMED_COLLECTION: s3.named_collection()}
     with ClickHouseCluster.start(
@@ -75,23 +84,10 @@ def _cluster(s3: S3Server, batch: Sequence[Case]) -> Iterator[ClickHouseCluster]
         yield cluster
 
 
-def _bucket(s3: S3Server) -> str:
-    """Two versions of a month in each format, of which a load replaces one by the other."""
-    bucket = f"chs3-{uuid.uuid4().hex[:12]}"
-    s3.client().create_bucket(Bucket=bucket)
-    for file_format in FORMATS:
-        for version in (0, 1):
-            for file in range(FILES):
-                key = f"{file_format}/{version}/{MONTH}/{file}.{file_format.lower()}"
-                s3.client().put_object(Bucket=bucket, Key=key, Body=_body(file_format, _rows(version, file)))
-    return bucket
-
-
-def _rows(version: int, file: int) -> list[Row]:
+def _rows(month: str, file: int, version: int) -> list[Row]:
     first = 1000 * version + ROWS * file
-    return [
-        (first + at, 1790812800 + 3600 * at + file, f"n{at}, \t'x'", None if at % 3 else at / 4) for at in range(ROWS)
-    ]
+    begin = int(datetime.fromisoformat(f"{month}-01T00:00:00+00:00").timestamp())
+    return [(first + at, begin + 3600 * at + file, f"n{at}, \t'x'", None if at % 3 else at / 4) for at in range(ROWS)]
 
 
 def _body(file_format: str, rows: Sequence[Row]) -> bytes:
@@ -115,30 +111,83 @@ def _body(file_format: str, rows: Sequence[Row]) -> bytes:
     ).encode()
 
 
-def _carry_out(
-    cluster: ClickHouseCluster, s3: S3Server, bucket: str, case: Case, number: int, tables: dict[str, int]
-) -> Outcome:
-    """`tables` says for each format which version its table holds."""
-    if case.file_format not in tables:
-        _create(cluster, case.file_format)
-    version = 1 - tables.get(case.file_format, 1)
-    before = _content(cluster, case.file_format)
-    began = time.monotonic()
-    kind, error = _load(lambda: _operator(cluster, s3, bucket, case, number, version).execute({}))
-    seconds = round(time.monotonic() - began, 2)
-    now = _content(cluster, case.file_format)
-    wanted = sorted(row for file in range(FILES) for row in _rows(version, file))
-    if kind == "exact" and now == wanted:
-        tables[case.file_format] = version
-        return Outcome(kind, error, seconds)
-    if kind == "refused" and now == before:
-        tables.setdefault(case.file_format, 1)
-        return Outcome(kind, error, seconds)
-    _on_each(cluster, f"DROP TABLE IF EXISTS {DATABASE}.{case.file_format}")
-    tables.pop(case.file_format, None)
-    if kind == "crashed":
-        return Outcome(kind, error, seconds)
-    return Outcome("wrong" if kind == "exact" else "changed", error or f"{len(now)} rows, {now[:3]} …", seconds)
+@dataclass
+class _Play:
+    """The nights of one case, with objects and a table of its own."""
+
+    cluster: ClickHouseCluster
+    s3: S3Server
+    bucket: str
+    case: Case
+    number: int
+    folder: int
+    objects: dict[tuple[str, int], list[Row]] = field(default_factory=dict)
+
+    @property
+    def table(self) -> str:
+        return f"case{self.number}"
+
+    def outcome(self) -> tuple[str, str]:
+        """Load a month; add a file to it, and load it with two others; overwrite a file, and load all again."""
+        _create(self.cluster, self.table)
+        try:
+            for night, (months, files) in enumerate(_NIGHTS):
+                kind, error = self._night(months, files)
+                if kind != "exact":
+                    return ("late" if kind == "refused" and night else kind), f"{error} (night {night + 1})"
+            return "exact", ""
+        finally:
+            _on_each(self.cluster, f"DROP TABLE {DATABASE}.{self.table}")
+
+    def _night(self, months: Sequence[str], files: Sequence[tuple[str, int, int]]) -> tuple[str, str]:
+        before = _content(self.cluster, self.table)
+        for month, file, version in files:
+            self._put(month, file, _rows(month, file, version))
+        kind, error = _load(lambda: self._operator(months).execute({}))
+        wanted = sorted(row for rows in self.objects.values() for row in rows) if kind == "exact" else before
+        now = _content(self.cluster, self.table)
+        if kind == "crashed" or now == wanted:
+            return kind, error
+        return ("wrong" if kind == "exact" else "changed"), error or f"{len(now)} rows, {now[:3]} …"
+
+    def _put(self, month: str, file: int, rows: list[Row]) -> None:
+        self.objects[month, file] = rows
+        key = f"{self.folder}/{month}/{file}.{self.case.file_format.lower()}"
+        self.s3.client().put_object(Bucket=self.bucket, Key=key, Body=_body(self.case.file_format, rows))
+
+    def _operator(self, months: Sequence[str]) -> Any:
+        from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
+        from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+
+        case, cluster = self.case, self.cluster
+        user = LOADER if case.where == "nodes" else case.user(self.number)
+        connection = cluster.airflow_connection() | {"login": user.login, "password": user.password}
+        if case.where == "connection":
+            connection["extra"] = {**connection["extra"], "settings": case.settings}
+        os.environ["AIRFLOW_CONN_CHS3_DEFAULT"] = json.dumps(connection)
+        os.environ["AIRFLOW_CONN_AWS_DEFAULT"] = json.dumps(self.s3.airflow_connection())
+        key = f"{self.folder}/{{YYYY-MM}}/"
+        where: dict[str, Any] = {"bucket": self.bucket, "key": key}
+        if case.through == "collection":
+            where = {"named_collection": S3_NAMED_COLLECTION, "key": f"{self.bucket}/{key}", "aws_conn_id": None}
+        arguments = where | {
+            "task_id": "load",
+            "database": DATABASE,
+            "table": self.table,
+            "cluster": f"as{self.number}" if case.where == "nodes" else cluster.name,
+            "file_format": case.file_format.replace("CSV", "CSVWithNames"),
+        }
+        if len(months) == 1:
+            return S3ToClickHouseOperator(month=months[0], **arguments)
+        return S3MonthsToClickHouseOperator(months=list(months), **arguments)
+
+
+#: The months that a night loads, and the files that come before it: month, number, version.
+_NIGHTS: Sequence[tuple[Sequence[str], Sequence[tuple[str, int, int]]]] = (
+    ((MONTH,), [(MONTH, file, 0) for file in range(FILES)]),
+    ((MONTH, *OTHERS), [(MONTH, FILES, 0), *((month, 0, 0) for month in OTHERS)]),
+    ((MONTH, *OTHERS), [(MONTH, 0, 1), (OTHERS[0], 1, 0)]),
+)
 
 
 def _load(run: Callable[[], Any]) -> tuple[str, str]:
@@ -149,32 +198,10 @@ def _load(run: Callable[[], Any]) -> tuple[str, str]:
     try:
         run()
     except (Chs3Error, AirflowException) as error:
-        return "refused", str(error).splitlines()[0][:500]
+        return "refused", str(error).splitlines()[0][:600]
     except Exception as error:
         return "crashed", f"{type(error).__name__}: {error}"[:500]
     return "exact", ""
-
-
-def _operator(cluster: ClickHouseCluster, s3: S3Server, bucket: str, case: Case, number: int, version: int) -> Any:
-    from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-
-    user = case.user(number) if case.where == "user" else LOADER
-    connection = cluster.airflow_connection() | {"login": user.login, "password": user.password}
-    os.environ["AIRFLOW_CONN_CHS3_DEFAULT"] = json.dumps(connection)
-    os.environ["AIRFLOW_CONN_AWS_DEFAULT"] = json.dumps(s3.airflow_connection())
-    key = f"{case.file_format}/{version}/{{YYYY-MM}}/"
-    where: dict[str, Any] = {"bucket": bucket, "key": key}
-    if case.through == "collection":
-        where = {"named_collection": S3_NAMED_COLLECTION, "key": f"{bucket}/{key}", "aws_conn_id": None}
-    return S3ToClickHouseOperator(
-        task_id="load",
-        database=DATABASE,
-        table=case.file_format,
-        month=MONTH,
-        cluster=f"as{number}" if case.where == "nodes" else cluster.name,
-        file_format=case.file_format.replace("CSV", "CSVWithNames"),
-        **where,
-    )
 
 
 def _create(cluster: ClickHouseCluster, table: str) -> None:

@@ -1,4 +1,4 @@
-"""A sample of `python -m tests.profiles`: whole loads under hostile profiles are exact or refused."""
+"""A sample of `python -m tests.profiles`: nights under hostile settings are exact, or refused before the first."""
 
 from __future__ import annotations
 

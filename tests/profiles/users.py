@@ -20,6 +20,16 @@ PROFILES: Mapping[str, Mapping[str, Any]] = {
     "filtering": {"filter": "number < 2"},
     "selecting": {"select": "1"},
     "crowded": {"max_concurrent_queries_for_user": 2},
+    "forcing": {
+        "force_index_by_date": 1,
+        "force_primary_key": 1,
+        "force_optimize_projection": 1,
+        "force_optimize_projection_name": "p",
+        "force_optimize_skip_unused_shards": 2,
+    },
+    "forcing_index": {"force_data_skipping_indices": "i"},
+    "filtering_results": {"additional_result_filter": "n = 1"},
+    "read_only": {"readonly": 1},
     "fixed": {"constraints": {"optimize_on_insert": {"const": ""}}},
     "fixed_early": {"limit": 5, "constraints": {"limit": {"min": 1, "max": 5}}},
     "fixed_skipping": {

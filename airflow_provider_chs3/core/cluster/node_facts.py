@@ -33,6 +33,9 @@ _HAS_METRICS = "countIf(database = 'system' AND name = 'asynchronous_metrics')"
 SIZE = f"""(SELECT {_CORES} FROM system.settings WHERE name = 'max_threads'), {_MEMORY_AND_MACROS},
     (SELECT {_HAS_METRICS} FROM system.tables WHERE database = 'system' AND name = 'asynchronous_metrics')"""
 
+#: Machines that were copied may share the UUID, and containers the name and the port.
+SERVER = "concat(toString(serverUUID()), ' ', hostName(), ':', toString(tcpPort()))"
+
 #: Settings that a server requires for a new table with the target's types, codecs or keys, and for a cast to its types:
 #: `allow_suspicious_low_cardinality_types`, `enable_alp_codec`, and on older servers many more. Only those that the
 #: user's profile lets statements enable.
@@ -63,6 +66,7 @@ class NodeFacts:
         ledger_engine: Engine of its ledger; empty if it has none.
         is_rehearsed: Whether the target's engine is tested, or a rehearsal has passed there.
         filtered: Tables of `system` that a row policy filters for the user; empty also if not asked for.
+        server: What tells the server from others, under whatever names a cluster lists it.
     """
 
     target: TableFacts | None
@@ -80,6 +84,7 @@ class NodeFacts:
     object_columns: frozenset[str] = frozenset()
     is_rehearsed: bool = True
     filtered: tuple[str, ...] = ()
+    server: str = ""
 
     @property
     def has_ledger(self) -> bool:
@@ -247,12 +252,12 @@ def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) 
     (SELECT [(groupArrayIf((name, max), {is_asked_for}), groupArrayIf(name, {_IS_PERMISSION}),
             groupArrayIf((name, default), {has_default()}), {_CORES})] FROM system.settings),
     {of_tables},
-    timezone(), {_MEMORY_AND_MACROS}
+    timezone(), {SERVER}, {_MEMORY_AND_MACROS}
 """
 
 
 def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
-    *target, databases, of_ledger, tables, settings, table_settings, time_zone, memory_bytes, macros = row
+    *target, databases, of_ledger, tables, settings, table_settings, time_zone, server, memory_bytes, macros = row
     ledger_engine, metrics = tables[0]
     known, permissions, defaults, cores = settings[0]
     return NodeFacts(
@@ -269,6 +274,7 @@ def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
         macros=dict(macros),
         has_metrics=bool(metrics),
         time_zone=time_zone,
+        server=server,
         permissions=frozenset(permissions),
         reading_defaults={name: default for name, default in defaults if is_about_reading(name)},
     )

@@ -23,6 +23,8 @@ OBJECTS_TABLE = "chs3_objects"
 ONLY_NODE = Node(1, 1, "", 0)
 
 _DISTRIBUTED = re.compile(r"Distributed\('((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)'(.*)", re.DOTALL)
+#: A macro in the name of a cluster; servers expand those in the macros' own values up to so many times.
+_MACRO, _MACROS_IN_MACROS = re.compile(r"\{([^{}]*)\}"), 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ def resolve_table(request: TableRequest) -> Steps[TableLocation]:
         PreflightError: If the cluster is unknown or differs from the Distributed table's.
     """
     local, cluster_of_table, sharding_key = yield from local_table(request.target, request.cluster)
-    cluster = request.cluster or cluster_of_table or request.default_cluster
+    cluster = yield from _expanded(request.cluster or cluster_of_table or request.default_cluster)
     nodes = yield from nodes_of(cluster)
     ledger = TableName(request.staging_database or local.database, LEDGER_TABLE)
     return TableLocation(cluster=cluster, target=local, ledger=ledger, nodes=nodes, sharding_key=sharding_key)
@@ -177,8 +179,10 @@ def local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName
         raise PreflightError(
             [f"{target} is Distributed in a way that is not understood ({rows[0][1]}): name its local table."]
         )
-    of_cluster, database, name = (re.sub(r"\\(.)", r"\1", part) for part in matched.groups()[:3])
-    if cluster and cluster != of_cluster:
+    named, database, name = (re.sub(r"\\(.)", r"\1", part) for part in matched.groups()[:3])
+    # Servers expand macros in the cluster's name alone (seen on 25.8 and 26.9).
+    of_cluster = yield from _expanded(named)
+    if cluster and (yield from _expanded(cluster)) != of_cluster:
         raise PreflightError(
             [
                 f"{target} is Distributed over cluster {of_cluster!r}, but cluster={cluster!r} was asked for: leave "
@@ -186,6 +190,43 @@ def local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName
             ]
         )
     return TableName(database, name), of_cluster, _first_argument(matched[4])
+
+
+def _expanded(cluster: str | None) -> Steps[str | None]:
+    """Return a cluster's name with the macros of the connection's server in place of `{…}`, as the server expands them.
+
+    Raises:
+        PreflightError: If it has no such macro.
+    """
+    if not cluster or "{" not in cluster:
+        return cluster
+    rows = yield from Query(name="Read the server's macros", sql=Sql("SELECT macro, substitution FROM system.macros"))
+    return with_macros(cluster, dict(rows))
+
+
+def with_macros(cluster: str, macros: Mapping[str, str]) -> str:
+    """Return a cluster's name with macros in place of `{…}`.
+
+    Args:
+        cluster: The name.
+        macros: Macro → its substitution, which may hold other macros.
+
+    Raises:
+        PreflightError: If there is no such macro.
+    """
+    expanded = cluster
+    for _ in range(_MACROS_IN_MACROS):
+        names = _MACRO.findall(expanded)
+        if unknown := [name for name in names if name not in macros]:
+            raise PreflightError(
+                [
+                    f"The cluster's name {cluster!r} has a macro {{{unknown[0]}}} that the server of the connection "
+                    "does not have: add it to the server's macros, or name the cluster. Known macros: "
+                    f"{', '.join(sorted(macros)) or 'none'}."
+                ]
+            )
+        expanded = _MACRO.sub(lambda found: macros[found[1]], expanded)
+    return expanded
 
 
 def _first_argument(rest: str) -> str:
@@ -214,6 +255,7 @@ def nodes_of(cluster: str | None) -> Steps[tuple[Node, ...]]:
     """
     if not cluster:
         return (ONLY_NODE,)
+    cluster = yield from _expanded(cluster)
     sql = Sql("SELECT cluster, shard_num, replica_num, host_name, port FROM system.clusters")
     rows = yield from Query(name=f"Find the nodes of cluster {cluster}", sql=sql)
     nodes = tuple(sorted(Node(*row[1:]) for row in rows if row[0] == cluster))

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
-from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, NEWER, OF_THOSE_UP, passed_on
+from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, NEWER, NOT_TO_BE_UNSET, OF_THOSE_UP, passed_on
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, settings_clause
 from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
 from airflow_provider_chs3.core.values.error_codes import ACCESS_DENIED, is_of_servers
@@ -22,21 +22,22 @@ from airflow_provider_chs3.core.workflow.operations import Log, Query, QueryNode
 from airflow_provider_chs3.exceptions import ClickHouseServerError, PreflightError
 
 # Not in a sub-query: there a server shows limits as it has them for sub-queries. No array may be NULL (43, on 25.8).
-_QUERY = """SELECT currentProfiles(), groupArray((name, value, default, min, max, readonly, disallowed_values))
+_QUERY = f"""SELECT currentProfiles(), groupArray((name, value, default, min, max, readonly, disallowed_values))
 FROM system.settings
 WHERE NOT is_obsolete AND (readonly OR isNotNull(min) OR isNotNull(max) OR notEmpty(disallowed_values))
+    OR name = {literal(NOT_TO_BE_UNSET)} AND changed
 GROUP BY ALL
-SETTINGS aggregate_functions_null_for_empty = 0, use_query_cache = 0"""
+SETTINGS aggregate_functions_null_for_empty = 0, use_query_cache = 0, additional_result_filter = ''"""
 
-_PROFILES = "SELECT currentProfiles()"
+_PROFILES = "SELECT currentProfiles() SETTINGS additional_result_filter = ''"
 
 _REFUSED = re.compile(r"Setting (\w+) [^.]*")
 
 #: What the node that is asked first applies itself, and never passes on.
 _TAKEN_OUT = ("additional_result_filter", "limit", "offset", *sorted(NEWER))
 
-#: Host, port and profiles of a node → name of a setting → its value there.
-_ByNode: TypeAlias = dict[tuple[str, int, tuple[str, ...]], dict[str, str]]
+#: Host, port, UUID and profiles of a node → name of a setting → its value there.
+_ByNode: TypeAlias = dict[tuple[str, int, str, tuple[str, ...]], dict[str, str]]
 
 _WORDS = {"true": "1", "false": "0"}
 
@@ -138,6 +139,13 @@ def explain_refusal(error: ClickHouseServerError, needed: SettingValues, *, own:
 def _findings(node: Node, row: Row, needed: SettingValues, own: SettingValues) -> Iterator[str]:
     profiles, constraints = row
     for each in (Constraint(*values) for values in constraints or ()):
+        if each.name == NOT_TO_BE_UNSET and each.value:
+            yield (
+                f"Node {node}: {each.name} is {each.value!r} for the connection's user, so the server refuses each "
+                f"statement on a table without that index, such as the ledger. Remove it from {_named(profiles)}, or "
+                "from the connection's settings."
+            )
+            continue
         default = each.default if is_about_reading(each.name) else None
         wanted = own.get(each.name, needed.get(each.name, default))
         if wanted is None:
@@ -214,15 +222,18 @@ def _ask_what_reached(cluster: str, sent: SettingValues, names: Collection[str])
     """
     # Not the table by its name: who asks another node for that needs a right to its columns.
     there = (
-        "SELECT hostName() AS host, tcpPort() AS port, currentProfiles() AS profiles, name, value "
+        "SELECT hostName() AS host, tcpPort() AS port, toString(serverUUID()) AS server, "
+        "currentProfiles() AS profiles, name, value "
         f"FROM system.settings WHERE changed OR {one_of('name', names)}"
     )
-    text = f"SELECT host, port, profiles, name, value FROM clusterAllReplicas({literal(cluster)}, view({there}))"
+    text = (
+        f"SELECT host, port, server, profiles, name, value FROM clusterAllReplicas({literal(cluster)}, view({there}))"
+    )
     rows = yield from Query(name="Ask which settings reach all nodes", sql=passed_on(Sql(text), sent))
     by_node: _ByNode = {}
-    for host, port, profiles, name, value in rows:
+    for host, port, server, profiles, name, value in rows:
         if name in sent:
-            by_node.setdefault((host, port, tuple(profiles)), {})[name] = value
+            by_node.setdefault((host, port, server, tuple(profiles)), {})[name] = value
     return by_node
 
 
@@ -231,7 +242,7 @@ def _reached_all(by_node: _ByNode) -> set[str]:
 
 
 def _not_passed_on(by_node: _ByNode, sent: SettingValues, *, nodes: int) -> Iterator[str]:
-    for (host, port, profiles), there in by_node.items():
+    for (host, port, _, profiles), there in by_node.items():
         other = {name: value for name, value in there.items() if not _is_same(str(sent[name]), value)}
         if other:
             wanted = ", ".join(f"{name} = {str(sent[name])!r} (it is {value!r} there)" for name, value in other.items())

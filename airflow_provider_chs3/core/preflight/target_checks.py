@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.table import lacks_of_ledger
+from airflow_provider_chs3.core.object_history.table import OBJECT_COLUMNS, objects_table
 from airflow_provider_chs3.core.preflight.partition_key import (
     has_times,
     is_of_days,
@@ -44,6 +45,7 @@ def check_target(context: TargetContext, *, required_settings: Iterable[str], ob
     """
     findings = [
         *_filtered(context),
+        *_listed_twice(context),
         *_missing(context),
         *_differing(context),
         *_engines(context),
@@ -66,6 +68,21 @@ def _filtered(context: TargetContext) -> Iterator[str]:
                 f"A row policy filters {', '.join(f'system.{name}' for name in facts.filtered)} for the connection's "
                 f"user on {node}: it may hide a column or rows of {context.target}, which would be lost. Except "
                 "the user from the policy (ALTER ROW POLICY … TO ALL EXCEPT …), or load as another user."
+            )
+
+
+def _listed_twice(context: TargetContext) -> Iterator[str]:
+    servers: dict[str, list[Node]] = {}
+    for node, facts in context.nodes.items():
+        if facts.server:
+            servers.setdefault(facts.server, []).append(node)
+    for nodes in servers.values():
+        if len(nodes) > 1:
+            shards = ", ".join(str(node.shard_num) for node in nodes)
+            yield (
+                f"Cluster {context.cluster!r} lists one server more than once: {_named(nodes)} (shards {shards}). Each "
+                "listing would replace what the other has published. Name a cluster with each server once, such as one "
+                "of this server alone."
             )
 
 
@@ -175,6 +192,11 @@ def _ledgers(context: TargetContext) -> Iterator[str]:
             yield (
                 f"{context.ledger} on {node} is a {facts.ledger_engine}, which keeps no records: rename it, so that "
                 "the next load creates a new one."
+            )
+        if lacking := [name for name in OBJECT_COLUMNS if facts.object_columns and name not in facts.object_columns]:
+            yield (
+                f"{objects_table(context.ledger)} on {node} is not this package's table of objects, as it has no "
+                f"column {', '.join(lacking)}: rename it, or give another database as staging_database."
             )
 
 

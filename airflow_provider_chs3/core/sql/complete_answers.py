@@ -91,9 +91,25 @@ _PLAIN: SettingValues = {
     "low_cardinality_allow_in_native_format": 1,
     "input_format_native_decode_types_in_binary_format": 0,
     "output_format_native_write_json_as_string": 0,
+    # Each of these refuses statements that do not use what they demand: records are looked up by other columns, too.
+    **dict.fromkeys(
+        (
+            "force_index_by_date",
+            "force_primary_key",
+            "force_optimize_projection",
+            "force_optimize_skip_unused_shards",
+            "force_optimize_skip_unused_shards_nesting",
+            "force_grouping_standard_compatibility",
+        ),
+        0,
+    ),
+    "force_optimize_projection_name": "",
     # With 0 a server would wait forever for a connection to another one.
     "distributed_connections_pool_size": 1024,
 }
+
+#: No value switches it off again: an empty one is refused like one that names no index (seen on 25.8 and 26.9).
+NOT_TO_BE_UNSET = "force_data_skipping_indices"
 
 #: The driver cannot read any answer without these, even in statements that otherwise follow the profile.
 READABLE: SettingValues = {"output_format_native_encode_types_in_binary_format": 0}

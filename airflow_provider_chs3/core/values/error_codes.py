@@ -65,7 +65,11 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
     (frozenset({115}), "That node does not know the setting: leave it out, or upgrade the node."),
     (frozenset({456, 457}), "A parameter of the statement is missing, or is not of its placeholder's type."),
     (frozenset({122}), "Tables differ in structure: give the table the same columns on every node."),
-    (frozenset({164}), "The user may only read: use a user that may write, or readonly = 2 for reading."),
+    (
+        frozenset({164}),
+        "The user may only read: remove `readonly` from its profile and from the connection's settings (for plans and "
+        "the page, readonly = 2 is enough), or use another user.",
+    ),
     (frozenset({192, ACCESS_DENIED}), "The user is unknown, or lacks a privilege: see docs/privileges.md."),
     (frozenset({516}), "The login or the password is wrong: correct the connection, or how nodes reach each other."),
     (

@@ -25,6 +25,8 @@ _NETWORK_ERRORS = (
 )
 _UNTRUSTED = re.compile(r"certificate verify failed: (.+?)\.? \(_ssl")
 _RECEIVED_FROM = re.compile(r"Received from (\S+:\d+)\.")
+#: A read-only user meets this with the first setting of any statement, whichever it is.
+_CANNOT_MODIFY = re.compile(r"Cannot modify '\w+' setting in readonly mode")
 _EXCEPTION_CLASS = re.compile(r"(?:DB::\w+\. )?\bDB::\w+: ")
 # The driver's list ends at 398; these are the newer ones that loads meet (system.errors of 26.9).
 ERROR_NAMES = {code: name for name, code in vars(driver_errors.ErrorCodes).items() if name.isupper()} | {
@@ -110,6 +112,7 @@ def server_error(
         secrets: Texts that the message may contain and must not show.
     """
     message = without_stack_trace(message)
+    message = _CANNOT_MODIFY.sub("The user has readonly = 1, and so may send no settings", message)
     remote = _RECEIVED_FROM.findall(message)
     return ClickHouseServerError(
         code=code,
