@@ -1,7 +1,7 @@
-"""Assets for tables of ClickHouse: `clickhouse://host:port/database/table`.
+"""Assets for tables of ClickHouse, `clickhouse://host:port/database/table`, and the DAGs that their events start.
 
-What Airflow asks a provider for, by the names in `get_provider_info`; `create_asset` is for DAGs too. Those of buckets,
-`s3://bucket/key`, are the Amazon provider's.
+`create_asset`, `each_month` and `emitted_months` are for DAGs. The others are what Airflow asks a provider for, by the
+names in `get_provider_info`. Assets of buckets, `s3://bucket/key`, are the Amazon provider's.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
+from airflow import sdk
 from airflow.providers.common.compat.sdk import Asset
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import Dataset
+    from airflow.providers.common.compat.sdk import Context
 
 _NATIVE_PORT = 9000
 _FORM = "give clickhouse://host:port/database/table"
@@ -67,3 +69,36 @@ def convert_asset_to_openlineage(asset: Asset, lineage_context: object) -> Datas
     uri = urlsplit(asset.uri)
     _, database, table = map(unquote, uri.path.split("/"))
     return Dataset(namespace=f"clickhouse://{uri.netloc}", name=f"{database}.{table}")
+
+
+def each_month(asset: Asset) -> Any:
+    """Return the schedule of a DAG that runs for newly published months.
+
+    From Airflow 3.3 on the DAG has one run for each month, with the month as its partition key. In older versions one
+    run covers all months published since the last run. `emitted_months` returns the months of a run, in all versions.
+
+    Args:
+        asset: The asset in the load's `outlets`.
+
+    Returns:
+        The value for `DAG(schedule=…)`.
+    """
+    # 3.2 has partitions too, but not partitions that tasks find at run time.
+    if hasattr(sdk, "PartitionedAtRuntime"):
+        return sdk.PartitionedAssetTimetable(assets=asset, default_partition_mapper=sdk.IdentityMapper())
+    return [asset]
+
+
+def emitted_months(context: Context) -> list[dict[str, Any]]:
+    """Return the months of a run of a DAG that `each_month` schedules.
+
+    Args:
+        context: The context of a task in the run.
+
+    Returns:
+        The newest event of each month: month, status, reason, target, rows, source_bytes, objects, parts and
+        fingerprint. A run that was started by hand has none.
+    """
+    events = [event for events in context["triggering_asset_events"].values() for event in events]
+    newest = {event.extra["month"]: event.extra for event in sorted(events, key=lambda event: event.timestamp)}
+    return [newest[month] for month in sorted(newest)]

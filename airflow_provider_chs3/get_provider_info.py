@@ -90,7 +90,7 @@ OPTIONS = {
 }
 
 _INTEGRATION = "ClickHouse (S3 loads)"
-_OPERATORS = ("assets", "calibrate", "clickhouse", "ledger", "optimize", "plan_months")
+_OPERATORS = ("calibrate", "clickhouse", "emit_month", "ledger", "optimize", "plan_months")
 _DELTA = "Delta Lake"
 _S3 = "Amazon Simple Storage Service (S3)"
 #: Of what is no transfer.

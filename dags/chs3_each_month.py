@@ -15,7 +15,7 @@ from datetime import datetime
 from airflow.providers.common.sql.operators.sql import SQLValueCheckOperator
 from airflow.sdk import DAG, Asset, Param, task
 
-from airflow_provider_chs3.operators.assets import each_month, emitted_months
+from airflow_provider_chs3.assets import each_month, emitted_months
 
 with DAG(
     dag_id="chs3_each_month",

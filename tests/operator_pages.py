@@ -15,11 +15,12 @@ from typing import Any
 from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_provider_chs3.core.calibration.report import _COLUMNS, Calibration
-from airflow_provider_chs3.core.merges import health, optimize_job
+from airflow_provider_chs3.core.merges import health
 from airflow_provider_chs3.core.merges.merge_rate import MergeRate
 from airflow_provider_chs3.core.months import status
 from airflow_provider_chs3.core.months.adopt import AdoptedMonth
 from airflow_provider_chs3.core.months.forget import ForgottenMonth
+from airflow_provider_chs3.core.optimize import job
 from airflow_provider_chs3.core.staging.orphans import Orphan
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.operators._support.month_load import MonthLoad
@@ -35,7 +36,7 @@ PAGES = {page.read_text(encoding="utf-8").partition("\n")[0][2:]: page for page 
 _RESULTS: Mapping[str, tuple[Callable[..., Any], ...]] = {
     "S3ToClickHouseOperator": (LoadResult.as_json, MonthLoad.done),
     "CalibrateLoadOperator": (Calibration.as_json,),
-    "OptimizePartitionOperator": (optimize_job.results,),
+    "OptimizePartitionOperator": (job.results,),
     "ClickHouseMergeHealthSensor": (health.as_json, MergeRate.as_json),
     "ListLedgerOperator": (status.MonthInLedger.as_json, status._node_as_json),
     "AdoptMonthsOperator": (AdoptedMonth.as_json,),

@@ -2,6 +2,23 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.plugin.links import MonthsPageLink
+from typing import Any
 
-__all__ = ["MonthsPageLink"]
+from airflow.providers.common.compat.sdk import BaseOperatorLink
+
+from airflow_provider_chs3.plugin.constants import LINK_KEY
+
+
+class MonthsPageLink(BaseOperatorLink):
+    """The link to a task's months. The task sets it when it begins."""
+
+    name = "Place on the months page"
+
+    @property
+    def xcom_key(self) -> str:
+        """The XCom key of the address."""
+        return LINK_KEY
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Return the address; empty if the task has not set it."""
+        return str(operator.months_page_url)

@@ -11,12 +11,12 @@ from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperat
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID, OPTIMIZE_POLL_INTERVAL_SECONDS
 from airflow_provider_chs3.exceptions import ConfigurationError, TransientError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
-from airflow_provider_chs3.plugin.links import OnMonthsPage
+from airflow_provider_chs3.operators._support.months_page import OnMonthsPage
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.merges.optimize_request import OptimizeRequest
+    from airflow_provider_chs3.core.optimize.request import OptimizeRequest
     from airflow_provider_chs3.core.values.models import Month
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
     from airflow_provider_chs3.runners.blocking import Runner
@@ -97,7 +97,7 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Merge the months."""
-        from airflow_provider_chs3.core.merges.optimize import find_work, merge
+        from airflow_provider_chs3.core.optimize.optimize import find_work, merge
         from airflow_provider_chs3.core.workflow.driving import drive
         from airflow_provider_chs3.runners.background import with_starts
 
@@ -130,7 +130,7 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
         """End the OPTIMIZEs on every node."""
         if self._running is None or not self.cancel_on_kill:
             return
-        from airflow_provider_chs3.core.merges.optimize_cancel import stop_merging
+        from airflow_provider_chs3.core.optimize.cancel import stop_merging
 
         self.log.info("Ending the OPTIMIZEs of this task.")
         self._runner(in_turns=True).run(stop_merging(*self._running))
@@ -149,7 +149,7 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
         )
 
     def _request(self) -> OptimizeRequest:
-        from airflow_provider_chs3.core.merges.optimize_request import OptimizeRequest
+        from airflow_provider_chs3.core.optimize.request import OptimizeRequest
         from airflow_provider_chs3.core.values.models import Month, TableName
 
         options = self._hook().options

@@ -13,7 +13,7 @@ from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.metrics import count_merges, counts_failures, running_seconds
-from airflow_provider_chs3.plugin.links import OnMonthsPage
+from airflow_provider_chs3.operators._support.months_page import OnMonthsPage
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context

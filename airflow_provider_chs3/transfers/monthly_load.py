@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.values.arguments import PLANNED
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.month_load import MonthLoad
 from airflow_provider_chs3.operators._support.month_task import MonthTask
-from airflow_provider_chs3.operators.assets import EmitMonthOperator
+from airflow_provider_chs3.operators.emit_month import EmitMonthOperator
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor

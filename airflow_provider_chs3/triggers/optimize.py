@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider_chs3.core.merges.optimize import merge
-from airflow_provider_chs3.core.merges.optimize_cancel import stop_merging
-from airflow_provider_chs3.core.merges.optimize_request import OptimizeRequest
+from airflow_provider_chs3.core.optimize.cancel import stop_merging
+from airflow_provider_chs3.core.optimize.optimize import merge
+from airflow_provider_chs3.core.optimize.request import OptimizeRequest
 from airflow_provider_chs3.core.values.error_codes import is_terminal, with_hint
 from airflow_provider_chs3.core.workflow.driving import drive_async
 from airflow_provider_chs3.core.workflow.operations import AnyStep, Log, Sleep, Steps

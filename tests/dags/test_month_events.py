@@ -11,7 +11,8 @@ import pytest
 from airflow import sdk
 from airflow.providers.common.compat.sdk import AirflowSkipException
 
-from airflow_provider_chs3.operators.assets import EmitMonthOperator, emit_month, emitted_months
+from airflow_provider_chs3.assets import emitted_months
+from airflow_provider_chs3.operators.emit_month import EmitMonthOperator, emit_month
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from airflow_provider_chs3.transfers.monthly_load import monthly_load
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator

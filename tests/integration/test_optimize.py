@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.merges.optimize_request import query_id_of
+from airflow_provider_chs3.core.optimize.request import query_id_of
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.testbed.trips import Trips

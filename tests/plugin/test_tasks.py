@@ -16,8 +16,8 @@ from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.exceptions import NotReadyError
+from airflow_provider_chs3.operators._support.months_page import page_url
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
-from airflow_provider_chs3.plugin.links import page_url
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator

@@ -1,1 +1,1 @@
-"""Judge the health of a month's merges, and OPTIMIZE closed months."""
+"""Judge the health of a month's merges."""

@@ -16,11 +16,11 @@ from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.metrics import count_loads, count_merges, counts_failures
 from airflow_provider_chs3.operators._support.append import check_append
 from airflow_provider_chs3.operators._support.month_task import MonthTask
+from airflow_provider_chs3.operators._support.months_page import OnMonthsPage
 from airflow_provider_chs3.operators._support.openlineage import LoadLineage
 from airflow_provider_chs3.operators._support.rendered_sql import ShowsSql
 from airflow_provider_chs3.operators._support.tasks import LoadTask
-from airflow_provider_chs3.operators.assets import emit_month
-from airflow_provider_chs3.plugin.links import OnMonthsPage
+from airflow_provider_chs3.operators.emit_month import emit_month
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
-from airflow_provider_chs3.core.merges.optimize import inspect_table
-from airflow_provider_chs3.core.merges.optimize_request import OptimizeRequest, query_id_of
+from airflow_provider_chs3.core.optimize.optimize import inspect_table
+from airflow_provider_chs3.core.optimize.request import OptimizeRequest, query_id_of
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Sleep, Steps

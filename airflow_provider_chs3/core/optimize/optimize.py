@@ -13,15 +13,15 @@ from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.merges.observation import check_table, observe
-from airflow_provider_chs3.core.merges.optimize_job import Job, Status, advanced, failed, results, started
-from airflow_provider_chs3.core.merges.optimize_request import (
+from airflow_provider_chs3.core.merges.poll_interval import grown_seconds
+from airflow_provider_chs3.core.optimize.job import Job, Status, advanced, failed, results, started
+from airflow_provider_chs3.core.optimize.request import (
     ENDED,
     QUERY_ID_PREFIX,
     OptimizeRequest,
     StartOnNodes,
     query_id_of,
 )
-from airflow_provider_chs3.core.merges.poll_interval import grown_seconds
 from airflow_provider_chs3.core.preflight.target_checks import partition_id_of
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.models import Month, Node, SettingValues, TableName

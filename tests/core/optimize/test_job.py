@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_chs3.core.merges.observation import MergeState
-from airflow_provider_chs3.core.merges.optimize_job import Job, Status, advanced, failed, results, started
+from airflow_provider_chs3.core.optimize.job import Job, Status, advanced, failed, results, started
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.exceptions import ClickHouseServerError, MergeHealthError, TransientError
 from tests.core.driving import server_error

@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from airflow.providers.common.compat.sdk import BaseOperatorLink
-
 from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.operators.links import MonthsPageLink
 from airflow_provider_chs3.plugin.constants import HAS_PAGE, LINK_KEY, NAVIGATION_ROUTE, base_path
 
 if TYPE_CHECKING:
-    from airflow.providers.common.compat.sdk import Context
+    from airflow.providers.common.compat.sdk import BaseOperatorLink, Context
 
     from airflow_provider_chs3.core.values.models import TableName
     from airflow_provider_chs3.runners.blocking import Runner
-
-
-class MonthsPageLink(BaseOperatorLink):
-    """The link to a task's months. The task sets it when it begins."""
-
-    name = "Place on the months page"
-
-    @property
-    def xcom_key(self) -> str:
-        """The XCom key of the address."""
-        return LINK_KEY
-
-    def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Return the address; empty if the task has not set it."""
-        return str(operator.months_page_url)
 
 
 class OnMonthsPage:

@@ -1,11 +1,10 @@
-"""Asset events, one for each published month, so that downstream DAGs run for these months only."""
+"""Emit asset events, one for each published month, so that downstream DAGs run for these months only."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow import sdk
 from airflow.providers.common.compat.sdk import AirflowSkipException, Asset, BaseOperator
 
 if TYPE_CHECKING:
@@ -67,36 +66,3 @@ class EmitMonthOperator(BaseOperator):
         if not is_new:
             raise AirflowSkipException(f"{month} is {status}: no event is emitted.")
         emit_month(self, context, self.result)
-
-
-def each_month(asset: Asset) -> Any:
-    """Return the schedule of a DAG that runs for newly published months.
-
-    From Airflow 3.3 on the DAG has one run for each month, with the month as its partition key. In older versions one
-    run covers all months published since the last run. `emitted_months` returns the months of a run, in all versions.
-
-    Args:
-        asset: The asset in the load's `outlets`.
-
-    Returns:
-        The value for `DAG(schedule=…)`.
-    """
-    # 3.2 has partitions too, but not partitions that tasks find at run time.
-    if hasattr(sdk, "PartitionedAtRuntime"):
-        return sdk.PartitionedAssetTimetable(assets=asset, default_partition_mapper=sdk.IdentityMapper())
-    return [asset]
-
-
-def emitted_months(context: Context) -> list[dict[str, Any]]:
-    """Return the months of a run of a DAG that `each_month` schedules.
-
-    Args:
-        context: The context of a task in the run.
-
-    Returns:
-        The newest event of each month: month, status, reason, target, rows, source_bytes, objects, parts and
-        fingerprint. A run that was started by hand has none.
-    """
-    events = [event for events in context["triggering_asset_events"].values() for event in events]
-    newest = {event.extra["month"]: event.extra for event in sorted(events, key=lambda event: event.timestamp)}
-    return [newest[month] for month in sorted(newest)]

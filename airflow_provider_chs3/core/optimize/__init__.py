@@ -1,0 +1,1 @@
+"""OPTIMIZE closed months, node by node, within the disk's free space."""
