@@ -27,8 +27,8 @@ class S3ToClickHouseOperator(MonthLoad, MonthlyOperator):
         select: Instead of `columns`: column of the table → row-wise expression over the files' columns, which are
             strings in text formats.
         null_as_default: Whether NULL in a column that cannot hold it becomes its default. Default: False, an error.
-        lossy_columns: Columns whose values may lose what does not fit: digits beyond the scale, parts of a second, the
-            time of day. Default: none; such a value is an error.
+        lossy_columns: Columns whose values may be truncated: digits beyond the scale, parts of a second, the time of
+            day; doubles are rounded. Default: none; such a value is an error.
         naive_timestamps: The zone of timestamps without one in files that carry types: `utc`, or `column_zone`, the
             zone of their column. Default: an error where the two differ.
         csv: The CSV dialect: `delimiter`, `quote`, `null`, `skip_lines`, `trim`, `blank_lines` (see

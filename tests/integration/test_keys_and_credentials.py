@@ -23,6 +23,7 @@ from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import MONTH, Lake
 from tests.integration.refusal import refused
 from tests.integration.temporary_keys import TemporaryKeys
+from tests.integration.valued import AT, create, values
 
 TRIPS = Trips(rows_per_month=2_400, files_per_month=24)
 NAMES = [
@@ -68,6 +69,36 @@ def test_keys_of_any_characters_load_right(trips_lake: Lake, prefix: str, creden
         key, credentials = f"{trips_lake.bucket}/{key}", credentials | {"bucket": None}
     trips_lake.load(key=key + "*.parquet", **credentials)
     assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+
+#: Keys that only differ in characters of which none may stand in a glob.
+ALIKE = [
+    ("a+b c", "a b+c"),
+    ("a%2Bb", "a%20b"),
+    ("a+b", "a b"),
+    ("a%2B", "a+++"),
+    ("caf\u00e9", "caf\u00e8"),
+    ("caf\u00e9", "cafe\u0301"),
+    ("a#b", "a&b"),
+    ("(a)", "[a]"),
+    ("a;b", "a:b"),
+]
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("credentials", [{}, {"named_collection": S3_NAMED_COLLECTION}], ids=["keys", "collection"])
+def test_keys_that_look_alike_are_told_apart(lake: Lake, credentials: dict[str, Any]) -> None:
+    create(lake, "n Int32, s String DEFAULT 'none'")
+    for number, names in enumerate(ALIKE):
+        for name, letter in zip(names, "ab", strict=True):
+            body = f"n,ts,s\n{number},{AT},{letter}\n"
+            lake.put(f"trips/{MONTH}/{number}/{name}.csv", body.encode())
+    key = {"key": f"{lake.bucket}/trips/{{YYYY-MM}}/", "bucket": None} if credentials else {}
+    lake.load(file_format="CSVWithNames", **key, **credentials)
+    assert values(lake, "(n, s)") == [(number, letter) for number in range(len(ALIKE)) for letter in "ab"]
+    lake.put(f"trips/{MONTH}/0/{ALIKE[0][1]}.csv", f"n,ts\n0,{AT}\n".encode())
+    with pytest.raises(AirflowFailException, match=rf"'s' is missing in .*{re.escape(ALIKE[0][1])}"):
+        lake.load(file_format="CSVWithNames", **key, **credentials)
 
 
 def test_keys_with_braces_on_several_levels_load_right(trips_lake: Lake) -> None:

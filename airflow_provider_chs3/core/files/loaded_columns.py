@@ -38,8 +38,8 @@ class Selection:
         columns: Columns to load; empty loads all that the target accepts.
         select: Instead: target column → row-wise expression over the file's columns.
         null_as_default: Whether NULL in a column that cannot hold it becomes its default instead of an error.
-        lossy_columns: Columns whose values may lose what does not fit: digits beyond the scale, parts of a second, the
-            time of day.
+        lossy_columns: Columns whose values may be truncated: digits beyond the scale, parts of a second, the time of
+            day; doubles are rounded.
         naive_timestamps: The zone of timestamps without one: `utc`, or `column_zone`, the zone of their column; None
             refuses them if the two differ.
         csv: The dialect of CSV files.
@@ -122,7 +122,7 @@ class LoadedColumn:
         source: The expression before it is cast.
         source_type: Its type.
         kept: Condition that the expression has the value of the file; empty if it always has.
-        is_lossy: Whether what does not fit may be lost.
+        is_lossy: Whether the column is one of `lossy_columns`.
         has_date64: As in `Casting`.
         written: The expression as the user wrote it in `select`; empty if the column is a field.
         depends_on: A function in it whose value depends on more than the row, such as `dictGet`; empty if none does.

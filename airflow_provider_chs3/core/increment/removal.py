@@ -13,7 +13,7 @@ from typing import NamedTuple
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.insertion.staged_rows import Staged, count_staged
 from airflow_provider_chs3.core.object_history.records import recorded_rows
-from airflow_provider_chs3.core.sql.quoting import PARSED, Sql, identifier, literal, literals, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, table
 from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.values.models import Manifest, Node, S3Object, TableName
@@ -160,7 +160,7 @@ def _delete(load: LoadContext, shards: Collection[int]) -> Steps[None]:
             name="Remove the rows of overwritten and deleted objects from staging",
             sql={node: sql for node in load.context.publishers if node.shard_num in shards},
             # Waiting for it would end with the connection's timeout, and tell nothing of what it waits for.
-            settings={"mutations_sync": 0, "max_query_size": PARSED["max_query_size"]},
+            settings={"mutations_sync": 0},
             query_id=f"{load.attempt.name}_delete",
         )
     except ClickHouseServerError as error:

@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.ledger.records import (
 )
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, table
-from airflow_provider_chs3.core.values.models import Node, SettingValues, TableName
+from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import QueryOneOfSeveral
 from airflow_provider_chs3.core.workflow.rendered import Rendered
 
@@ -39,20 +39,16 @@ class NewRecord:
     staging: TableName | None = None
     is_replicated: bool = False
 
-    def step(
-        self, name: str, *, settings: SettingValues | None = None, query_id: str | None = None
-    ) -> QueryOneOfSeveral:
+    def step(self, name: str, *, query_id: str | None = None) -> QueryOneOfSeveral:
         """Return the step that adds it. In lockstep, those of several months become one statement.
 
         Args:
             name: Name of the step. Those of one name, but for the month, must have the same ledger, event and staging.
-            settings: Settings to send with it; none by default.
             query_id: Beginning of the query ids; None lets the runner choose.
         """
         return QueryOneOfSeveral(
             name=name,
             sql=Rendered(self.values, lambda node: self._on_node(*self.values[node])),
-            settings=settings or {},
             query_id=query_id,
             subject=self,
             of_several=_records_of_several,

@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState, ro
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, record
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
-from airflow_provider_chs3.core.publication.evidence_renewal import ROOM_FOR_RECORDS, structure_text
+from airflow_provider_chs3.core.publication.evidence_renewal import structure_text
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.models import Month, Node
@@ -123,7 +123,7 @@ def adopt_month(request: LoadRequest) -> Steps[AdoptedMonth]:
     yield from _check_unchanged(load, before)
     shards = rows_of_shards({node: each.state for node, each in before.items()})
     records = {node: _record(load, node, each.state, shards, counted) for node, each in before.items()}
-    yield from QueryNodes(name=f"Record {request.month} as published", sql=records, settings=ROOM_FOR_RECORDS)
+    yield from QueryNodes(name=f"Record {request.month} as published", sql=records)
     objects = quantity(len(load.files.manifest.objects), "object")
     reason = "its source has as many rows" if load.files.source.kind.is_of_rows else f"its {objects} hold as many rows"
     return AdoptedMonth(month=request.month, status="adopted", reason=reason, rows_by_node=counted.rows_by_node)

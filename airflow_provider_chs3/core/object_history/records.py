@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.object_history.table import objects_table
-from airflow_provider_chs3.core.sql.quoting import PARSED, Sql, identifier, literal, literals, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, table
 from airflow_provider_chs3.core.values.models import Manifest, Node, S3Object, TableName
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, QueryOneOfSeveral, Steps
 
@@ -53,7 +53,6 @@ def record_objects(
         yield from QueryOneOfSeveral(
             name=f"Record {len(batch)} objects",
             sql=of_months([of_month]),
-            settings={"max_query_size": PARSED["max_query_size"]},
             query_id=query_id,
             subject=of_month,
             of_several=of_months,

@@ -145,7 +145,7 @@ def _sentence(
     if is_null:
         ways += "; null_as_default=True takes the column's default." if may_default else "."
     else:
-        ways += f"; lossy_columns=[{name!r}] drops what does not fit." if at and at.may_be_lossy else "."
+        ways += f"; lossy_columns=[{name!r}] truncates or rounds such values." if at and at.may_be_lossy else "."
     return (
         f"Column {name!r} is {each.column.type}, but {where} has {shown} for it ({count} such rows in all)."
         f"{hint} {ways}"

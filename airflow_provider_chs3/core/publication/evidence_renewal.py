@@ -14,13 +14,10 @@ from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record, record, renew
 from airflow_provider_chs3.core.ledger.structure_record import as_text, loaded_of
 from airflow_provider_chs3.core.ledger.table import make_ledger
-from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
-from airflow_provider_chs3.core.values.models import Node, SettingValues
+from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
-
-#: A record of a thousand columns and parts is longer than statements may be by default.
-ROOM_FOR_RECORDS: SettingValues = {"max_query_size": PARSED["max_query_size"]}
 
 
 def structure_text(
@@ -81,9 +78,7 @@ def renew_records(load: LoadContext, months: Mapping[Node, MonthOnNode]) -> Step
             )
             for node, each in old.items()
         }
-        yield from QueryNodes(
-            name=f"Record the parts of {load.request.month} again", sql=statements, settings=ROOM_FOR_RECORDS
-        )
+        yield from QueryNodes(name=f"Record the parts of {load.request.month} again", sql=statements)
     except Chs3Error as error:
         yield from Log(name=f"The month is as published, but its current parts could not be recorded: {error}")
 

@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.ledger.parts import Contents
 from airflow_provider_chs3.core.ledger.recording import NewRecord
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, Values
 from airflow_provider_chs3.core.object_history.records import record_objects
-from airflow_provider_chs3.core.publication.evidence_renewal import ROOM_FOR_RECORDS, structure_text
+from airflow_provider_chs3.core.publication.evidence_renewal import structure_text
 from airflow_provider_chs3.core.publication.schema_drift import check_schema_drift
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.staging.partitions import Command, alter_partition
@@ -226,7 +226,7 @@ def _record(load: LoadContext, event: str, values: Mapping[Node, Values], *, nam
         is_replicated=context.table_facts.is_replicated,
     )
     # They have query ids, so that an attempt that takes over can end these statements first.
-    yield from new.step(name, settings=ROOM_FOR_RECORDS, query_id=f"{load.attempt.name}_{event}")
+    yield from new.step(name, query_id=f"{load.attempt.name}_{event}")
 
 
 def _record_published(

@@ -9,7 +9,7 @@ The oldest supported server knows each except those of `NEWER`, as they are sent
 
 from __future__ import annotations
 
-from airflow_provider_chs3.core.sql.quoting import Sql, settings_clause
+from airflow_provider_chs3.core.sql.quoting import PARSED, Sql, settings_clause
 from airflow_provider_chs3.core.values.models import SettingValues
 
 #: Settings that could truncate an answer, hide rows or add some: every load needs these values.
@@ -88,6 +88,10 @@ _PLAIN: SettingValues = {
     "data_type_default_nullable": 0,
     "short_circuit_function_evaluation": "enable",
     "compatibility": "",
+    # A record names each column, and a statement each object: of thousands, both are beyond the server's defaults.
+    "max_query_size": PARSED["max_query_size"],
+    "max_ast_elements": 100_000_000,
+    "max_expanded_ast_elements": 100_000_000,
     "low_cardinality_allow_in_native_format": 1,
     "input_format_native_decode_types_in_binary_format": 0,
     "output_format_native_write_json_as_string": 0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 from airflow_provider_chs3.core.source.object_source import ObjectSource
 from airflow_provider_chs3.core.source.source import AccessTrial
@@ -13,6 +14,8 @@ from airflow_provider_chs3.core.storages.object_trial import ObjectTrial
 from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError
 
+#: What servers take for a glob in a key, also where the URL has it encoded; in a glob they decode nothing.
+_GLOB = re.compile(r"[*?{}]")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
 
 #: Characters of an access key id from which on it is hidden; those of AWS have 16 or more.
@@ -87,6 +90,11 @@ class S3Source(ObjectSource):
     def access_trial(self, month: Month | None) -> AccessTrial:
         """Return a try to get at a month's objects, or at those of any month."""
         return ObjectTrial(self, month)
+
+    def glob_of(self, path: str) -> str:
+        """Return a glob that matches one object: its key as a URL has it where that is none, to tell it from others."""
+        key = path[len(self.base) :]
+        return super().glob_of(path) if _GLOB.search(key) else quote(key, safe="/=")
 
     def _located(self, glob: str) -> Sql:
         given = self.credentials

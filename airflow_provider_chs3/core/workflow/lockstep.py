@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
-from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
-from airflow_provider_chs3.core.values.models import Node, SettingValues
+from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.driving import Running
 from airflow_provider_chs3.core.workflow.operations import (
     AnyStep,
@@ -166,7 +166,7 @@ def _of_several(steps: Sequence[QueryNodes], name: str) -> QueryNodes | None:
         return None
     subjects = [step.subject for step in steps if isinstance(step, QueryOneOfSeveral)]
     statements = one.of_several(subjects)
-    return QueryNodes(name=_of_all(steps), sql=statements, settings=_parsed(one), query_id=_of_group(one, name))
+    return QueryNodes(name=_of_all(steps), sql=statements, settings=one.settings, query_id=_of_group(one, name))
 
 
 def _of_group(step: QueryNodes, name: str) -> str | None:
@@ -175,10 +175,6 @@ def _of_group(step: QueryNodes, name: str) -> str | None:
 
 def _of_all(steps: Sequence[QueryNodes]) -> str:
     return f"{steps[0].name}, and of {len(steps) - 1} more"
-
-
-def _parsed(step: QueryNodes) -> SettingValues:
-    return {**step.settings, "max_query_size": PARSED["max_query_size"]}
 
 
 def _joined(steps: Sequence[QueryNodes], name: str) -> QueryNodes | None:
@@ -198,7 +194,7 @@ def _joined(steps: Sequence[QueryNodes], name: str) -> QueryNodes | None:
     return QueryNodes(
         name=_of_all(steps),
         sql={node: sql for node, sql in statements.items() if sql},
-        settings=_parsed(first),
+        settings=first.settings,
         is_under_profile=first.is_under_profile,
         query_id=_of_group(first, name),
     )

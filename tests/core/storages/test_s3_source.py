@@ -176,7 +176,13 @@ class TestBatches:
 
 @pytest.mark.parametrize(
     ("key", "glob"),
-    [("t/a.csv", "t/a.csv"), ("t/a b'{c}.csv", "t/a?b??c?.csv"), ("🚕/x", "?/x"), ("t/[a].csv", "t/?a?.csv")],
+    [
+        ("t/a.csv", "t/a.csv"),
+        ("m=1/a+b c.csv", "m=1/a%2Bb%20c.csv"),
+        ("t/a%20b.csv", "t/a%2520b.csv"),
+        ("🚕/[x]", "%F0%9F%9A%95/%5Bx%5D"),
+        ("t/a b'{c}.csv", "t/a?b??c?.csv"),
+    ],
 )
-def test_one_file_is_described_over_a_glob_without_hostile_characters(key, glob):
+def test_one_file_is_described_by_its_key_in_a_url_or_by_a_glob_without_hostile_characters(key, glob):
     assert source().glob_of(f"lake/{key}") == glob
