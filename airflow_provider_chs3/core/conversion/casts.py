@@ -50,9 +50,11 @@ class Casting(ScalarCasting):
         function: As in `ScalarCasting`.
         is_lossy: As in `ScalarCasting`.
         has_date64: As in `ScalarCasting`.
+        hides_nulls: Whether the server reads a struct that is NULL as one of NULLs, as it does in Parquet.
         depth: Number of lambdas around the expression.
     """
 
+    hides_nulls: bool = False
     depth: int = 0
 
     def cast(self, value: str, source: ColumnType, target: ColumnType) -> Cast:
@@ -65,12 +67,33 @@ class Casting(ScalarCasting):
         """
         if source.text == target.text and not self.may_be_out_of_range(source):
             return Cast(value)
+        if source.holds_null and source.bare.name == "Tuple":
+            return self._of_struct_or_null(value, source.bare, target)
+        made = self._cast(value, source, target)
+        if not self.hides_null(source, may_be_null=target.holds_null):
+            return made
+        return replace(made, holds=all_hold((f"NOT {is_of_nulls(value, source.bare)}", made.holds)))
+
+    def hides_null(self, source: ColumnType, *, may_be_null: bool) -> bool:
+        """Whether a struct of NULLs may be NULL in the file, which should then be NULL."""
+        return self.hides_nulls and may_be_null and source.name == "Tuple"
+
+    def _of_struct_or_null(self, value: str, one: ColumnType, target: ColumnType) -> Cast:
+        """Cast a struct that may be NULL: its elements are read as those of one that is not."""
+        made = self.cast(f"assumeNotNull({value})", one, target)
+        if not target.holds_null:
+            return replace(made, holds=all_hold((f"isNotNull({value})", made.holds)))
+        null = f"CAST(NULL, {literal(target.text)})"
+        holds = made.holds and f"(isNull({value}) OR {made.holds})"
+        return Cast(f"if(isNull({value}), {null}, {made.value})", holds)
+
+    def _cast(self, value: str, source: ColumnType, target: ColumnType) -> Cast:
         one, other = source.bare, target.bare
         if one.name in CONTAINERS and other.name in _GEOMETRIES:
             made = self.cast(value, source, shape_for(one, other))
             return replace(made, value=f"CAST({made.value}, {literal(target.text)})")
         if other.name in CONTAINERS and one.name in TEXTS:
-            roomy = roomy_type(other)
+            roomy = roomy_type(target if target.holds_null else other)
             return self.cast(f"CAST({value}, {literal(roomy.text)})", roomy, target)
         if other.name in CONTAINERS and other.name == one.name:
             return CONTAINERS[other.name](self, value, one, target)
@@ -150,6 +173,24 @@ def has_elements_of(one: ColumnType, wanted: ColumnType) -> bool:
     if one.labels and wanted.labels:
         return set(wanted.labels) <= set(one.labels)
     return len(one.inner) == len(wanted.inner)
+
+
+def is_of_nulls(struct: str, of: ColumnType) -> str:
+    """Return the condition that a struct has nothing but NULLs, or the values that servers read in place of them.
+
+    Args:
+        struct: The expression.
+        of: Its type, without wrappers.
+    """
+    conditions = []
+    for value, inner, _ in elements_of(struct, of, of):
+        if inner.holds_null:
+            conditions.append(f"isNull({value})")
+        elif inner.name == "Tuple":
+            conditions.append(is_of_nulls(value, inner))
+        else:
+            conditions.append(f"{value} = defaultValueOfTypeName({literal(inner.text)})")
+    return f"({' AND '.join(conditions) or 1})"
 
 
 def shape_for(one: ColumnType, wanted: ColumnType) -> ColumnType:

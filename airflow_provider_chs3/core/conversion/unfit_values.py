@@ -10,6 +10,7 @@ from airflow_provider_chs3.core.conversion.casts import (
     Casting,
     elements_of,
     has_elements_of,
+    is_of_nulls,
     shape_for,
 )
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
@@ -23,11 +24,13 @@ class Misfits:
     Args:
         is_lossy: As in `Casting`.
         has_date64: As in `Casting`.
+        hides_nulls: As in `Casting`.
         depth: As in `Casting`.
     """
 
     is_lossy: bool = False
     has_date64: bool = False
+    hides_nulls: bool = False
     depth: int = 0
 
     def condition(self, value: str, source: ColumnType, target: ColumnType, *, may_be_null: bool) -> str | None:
@@ -41,11 +44,18 @@ class Misfits:
         """
         one = source.bare
         other = shape_for(one, target.bare) if one.name in CONTAINERS else target.bare
-        if one.name == other.name and other.name in CONTAINERS:
-            return self._container(value, one, other)
+        casting = Casting(hides_nulls=self.hides_nulls)
+        if source.holds_null and one.name == "Tuple":
+            bad = self.condition(f"assumeNotNull({value})", one, target, may_be_null=may_be_null)
+            bad = bad and f"(isNotNull({value}) AND ({bad}))"
+        elif one.name == other.name and other.name in CONTAINERS:
+            bad = self._container(value, one, other)
+        else:
+            bad = self._scalar(value, one, other)
         is_null = None if may_be_null or not source.holds_null else f"isNull({value})"
-        bad = self._scalar(value, one, other)
-        return f"({is_null} OR {bad})" if is_null and bad else is_null or bad
+        is_hidden = is_of_nulls(value, one) if casting.hides_null(source, may_be_null=may_be_null) else None
+        found = [each for each in (is_null, is_hidden, bad) if each]
+        return f"({' OR '.join(found)})" if len(found) > 1 else "".join(found) or None
 
     def _scalar(self, value: str, one: ColumnType, other: ColumnType) -> str | None:
         casting = Casting(OR_NULL, self.is_lossy, self.has_date64)

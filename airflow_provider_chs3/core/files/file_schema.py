@@ -48,12 +48,16 @@ def read_columns(files: Files, selection: Selection, columns: Sequence[Column]) 
     else:
         read = _read_typed if files.format.is_typed else _read_text
         reading = yield from read(files, selection, wanted)
-    groups = tuple(replace(group, loaded=_marked(group.loaded, selection)) for group in reading.groups)
+    is_parquet = files.format.name == "Parquet"
+    groups = tuple(
+        replace(group, loaded=_marked(group.loaded, selection, hides_nulls=is_parquet)) for group in reading.groups
+    )
     return replace(reading, groups=groups)
 
 
-def _marked(loaded: Iterable[LoadedColumn], selection: Selection) -> tuple[LoadedColumn, ...]:
-    return tuple(replace(each, is_lossy=each.column.name in selection.lossy_columns) for each in loaded)
+def _marked(loaded: Iterable[LoadedColumn], selection: Selection, *, hides_nulls: bool) -> tuple[LoadedColumn, ...]:
+    lossy = selection.lossy_columns
+    return tuple(replace(each, is_lossy=each.column.name in lossy, hides_nulls=hides_nulls) for each in loaded)
 
 
 def _read_known(files: Files, selection: Selection, wanted: Sequence[Column]) -> Steps[Reading]:
@@ -125,7 +129,7 @@ def _needs_names(file_format: Format, selection: Selection) -> bool:
 
 
 def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) -> Steps[Reading]:
-    kinds, footers = yield from kinds_of(files, wanted)
+    kinds, footers = yield from kinds_of(files, wanted, as_nested=not selection.select)
     # ORC tells no columns of a file without rows.
     kinds = [kind for kind in kinds if kind.types] or kinds
     every = list(dict.fromkeys(name for kind in kinds for name in kind.types))

@@ -124,6 +124,7 @@ class LoadedColumn:
         kept: Condition that the expression has the value of the file; empty if it always has.
         is_lossy: Whether the column is one of `lossy_columns`.
         has_date64: As in `Casting`.
+        hides_nulls: As in `Casting`.
         written: The expression as the user wrote it in `select`; empty if the column is a field.
         depends_on: A function in it whose value depends on more than the row, such as `dictGet`; empty if none does.
     """
@@ -134,6 +135,7 @@ class LoadedColumn:
     kept: str = ""
     is_lossy: bool = False
     has_date64: bool = False
+    hides_nulls: bool = False
     written: str = ""
     depends_on: str = ""
 
@@ -143,15 +145,24 @@ class LoadedColumn:
         return f"(\n{self.written}\n)" if self.written else self.source
 
     @property
+    def hides_struct(self) -> bool:
+        """Whether a struct of NULLs may be NULL in its file, and the column could be NULL there."""
+        has_structs = any(ColumnType(self.source_type).parts("Tuple"))
+        target = ColumnType(self.column.type)
+        return self.hides_nulls and has_structs and (target.holds_null or "Nullable(Tuple(" in target.text)
+
+    @property
     def is_unparsed(self) -> str:
         """Condition that the user's expression depends on a text that it cannot parse."""
         return is_unparsed(self.written) if self.written else "0"
 
     def cast(self, *, null_as_default: bool) -> Cast:
         """Return the expression as the column's type, with the condition that nothing of the value was lost."""
-        wanted = _nullable(self.column.type) if null_as_default else self.column.type
-        casting = Casting(is_lossy=self.is_lossy, has_date64=self.has_date64)
-        return casting.cast(self.source, ColumnType(self.source_type), ColumnType(wanted))
+        source = ColumnType(self.source_type)
+        may_be_null = source.holds_null and source.bare.name == "Tuple"
+        wanted = _nullable(self.column.type, has_structs=may_be_null) if null_as_default else self.column.type
+        casting = Casting(is_lossy=self.is_lossy, has_date64=self.has_date64, hides_nulls=self.hides_nulls)
+        return casting.cast(self.source, source, ColumnType(wanted))
 
     def holds(self, *, null_as_default: bool) -> str | None:
         """Return the condition for values that fit; None if the cast fails for all others."""
@@ -164,7 +175,7 @@ class LoadedColumn:
         """Return the condition for values that do not fit, which never fails; None for types that cannot be tested."""
         source, target = ColumnType(self.source_type), ColumnType(self.column.type)
         may_be_null = null_as_default or target.holds_null
-        misfits = Misfits(is_lossy=self.is_lossy, has_date64=self.has_date64)
+        misfits = Misfits(is_lossy=self.is_lossy, has_date64=self.has_date64, hides_nulls=self.hides_nulls)
         bad = misfits.condition(self.looked_at, source, target, may_be_null=may_be_null)
         unparsed = self.is_unparsed if self.is_unparsed != "0" else None
         lost = f"NOT ifNull({self.kept}, 1)" if self._must_be_kept(null_as_default=null_as_default) else None
@@ -281,12 +292,12 @@ def alike_hint(name: str, found: Iterable[str]) -> str:
     return f" Names are compared letter by letter: {alike[0]!r} is another one." if alike else ""
 
 
-def _nullable(column_type: str) -> str:
-    """Return the type that also holds NULL, if there is one."""
+def _nullable(column_type: str, *, has_structs: bool = False) -> str:
+    """Return the type that also holds NULL, if there is one; servers before 26 have none for Tuples."""
     if column_type.startswith("LowCardinality("):
         return f"LowCardinality({_nullable(column_type[len('LowCardinality(') : -1])})"
-    if column_type.startswith(
-        ("Nullable(", "Array(", "Map(", "Tuple(", "JSON", "Variant(", "Dynamic", "AggregateFunction")
-    ):
+    if column_type.startswith("Tuple(") and not has_structs:
+        return column_type
+    if column_type.startswith(("Nullable(", "Array(", "Map(", "JSON", "Variant(", "Dynamic", "AggregateFunction")):
         return column_type
     return f"Nullable({column_type})"

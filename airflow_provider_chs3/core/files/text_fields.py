@@ -88,7 +88,7 @@ def read_as(
         return _of_map(column, roomy_type(wanted.bare))
     if file_format.name.startswith("TabSeparated") and wanted.bare.name in COMPOUND:
         # Its texts are escaped once, and not once more as a text.
-        read = roomy_type(wanted.bare)
+        read = roomy_type(wanted)
         return TextField(read.text, column, read.text)
     if file_format.name.startswith("TabSeparated"):
         # An Enum may have a name for an empty text.
@@ -112,7 +112,9 @@ def _of_map(column: str, read: ColumnType) -> TextField:
 def _of_json(column: str, wanted: ColumnType, *, has_exact_doubles: bool) -> TextField:
     bare = shape_for(wanted.bare, wanted.bare)
     if bare.name in COMPOUND:
-        read = _json_container(bare)
+        read = _json_container(wanted)
+        if read.holds_null:
+            return TextField(read.text, column, read.text)
         default = f"CAST({_no_key(read)}, {literal(read.text)})"
         # Values of any type have no order.
         one, other = (f"toString({each})" if any(read.parts(*_OF_ANY_TEXT)) else each for each in (column, default))
@@ -136,7 +138,10 @@ def _fits_a_double(bare: ColumnType) -> bool:
 
 
 def _json_container(wanted: ColumnType) -> ColumnType:
-    """Return a type of the same shape, with a text for each value but those whose type ClickHouse chooses by it."""
+    """Return a type of the same shape, with a text for each value but those whose type ClickHouse chooses by it.
+
+    A Tuple holds NULL where the column's does.
+    """
     bare = shape_for(wanted.bare, wanted.bare)
     if _is_any_json(bare):
         return wanted
@@ -145,7 +150,8 @@ def _json_container(wanted: ColumnType) -> ColumnType:
     inner = [_json_container(each) for each in bare.inner]
     if bare.name == "Map":
         inner[0] = ColumnType("String")
-    return bare.with_inner(inner)
+    read = bare.with_inner(inner)
+    return ColumnType(f"Nullable({read})") if wanted.holds_null else read
 
 
 def _is_any_json(bare: ColumnType) -> bool:
@@ -154,6 +160,7 @@ def _is_any_json(bare: ColumnType) -> bool:
 
 
 def _no_key(read: ColumnType) -> str:
+    read = read.bare
     if read.name == "Array":
         return f"[{_no_key(read.inner[0])}]"
     if read.name == "Map":

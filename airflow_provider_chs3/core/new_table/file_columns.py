@@ -21,7 +21,7 @@ class FileColumn:
 
     Args:
         name: Its name.
-        type: The widest type of all files, as the server writes it, without Nullable around it.
+        type: The widest type of all files, as the server writes it, without Nullable around it, except around a Tuple.
         types: How the files have it, each type once; several where files differ.
         lacking_files: Files that do not have it.
     """
@@ -65,7 +65,8 @@ def columns_of(files: Files) -> Steps[list[FileColumn]]:
 
 
 def _without_null(of: ColumnType) -> ColumnType:
-    return of.inner[0] if of.name == "Nullable" else of
+    # Of structs, readers of 26 tell in some formats whether they may be NULL, and those before it in none.
+    return of.inner[0] if of.name == "Nullable" and of.bare.name != "Tuple" else of
 
 
 def _widest(name: str, examples: dict[str, str]) -> Steps[str]:
@@ -81,7 +82,7 @@ def _widest(name: str, examples: dict[str, str]) -> Steps[str]:
     if common := (yield from common_type(name, types)):
         return common
     parsed = [ColumnType(each) for each in types]
-    if any(each.name in COMPOUND for each in parsed):
+    if any(each.bare.name in COMPOUND for each in parsed):
         shown = ", ".join(f"{of} in {path}" for of, path in examples.items())
         raise SourceError(
             f"No type holds column {name!r} of all files: it is {shown}. Write them with one type, or load them into "

@@ -75,4 +75,5 @@ def read_sample(files: Files, columns: Sequence[FileColumn], month: Month) -> St
 
 def _nullable(of: str) -> str:
     """Return a type that also holds what a file lacks, where ClickHouse has one."""
-    return of if ColumnType(of).name in ("Array", "Map", "Tuple", "Nested", "JSON", "Variant") else f"Nullable({of})"
+    as_is = ("Array", "Map", "Tuple", "Nested", "JSON", "Variant", "Nullable")
+    return of if ColumnType(of).name in as_is else f"Nullable({of})"

@@ -247,7 +247,8 @@ def new_column(column: FileColumn, sample: Sample, *, is_key: bool = False) -> N
     else:
         wrapped = "{}"
     nulls = sample.null_rows[column.name]
-    if (nulls or column.lacking_files) and not is_key and ColumnType(widest).name not in ("Array", "Map", "Tuple"):
+    has_none = ColumnType(widest).name in ("Array", "Map", "Tuple", "Nullable")
+    if (nulls or column.lacking_files) and not is_key and not has_none:
         lacking = f"missing in {column.lacking_files:,} of the files" if column.lacking_files else ""
         reasons.append(lacking or f"NULL in {nulls:,} rows")
         widest = f"Nullable({widest})"

@@ -17,6 +17,13 @@ from airflow_provider_chs3.core.workflow.operations import Steps
 
 _LOOK_FOR_MISFITS = "Look for the value that does not fit"
 
+#: What a NULL struct looks like, and what is said of it.
+_NULL = "NULL"
+_OF_NULLS = (
+    " In Parquet, servers read a NULL struct as one of NULLs: make it a Tuple that is not Nullable, or say with "
+    "select={…} which one it is."
+)
+
 #: An overflow of dates is seen by casting back.
 _SATURATE: SettingValues = {"date_time_overflow_behavior": "saturate"}
 
@@ -56,6 +63,8 @@ def _first_misfit(
             hint = (yield from _hint(files, path, at.row, each)) if at and at.is_null else ""
             # A container that JSON or CSV lacks is read as a value, not as NULL: it does not become the default.
             may_default = not hint and each.column.name not in group.defaults
+            if at and each.hides_struct and _NULL in at.shown:
+                hint = _OF_NULLS
             fixed = what_to_fix(files)
             return _sentence(each, path, count, at, hint=hint, may_default=may_default, fixed=fixed)
     return None
