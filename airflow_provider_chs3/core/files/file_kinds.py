@@ -12,6 +12,7 @@ from airflow_provider_chs3.core.conversion.column_types import COMPOUND, ColumnT
 from airflow_provider_chs3.core.conversion.server_casts import is_integer
 from airflow_provider_chs3.core.files.file_columns import describe
 from airflow_provider_chs3.core.files.parquet_footers import Footers, parquet_footers
+from airflow_provider_chs3.core.files.structs import with_fields
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.globs import plain_prefix
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
@@ -46,12 +47,15 @@ class FileKind:
         return self.types[name], name in self.naive
 
 
-def kinds_of(files: Files, wanted: Sequence[Column]) -> Steps[tuple[list[FileKind], Footers | None]]:
+def kinds_of(
+    files: Files, wanted: Sequence[Column], *, as_nested: bool = False
+) -> Steps[tuple[list[FileKind], Footers | None]]:
     """Find the kinds of the month's files, and their footers if they are Parquet.
 
     Args:
         files: The files.
         wanted: The target's columns that are loaded.
+        as_nested: Whether lists of structs are read as the columns of a Nested. Default: False.
 
     Raises:
         SourceError: If a file cannot be read.
@@ -71,10 +75,15 @@ def kinds_of(files: Files, wanted: Sequence[Column]) -> Steps[tuple[list[FileKin
             alone = {path: (path,) for path in schema.paths} if schema.fixed else {schema.example: schema.paths}
             examples |= alone
             naive |= dict.fromkeys(alone, schema.naive)
-        _check_times_of_day(footers, wanted)
     else:
         by_file, examples = {}, {path: (path,) for path in paths}
     by_file |= yield from describe(files, [path for path in examples if path not in by_file])
+    if footers:
+        _check_times_of_day(footers, by_file, wanted)
+    if as_nested:
+        apart = {path: with_fields(types, wanted) for path, types in by_file.items()}
+        naive = {path: names | _fields_of(names, by_file[path], apart[path]) for path, names in naive.items()}
+        by_file = apart
     raw = files.format.name in _WITHOUT_WIDE_TYPES
     kinds = (_kind(path, examples[path], by_file[path], wanted, naive.get(path), raw=raw) for path in examples)
     return _alike_together(kinds), footers
@@ -148,10 +157,24 @@ def _alike_together(kinds: Iterable[FileKind]) -> list[FileKind]:
     ]
 
 
-def _check_times_of_day(footers: Footers, wanted: Sequence[Column]) -> None:
+def _fields_of(names: Iterable[str], types: Mapping[str, str], apart: Mapping[str, str]) -> frozenset[str]:
+    """Return the columns that lists of structs were taken apart to.
+
+    Args:
+        names: The lists, and others.
+        types: The columns of the file.
+        apart: The same, taken apart.
+    """
+    lists = tuple(f"{name}." for name in names if name in types.keys() - apart.keys())
+    return frozenset(name for name in apart.keys() - types.keys() if name.startswith(lists))
+
+
+def _check_times_of_day(footers: Footers, by_file: Mapping[str, Mapping[str, str]], wanted: Sequence[Column]) -> None:
     names = {column.name for column in wanted if not ColumnType(column.type).bare.name.startswith("Time")}
     for schema in footers.schemas:
-        if found := sorted(schema.times_of_day & names):
+        types = by_file[schema.example]
+        times_of_day = schema.times_of_day | _fields_of(schema.times_of_day, types, with_fields(types, wanted))
+        if found := sorted(times_of_day & names):
             raise SourceError(
                 f"Column {found[0]!r} in {schema.example} holds times of day, which ClickHouse reads as moments of "
                 "1970: make the column a Time64, or say with select={…} what becomes of it."

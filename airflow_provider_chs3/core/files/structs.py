@@ -35,6 +35,32 @@ def check_elements(columns: Iterable[Column], by_file: Mapping[str, Mapping[str,
                 )
 
 
+def with_fields(types: Mapping[str, str], columns: Iterable[Column]) -> dict[str, str]:
+    """Return the columns of a file with a list of structs taken apart, where the table has a Nested of its name.
+
+    The readers of ClickHouse know the field `x` of such a list `n` as `n.x`, too.
+
+    Args:
+        types: The file's columns: name → type.
+        columns: The table's columns that are loaded.
+    """
+    names = {column.name for column in columns}
+    found = dict(types)
+    for name, of in types.items():
+        fields = {} if name in names else {f"{name}.{label}": inner for label, inner in _fields(ColumnType(of))}
+        if taken := {field: of_field for field, of_field in fields.items() if field in names - types.keys()}:
+            del found[name]
+            found |= taken
+    return found
+
+
+def _fields(of: ColumnType) -> Iterator[tuple[str, str]]:
+    struct = of.inner[0].bare if of.name == "Array" else of
+    if of.name == "Array" and struct.name == "Tuple":
+        for label, inner in zip(struct.labels, struct.inner, strict=False):
+            yield label, f"Array({inner})"
+
+
 def check_orders(by_file: Iterable[tuple[str, Sequence[LoadedColumn]]]) -> None:
     """Refuse structs with the same fields in different orders for a Tuple without names: values would swap places.
 
