@@ -34,7 +34,8 @@ def check_merges_of(context: TargetContext) -> Steps[Check]:
     errors: dict[Node, Chs3Error] = {}
     rows = yield from query_reachable(f"Find the partitions of {target}", dict.fromkeys(context.nodes, sql), errors)
     ids = {row[0] for found in rows.values() for row in found}
-    months = {partition_id: month for partition_id in ids if (month := month_of_partition(partition_id))}
+    key = context.table_facts.partition_key
+    months = {partition_id: month for partition_id in ids if (month := month_of_partition(partition_id, key=key))}
     context = replace(context, nodes={node: context.nodes[node] for node in rows})
     try:
         states = (yield from observe(context, months)) if months and rows else ()

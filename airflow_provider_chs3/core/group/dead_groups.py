@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.sql.quoting import Sql, one_of, table
 from airflow_provider_chs3.core.staging.ending import end_attempts_with, end_named, find_inserted
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 
-_MONTH = re.compile(r"\b[0-9]{4}-[0-9]{2}\b")
+_MONTH = re.compile(r"(?<!\S)[0-9]{4}-[0-9]{2}(?!\S)")
 
 
 def drop_dead_groups(loads: Sequence[LoadContext]) -> Steps[None]:

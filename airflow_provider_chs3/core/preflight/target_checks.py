@@ -23,8 +23,8 @@ from airflow_provider_chs3.core.values.month_group import MonthGroup
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.exceptions import PreflightError
 
-#: What ClickHouse makes of toYYYYMM and of toStartOfMonth.
-_MONTHLY_PARTITION = re.compile(r"(197[1-9]|19[89]\d|20\d\d|210[0-4])(0[1-9]|1[0-2])(?:01)?")
+#: What ClickHouse makes of toYYYYMM; and with two digits more, of the first day of a month.
+_MONTHLY_PARTITION = re.compile(r"(197[1-9]|19[89]\d|20\d\d|210[0-4])(0[1-9]|1[0-2])")
 
 #: Types that hold any path as it is: a FixedString fills it with zero bytes, an Enum takes only some.
 _HOLD_PATHS = ("String", "LowCardinality(String)")
@@ -200,11 +200,17 @@ def _ledgers(context: TargetContext) -> Iterator[str]:
             )
 
 
-def month_of_partition(partition_id: str) -> Month | None:
+def month_of_partition(partition_id: str, *, key: str = "") -> Month | None:
     """Return the month of a partition's id with the usual keys; None for other ids.
 
     A month that was loaded records its partition: this is for all others.
+
+    Args:
+        partition_id: The id.
+        key: The table's partition key; without it, 20261001 may as well be a day. Default: unknown.
     """
+    if key.startswith("toStartOfMonth(") and partition_id.endswith("01"):
+        partition_id = partition_id[: -len("01")]
     matched = _MONTHLY_PARTITION.fullmatch(partition_id)
     return Month(int(matched[1]), int(matched[2])) if matched else None
 
