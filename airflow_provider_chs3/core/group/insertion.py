@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from airflow_provider_chs3.core.attempt.load_context import values_of
+from airflow_provider_chs3.core.attempt.load_context import LoadContext, values_of
 from airflow_provider_chs3.core.attempt.resume import DoneInsert
 from airflow_provider_chs3.core.group.planning import GroupPlan
 from airflow_provider_chs3.core.insertion.insert import insert
@@ -62,15 +62,18 @@ class GroupStaged:
         """Seconds of the inserts of all months."""
         return sum(one.stats.seconds for one in self.done)
 
+    def share_of(self, load: LoadContext) -> float:
+        """Return a month's share of the time that all take together, by the bytes of its objects."""
+        return load.files.manifest.size_bytes / max(self.group.load.files.manifest.size_bytes, 1)
+
     def inserts_of(self, each: ComparedMonth, rows: int) -> tuple[DoneInsert, ...]:
-        """Return the inserts with a month's share of their time, by the bytes of its objects.
+        """Return the inserts with a month's share of their time.
 
         Args:
             each: The month.
             rows: Its rows.
         """
-        share = each.load.files.manifest.size_bytes / max(self.group.load.files.manifest.size_bytes, 1)
-        seconds = self.insert_seconds * share
+        seconds = self.insert_seconds * self.share_of(each.load)
         peaks = [one.stats.peak_memory_bytes for one in self.done if one.stats.peak_memory_bytes is not None]
         first, *others = (one.query_id for one in self.done)
         stats = InsertStats(seconds, rows, max(peaks, default=None))

@@ -197,8 +197,8 @@ def _plan_of(plan: InsertPlan, objects: Sequence[S3Object], load: LoadContext) -
 
 
 def _with_times(load: LoadContext, staged: GroupStaged) -> Steps[LoadContext]:
-    """Give the month its share of the time that all months take together."""
+    """Give the month its share of the time that all months take together, as of the insert."""
     timer = yield from staged.group.load.timer.end("publish")
-    months = len(staged.group.months)
-    shares = {name: seconds / months for name, seconds in timer.seconds.items()}
+    share = staged.share_of(load)
+    shares = {name: seconds * share for name, seconds in timer.seconds.items()}
     return replace(load, timer=replace(timer, seconds=shares))

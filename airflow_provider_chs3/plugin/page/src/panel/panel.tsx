@@ -5,7 +5,7 @@ import { useDetails, type MonthPlace } from "../api/queries";
 import type { MonthRow } from "../api/types";
 import { isNamed, nameOf, type TableRow } from "../model/fleet";
 import { namedIn } from "../model/named";
-import { bytes, duration, number, orNone, parseUtc, rate } from "../model/format";
+import { bytes, number, orNone, parseUtc, rate } from "../model/format";
 import { STATES } from "../model/states";
 import { done, sentence, shareText, sourceText, withoutText } from "../months/text";
 import { TaskLink } from "../ui/links";
@@ -111,7 +111,7 @@ function Summary({ month, table, owner }: { month: MonthRow; table: TableRow; ow
         ["Rows", number(month.rows) + withoutText(table.missedNodes)],
         ["Parts", `${number(month.parts)}, ${bytes(month.size_bytes)} on disk${withoutText(table.silentNodes)}`],
         month.published_at !== "" && ["Published", <><UtcTime key="at" text={month.published_at} /> from {sourceText(month)}</>],
-        month.insert_seconds !== null && ["Insert took", [`${duration(month.insert_seconds)}, ${orNone(month.rows_per_second, rate)}`, shareText(month)].filter(Boolean).join("; ")],
+        month.insert_seconds !== null && ["Insert", [orNone(month.rows_per_second, rate), shareText(month)].filter(Boolean).join("; ")],
         month.task !== null && ["Newest task", <TaskLink key="task" task={month.task} />],
         owner !== undefined && ["Owner of its DAG", owner],
       ]} />
