@@ -30,7 +30,7 @@ def create_asset(
         database: The table's database.
         table: The table.
         port: The connection's native port, 9000 by default; with TLS it is 9440.
-        extra: What else the asset tells.
+        extra: The asset's own extra.
 
     Raises:
         ValueError: If a part is empty.

@@ -186,7 +186,7 @@ class AzureBlobs(ObjectStore):
 
     def namespace(self, place: str) -> str:
         """Return OpenLineage's namespace of a container."""
-        # The servers do not tell the account of a named collection.
+        # Servers do not reveal the account of a named collection.
         return (
             f"wasbs://{place}" if self.named_collection else f"wasbs://{place}@{self.listing().access().account_name}"
         )

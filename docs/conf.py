@@ -15,7 +15,7 @@ from sphinx.util.inspect import stringify_signature
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-# On import it tells where it read its configuration.
+# On import it prints where it read its configuration.
 logging.getLogger("airflow").setLevel(logging.WARNING)
 
 _package = metadata("airflow-provider-chs3")

@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 #: Timeout for a node that accepts a connection and does not answer.
 _PATIENCE_SECONDS = 30.0
 
-_SIGNS = {CheckOutcome.OK: "ok", CheckOutcome.FINDING: "FINDING", CheckOutcome.SKIPPED: "left out"}
+_SIGNS = {CheckOutcome.OK: "ok", CheckOutcome.FINDING: "FINDING", CheckOutcome.SKIPPED: "skipped"}
 
 
 def diagnosis(arguments: Mapping[str, Any], *, month: str | None, purposes: tuple[str, ...]) -> Diagnosis:
@@ -122,8 +122,8 @@ def _describe_check(check: Check) -> Iterator[tuple[str, str]]:
         yield _SIGNS[CheckOutcome.OK] if not check.findings else "", check.summary
     for finding in check.findings:
         yield _SIGNS[CheckOutcome.FINDING], finding
-    if check.left_out:
-        yield _SIGNS[CheckOutcome.SKIPPED], check.left_out
+    if check.skipped:
+        yield _SIGNS[CheckOutcome.SKIPPED], check.skipped
     for remark in check.remarks:
         yield "note", remark
 

@@ -39,7 +39,7 @@ _LOG_TIMEOUT_SECONDS = 30
 _DETACHED = {
     # A client that disconnects must not cancel the query: a server that sends progress in headers would notice it.
     "send_progress_in_http_headers": "0",
-    # Only its log tells how it ended, whatever the profile leaves out of the log.
+    # Only its log shows how it ended, whatever the profile leaves out of the log.
     "log_queries": "1",
     "log_queries_probability": "1",
     "log_queries_min_query_duration_ms": "0",
@@ -144,7 +144,7 @@ class DetachedQuery:
         return None
 
     def has_log(self) -> bool:
-        """Whether servers have the log that tells the outcome. A new one has it some seconds after its first query."""
+        """Whether servers have the log that shows the outcome. A new one has it some seconds after its first query."""
         for _ in range(_LOG_TIMEOUT_SECONDS):
             if self._logged() is not None:
                 return True

@@ -211,7 +211,7 @@ class DetachingStatements:
         """
         if not query.has_log():
             raise ConfigurationError(
-                f"ClickHouse has no system.query_log, which tells a deferrable task how its statement ended, on "
+                f"ClickHouse has no system.query_log, which shows a deferrable task how its statement ended, on "
                 f"{self.hook.options.cluster or self.hook.options.hosts[0][0]}: give the servers a query_log in their "
                 "configuration, or the task deferrable=False."
             )

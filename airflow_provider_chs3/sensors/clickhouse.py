@@ -51,12 +51,12 @@ class ClickHouseSensor(BaseClickHouseOperator, BaseSensorOperator):
         """Run the statements once.
 
         Raises:
-            AirflowFailException: If `is_failure` says so, or a retry would end the same way.
+            AirflowFailException: If `is_failure` matches the result, or a retry would end the same way.
         """
         from airflow_provider_chs3.core.values.json_values import as_json
 
         rows = self.run_statements()
         if self.is_failure and self.is_failure(rows):
-            raise AirflowFailException(f"is_failure says so of what the statement returned: {as_json(rows[:3])}.")
+            raise AirflowFailException(f"is_failure matched the result: {as_json(rows[:3])}.")
         is_done = self.is_success(rows) if self.is_success else rows and rows[0][0]
         return PokeReturnValue(is_done=bool(is_done), xcom_value=as_json(rows))

@@ -70,7 +70,7 @@ class TestAllIsWell:
         code, checks, found = doctor(*where(trips_lake))
         assert findings(checks) == {}
         assert code == (0 if found["is_well"] else 1)
-        assert {name for name, check in checks.items() if check["left_out"]} == set()
+        assert {name for name, check in checks.items() if check["skipped"]} == set()
         assert checks[f"month {MONTH}"]["summary"].startswith("3 objects, ")
         assert found["settings"][0]["name"] == "max_insert_threads"
         assert all(each["reason"] for each in found["settings"])
@@ -82,18 +82,18 @@ class TestAllIsWell:
     def test_without_a_table_the_rest_is_looked_at(self, lake: Lake, doctor: Doctor) -> None:
         _, checks, found = doctor()
         assert findings(checks) == {}
-        assert {name for name, check in checks.items() if check["outcome"] == "left out"} == {
+        assert {name for name, check in checks.items() if check["outcome"] == "skipped"} == {
             "storage",
             "table",
             "month",
         }
-        assert checks["storage"]["left_out"] == "give --bucket (or --named-collection) and --key"
+        assert checks["storage"]["skipped"] == "give --bucket (or --named-collection) and --key"
         assert found["settings"]
 
     def test_of_a_month_only_what_lacks_is_named(self, trips_lake: Lake, doctor: Doctor) -> None:
         checks = doctor("--table", f"{trips_lake.database}.{trips_lake.table}")[1]
         assert checks["table"]["outcome"] == "well"
-        assert checks["month"]["left_out"] == "give --bucket (or --named-collection), --key, --month"
+        assert checks["month"]["skipped"] == "give --bucket (or --named-collection), --key, --month"
 
     def test_lines_of_text_are_read_too(self, trips_lake: Lake, doctor: Doctor) -> None:
         trips_lake.upload(TRIPS, file_format="csv.gz")
@@ -133,7 +133,7 @@ class TestServers:
         assert (code, len(found)) == (1, len(trips_lake.cluster.nodes) + 1)
         assert "declare 4096 cores, but the machine has" in found[0]
         assert "'elsewhere', which is no node of the cluster" in found[-1]
-        assert checks["settings"]["left_out"] == "first fix the node specs"
+        assert checks["settings"]["skipped"] == "fix the node specs above first"
 
     def test_a_wrong_password_is_found_and_not_shown(
         self, trips_lake: Lake, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
@@ -143,7 +143,7 @@ class TestServers:
         code, checks, found = doctor(*where(trips_lake))
         assert code == 1
         assert "or the password is wrong (516)" in findings(checks)["connection"][0]
-        assert checks["merges"]["left_out"] == "no node answers"
+        assert checks["merges"]["skipped"] == "no node answers"
         assert "this machine lists in" in checks["storage"]["summary"]
         assert "hunter2" not in json.dumps(found)
 
@@ -292,7 +292,7 @@ class TestRightsAndNodes:
         _, checks, _ = doctor(*where(own_lake))
         assert findings(checks) == {}
         assert "SELECT ON system.merges" in "".join(checks["privileges"]["remarks"])
-        assert checks["merges"]["outcome"] == checks["replication"]["outcome"] == "left out"
+        assert checks["merges"]["outcome"] == checks["replication"]["outcome"] == "skipped"
         code, checks, _ = doctor(*where(own_lake), "--for", "merges")
         assert code == 1
         assert "SELECT ON system.merges" in findings(checks)["privileges"][0]

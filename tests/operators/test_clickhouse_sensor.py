@@ -49,7 +49,7 @@ def test_success_is_decided_by_all_rows(most: int, is_done: bool) -> None:
 
 
 def test_a_failure_is_asked_for_first_and_leaves_out_retries() -> None:
-    with pytest.raises(AirflowFailException, match=r"is_failure says so of what the statement returned: \[\[7\]\]"):
+    with pytest.raises(AirflowFailException, match=r"is_failure matched the result: \[\[7\]\]"):
         poke("SELECT 7", is_success=lambda rows: True, is_failure=lambda rows: rows[0][0] == 7)
 
 

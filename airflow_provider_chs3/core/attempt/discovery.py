@@ -160,7 +160,7 @@ def _inspect_target(request: LoadRequest) -> Steps[TargetContext]:
     place = yield from resolve_table(request)
     place = yield from leave_out_absent(place)
     yield from check_distribution(place, distribution=request.policies.distribution, target=request.target)
-    # A server that is too old, or where a grant is missing, may not answer the last one: the first error is told.
+    # A server that is too old, or where a grant is missing, may not answer the last one: the first error is reported.
     names = names_to_look_up(request.settings)
     looks = (_check_servers(request, place), look_at(place, settings=names, finds_policies=True))
     context: TargetContext = (yield from Gather(name=f"Look at {len(place.nodes)} nodes", workflows=looks))[1]

@@ -1,7 +1,7 @@
 """Find out whether another load, which may have listed objects later, published the month of this one.
 
 Of two attempts, the one with the newer staging ends the other. An attempt that published and has dropped its staging
-before this one creates its own is met by neither: its record tells.
+before this one creates its own is met by neither; its record shows it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from airflow_provider_chs3.exceptions import ObjectsChangedError
 
 
 def records_of(months: Mapping[Node, MonthOnNode]) -> dict[str, str]:
-    """Return what tells the newest record of a month from a later one: `node_key` → attempt and event.
+    """Return what distinguishes the newest record of a month from a later one: `node_key` → attempt and event.
 
     Args:
         months: The month on each node.

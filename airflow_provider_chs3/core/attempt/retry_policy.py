@@ -35,7 +35,7 @@ from airflow_provider_chs3.exceptions import (
 MAX_NEW_LISTS = 3
 #: How often a load waits for servers or storage that are full.
 MAX_WAITS = 3
-#: How often an insert of which no server tells how it ended is started again.
+#: How often an insert with an unknown outcome is started again.
 MAX_LOST = 3
 #: How long it waits: the first time, and so much longer each further time.
 WAIT_SECONDS = 20

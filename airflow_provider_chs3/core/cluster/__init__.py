@@ -1,1 +1,1 @@
-"""Tell where the table is, on which nodes, which are up, and what each has."""
+"""Find the table: on which nodes, which are up, and what each has."""

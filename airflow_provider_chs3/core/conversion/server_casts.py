@@ -15,7 +15,7 @@ TIMES_OF_DAY = ("Time", "Time64")
 ENUMS = ("Enum8", "Enum16")
 TEXTS = ("String", "FixedString")
 
-#: Tells by a NULL what does not fit.
+#: Gives NULL for what does not fit.
 OR_NULL = "accurateCastOrNull"
 
 

@@ -17,7 +17,7 @@ _DIGITS_OF_INT64 = 18
 _MOST_DIGITS = 76
 #: So many digits fit for sure; ClickHouse takes longer ones modulo the type's width.
 _SAFE_DIGITS = {"Int128": 38, "UInt128": 38, "Int256": 76, "UInt256": 77}
-#: Of today's seconds since 1970; ClickHouse tells finer ones by their number of digits.
+#: Of today's seconds since 1970; ClickHouse recognizes finer ones by their number of digits.
 _DIGITS_OF_SECONDS = 10
 #: Digits of a second → the function that counts them since 1970.
 _PARTS_OF_SECONDS = {3: "toUnixTimestamp64Milli", 6: "toUnixTimestamp64Micro", 9: "toUnixTimestamp64Nano"}

@@ -190,7 +190,7 @@ def check_settings(scene: TrialSetup, settings: list[Setting], *, month: Month |
     """
     name = "settings"
     if len(scene.specs) < len(scene.now):
-        return Check(name=name, left_out="first fix the node specs"), []
+        return Check(name=name, skipped="fix the node specs above first"), []
     if settings:
         return Check(name=name, summary=f"{len(settings)} for {month}, each with its reason below"), settings
     try:
@@ -198,6 +198,6 @@ def check_settings(scene: TrialSetup, settings: list[Setting], *, month: Month |
     except Chs3Error as error:
         return Check(name=name, findings=(in_a_line(error),)), []
     if not settings:
-        return Check(name=name, left_out="no node reported its capacity"), []
+        return Check(name=name, skipped="no node reported its capacity"), []
     summary = f"{len(settings)} for a month of any size: they change once its data is known"
     return Check(name=name, summary=summary), settings

@@ -19,7 +19,7 @@ class CheckOutcome(StrEnum):
 
     OK = "well"
     FINDING = "finding"
-    SKIPPED = "left out"
+    SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,14 +30,14 @@ class Check:
         name: Its subject, in one or two words.
         summary: The observation, in a sentence without a full stop.
         findings: The problems: each a line with the fact, the place and what to do.
-        left_out: The reason why it was skipped, entirely or on some nodes; empty if it was not skipped.
+        skipped: The reason why it was skipped, entirely or on some nodes; empty if it was not skipped.
         remarks: Further information.
     """
 
     name: str
     summary: str = ""
     findings: tuple[str, ...] = ()
-    left_out: str = ""
+    skipped: str = ""
     remarks: tuple[str, ...] = ()
 
     @property
@@ -45,7 +45,7 @@ class Check:
         """Its outcome."""
         if self.findings:
             return CheckOutcome.FINDING
-        return CheckOutcome.SKIPPED if self.left_out and not self.summary else CheckOutcome.OK
+        return CheckOutcome.SKIPPED if self.skipped and not self.summary else CheckOutcome.OK
 
     def with_errors(self, errors: Mapping[Node, Chs3Error]) -> Check:
         """Return the same check with the errors of nodes that did not answer its query.
@@ -57,8 +57,8 @@ class Check:
         """
         denied = {node: error for node, error in errors.items() if is_denied(error)}
         others = {node: error for node, error in errors.items() if node not in denied}
-        left_out = "; ".join(filter(None, (self.left_out, *in_lines(denied))))
-        return replace(self, findings=(*self.findings, *in_lines(others)), left_out=left_out)
+        skipped = "; ".join(filter(None, (self.skipped, *in_lines(denied))))
+        return replace(self, findings=(*self.findings, *in_lines(others)), skipped=skipped)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

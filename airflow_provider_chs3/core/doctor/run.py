@@ -133,7 +133,7 @@ def _explain(error: Chs3Error, hosts: Sequence[tuple[bool, str]]) -> Steps[tuple
 def _without_servers(request: DoctorRequest, connection: Check) -> Steps[Diagnosis]:
     storage, _ = yield from _check_storage(request, ())
     rest = ("versions", "clocks", "privileges", "node specs", "disks", "replication", "merges", "settings")
-    return Diagnosis(checks=(connection, *(Check(name=name, left_out=_NO_NODE) for name in rest), storage))
+    return Diagnosis(checks=(connection, *(Check(name=name, skipped=_NO_NODE) for name in rest), storage))
 
 
 def _ask_servers(request: DoctorRequest, location: TableLocation, probes: Mapping[Node, NodeProbe]) -> Steps[_Servers]:
@@ -177,7 +177,7 @@ def _check_storage(request: DoctorRequest, nodes: tuple[Node, ...]) -> Steps[tup
     if request.source_error:
         return Check(name="storage", findings=(in_a_line(request.source_error),)), StorageProbe("")
     if request.source is None:
-        return Check(name="storage", left_out="give --bucket (or --named-collection) and --key"), StorageProbe("")
+        return Check(name="storage", skipped="give --bucket (or --named-collection) and --key"), StorageProbe("")
     look = yield from look_at_storage(request.source, request.month, nodes)
     return check_storage(look, request.source, month=request.month), look
 
@@ -204,16 +204,16 @@ def _check_load(
         own=request.settings,
         declared=request.declared,
     )
-    table = Check(name="table", left_out="give --table")
+    table = Check(name="table", skipped="give --table")
     if request.has_table:
-        table = check_table(context) if context.nodes else Check(name="table", left_out="no node reported its table")
+        table = check_table(context) if context.nodes else Check(name="table", skipped="no node reported its table")
     month, settings = Check(name="month"), list[Setting]()
     if missing := list(_missing_arguments(request)):
-        month = replace(month, left_out=f"give {', '.join(missing)}")
+        month = replace(month, skipped=f"give {', '.join(missing)}")
     elif (
         request.source is None or request.month is None or not table.summary or servers.sizes.wrong or storage.findings
     ):
-        month = replace(month, left_out="first fix the findings above")
+        month = replace(month, skipped="fix the findings above first")
     else:
         month, settings = yield from check_month(scene, request.source, request.month, now=request.now)
     sent, settings = check_settings(scene, settings, month=request.month)

@@ -130,7 +130,7 @@ def _needs_names(file_format: Format, selection: Selection) -> bool:
 
 def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) -> Steps[Reading]:
     kinds, footers = yield from kinds_of(files, wanted, as_nested=not selection.select)
-    # ORC tells no columns of a file without rows.
+    # ORC has no columns for a file without rows.
     kinds = [kind for kind in kinds if kind.types] or kinds
     every = list(dict.fromkeys(name for kind in kinds for name in kind.types))
     needed = [name for name in every if name not in VIRTUAL_COLUMNS]

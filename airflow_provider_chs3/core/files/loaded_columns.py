@@ -16,8 +16,7 @@ from airflow_provider_chs3.core.source.csv_dialect import Dialect
 from airflow_provider_chs3.core.sql.quoting import identifier
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
-#: What the s3 functions tell of each row's file, beside the file's own columns, which hide these where they have their
-#: names.
+#: Virtual columns of the s3 functions, about each row's file. A column of the file itself with the same name hides one.
 VIRTUAL_COLUMNS = {
     "_path": "LowCardinality(String)",
     "_file": "LowCardinality(String)",

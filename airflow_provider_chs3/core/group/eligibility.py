@@ -20,7 +20,7 @@ def why_one_by_one(request: LoadRequest) -> str:
         return "inserts go on without their worker"
     if request.reload:
         return "this run asks for a reload"
-    # What is left out could not be told from what is missing.
+    # Skipped rows could not be distinguished from missing ones.
     if policies.on_other_months != "fail":
         return f"on_other_months={policies.on_other_months!r}"
     # A NULL takes the day of the column's default, whatever month its file is of.

@@ -53,7 +53,7 @@ class Checked:
 
     Args:
         unchanged: The results of months that need no load.
-        to_load: The months that can be loaded together. All others are loaded by themselves, which tells why.
+        to_load: The months that can be loaded together. All others are loaded by themselves, and those loads say why.
     """
 
     unchanged: tuple[LoadResult, ...] = ()
@@ -144,7 +144,7 @@ def plan_group(request: LoadRequest, months: Sequence[ComparedMonth], timer: Ste
         timer: The time spent so far.
 
     Returns:
-        The plan; None if the partition key is not of a loaded column, so that no row could be told its month.
+        The plan; None if the partition key is not of a loaded column, so that no row would show its month.
 
     Raises:
         Chs3Error: As in `core.load.planning.plan_objects`.

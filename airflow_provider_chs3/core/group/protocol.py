@@ -40,7 +40,7 @@ from airflow_provider_chs3.exceptions import (
 MOST_MONTHS = 100
 #: What each month would meet again, after as long a wait.
 _OF_ALL_MONTHS = (ClickHouseConnectionError, ReplicasBehindError)
-#: Months of which an error tells: more would hide the first.
+#: Months that an error names: more would hide the first.
 _TOLD = 10
 
 

@@ -108,7 +108,7 @@ def with_kept(load: LoadContext, rows: Sequence[int] | None) -> Steps[tuple[Sequ
 
     Args:
         load: The load, an increment that removes some.
-        rows: Rows of each object that it reads, in their order; None if files do not tell them.
+        rows: Rows of each object that it reads, in their order; None if files do not give them.
     """
     assert load.increment is not None
     objects = load.increment.month.objects
@@ -159,7 +159,7 @@ def _delete(load: LoadContext, shards: Collection[int]) -> Steps[None]:
         yield from QueryNodes(
             name="Remove the rows of overwritten and deleted objects from staging",
             sql={node: sql for node in load.context.publishers if node.shard_num in shards},
-            # Waiting for it would end with the connection's timeout, and tell nothing of what it waits for.
+            # Waiting would end with the connection's timeout, without a reason.
             settings={"mutations_sync": 0},
             query_id=f"{load.attempt.name}_delete",
         )

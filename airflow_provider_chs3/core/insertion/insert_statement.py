@@ -57,7 +57,7 @@ def _where(load: LoadContext, group: FileGroup, batch: Batch) -> str:
     """Return the condition that keeps the month's rows, and fails on a value that differs from its file's.
 
     Of months that are loaded together it also fails on a row of another month than its file's: counts of rows would not
-    tell two files that have a row of each other's month.
+    notice two files that each have a row of the other's month.
     """
     null_as_default = load.request.selection.null_as_default
     rows = load.files.source.rows_of(batch)

@@ -24,7 +24,7 @@ def with_readers(load: LoadContext) -> Steps[LoadContext]:
     if not source.server_identity or not load.context.cluster:
         return load
     sql = dict.fromkeys(load.context.nodes, Sql(f"SELECT {source.server_identity}"))
-    answers = yield from QueryNodes(name="Ask nodes what tells them apart", sql=sql)
+    answers = yield from QueryNodes(name="Ask nodes for their identity", sql=sql)
     servers = defaultdict[int, list[str]](list)
     for node, rows in answers.items():
         servers[node.shard_num].append(rows[0][0])

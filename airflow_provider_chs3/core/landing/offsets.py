@@ -53,11 +53,11 @@ def ranges_between(starts: Offsets, ends: Offsets) -> list[OffsetRange]:
 def kept_in_order(found: Offsets, *, earlier: Offsets | None, later: Offsets | None) -> dict[int, int]:
     """Return the offsets at a point such that no range between recorded points runs backwards.
 
-    The log may tell otherwise: an offset that is recorded as the end of the log, because no message was as late, may be
+    The log may differ: an offset that is recorded as the end of the log, because no message was as late, may be
     before that of a late message which came since.
 
     Args:
-        found: What the log tells now.
+        found: What the log says now.
         earlier: What is recorded of the nearest earlier point; None if there is none.
         later: What is recorded of the nearest later point; None if there is none.
     """

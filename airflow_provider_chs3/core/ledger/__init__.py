@@ -1,1 +1,1 @@
-"""Record months, look them up, and tell whether a month is still as recorded."""
+"""Record months, look them up, and decide whether a month is still as recorded."""

@@ -217,7 +217,7 @@ def _is_made_of(
     elif part.level <= max(each.level for each in within):
         return False
     versions = {each.mutation for each in (*within, *(each for each in recorded.parts or () if each.patches))}
-    # What a merge made of patches has their version, too, and nothing else tells of it once they are gone.
+    # What a merge made of patches has their version, too, and nothing else shows it once they are gone.
     return part.mutation in versions if table_facts.may_be_patched else _has_version(part, versions, state)
 
 

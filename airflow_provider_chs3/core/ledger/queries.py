@@ -105,7 +105,7 @@ def _look_up_months(
     context: TargetContext, months: Iterable[Month], columns: Collection[str], *, cluster: str | None, number: str
 ) -> Sql:
     target = context.target
-    # Each node's records tell of its own table, and no two tables share a UUID.
+    # Each node's records are about its own table, and no two tables share a UUID.
     uuids = sorted({facts.target.uuid for facts in context.nodes.values() if facts.target})
     is_own = one_of("target_uuid", uuids)
     of_record = record_columns(columns, structure="hex(cityHash64(structure))")

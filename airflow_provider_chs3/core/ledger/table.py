@@ -21,7 +21,7 @@ COLUMNS = {
     "'intent, published, forgotten; for all nodes: inserting, load, failed, unchanged, calibrated, rehearsed'",
     "target_database": "String",
     "target_table": "String",
-    "target_uuid": "String COMMENT 'tells a table from an earlier one of the same name'",
+    "target_uuid": "String COMMENT 'distinguishes a table from an earlier one of the same name'",
     "month": "String",
     "partition_id": "String",
     "attempt": "String",

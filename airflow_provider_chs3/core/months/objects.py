@@ -23,7 +23,7 @@ class LoadedObject:
         size_bytes: Its size in bytes.
         etag: Its ETag.
         last_modified: Time of its last write, in UTC.
-        rows: Its rows; None if files of its format do not tell them.
+        rows: Its rows; None if files of its format do not give them.
         loaded_at: Time at which that attempt recorded it, in UTC, by the clock of the first node.
         attempt: The attempt that read it, or that replaced rows of other objects and kept its rows.
         is_current: Whether its rows are those that are published; else a later load has replaced them.

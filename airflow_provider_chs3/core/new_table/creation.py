@@ -29,13 +29,13 @@ def create_if_missing(request: NewTableRequest, months: Collection[Month]) -> St
 
     Args:
         request: The table, and where its files are.
-        months: The months that are to be loaded; the newest that has files tells the columns.
+        months: The months that are to be loaded; the columns are those of the newest that has files.
 
     Returns:
         Whether the table is there now: without files none is created.
 
     Raises:
-        SourceError: If files cannot be read, contradict each other, or no column tells the month.
+        SourceError: If files cannot be read, contradict each other, or no column has the month.
         PreflightError: If the cluster is unknown.
     """
     nodes = yield from nodes_of(request.cluster)

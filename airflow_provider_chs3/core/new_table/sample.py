@@ -1,4 +1,4 @@
-"""Read a sample of the files: where NULL is, how many values differ, which column tells the month."""
+"""Read a sample of the files: where NULL is, how many values differ, which column has the month."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class NewTable:
     Args:
         table: Its name.
         columns: Its columns.
-        partition_column: The date or time that tells the month.
+        partition_column: The date or time that has the month.
         partition_reason: Why this one.
         sorting_columns: The sorting key.
         cluster: The cluster of its nodes; None for a single server.
@@ -165,14 +165,14 @@ def distributed_engine(table: TableName, cluster: str) -> str:
 
 
 def suggest_table(request: NewTableRequest, month: Month) -> Steps[NewTable]:
-    """Suggest a table for a month's files: every file tells its columns, a sample of rows tells what is in them.
+    """Suggest a table for a month's files: columns from every file, contents from a sample of rows.
 
     Args:
         request: The files and the table's name.
-        month: The month whose files tell what is in them.
+        month: The month whose files are looked at.
 
     Raises:
-        SourceError: If there are no files, one cannot be read, or no column tells the month.
+        SourceError: If there are no files, one cannot be read, or no column has the month.
         ConfigurationError: If the ending of a key names no format.
     """
     source, manifest = yield from request.source.list_month(month)
@@ -191,7 +191,7 @@ def suggest_table_of(request: NewTableRequest, month: Month, source: Source, man
         manifest: The files; at least one.
 
     Raises:
-        SourceError: If one cannot be read, or no column tells the month.
+        SourceError: If one cannot be read, or no column has the month.
         ConfigurationError: If the ending of a key names no format.
     """
     files = Files(

@@ -41,7 +41,7 @@ def record_objects(
         objects: The objects.
         base: The attempt that loaded the whole month, to which this one adds; this one itself if it loads it whole.
         attempt: This attempt.
-        rows: Rows of each object, in their order; None if files do not tell them.
+        rows: Rows of each object, in their order; None if files do not give them.
         query_id: Query id of the statements.
     """
     # The last column is text, empty where rows are not known.
@@ -109,7 +109,7 @@ def _insert(ledger: TableName, of_months: Sequence[tuple[LedgerKey, _ObjectsOfMo
 
 
 def recorded_rows(ledger: TableName, node: Node, key: LedgerKey, *, base: str) -> Steps[dict[str, int | None]]:
-    """Read the rows of the objects that a month was published from, by their paths; None where files do not tell them.
+    """Read the rows of the objects that a month was published from, by their paths; None where files do not give them.
 
     The arguments are those of `recorded_objects`.
     """

@@ -26,7 +26,7 @@ OBJECT_COLUMNS = {
     "size_bytes": "UInt64",
     "etag": "String",
     "last_modified": "DateTime64(3, 'UTC')",
-    "rows": "Nullable(UInt64) COMMENT 'where the file itself tells: Parquet'",
+    "rows": "Nullable(UInt64) COMMENT 'where the file itself has it: Parquet'",
 }
 
 

@@ -1,1 +1,1 @@
-"""Tell from a table's past loads what the next ones take."""
+"""Estimate from a table's past loads what the next ones take."""

@@ -33,7 +33,7 @@ _SYSTEM_TABLES = (
 )
 #: What is asked of `system` to see what a table is made of.
 _OF_TARGET = ("data_skipping_indices", "macros", "parts", "projections", "server_settings")
-#: What the page in Airflow's UI asks of `system` beside what tells of merges.
+#: What the page in Airflow's UI asks of `system` besides what merge health asks.
 _OF_PAGE = (
     "asynchronous_metrics",
     "macros",

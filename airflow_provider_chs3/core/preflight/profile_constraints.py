@@ -105,7 +105,7 @@ def find_constraints(nodes: Iterable[Node], needed: SettingValues, *, own: Setti
         name="Ask what the user's profile allows", sql=dict.fromkeys(nodes, Sql(_QUERY)), is_under_profile=True
     )
     answers = yield from ask
-    # An offset in the profile leaves no row: then the next statement tells what is wrong.
+    # An offset in the profile leaves no row: then the next statement says what is wrong.
     return [sentence for node, rows in answers.items() if rows for sentence in _findings(node, rows[0], needed, own)]
 
 
@@ -120,7 +120,7 @@ def explain_refusal(error: ClickHouseServerError, needed: SettingValues, *, own:
     Raises:
         PreflightError: Always, unless the profile lets nobody ask.
     """
-    # A statement with a limit of its profile does not see it: the error itself tells best.
+    # A statement with a limit of its profile does not see it: the error itself says it best.
     matched = _REFUSED.search(error.message)
     rows = (
         yield from QueryNodes(name="Ask for the user's profile", sql={ONLY_NODE: Sql(_PROFILES)}, is_under_profile=True)

@@ -21,7 +21,7 @@ from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.operations import Log, Row, Sleep, SourceRead, Steps, TryQueryNodes
 from airflow_provider_chs3.exceptions import Chs3Error, TransientError
 
-#: Parquet's footers tell the rows;
+#: Parquet's footers have the rows;
 FOOTERS = "footers"
 #: or the insert's own reading does;
 INSERT = "insert"

@@ -1,1 +1,1 @@
-"""Tell where a month's rows are in a database, and how each column is read exactly."""
+"""Find a month's rows in a database, and read each column exactly."""

@@ -205,7 +205,7 @@ def days_of(month: Month) -> tuple[str, str]:
 
 
 def _is_text(value: object) -> bool:
-    """Tell whether a value, which a template may have rendered, can be sent to a database."""
+    """Return whether a value, which a template may have rendered, can be sent to a database."""
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         return False
     # A lone surrogate has no UTF-8.

@@ -26,7 +26,7 @@ _ASCII = frozenset(("numeric", "boolean", "uuid", "inet", "cidr"))
 #: Type categories of arrays, composite types and ranges.
 _CONTAINERS = frozenset("ACR")
 _INSTANT = "timestamp with time zone"
-#: Beyond these years the text of a time has another form, and what is infinite has none.
+#: Outside these years, times have another text form; infinity has none at all.
 _FIRST, _LAST = "0001-01-01", "9999-12-31"
 
 #: A domain is read as the type that it is of, in the end.

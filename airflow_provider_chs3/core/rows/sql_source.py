@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.values.month_objects import MonthObjects
 from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, PreflightError, SourceError
 
-#: What tells a server from all others of a cluster.
+#: What distinguishes a server from all others of a cluster.
 _SERVER = "toString((serverUUID(), hostName(), tcpPort()))"
 _ANY_MONTH = Month(2000, 1)
 
@@ -84,7 +84,7 @@ class SqlSource(Source):
 
     @property
     def server_identity(self) -> str:
-        """SQL of what tells a server from all others: each reads a slice of its own."""
+        """SQL of what distinguishes a server from all others: each reads a slice of its own."""
         return _SERVER
 
     def read_by(self, shards: Sequence[Sequence[str]]) -> Self:
@@ -110,7 +110,7 @@ class SqlSource(Source):
         return {each: MonthObjects.of(found, rows=self.known_rows(found)) for each, found in manifests.items()}
 
     def describe(self, month: Month) -> Sql:
-        """Return the statement by which a server tells the columns that it gets of a month."""
+        """Return the statement for the columns that a server gets of a month."""
         function = self.table_function(str(month), file_format="")
         return Sql(f"DESCRIBE TABLE {function.text}", function.secrets)
 
@@ -174,7 +174,7 @@ class SqlSource(Source):
             glob: The month.
             file_format: Not needed.
             cluster: The cluster whose servers read their slices, once it is known which they are.
-            structure: Not needed: the database tells it.
+            structure: Not needed: the database knows it.
             compression: Not needed.
         """
         shards = self.shards if cluster else ()

@@ -1,1 +1,1 @@
-"""Tell where the objects are: keys, months, formats, listing."""
+"""Find the objects: keys, months, formats, listing."""

@@ -46,7 +46,7 @@ _SHORTEST = {"[^/]*": "[^/]*?", ".*": ".*?", r"\d{1,2}": r"\d{1,2}?"}
 #: A sample that each pattern matches.
 _SAMPLES = {"[^/]*": "", ".*": "", "[^/]": "0", r"\d{2}": "00", r"\d{1,2}": "0"}
 
-_HELP = "name year and month by pendulum's tokens in braces, as in 'trips/{YYYY-MM}/*.parquet' or 'y={YYYY}/m={MM}/'"
+_HELP = "use {YYYY-MM} (case matters), as in 'trips/{YYYY-MM}/*.parquet', or {YYYY} and {MM}, as in 'y={YYYY}/m={MM}/'"
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class KeyTemplate:
             raise ConfigurationError(f"key={self.text!r}: give a key in the bucket, without a slash in front; {_HELP}.")
         tokens = set(_TOKEN.findall(" ".join(re.findall(r"\{([^{}]*)\}", self.text))))
         if not (tokens & set(_YEAR_TOKENS) and tokens & set(_MONTH_TOKENS)):
-            raise ConfigurationError(f"key={self.text!r} is the same for every month: {_HELP}.")
+            raise ConfigurationError(f"key={self.text!r} has no month in it: {_HELP}.")
         january = self.keys_of(Month(2001, 1)).pattern
         for name, other in (("October", self._pieces(Month(2001, 10))), ("November", self._pieces(Month(2001, 11)))):
             if january.fullmatch("".join(_SAMPLES.get(piece.pattern, piece.text) for piece in other)):
@@ -173,7 +173,7 @@ class KeyTemplate:
             prefix: A beginning of keys.
 
         Returns:
-            The prefixes, sorted; none where the template does not tell months apart behind it.
+            The prefixes, sorted; none where months cannot be told apart behind it.
         """
         return cut(prefix, self._month_prefixes)
 

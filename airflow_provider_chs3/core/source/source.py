@@ -138,12 +138,12 @@ class Source(ABC):
 
     @property
     def known_columns(self) -> Sequence[KnownColumn]:
-        """The columns, if the source itself knows them; none where files tell them."""
+        """The columns, if the source itself knows them; none where files have them."""
         return ()
 
     @property
     def has_files(self) -> bool:
-        """Whether there are files, of some format, that tell their columns."""
+        """Whether there are files, of some format, that have their columns."""
         return not self.known_columns
 
     @property
@@ -153,7 +153,7 @@ class Source(ABC):
 
     @property
     def server_identity(self) -> str:
-        """SQL of what tells a server from all others, if the source must know which servers read; else empty."""
+        """SQL that distinguishes a server from all others, if the source must know which servers read; else empty."""
         return ""
 
     def read_by(self, shards: Sequence[Sequence[str]]) -> Self:
@@ -168,7 +168,7 @@ class Source(ABC):
         """List the month's objects, each with its version.
 
         Returns:
-            The source, with all that listing tells of it, and the manifest.
+            The source, with all that listing found out about it, and the manifest.
 
         Raises:
             SourceError: If ClickHouse cannot read one of them.
@@ -181,7 +181,7 @@ class Source(ABC):
         """List the objects of months that are to be loaded, each with its version.
 
         Returns:
-            The source, with all that listing tells of it, and the manifest of each month.
+            The source, with all that listing found out about it, and the manifest of each month.
 
         Raises:
             SourceError: If ClickHouse cannot read one of them.
@@ -214,7 +214,7 @@ class Source(ABC):
         raise ConfigurationError(f"ready_key={ready_key!r} names an object, and {self.place} has rows: leave it out.")
 
     def check_access(self, manifest: Manifest, *, settings: SettingValues) -> Steps[None]:
-        """Check that the servers get in, where reading would take long to tell, and read known columns as their types.
+        """Check access by the servers where reading would take long to fail, and that known columns have their types.
 
         Args:
             manifest: A month; it has objects.

@@ -30,7 +30,7 @@ class StoreKind:
         no_cache: Settings that keep statements from caches that go by the time of the last write: if clocks differ,
             these would return an earlier version of an object.
         probe_settings: Settings of the doctor, which looks for storage that does not answer.
-        format: The format of all objects; None if keys or the user tell it.
+        format: The format of all objects; None if it follows from keys, or the user gives it.
     """
 
     title: str

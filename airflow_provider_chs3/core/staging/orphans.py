@@ -113,7 +113,7 @@ def missing_database(database: str, context: TargetContext) -> str:
 
 
 def _look(database: str) -> Sql:
-    # A database that keeps no metadata on disk tells no time: of its tables nothing proves that they are old.
+    # A database that keeps no metadata on disk has no time of creation: nothing proves that its tables are old.
     made_at = "toUnixTimestamp(metadata_modification_time)"
     age_seconds = f"if({made_at} = 0, 0, toInt64(toUnixTimestamp(now())) - {made_at})"
     return Sql(

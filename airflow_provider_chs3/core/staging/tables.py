@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError
 
 #: Where the target's engine merges rows. REPLACE PARTITION keeps the level of parts on older servers (seen on 25.8, no
-#: more on 26.9), and FINAL takes a part that was merged in staging for one without equal keys: it told 20 rows for 5.
+#: more on 26.9), and FINAL takes a part that was merged in staging for one without equal keys: it gave 20 rows for 5.
 _WITHOUT_MERGES = (
     "max_bytes_to_merge_at_max_space_in_pool = 1, max_bytes_to_merge_at_min_space_in_pool = 1, "
     "parts_to_delay_insert = 1000000, parts_to_throw_insert = 1000000"

@@ -115,7 +115,7 @@ def _on_all_nodes(system_table: str, cluster: str | None) -> str:
 class ProgressLines:
     """Write the progress of one insert, line by line.
 
-    What was read once counts until the end, also where the server that tells it does not answer for a while. Where the
+    What was read once counts until the end, even if the server that reported it does not answer for a while. Where the
     time left becomes longer, the line says why.
 
     Args:

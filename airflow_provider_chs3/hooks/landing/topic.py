@@ -139,7 +139,7 @@ class Topic:
             self._consumer.unassign()
 
     def _until(self, end: int, partition: int) -> Iterator[Any]:
-        """Read on. Transactions and compaction leave gaps: the position tells the end, and no count does."""
+        """Read on. Transactions and compaction leave gaps: only the position shows the end, not a count."""
         waiting_since = time.monotonic()
         while not self._is_stopped:
             batch = self._told(lambda: self._consumer.consume(_MESSAGES_AT_ONCE, _BATCH_SECONDS))
@@ -165,7 +165,7 @@ class Topic:
 
         where = f"topic {self.name!r}, partition {partition}"
         if error.code() == KafkaError._PARTITION_EOF:
-            # It is not before the last committed offset, and `offsets_at` told none behind that.
+            # It is not before the last committed offset, and `offsets_at` gave none behind that.
             if offset is not None and offset >= end:
                 return
             raise TransientError(f"The log of {where} ends at offset {offset}, before the {end} that it had.")
@@ -196,7 +196,7 @@ class Topic:
             )
 
     def _why(self) -> str:
-        # It is then that librdkafka tells what went wrong.
+        # Only then does librdkafka say what went wrong.
         self._consumer.poll(0)
         return f": {self._error.str()}" if self._error is not None else ""
 

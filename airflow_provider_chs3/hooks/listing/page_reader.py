@@ -96,7 +96,7 @@ def read_page(body: bytes) -> tuple[bytes, Listed] | None:
         return None
     columns = _read_alike(body, first, order, end)
     if columns is None:
-        # From the first object to the last there is nothing else: no element that tells how to go on, and no comment.
+        # From the first object to the last there is nothing else: no element that says how to continue, and no comment.
         if not of_all.fullmatch(body, start, end):
             return None
         columns = _read_unlike(body, of_one, start, end)

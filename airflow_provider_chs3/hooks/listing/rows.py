@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Connection
     from airflow.providers.common.sql.hooks.sql import DbApiHook
 
-#: What a value takes, for want of better: databases do not tell the size of a month.
+#: Bytes that a value is taken for: databases do not report the size of a month.
 _BYTES_OF_A_VALUE = 8
 _CONNECT_SECONDS = 10
 _PATH = "_path"
@@ -127,7 +127,7 @@ class RowsListing(Listing):
                 raise SourceError(f"{self.table.shown} has no column {name!r}. It has {', '.join(map(repr, names))}.")
         if _PATH in names:
             raise SourceError(
-                f"{self.table.shown} has a column {_PATH!r}, a name by which ClickHouse tells where a row is from: "
+                f"{self.table.shown} has a column {_PATH!r}, a name under which ClickHouse shows where a row is from: "
                 "load a view that names it otherwise."
             )
         return found

@@ -119,7 +119,7 @@ class WebHdfsClient:
     def is_cut(self, path: str, status: dict[str, Any]) -> bool:
         """Return whether somebody is writing a file, of which a listing has only whole blocks.
 
-        A gateway may not tell; neither does a name node to whom the user may not read the file.
+        A gateway may not say, nor a name node if the user may not read the file.
 
         Args:
             path: The file, without the slash at its beginning.

@@ -24,7 +24,7 @@ _NULL = 255
 class VariantColumn(Column):
     """A column whose values are each of one of several types, or NULL.
 
-    The format is ClickHouse's `SerializationVariant`: the mode, the types' own prefixes, one byte a row that tells the
+    The format is ClickHouse's `SerializationVariant`: the mode, the types' own prefixes, one byte a row for the
     type by its place in the name, then each type's values.
     """
 

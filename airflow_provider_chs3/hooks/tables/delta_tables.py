@@ -111,7 +111,7 @@ class DeltaListing(TableListing):
             raise TransientError(f"Cannot list {self.uri}: {kind}: {text}.") from None
 
     def _files(self, table: DeltaTable) -> Iterator[DataFile]:
-        """Yield the data files of a version, with the problems that the log tells."""
+        """Yield the data files of a version, with the problems that the log shows."""
         import pyarrow as pa
 
         partitioned = self.month_column in table.metadata().partition_columns

@@ -142,7 +142,7 @@ class IcebergListing(TableListing):
             raise TransientError(f"{where}: {kind}.") from None
 
     def _files(self, table: Table, snapshot: Snapshot) -> Iterator[tuple[DataFile, list[IcebergFile]]]:
-        """Yield the data files of a snapshot, with the problems that manifests tell, and the delete files of each."""
+        """Yield the data files of a snapshot, with the problems that manifests show, and the delete files of each."""
         from pyiceberg.manifest import DataFileContent
 
         entries = [

@@ -1,4 +1,4 @@
-"""What a load tells OpenLineage. Nothing of it is imported or asked for unless Airflow's OpenLineage provider calls."""
+"""What a load reports to OpenLineage. Nothing is imported or asked for unless Airflow's OpenLineage provider calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.values.models import Month, TableName
     from airflow_provider_chs3.core.workflow.operations import Insert
 
-#: More objects are told as what their keys begin with: catalogues have a node for each dataset.
+#: More objects are reported as the prefix of their keys: catalogues have a node for each dataset.
 _MOST_OBJECTS = 20
 
 #: The list of objects may be megabytes, and events are sent over HTTP.
@@ -102,7 +102,7 @@ class LoadLineage(MonthTask):
 
         try:
             table = self.store.table_dataset()
-        except Chs3Error:  # its catalog does not answer; the rest is worth telling
+        except Chs3Error:  # its catalog does not answer; the rest is worth reporting
             return []
         if table:
             return [InputDataset(*table, inputFacets=self._input_facets())]
@@ -118,7 +118,7 @@ class LoadLineage(MonthTask):
         elif paths:
             alike = takewhile(lambda pair: pair[0] == pair[1], zip(min(paths), max(paths), strict=False))
             prefix = "".join(each for each, _ in alike)
-        else:  # the named collection knows, and servers do not tell
+        else:  # the named collection knows, and servers do not say
             return []
         return [InputDataset(*self._named(prefix.rstrip("/")), inputFacets=self._input_facets())]
 
@@ -162,7 +162,7 @@ class LoadLineage(MonthTask):
         try:
             rows = self.hook().query(sql)
         except Chs3Error:
-            # The rest is worth telling.
+            # The rest is worth reporting.
             return {}
         fields = [
             schema_dataset.SchemaDatasetFacetFields(

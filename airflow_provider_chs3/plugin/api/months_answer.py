@@ -38,7 +38,7 @@ def months_answer(seen: Iterable[MonthsAnswer], *, scope: Scope | None, rights: 
     # Beside one DAG, others matter only if they load its months.
     loaders = {*dag_ids, *([scope.dag_id] if scope else [])}
     runs = newest_runs({*loaders, ACTIONS_DAG}, with_loaders=scope is None)
-    # Of the actions no month tells, but who has asked for one follows it.
+    # No month shows the actions, but whoever asked for one follows it.
     failed = [run for run in runs.failed if run["dag_id"] in readable_dags and run["dag_id"] != ACTIONS_DAG]
     return _ANY.dump_json(
         {

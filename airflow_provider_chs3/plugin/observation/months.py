@@ -200,7 +200,7 @@ def _since(state: MonthState, month: JoinedMonth, verdicts: Sequence[Verdict]) -
 
 
 class _Publication(NamedTuple):
-    """The fields of `MonthOverview` that tell of the publication."""
+    """The fields of `MonthOverview` about the publication."""
 
     objects: int = 0
     source_bytes: int = 0

@@ -14,7 +14,7 @@ from airflow_provider_chs3.plugin.observation.months_records import InsertRecord
 
 
 class RunningStep(StrEnum):
-    """A step that a load is at, as its records and queries tell."""
+    """A step that a load is at, according to its records and queries."""
 
     INSERT = "insert"
     VERIFY = "verify"

@@ -34,7 +34,7 @@ class SeenLoad:
         memory_bytes: Memory that it was allowed there; 0 if not known.
         seconds_by_step: `core.workflow.step_timer.STEP_NAMES` → seconds; empty in records of older versions.
         storage_seconds: Seconds that the threads waited for the storage, added up; None without a log, and for
-            a storage that servers do not tell it of.
+            a storage that servers do not count.
         merge_seconds: Seconds from publishing to the end of the last merge that followed; None without a log, or while
             merges run.
         judgement: Whether it was slow.
