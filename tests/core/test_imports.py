@@ -29,9 +29,11 @@ for module in pkgutil.walk_packages(core.__path__, f"{core.__name__}."):
 """
 
 
-def run_python(source: str) -> str:
+def run_python(source: str, *arguments: str) -> str:
     """Run it in a Python of its own, and give what it printed."""
-    done = subprocess.run([sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", source, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -41,56 +43,59 @@ def test_every_module_of_the_core_works_without_airflow_driver_and_boto3():
     assert len(modules) == len(list((ROOT / "airflow_provider_chs3" / "core").rglob("[!_]*.py")))
 
 
-def heavy_after(*imports: str) -> set[str]:
-    """Which heavy libraries are loaded after these imports."""
-    source = f"""
-import importlib, json, sys
-for name in {imports!r}:
+#: What each of these modules loads beside what Airflow loads by itself. Airflow is imported once, and each module in a
+#: fork of that process.
+LOADED_BY = """
+import importlib, json, os, sys
+
+for name in ("airflow.sdk", "airflow.providers.common.compat.sdk", "airflow.providers.common.sql.hooks.sql"):
     importlib.import_module(name)
-print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))
+of_airflow = set(sys.modules)
+print(json.dumps({"airflow": sorted(of_airflow)}), flush=True)
+for name in sys.argv[1:]:
+    if os.fork() == 0:
+        importlib.import_module(name)
+        print(json.dumps({name: sorted(set(sys.modules) - of_airflow)}), flush=True)
+        os._exit(0)
+    assert os.wait()[1] == 0, name
 """
-    return set(json.loads(run_python(source).splitlines()[-1]))
+TRANSFERS = [
+    f"airflow_provider_chs3.transfers.{name}_to_clickhouse"
+    for name in ("s3", "azure_blob", "gcs", "hdfs", "mysql", "postgres")
+]
+#: What DAGs name, which Airflow reads again and again.
+IN_DAGS = [
+    "airflow_provider_chs3.transfers.monthly_load",
+    *(f"airflow_provider_chs3.operators.{name}" for name in ("ledger", "optimize", "assets")),
+    "airflow_provider_chs3.sensors.merge_health",
+]
+OTHERS = [
+    "airflow_provider_chs3.operators.plan_months",
+    "airflow_provider_chs3.hooks.clickhouse",
+    "airflow_provider_chs3.runners.blocking",
+    "airflow_provider_chs3.get_provider_info",
+]
 
 
 @pytest.fixture(scope="module")
-def airflows_own() -> set[str]:
-    """What Airflow loads by itself."""
-    return heavy_after("airflow.sdk", "airflow.providers.common.compat.sdk", "airflow.providers.common.sql.hooks.sql")
+def loaded_by() -> dict[str, set[str]]:
+    """Module → what importing it loads, beside what Airflow itself does."""
+    lines = run_python(LOADED_BY, *TRANSFERS, *IN_DAGS, *OTHERS).splitlines()
+    found = [json.loads(line) for line in lines if line.startswith("{")]
+    loaded = {name: set(modules) for each in found for name, modules in each.items()}
+    of_airflow = {name for name in loaded.pop("airflow") if name.startswith("airflow_provider_chs3.")}
+    assert of_airflow <= {"airflow_provider_chs3.get_provider_info"}
+    assert loaded.keys() == {*TRANSFERS, *IN_DAGS, *OTHERS}
+    return loaded
 
 
-@pytest.mark.thorough(but=2)
-@pytest.mark.parametrize(
-    "module",
-    [
-        "airflow_provider_chs3.transfers.monthly_load",
-        "airflow_provider_chs3.operators.plan_months",
-        "airflow_provider_chs3.transfers.s3_to_clickhouse",
-        "airflow_provider_chs3.transfers.azure_blob_to_clickhouse",
-        "airflow_provider_chs3.transfers.gcs_to_clickhouse",
-        "airflow_provider_chs3.transfers.hdfs_to_clickhouse",
-        "airflow_provider_chs3.transfers.mysql_to_clickhouse",
-        "airflow_provider_chs3.transfers.postgres_to_clickhouse",
-        "airflow_provider_chs3.hooks.clickhouse",
-        "airflow_provider_chs3.runners.blocking",
-        "airflow_provider_chs3.sensors.merge_health",
-        "airflow_provider_chs3.get_provider_info",
-    ],
-)
-def test_importing_it_loads_no_driver_and_no_boto3(module, airflows_own):
-    assert heavy_after(module) - airflows_own == set()
+def test_importing_it_loads_no_driver_and_no_boto3(loaded_by: dict[str, set[str]]) -> None:
+    assert {name: heavy for name, loaded in loaded_by.items() if (heavy := loaded & set(HEAVY))} == {}
 
 
-@pytest.mark.thorough(but=1)
-@pytest.mark.parametrize(
-    "module",
-    [
-        "airflow_provider_chs3.transfers.monthly_load",
-        *(f"airflow_provider_chs3.operators.{name}" for name in ("ledger", "optimize", "assets")),
-        "airflow_provider_chs3.sensors.merge_health",
-    ],
-)
-def test_reading_a_dag_imports_what_checks_arguments_and_nothing_that_loads(module):
-    loaded = run_python(f"import sys, {module}; print(*(name for name in sys.modules if 'chs3.' in name))").split()
-    of_core = {name for name in loaded if name.startswith("airflow_provider_chs3.core.")}
-    assert of_core <= {"airflow_provider_chs3.core.values", "airflow_provider_chs3.core.values.arguments"}
-    assert not {"airflow_provider_chs3.hooks.clickhouse", "airflow_provider_chs3.runners.blocking"} & set(loaded)
+def test_reading_a_dag_imports_what_checks_arguments_and_nothing_that_loads(loaded_by: dict[str, set[str]]) -> None:
+    checks = {"airflow_provider_chs3.core.values", "airflow_provider_chs3.core.values.arguments"}
+    loading = {"airflow_provider_chs3.hooks.clickhouse", "airflow_provider_chs3.runners.blocking"}
+    for name in IN_DAGS:
+        of_core = {each for each in loaded_by[name] if each.startswith("airflow_provider_chs3.core.")}
+        assert (name, of_core - checks, loaded_by[name] & loading) == (name, set(), set())
