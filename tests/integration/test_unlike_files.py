@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from tests.integration import valued
 from tests.integration.lake import MONTH, Lake
 from tests.integration.one_column import create, put, values
+from tests.integration.refusal import loaded_or_wrongly_refused
 
 
 def loaded(lake: Lake, column: str, *arrays: pa.Array) -> list[str]:
@@ -53,48 +55,50 @@ def test_a_time_at_the_beginning_of_the_calendar_in_another_zone(lake: Lake) -> 
     ]
 
 
-@pytest.mark.thorough(but=3)
-@pytest.mark.parametrize(
-    ("column", "array"),
-    [
-        ("Decimal(76, 76)", pa.array([12], pa.int64())),
-        ("Decimal(76, 60)", pa.array([18 * 10**18], pa.uint64())),
-        ("Decimal(76, 76)", pa.array([Decimal(12)], pa.decimal256(76, 0))),
-        ("Decimal(76, 76)", pa.array([Decimal(12)], pa.decimal128(9, 0))),
-        ("Array(Decimal(76, 70))", pa.array([[Decimal("12e5")]], pa.list_(pa.decimal256(76, 3)))),
-        ("Decimal(38, 38)", pa.array([Decimal(12)], pa.decimal128(9, 0))),
-    ],
-)
-def test_a_number_with_more_digits_than_its_column(lake: Lake, column: str, array: pa.Array) -> None:
-    with pytest.raises(AirflowFailException, match=r"row 1 of \S+ has '(\[12|12|18)0*\]?'"):
-        loaded(lake, column, array)
-    assert lake.rows_per_node() == [0]
+TOO_MANY_DIGITS = [
+    ("Decimal(76, 76)", pa.array([12], pa.int64())),
+    ("Decimal(76, 60)", pa.array([18 * 10**18], pa.uint64())),
+    ("Decimal(76, 76)", pa.array([Decimal(12)], pa.decimal256(76, 0))),
+    ("Decimal(76, 76)", pa.array([Decimal(12)], pa.decimal128(9, 0))),
+    ("Array(Decimal(76, 70))", pa.array([[Decimal("12e5")]], pa.list_(pa.decimal256(76, 3)))),
+    ("Decimal(38, 38)", pa.array([Decimal(12)], pa.decimal128(9, 0))),
+]
 
 
-@pytest.mark.thorough(but=2)
-@pytest.mark.parametrize(
-    ("column", "text"),
-    [
-        ("Array(Decimal(52, 52))", "[0.0383158307037838872762578098083582043624211215994093]"),
-        ("Array(Decimal(76, 76))", f"[-0.{'0' * 74}29]"),
-        ("Tuple(Decimal(40, 39), Int8)", "(1.000000000000000000000000000000000000001,1)"),
-        ("Array(Decimal(9, 2))", "[1234567.89,-0.01]"),
-    ],
-)
-def test_decimals_in_containers_of_text_keep_all_places(lake: Lake, column: str, text: str) -> None:
-    create(lake, column)
-    lake.put(f"unlike/{MONTH}/0.tsv", f"1\t{MONTH}-02 00:00:00\t{text}\n".encode())
-    assert lake.load(key="unlike/{YYYY-MM}/", file_format="TabSeparated")["status"] == "published"
-    assert values(lake) == [text]
+def test_a_number_with_more_digits_than_its_column(lake: Lake) -> None:
+    columns = valued.create_each(lake, [column for column, _ in TOO_MANY_DIGITS])
+    arrays = [array for _, array in TOO_MANY_DIGITS]
+    lake.put(f"{valued.PREFIX}a.parquet", valued.parquet(**dict(zip(columns, arrays, strict=True))))
+    matches = dict.fromkeys(columns, r"row 1 of \S+ has '(\[12|12|18)0*\]?'")
+    assert loaded_or_wrongly_refused(lake, matches) == {}
 
 
-@pytest.mark.parametrize(("column", "text"), [("Array(Decimal(9, 2))", "[0.001]"), ("Array(Decimal(76, 75))", "[12]")])
-def test_decimals_in_containers_of_text_that_do_not_fit(lake: Lake, column: str, text: str) -> None:
-    create(lake, column)
-    lake.put(f"unlike/{MONTH}/0.tsv", f"1\t{MONTH}-02 00:00:00\t{text}\n".encode())
-    with pytest.raises(AirflowFailException, match="row 1 of"):
-        lake.load(key="unlike/{YYYY-MM}/", file_format="TabSeparated")
-    assert lake.rows_per_node() == [0]
+EXACT_TEXTS = [
+    ("Array(Decimal(52, 52))", "[0.0383158307037838762872578098083582043624211215994093]"),
+    ("Array(Decimal(76, 76))", f"[-0.{'0' * 74}29]"),
+    ("Tuple(Decimal(40, 39), Int8)", "(1.000000000000000000000000000000000000001,1)"),
+    ("Array(Decimal(9, 2))", "[1234567.89,-0.01]"),
+]
+UNFIT_TEXTS = [("Array(Decimal(9, 2))", "[0.001]"), ("Array(Decimal(76, 75))", "[12]")]
+
+
+def put_texts(lake: Lake, texts: list[tuple[str, str]]) -> list[str]:
+    columns = valued.create_each(lake, [column for column, _ in texts])
+    lines = [["ts", *columns], [valued.AT, *(text for _, text in texts)]]
+    lake.put(f"{valued.PREFIX}a.tsv", "\n".join("\t".join(line) for line in lines).encode())
+    return columns
+
+
+def test_decimals_in_containers_of_text_keep_all_places(lake: Lake) -> None:
+    columns = put_texts(lake, EXACT_TEXTS)
+    lake.load()
+    found = [valued.values(lake, f"toString({name})") for name in columns]
+    assert found == [[text] for _, text in EXACT_TEXTS]
+
+
+def test_decimals_in_containers_of_text_that_do_not_fit(lake: Lake) -> None:
+    columns = put_texts(lake, UNFIT_TEXTS)
+    assert loaded_or_wrongly_refused(lake, dict.fromkeys(columns, "row 1 of")) == {}
 
 
 def test_structs_whose_fields_come_in_another_order(lake: Lake) -> None:
@@ -171,24 +175,28 @@ class TestTuplesWithoutNames:
         assert loaded(lake, "Tuple(Int32, Int64)", AB, YX) == ["(1,2)", "(20,10)"]
 
 
-@pytest.mark.thorough(but=2)
-@pytest.mark.parametrize(
-    ("column", "within", "wanted"),
-    [
-        ("Point", lambda array: array, "{}"),
-        ("Array(Point)", _listed, "[{}]"),
-        ("Ring", _listed, "[{}]"),
-        ("LineString", _listed, "[{}]"),
-        ("Polygon", lambda array: _listed(_listed(array)), "[[{}]]"),
-        ("Map(String, Point)", _mapped, "{{'k':{}}}"),
-        ("Tuple(Point)", lambda array: pa.StructArray.from_arrays([array], ["p"]), "({})"),
-    ],
-)
-def test_a_point_has_its_coordinates_by_name(
-    lake: Lake, column: str, within: Callable[[pa.Array], pa.Array], wanted: str
-) -> None:
-    found = loaded(lake, column, within(XY), within(YX))
-    assert found == [wanted.format("(1,2)"), wanted.format("(10,20)")]
+POINTS: list[tuple[str, Callable[[pa.Array], pa.Array], str]] = [
+    ("Point", lambda array: array, "{}"),
+    ("Array(Point)", _listed, "[{}]"),
+    ("Ring", _listed, "[{}]"),
+    ("LineString", _listed, "[{}]"),
+    ("Polygon", lambda array: _listed(_listed(array)), "[[{}]]"),
+    ("Map(String, Point)", _mapped, "{{'k':{}}}"),
+    ("Tuple(Point)", lambda array: pa.StructArray.from_arrays([array], ["p"]), "({})"),
+]
+
+
+def test_points_have_their_coordinates_by_name(lake: Lake) -> None:
+    columns = valued.create_each(lake, ["UInt8", *(column for column, _, _ in POINTS)])
+    for number, order in enumerate((XY, YX)):
+        arrays = [pa.array([number]), *(within(order) for _, within, _ in POINTS)]
+        lake.put(f"{valued.PREFIX}{number}.parquet", valued.parquet(**dict(zip(columns, arrays, strict=True))))
+    lake.load()
+    shown = ", ".join(f"toString({name})" for name in columns)
+    wanted = [["0"], ["1"]]
+    for row, point in zip(wanted, ("(1,2)", "(10,20)"), strict=True):
+        row.extend(text.format(point) for _, _, text in POINTS)
+    assert [list(row) for row in valued.values(lake, f"({shown})")] == wanted
 
 
 def test_a_point_has_other_coordinates_by_position(lake: Lake) -> None:
