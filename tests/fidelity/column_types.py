@@ -174,7 +174,8 @@ def _random_nested(choose: random.Random, depth: int) -> Type:
     if kind == "Tuple":
         inner = tuple(random_type(choose, depth + 1) for _ in range(choose.randint(1, 3)))
         names = choose.sample(("a", "b", "c", "A", "x y", "ü"), len(inner)) if choose.random() < 0.7 else ()
-        return Type(kind, inner=inner, names=tuple(names))
+        found = Type(kind, inner=inner, names=tuple(names))
+        return Type("Nullable", inner=(found,)) if choose.random() < 0.4 else found
     if kind == "Variant":
         return Type(kind, inner=(Type("Int", bits=64), Type("String")))
     if depth:

@@ -51,9 +51,8 @@ def judge(source: Any, of: Type, reading: Reading) -> Verdict:
     """
     if isinstance(source, Same):
         return may("a type that the format lacks", source.value) if source.is_foreign else fits(source.value)
-    if source is None and reading.family == "arrow" and of.bare.kind in _CONTAINERS and not of.holds_null:
-        # ClickHouse's readers do not tell them apart; docs/protocol.md says so.
-        return _empty(of.bare)
+    if verdict := _hidden(source, of, reading):
+        return verdict
     if source is MISSING or source is None:
         return _null(source, of, reading)
     if reading.is_text:
@@ -70,6 +69,14 @@ def judge(source: Any, of: Type, reading: Reading) -> Verdict:
     if bare.kind in _TIMES:
         return oracle_times.judge(source, bare, reading)
     return _OTHERS[bare.kind](source, bare, reading)
+
+
+def _hidden(source: Any, of: Type, reading: Reading) -> Verdict | None:
+    """Lists and structs that are NULL, which ClickHouse's readers do not tell apart; docs/protocol.md says so."""
+    if reading.hides_nulls and of.holds_null and of.bare.kind == "Tuple" and _is_of_nulls(source):
+        return refused("a struct of NULLs, or NULL, of Parquet")
+    is_null = source is None and reading.family == "arrow"
+    return _empty(of.bare) if is_null and of.bare.kind in _CONTAINERS and not of.holds_null else None
 
 
 def _null(source: Any, of: Type, reading: Reading) -> Verdict:
@@ -119,6 +126,13 @@ def _empty(of: Type) -> Verdict:
     inner = [fits(None) if each.holds_null else _empty(each.bare) for each in of.inner if _has_empty(each)]
     all_have = len(inner) == len(of.inner)
     return may("a struct that is NULL", *together(inner).values) if all_have else refused("a struct that is NULL")
+
+
+def _is_of_nulls(source: Any) -> bool:
+    if isinstance(source, Struct):
+        return all(_is_of_nulls(value) for _, value in source.fields)
+    # A list that is NULL is read as an empty one.
+    return source is None or (isinstance(source, Many) and not source.elements) or source == Pairs(())
 
 
 def _has_empty(of: Type) -> bool:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tests.fidelity.arrow_values import arrow_array, as_arrow, draw, from_arrow, random_arrow_type
 from tests.fidelity.column_types import Type
-from tests.fidelity.formats import FileFormat
+from tests.fidelity.formats import FileFormat, reading_of
 from tests.fidelity.json_files import draw_json, is_json
 from tests.fidelity.json_files import written as json_written
 from tests.fidelity.oracle_json import parse_line
@@ -53,7 +53,7 @@ class Pen:
 def pen_of(file_format: FileFormat) -> Pen:
     """Who writes cells of a format."""
     pens = {"arrow": _arrow_pen, "json": _json_pen, "csv": _text_pen, "tsv": _text_pen}
-    return replace(pens.get(file_format.family, _same_pen)(file_format), reading=Reading(file_format.family))
+    return replace(pens.get(file_format.family, _same_pen)(file_format), reading=reading_of(file_format))
 
 
 def _arrow_pen(file_format: FileFormat) -> Pen:

@@ -16,10 +16,10 @@ from tests.fidelity import binary
 from tests.fidelity.by_clickhouse import NotWrittenError, ask
 from tests.fidelity.cases import Case, Lane
 from tests.fidelity.column_types import Type, backticked
-from tests.fidelity.formats import FORMATS, FileFormat, body_of, packed, read_body
+from tests.fidelity.formats import FORMATS, FileFormat, body_of, packed, read_body, reading_of
 from tests.fidelity.oracle import judge
 from tests.fidelity.oracle_json import leaves
-from tests.fidelity.sources import MISSING, Reading, Verdict, refused
+from tests.fidelity.sources import MISSING, Verdict, refused
 from tests.fidelity.values import same
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def expectations(case: Case, bodies: list[bytes]) -> dict[int, dict[str, Expecte
         case: The case.
         bodies: Its files.
     """
-    reading = Reading(FORMATS[case.format].read_as, case.arguments.get("naive_timestamps", ""))
+    reading = reading_of(FORMATS[case.format], case.arguments.get("naive_timestamps", ""))
     found: dict[int, dict[str, Expected]] = {}
     for file, body in zip(case.files, bodies, strict=True):
         columns = read_body(body, file, case)

@@ -190,10 +190,12 @@ class Reading:
     Args:
         family: `arrow`, `json`, `csv` or `tsv`.
         naive_timestamps: As the operator's argument.
+        hides_nulls: Whether ClickHouse's reader takes a struct that is NULL for one of NULLs, as that of Parquet does.
     """
 
     family: str
     naive_timestamps: str = ""
+    hides_nulls: bool = False
 
     @property
     def is_text(self) -> bool:

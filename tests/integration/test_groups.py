@@ -44,6 +44,15 @@ def test_each_months_record_has_all_of_its_result(months: Months) -> None:
         assert {name: details[month][name] for name in both} == {name: result[name] for name in both}
 
 
+def test_a_months_share_of_a_step_is_that_of_the_insert_which_goes_by_bytes(months: Months) -> None:
+    months.put(MONTHS[0], "much", rows=4_000)
+    results = months.load()
+    large, small = results[MONTHS[0]], results[MONTHS[1]]
+    ratio = large["insert_seconds"] / small["insert_seconds"]
+    assert ratio > 2
+    assert large["seconds_by_step"]["insert"] / small["seconds_by_step"]["insert"] == pytest.approx(ratio, rel=0.1)
+
+
 def test_a_second_run_loads_what_changed_and_of_months_that_grew_their_new_objects(months: Months) -> None:
     months.load()
     for month in ("2026-07", "2026-08"):
