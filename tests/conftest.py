@@ -85,10 +85,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--all") or any("::" in argument for argument in config.invocation_params.args):
         return
     variants: dict[str, list[pytest.Item]] = {}
+    never: set[pytest.Item] = set()
     for item in items:
-        if item.get_closest_marker("thorough"):
+        marks = list(item.iter_markers("thorough"))
+        if not all(mark.kwargs.get("but") for mark in marks):
+            # A variant of its own, too, such as a server that takes a minute to compile.
+            never.add(item)
+        elif marks:
             variants.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    _leave_out(config, items, {item for of_one in variants.values() for item in of_one if item not in _some(of_one)})
+    rare = {item for of_one in variants.values() for item in of_one if item not in _some(of_one)}
+    _leave_out(config, items, never | rare)
 
 
 def _leave_out(config: pytest.Config, items: list[pytest.Item], left_out: set[pytest.Item]) -> None:

@@ -11,7 +11,13 @@ import pytest
 from tests.lanes import LANES
 
 ROOT = Path(__file__).parents[1]
-SOME = ["tests/sources/test_row_loads.py", "tests/plugin/test_browser.py", "tests/core/values", "tests/test_lint.py"]
+SOME = [
+    "tests/sources/test_row_loads.py",
+    "tests/plugin/test_browser.py",
+    "tests/core/values",
+    "tests/test_lint.py",
+    "tests/sources/test_changing_objects.py",
+]
 
 
 def _collected(*arguments: str) -> list[str]:
@@ -52,3 +58,9 @@ def test_files_with_long_tests_come_first(of_all: list[str]) -> None:
     files = list(dict.fromkeys(name.partition("::")[0] for name in of_all))
     assert files[0] == "tests/test_lint.py"
     assert files[-1].startswith("tests/core/")
+
+
+def test_a_server_that_is_thorough_is_not_among_the_variants_that_always_run(of_all: list[str]) -> None:
+    of_some_variants = [name for name in of_all if "test_changing_objects" in name]
+    assert of_some_variants
+    assert [name for name in of_some_variants if "gcs" in name] == []
