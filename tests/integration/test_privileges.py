@@ -79,6 +79,7 @@ NARROW = User("narrow", PASSWORD)
 APPENDER = User("append-er", PASSWORD)
 COLLECTOR = User("collector", PASSWORD)
 PLANNER = User("planner", PASSWORD)
+BLIND_PLANNER = User("blind_planner", PASSWORD)
 DOCTOR = User("doctor", PASSWORD)
 MERGER = User("merger", PASSWORD)
 KEEPER = User("keeper", PASSWORD)
@@ -94,6 +95,7 @@ def cluster(chs3_s3: Any) -> Iterator[ClickHouseCluster]:
         NARROW: [*REPLACE, TRAIT],
         APPENDER: [*APPEND, TRAIT],
         PLANNER: documented_here("Planning"),
+        BLIND_PLANNER: [each for each in documented_here("Planning") if each != "SELECT ON system.parts"],
         DOCTOR: documented_here("Merge health"),
         MERGER: [*documented_here("Merge health"), "SELECT ON system.processes", "OPTIMIZE ON lake.trips"],
         KEEPER: [*documented_here("Loading"), *documented_here("The ledger"), TRAIT],
@@ -180,7 +182,7 @@ def test_a_cluster_that_cannot_be_looked_up_stops_with_the_privilege(
     own_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (credentials,) = [each for each, missing in MISSING.items() if missing == ASKED_BEFORE]
-    with pytest.raises(AirflowFailException, match=r"SELECT\(.*\) ON system\.clusters" if IS_OLDEST else ASKED_BEFORE):
+    with pytest.raises(AirflowFailException, match=rf"GRANT {ASKED_BEFORE} to user '{credentials.login}' there"):
         load_as(own_lake, credentials, monkeypatch)
     assert tables_of(own_lake, "stage") == set()
 
@@ -233,6 +235,21 @@ def test_planning_needs_no_privilege_to_write_or_to_read_rows(own_lake: Lake, mo
     where = {"database": "lake", "table": "trips", "cluster": own_lake.cluster.name}
     plan = {"bucket": own_lake.bucket, "key": "trips/{YYYY-MM}/", "months": [MONTH], "staging_database": "stage"}
     assert PlanMonthsOperator(task_id="plan", **where, **plan).execute({"dag_run": None}) == []
+
+
+def test_a_plan_and_a_ledger_without_one_of_them_name_the_grant(
+    own_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_as(own_lake, NARROW, monkeypatch)
+    log_in(own_lake, BLIND_PLANNER, monkeypatch)
+    where = {"database": "lake", "table": "trips", "staging_database": "stage", "cluster": own_lake.cluster.name}
+    plan = PlanMonthsOperator(task_id="plan", bucket=own_lake.bucket, key="trips/{YYYY-MM}/", months=[MONTH], **where)
+    for asked in (
+        lambda: plan.execute({"dag_run": None}),
+        lambda: ListLedgerOperator(task_id="list", **where).execute({}),
+    ):
+        with pytest.raises(AirflowFailException, match=r"GRANT SELECT ON system\.parts to user 'blind_planner' there"):
+            asked()
 
 
 def test_merge_health_needs_no_privilege_to_write_or_to_read_rows(

@@ -147,6 +147,10 @@ _TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
 #: What the error of a limit names, which has the code of any other error of syntax.
 _MAX_QUERY_SIZE, _TOO_DEEP = "Max query size exceeded", 167
 
+#: What a server says that a user lacks. Of its own tables it names some columns, or what a look at them takes.
+_LACKS = re.compile(r"(?P<user>\S+): Not enough privileges\..* the grant (?P<grant>.+?)\.?$", re.DOTALL)
+_OF_SYSTEM = re.compile(r"(?:SELECT|SHOW COLUMNS)(?:\([^()]*\))? ON (?=system\.)")
+
 #: What MySQL's refusal names, which has the code of a node that went away.
 _IS_OF_MYSQL, _NO_DATABASE = "Connections to mysql failed", 614
 
@@ -188,6 +192,9 @@ def hint_of(error: Chs3Error) -> str:
         return hint
     if is_too_many_partitions(error):
         return "One block held rows of too many months: the files of a month should hold that month."
+    if error.code == ACCESS_DENIED and (lacks := _LACKS.search(error.message)):
+        grant = _OF_SYSTEM.sub("SELECT ON ", lacks["grant"])
+        return f"Let an administrator GRANT {grant} to user {lacks['user']!r} there; docs/privileges.md has all grants."
     if _MAX_QUERY_SIZE in error.message:
         return _HINTS[_TOO_DEEP]
     if is_of_storage(error) or is_broken_off(error):

@@ -243,3 +243,19 @@ def test_an_answer_that_broke_off_is_no_unreadable_file():
         assert is_of_servers(error)
         assert hint_of(error).startswith("The storage did not answer")
     assert not is_of_servers(storage_error("Not a Parquet file", 636))
+
+
+@pytest.mark.parametrize(
+    ("asked", "grant"),
+    [
+        ("SELECT(macro, substitution) ON system.macros", "SELECT ON system.macros"),
+        ("SHOW COLUMNS ON system.parts", "SELECT ON system.parts"),
+        ("READ ON REMOTE.", "READ ON REMOTE"),
+        ("SELECT(a, b) ON taxi.trips", "SELECT(a, b) ON taxi.trips"),
+        ("INSERT(a) ON taxi.t, SELECT(x) ON system.parts", "INSERT(a) ON taxi.t, SELECT ON system.parts"),
+    ],
+)
+def test_a_privilege_that_is_missing_is_told_as_a_grant(asked: str, grant: str) -> None:
+    message = f"loader: Not enough privileges. To execute this query, it's necessary to have the grant {asked}"
+    hint = hint_of(ClickHouseServerError(497, "ACCESS_DENIED", message, "node:9000", "q1"))
+    assert hint == f"Let an administrator GRANT {grant} to user 'loader' there; docs/privileges.md has all grants."
