@@ -9,7 +9,7 @@ from airflow_provider_chs3.testbed.s3 import S3Server
 from tests.profiles.hostile import Case, Hostile, at_random
 from tests.profiles.run import carry_out
 
-CASES, SEED = 10, 2026
+CASES, SEED = 5, 2026
 #: Under which a load once ended with an error of the driver, or did not end.
 ONCE_BROKEN = [
     Case({"output_format_native_encode_types_in_binary_format": "1"}, "user", "Parquet", "worker"),
