@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow.providers.common.compat.sdk import AirflowFailException, conf
+
 from airflow_provider_chs3.core.values.arguments import check_definition
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
@@ -53,6 +55,10 @@ class PlanMonthsOperator(MonthlyOperator):
 
     Returns:
         The months to load, `YYYY-MM`, in order; with `months_per_task` a list of them for each group.
+
+    Raises:
+        AirflowFailException: If a task is mapped over more of them than Airflow allows (`[core] max_map_length`, 1,024
+            by default).
     """
 
     loads_months = True
@@ -129,8 +135,25 @@ class PlanMonthsOperator(MonthlyOperator):
             with airflow_errors():
                 self.refuse_to_reload_nothing(context, "; ".join(map(str, planned)) or f"it plans {self._target()}")
         if self.months_per_task is None:
+            self._check_number(to_load)
             return to_load
-        return self._groups(planned, most_months=1 if self.reload_of_run(context) else self.months_per_task)
+        groups = self._groups(planned, most_months=1 if self.reload_of_run(context) else self.months_per_task)
+        self._check_number(groups)
+        return groups
+
+    def _check_number(self, tasks: Sequence[object]) -> None:
+        """Check that Airflow maps over so many; it would fail on its own, and try that again.
+
+        Raises:
+            AirflowFailException: If there are more. Some of them alone would leave months out of a run that is green.
+        """
+        most = conf.getint("core", "max_map_length", fallback=1_024)
+        if len(tasks) > most and self.has_dag() and any(self.iter_mapped_dependants()):
+            raise AirflowFailException(
+                f"The plan takes {len(tasks):,} tasks, and Airflow maps over at most {most:,}: raise [core] "
+                "max_map_length, or plan fewer months at a time, with months=… or by a run that asks to reload some. "
+                "Small months share a task in monthly_load, unless it is deferrable or has outlets."
+            )
 
     def _groups(self, planned: Sequence[PlannedMonth], *, most_months: int) -> list[list[str]]:
         from airflow_provider_chs3.core.months.grouping import group_months

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 import logging.handlers
+from collections.abc import Callable
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import DAG, AirflowFailException
 
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.testbed.trips import Trips
+from airflow_provider_chs3.transfers.monthly_load import monthly_load
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.integration.lake import Lake
 
 TRIPS = Trips(rows_per_month=600, files_per_month=3)
@@ -52,6 +55,60 @@ def loaded(trips_lake: Lake) -> Lake:
         trips_lake.upload(TRIPS, month)
         trips_lake.load(month=month)
     return trips_lake
+
+
+class TestNumberOfTasks:
+    """Airflow maps over so many values, and fails on its own, for a retry, if there are more."""
+
+    def run(self, lake: Lake, run_dag: Callable[..., Any], **options: Any) -> tuple[str, dict[str, list[Any]]]:
+        with DAG("many", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
+            monthly_load(
+                **{"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "database": lake.database, "table": lake.table},
+                **{"cluster": lake.cluster.name, "months": MONTHS, "default_args": {"retries": 2}, **options},
+            )
+        run = run_dag(dag)
+        tries: dict[str, list[Any]] = {}
+        for ti in run.get_task_instances():
+            tries.setdefault(ti.task_id.rpartition(".")[2], []).append((str(ti.state), ti.try_number))
+        return run.state, tries
+
+    def test_a_plan_of_more_fails_at_once_before_anything_is_loaded(
+        self, trips_lake: Lake, run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "2")
+        for month in MONTHS:
+            trips_lake.upload(TRIPS, month)
+        state, tries = self.run(trips_lake, run_dag, deferrable=True)
+        assert (state, tries["plan"]) == ("failed", [("failed", 1)])
+        assert set(trips_lake.rows_per_node()) == {0}
+
+    def test_small_months_that_share_a_task_count_once(
+        self, trips_lake: Lake, run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "2")
+        for month in MONTHS:
+            trips_lake.upload(TRIPS, month)
+        state, tries = self.run(
+            trips_lake, run_dag, months_per_task=2, merge_health={"mode": "poke", "settled_after_seconds": 0}
+        )
+        assert (state, len(tries["load"])) == ("success", 2)
+        assert [trips_lake.facts(month) for month in MONTHS] == [TRIPS.facts(month) for month in MONTHS]
+
+    def test_the_error_says_what_to_do(self, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "2")
+        for month in MONTHS:
+            trips_lake.upload(TRIPS, month)
+        with DAG("many", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
+            planned = PlanMonthsOperator(
+                **{"task_id": "plan", "bucket": trips_lake.bucket, "key": "trips/{YYYY-MM}/", "months": MONTHS},
+                **{"database": trips_lake.database, "table": trips_lake.table, "cluster": trips_lake.cluster.name},
+            )
+            assert planned.execute({}) == MONTHS  # nothing is mapped over it
+            S3ToClickHouseOperator.partial(
+                task_id="load", bucket=trips_lake.bucket, key="trips/{YYYY-MM}/", table=trips_lake.table
+            ).expand(month=planned.output)
+        with pytest.raises(AirflowFailException, match=r"takes 3 tasks, .* at most 2: raise \[core\] max_map_length"):
+            planned.execute({})
 
 
 class TestReasons:

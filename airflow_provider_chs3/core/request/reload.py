@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.topology import local_table
@@ -19,6 +21,10 @@ RELOAD = "chs3_reload"
 ASKED_FOR = "it is as published, and a reload was asked for"
 
 _TAKES = "database, table, months and, if wanted, replace_rows_of_others"
+
+#: Other keys with these letters are meant for this package, and so are mappings under a name that is nearly `RELOAD`.
+_OURS = "chs3"
+_NEARLY = 0.8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,8 +106,13 @@ def reload_of(conf: Mapping[str, Any] | None) -> Reload | None:
         The reload; None if the conf requests none.
 
     Raises:
-        ConfigurationError: If the request is incomplete or malformed.
+        ConfigurationError: If the request is incomplete or malformed, or the conf has another key of this package's.
     """
+    if unknown := [key for key, value in (conf or {}).items() if key != RELOAD and _looks_like_ours(key, value)]:
+        raise ConfigurationError(
+            f"The run's conf has {unknown[0]!r}, which means nothing here, so the run would load what it always loads: "
+            f"the only key is {RELOAD}, which takes {_TAKES}."
+        )
     asked = (conf or {}).get(RELOAD)
     if asked is None:
         return None
@@ -116,3 +127,9 @@ def reload_of(conf: Mapping[str, Any] | None) -> Reload | None:
             f'{{"{RELOAD}": {{"database": "taxi", "table": "trips", "months": ["2026-01"]}}}}.'
         )
     return Reload(target=TableName(database, table), months=parse_months(months), replace_rows_of_others=replaces)
+
+
+def _looks_like_ours(key: str, value: Any) -> bool:
+    letters, known = (re.sub("[^a-z0-9]", "", name.lower()) for name in (str(key), RELOAD))
+    is_nearly = isinstance(value, Mapping) and SequenceMatcher(None, letters, known).ratio() > _NEARLY
+    return letters.startswith(_OURS) or is_nearly

@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.operators._support.schedules import check_schedule
+from airflow_provider_chs3.operators._support.schedules import check_schedule, data_interval, timezone_of
 from airflow_provider_chs3.operators._support.template_files import read_files
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.request.reload import Reload
     from airflow_provider_chs3.core.source.source import Source
     from airflow_provider_chs3.core.values.models import Month
+    from airflow_provider_chs3.core.values.run_month import DagRun
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
     from airflow_provider_chs3.hooks.listing.listing import Listing
     from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
@@ -43,6 +44,8 @@ class MonthTask(BaseOperator):
 
     #: Arguments that may be files of the DAG folder.
     file_fields: ClassVar[Sequence[str]] = ()
+    #: Whether `on_kill` was called.
+    is_ended = False
     #: Whether it loads months, or says which ones are to be loaded.
     loads_months: ClassVar[bool] = False
 
@@ -154,33 +157,42 @@ class MonthTask(BaseOperator):
             )
 
     def month_of_run(self, context: Context) -> Month:
-        """Return the run's month: its partition key, else the month of its data interval.
+        """Return the run's month: that of its partition key, else of its data interval.
 
         Raises:
             ConfigurationError: If the run has no month, or several.
         """
         from airflow_provider_chs3.core.values.run_month import month_of_run
 
-        return month_of_run(**self._run(context))
+        return month_of_run(self._run(context))
 
     def months_of_run(self, context: Context) -> tuple[Month, ...]:
-        """Return the run's months: its partition key, else the months that its data interval touches.
+        """Return the run's months: those of its partition key, else those that its data interval touches.
 
         Raises:
             ConfigurationError: If the run has no month.
         """
         from airflow_provider_chs3.core.values.run_month import months_of_run
 
-        return months_of_run(**self._run(context), argument=self.argument_for_month or "month")
+        return months_of_run(self._run(context), argument=self.argument_for_month or "month")
 
-    def _run(self, context: Context) -> dict[str, Any]:
-        dag_run = context["dag_run"]
-        return {
-            "partition_key": getattr(dag_run, "partition_key", None),
-            "start": dag_run.data_interval_start,
-            "end": dag_run.data_interval_end,
-            "timezone": _timezone(self.timezone) if self.timezone else self.dag.timezone,
-        }
+    def _run(self, context: Context) -> DagRun:
+        from airflow_provider_chs3.core.values.run_month import DagRun
+
+        dag_run, dag = context["dag_run"], self.dag if self.has_dag() else None
+        timetable = dag and dag.timetable
+        start, end = data_interval(dag_run, timetable)
+        timezone = _timezone(self.timezone) if self.timezone else self.dag.timezone
+        date, conf = getattr(dag_run, "partition_date", None), getattr(dag_run, "conf", None) or {}
+        return DagRun(
+            partition_key=getattr(dag_run, "partition_key", None),
+            partition_date=date.astimezone(timezone_of(timetable) or timezone) if date else None,
+            start=start,
+            end=end,
+            timezone=timezone,
+            is_scheduled=dag is None or dag.schedule is not None,
+            conf={name: value for name, value in conf.items() if dag is None or name not in dag.params},
+        )
 
     def source(self, listing: Listing) -> Source:
         """Return the location of the objects, with the credentials that the servers read them with."""
@@ -196,11 +208,22 @@ class MonthTask(BaseOperator):
 
         return ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
 
+    def hook_in_time(self) -> ClickHouseHook:
+        """Return a connection for the task's work, until its time is over."""
+        from airflow_provider_chs3.hooks.deadline import Deadline
+
+        hook = self.hook()
+        hook.deadline = Deadline(self.execution_timeout, lambda: self.is_ended)
+        return hook
+
     def pooled_hook(self) -> PooledClickHouseHook:
-        """Return a connection for many queries: it stays open until it is closed."""
+        """Return a connection like `hook_in_time`, for many queries: it stays open until it is closed."""
+        from airflow_provider_chs3.hooks.deadline import Deadline
         from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 
-        return PooledClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
+        hook = PooledClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
+        hook.deadline = Deadline(self.execution_timeout, lambda: self.is_ended)
+        return hook
 
 
 def _loads_nothing(tasks: Iterable[Any], ti: Any, why: str) -> bool:

@@ -17,6 +17,34 @@ def test_a_conf_may_ask_for_nothing(conf):
     assert reload_of(conf) is None
 
 
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {"chs3_relod": ASKED},
+        {"chs3_reload ": ASKED},
+        {"CHS3_RELOAD": ASKED},
+        {"chs3-reload": ASKED},
+        {"chs3": {"reload": ASKED}},
+        {"chs3_month": "2026-10"},
+        {"ch3_reload": ASKED},
+        {"chs3_reload": ASKED, "chs3_replace_rows_of_others": True},
+    ],
+)
+def test_a_key_that_is_nearly_ours_is_refused_with_the_one_that_there_is(conf):
+    with pytest.raises(
+        ConfigurationError, match=r"conf has '.*', which means nothing here.* only key is chs3_reload, wh"
+    ):
+        reload_of(conf)
+
+
+@pytest.mark.parametrize(
+    "conf", [{"reload": True}, {"reload": {"cache": 1}}, {"clickhouse": {}}, {"s3_reload": "yes"}, {"months_ch": {}}]
+)
+def test_keys_of_others_are_left_alone(conf):
+    assert reload_of(conf) is None
+    assert reload_of(conf | {"chs3_reload": ASKED}) is not None
+
+
 def test_it_names_the_table_and_the_months():
     asked = reload_of({"chs3_reload": {**ASKED, "months": ["2026-10", "2026-09"]}})
     assert asked == Reload(target=TableName("d", "t"), months=(Month(2026, 9), OCTOBER))

@@ -8,15 +8,20 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from airflow_provider_chs3.core.values.models import Month
-from airflow_provider_chs3.core.values.run_month import month_of_run, months_of_run
+from airflow_provider_chs3.core.values.run_month import DagRun, month_of_run, months_of_run
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 BERLIN, TOKYO, APIA = ZoneInfo("Europe/Berlin"), ZoneInfo("Asia/Tokyo"), ZoneInfo("Pacific/Apia")
 OCTOBER = Month(2026, 10)
 
 
-def month(start: datetime | None, end: datetime | None, *, timezone=UTC, partition_key: str | None = None) -> Month:
-    return month_of_run(partition_key=partition_key, start=start, end=end, timezone=timezone)
+def month(start: datetime | None, end: datetime | None, *, timezone=UTC, **of_run) -> Month:
+    return month_of_run(DagRun(start=start, end=end, timezone=timezone, **of_run))
+
+
+def months_of_key(key: str, *, timezone=UTC, date: datetime | None = None) -> list[str]:
+    run = DagRun(partition_key=key, partition_date=date, start=None, end=None, timezone=timezone)
+    return [str(each) for each in months_of_run(run)]
 
 
 @pytest.mark.parametrize(
@@ -72,10 +77,74 @@ def test_a_partition_key_goes_before_the_interval(start):
     assert month(start, end, partition_key="2026-10") == OCTOBER
 
 
-@pytest.mark.parametrize("partition_key", ["2026-10-01", "october", "2026-13"])
-def test_a_partition_key_must_be_a_month(partition_key):
-    with pytest.raises(ConfigurationError, match="is not a month"):
-        month(None, None, partition_key=partition_key)
+@pytest.mark.parametrize(
+    "key",
+    [
+        # What each timetable and mapper of Airflow writes by default, for a month and for a day or an hour of it.
+        *("2026-10", "2026-10-01", "2026-10-31", "2026-10-01T00:00:00", "2026-10-31T23:59:59", "2026-10-05T07"),
+        *("2026-10-05 07:30", "2026-10-01T00:00:00Z", "2026-10-31T23:59:59.9+00:00"),
+        *("us|2026-10", "2026-10|us", "us | 2026-10-01T00:00:00 | v2"),
+    ],
+)
+def test_a_partition_key_is_the_month_that_it_names_or_lies_in(key):
+    assert months_of_key(key) == ["2026-10"]
+
+
+@pytest.mark.parametrize(
+    ("key", "months"),
+    [
+        ("2026-Q1", ["2026-01", "2026-02", "2026-03"]),
+        ("eu|2026-Q4", ["2026-10", "2026-11", "2026-12"]),
+    ],
+)
+def test_the_key_of_a_quarter_is_its_three_months(key, months):
+    assert months_of_key(key) == months
+
+
+def test_a_task_that_takes_one_month_refuses_a_quarter():
+    with pytest.raises(ConfigurationError, match=r"partition key '2026-Q1' covers 3 months.*map the task over"):
+        month(None, None, partition_key="2026-Q1")
+
+
+@pytest.mark.parametrize(
+    ("key", "timezone", "expected"),
+    [
+        # The timetable's own time of day is the key's; an offset makes it an instant.
+        ("2026-11-01T00:00:00", APIA, "2026-11"),
+        ("2026-10-31T23:00:00+00:00", BERLIN, "2026-11"),
+        ("2026-10-31T23:00:00Z", UTC, "2026-10"),
+        ("2026-11-01T00:00:00+0100", UTC, "2026-10"),
+    ],
+)
+def test_the_time_zone_decides_for_keys_with_an_offset_alone(key, timezone, expected):
+    assert months_of_key(key, timezone=timezone) == [expected]
+
+
+def test_where_the_key_names_no_month_its_date_does_if_a_month_begins_there():
+    assert months_of_key("Oct 26", date=datetime(2026, 10, 1, tzinfo=BERLIN)) == ["2026-10"]
+    with pytest.raises(ConfigurationError, match=r"key '2026-10-05 \(W41\)' names no month"):
+        months_of_key("2026-10-05 (W41)", date=datetime(2026, 10, 5, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["october", "2026-13", "2026-Q5", "2026-02-30", "2026", "202610", "us", "2026-10-01T25:00", "2026-10-05 (W41)"],
+)
+def test_a_key_that_cannot_be_a_month_is_refused_by_name(key):
+    with pytest.raises(ConfigurationError) as refused:
+        months_of_key(key)
+    assert key in str(refused.value)
+    assert "is not a month" in str(refused.value) or "partition key" in str(refused.value)
+
+
+def test_the_refusal_says_what_to_do():
+    with pytest.raises(ConfigurationError, match=r"'us' names no month: .*key_format='%Y-%m'.*output_format='%Y-%m'"):
+        months_of_key("us")
+
+
+def test_a_key_of_two_periods_is_refused():
+    with pytest.raises(ConfigurationError, match=r"'2026-01\|2026-02' names several periods"):
+        months_of_key("2026-01|2026-02")
 
 
 def test_an_empty_partition_key_is_none():
@@ -83,17 +152,41 @@ def test_an_empty_partition_key_is_none():
     assert month(start, end, partition_key="") == OCTOBER
 
 
+@pytest.mark.parametrize("at", [None, datetime(2026, 2, 15, tzinfo=UTC)])
+def test_without_a_schedule_the_error_does_not_advise_a_logical_date_or_a_timetable_alone(at):
+    with pytest.raises(
+        ConfigurationError, match=r"has no schedule, .* month=\"\{\{ ds\[:7\] \}\}\" for that of its lo"
+    ):
+        month(at, at, is_scheduled=False)
+
+
+class TestConf:
+    START, END = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)
+
+    @pytest.mark.parametrize("name", ["month", "months"])
+    @pytest.mark.parametrize("key", [None, "2026-10"])
+    def test_a_month_that_nothing_reads_is_refused(self, name, key):
+        with pytest.raises(ConfigurationError, match=rf"conf has {name}=\['2026-03'\], but this task takes its month"):
+            month(self.START, self.END, partition_key=key, conf={name: ["2026-03"]})
+
+    @pytest.mark.parametrize("conf", [{}, {"month": ""}, {"months": []}, {"bucket": "b", "monthly": True}])
+    def test_what_asks_for_no_months_is_left_alone(self, conf):
+        assert month(self.START, self.END, conf=conf) == OCTOBER
+
+
 class TestSeveralMonths:
+    @staticmethod
+    def months(start: datetime, end: datetime) -> tuple[Month, ...]:
+        return months_of_run(DagRun(start=start, end=end, timezone=UTC))
+
     def test_an_interval_gives_every_month_that_it_touches(self):
         start, end = datetime(2025, 12, 31, tzinfo=UTC), datetime(2026, 2, 1, 0, 0, 1, tzinfo=UTC)
-        months = months_of_run(partition_key=None, start=start, end=end, timezone=UTC)
-        assert months == (Month(2025, 12), Month(2026, 1), Month(2026, 2))
+        assert self.months(start, end) == (Month(2025, 12), Month(2026, 1), Month(2026, 2))
 
     def test_the_end_does_not_belong_to_it(self):
-        start, end = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)
-        assert months_of_run(partition_key=None, start=start, end=end, timezone=UTC) == (OCTOBER,)
+        assert self.months(datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)) == (OCTOBER,)
 
     def test_an_empty_interval_is_refused_with_the_timetable_to_use(self):
         at = datetime(2026, 11, 1, tzinfo=UTC)
         with pytest.raises(ConfigurationError, match=r"is empty .*CronDataIntervalTimetable\("):
-            months_of_run(partition_key=None, start=at, end=at, timezone=UTC)
+            self.months(at, at)
