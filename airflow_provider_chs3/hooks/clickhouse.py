@@ -21,6 +21,7 @@ from airflow_provider_chs3.exceptions import (
     ConfigurationError,
 )
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions, check_settings
+from airflow_provider_chs3.hooks.deadline import NEVER, Deadline
 from airflow_provider_chs3.hooks.diagnosis import explain_server_error
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
 from airflow_provider_chs3.hooks.statements.statement_runs import StatementRuns
@@ -49,6 +50,7 @@ class ClickHouseHook(StatementRuns):
 
     Attributes:
         servers_seen: Names of the servers that answered at the connection's own address.
+        deadline: When its statements are given up: at the end of the task's time, if it has one.
     """
 
     conn_name_attr = "clickhouse_conn_id"
@@ -62,6 +64,7 @@ class ClickHouseHook(StatementRuns):
         super().__init__(*args, schema=schema, log_sql=log_sql, **kwargs)
         self.schema = schema
         self.servers_seen: set[str] = set()
+        self.deadline: Deadline = NEVER
 
     @classmethod
     def with_options(cls, options: ConnectionOptions, *, clickhouse_conn_id: str) -> Self:
@@ -182,8 +185,10 @@ class ClickHouseHook(StatementRuns):
             self._connected(address, send_receive_timeout_seconds) as client,
             translated_errors(client, query_id=query_id, secrets=secrets),
         ):
+            client.connection.deadline = self.deadline.at
             if send_receive_timeout_seconds is not None:
-                client.connection.deadline = time.monotonic() + send_receive_timeout_seconds
+                ends_in_seconds = self.deadline.within(send_receive_timeout_seconds)
+                client.connection.deadline = time.monotonic() + ends_in_seconds
             try:
                 rows = client.execute(sql, query_id=query_id, settings=settings)
             finally:

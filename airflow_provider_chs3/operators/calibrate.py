@@ -151,6 +151,7 @@ class CalibrateLoadOperator(ReadsFiles, MonthlyOperator):
         """End the trials on every node, and drop their tables."""
         from airflow_provider_chs3.core.calibration.run import stop_calibration
 
+        self.is_ended = self.cancel_on_kill
         if self._request is None or not self.cancel_on_kill:
             return
         self.log.info("Ending the trials of this calibration, and dropping their tables.")
@@ -172,7 +173,9 @@ class CalibrateLoadOperator(ReadsFiles, MonthlyOperator):
     def _runner(self, listing: Listing | None, *, in_turns: bool = False) -> Runner:
         from airflow_provider_chs3.runners.blocking import Runner
 
-        return Runner(hook=self.hook(), listing=listing, log=self.log, progress_interval_seconds=10, in_turns=in_turns)
+        # What ends the trials comes after the task's time.
+        hook = self.hook() if in_turns else self.hook_in_time()
+        return Runner(hook=hook, listing=listing, log=self.log, progress_interval_seconds=10, in_turns=in_turns)
 
 
 def _seconds(given: float | str) -> float:

@@ -11,6 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowTaskTimeout, conf
 
 from airflow_provider_chs3.defaults import PROGRESS_INTERVAL_SECONDS
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.hooks.deadline import Deadline
 from airflow_provider_chs3.runners.statements import BaseClickHouseOperator
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class ClickHouseOperator(BaseClickHouseOperator):
         """Run the statements; a deferrable task goes on with the one that an earlier try has left running."""
         from airflow_provider_chs3.core.values.json_values import as_json
 
+        self._deadline = Deadline(self.execution_timeout)
         options = self._options()
         if self.deferrable and not self._is_held(options):
             return self._detach(context, None)

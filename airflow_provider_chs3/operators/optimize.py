@@ -94,6 +94,7 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
         self.cancel_on_kill = cancel_on_kill
         self.deferrable = deferrable
         self._running: tuple[OptimizeRequest, Mapping[str, Any]] | None = None
+        self._is_ended = False
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Merge the months."""
@@ -128,6 +129,7 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
 
     def on_kill(self) -> None:
         """End the OPTIMIZEs on every node."""
+        self._is_ended = self.cancel_on_kill
         if self._running is None or not self.cancel_on_kill:
             return
         from airflow_provider_chs3.core.optimize.cancel import stop_merging
@@ -177,9 +179,13 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
 
     def _runner(self, *, in_turns: bool = False) -> Runner:
         # It runs no inserts: there is no progress to log.
+        from airflow_provider_chs3.hooks.deadline import Deadline
         from airflow_provider_chs3.runners.blocking import Runner
 
-        return Runner(hook=self._hook(), listing=None, log=self.log, progress_interval_seconds=10, in_turns=in_turns)
+        hook = self._hook()
+        if not in_turns:  # what ends the OPTIMIZEs comes after the task's time
+            hook.deadline = Deadline(self.execution_timeout, lambda: self._is_ended)
+        return Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=10, in_turns=in_turns)
 
 
 def _number(name: str, given: float | str, *, least: int) -> float:

@@ -49,6 +49,8 @@ T = TypeVar("T")
 
 #: Statements to nodes that are under way at the same time: of a few steps at once, on tens of nodes.
 _PARALLEL_STATEMENTS = 128
+#: Seconds between two looks at the clock, if nodes take long to answer.
+_LONGEST_WAIT_SECONDS = 60.0
 #: Seconds between two checks of the memory of inserts whose progress is not logged.
 _QUIET_INTERVAL_SECONDS = 0.5
 
@@ -105,36 +107,44 @@ class Runner:
         """Run a workflow to its end."""
         return drive(steps, self.perform)
 
-    @singledispatchmethod
     def perform(self, step: AnyStep) -> Any:
-        """Perform one step, and return its result."""
+        """Perform one step, and return its result.
+
+        Raises:
+            AirflowTaskTimeout: If the hook's deadline is over.
+        """
+        self.hook.deadline.check()
+        return self._perform(step)
+
+    @singledispatchmethod
+    def _perform(self, step: AnyStep) -> Any:
         raise NotImplementedError(type(step).__name__)
 
-    @perform.register
+    @_perform.register
     def _(self, step: Log) -> None:
         self.log.info("%s", step.name)
 
-    @perform.register
+    @_perform.register
     def _(self, step: Sleep) -> None:
-        time.sleep(step.seconds)
+        self.hook.deadline.sleep(step.seconds)
 
-    @perform.register
+    @_perform.register
     def _(self, step: ReadClock) -> float:
         return time.monotonic()
 
-    @perform.register
+    @_perform.register
     def _(self, step: ListObjects) -> Any:
         assert self.listing is not None  # the source lists through ClickHouse otherwise
         self.log.info("%s", step.name)
         return self.listing.pages(step.bucket, step.prefix, None if self.in_turns else step.narrower)
 
-    @perform.register
+    @_perform.register
     def _(self, step: ListSnapshot) -> TableSnapshot:
         assert isinstance(self.listing, TableListing)  # only its source asks for snapshots
         self.log.info("%s", step.name)
         return self.listing.snapshot(step.snapshot, step.months)
 
-    @perform.register
+    @_perform.register
     def _(self, step: Query) -> list[Row]:
         self.log.debug("%s: %s", step.name, step.sql.masked)
         settings = {**OF_FEW_ROWS, **step.settings, **self.log_comment}
@@ -145,7 +155,7 @@ class Runner:
             send_receive_timeout_seconds=step.answer_seconds,
         )
 
-    @perform.register
+    @_perform.register
     def _(self, step: QueryNodes) -> dict[Node, list[Row]]:
         self.log.debug("%s on %s", step.name, ", ".join(map(str, step.sql)))
         if not step.sql:
@@ -154,12 +164,12 @@ class Runner:
             return {node: self._ask_node(node, sql, step) for node, sql in step.sql.items()}
         return self._of_each(step.sql, lambda node: self._ask_node(node, step.sql[node], step))
 
-    @perform.register
+    @_perform.register
     def _(self, step: TryQueryNodes) -> dict[Node, list[Row] | Chs3Error]:
         timed = self.perform(TimeQueryNodes(name=step.name, sql=step.sql))
         return {node: each.answer for node, each in timed.items()}
 
-    @perform.register
+    @_perform.register
     def _(self, step: TimeQueryNodes) -> dict[Node, TimedAnswer]:
         ask = QueryNodes(name=step.name, sql=step.sql, settings=step.settings)
         self.log.debug("%s on %s", step.name, ", ".join(map(str, step.sql)))
@@ -171,7 +181,7 @@ class Runner:
             return {node: timed(node) for node in step.sql}
         return self._of_each(step.sql, timed)
 
-    @perform.register
+    @_perform.register
     def _(self, step: Gather) -> list[Any]:
         self.log.debug("%s", step.name)
         if self.in_turns:
@@ -181,14 +191,15 @@ class Runner:
             ended = [pool.submit(copy_context().run, self.run, each) for each in step.workflows]
         return [each.result() for each in ended]
 
-    @perform.register
+    @_perform.register
     def _(self, step: CheckHosts) -> list[tuple[bool, str]]:
         return self.hook.test_hosts()
 
     def _of_each(self, nodes: Iterable[Node], ask: Callable[[Node], T]) -> dict[Node, T]:
         asked = {node: self._threads.submit(ask, node) for node in nodes}
         # All have ended, so no node is still working when the workflow gets an error.
-        wait(asked.values())
+        while wait(asked.values(), timeout=self.hook.deadline.within(_LONGEST_WAIT_SECONDS)).not_done:
+            self.hook.deadline.check()
         return {node: answer.result() for node, answer in asked.items()}
 
     @cached_property
@@ -230,13 +241,13 @@ class Runner:
             if is_only:
                 check_one_server(self.hook.servers_seen)
 
-    @perform.register
+    @_perform.register
     def _(self, step: Insert) -> InsertStats:
         self.inserts.append(step)
         with self._at_one_server(is_only=step.cluster is None):
             return self.insert(step)
 
-    @perform.register
+    @_perform.register
     def _(self, step: InsertSideBySide) -> tuple[InsertStats, ...]:
         self.log.debug("%s", step.name)
         with ThreadPoolExecutor(max_workers=len(step.inserts)) as pool:

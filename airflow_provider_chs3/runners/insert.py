@@ -93,6 +93,7 @@ def run_insert(
     Raises:
         ClickHouseServerError: If the insert failed.
         ClickHouseConnectionError: If the connection broke; servers then cancel the insert.
+        AirflowTaskTimeout: If the hook's deadline is over.
     """
     announce(step, log)
     outcome = _Outcome()
@@ -103,7 +104,8 @@ def run_insert(
     peak_memory_bytes: int | None = None
     lines = ProgressLines(step.total_rows)
     wait_seconds = min(_FIRST_CHECK_SECONDS, progress_interval_seconds)
-    while not outcome.done.wait(wait_seconds):
+    while not outcome.done.wait(hook.deadline.within(wait_seconds)):
+        hook.deadline.check()
         wait_seconds = progress_interval_seconds
         progress = _check_progress(step, hook)
         if nodes := progress.nodes:

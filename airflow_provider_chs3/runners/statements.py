@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
-from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.hooks.deadline import NEVER, Deadline
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
@@ -72,6 +73,7 @@ class BaseClickHouseOperator(BaseOperator):
         self.database = database
         self.clickhouse_conn_id = clickhouse_conn_id
         self._hook: ClickHouseHook | None = None
+        self._deadline: Deadline = NEVER
 
     def run_statements(self, **options: Any) -> Any:
         """Run the statements.
@@ -84,15 +86,23 @@ class BaseClickHouseOperator(BaseOperator):
 
         Raises:
             AirflowFailException: If a retry would end the same way.
+            AirflowTaskTimeout: If the task took longer than its `execution_timeout`.
         """
+        self._deadline.check()
         with airflow_errors(hints=False):
-            return self._connect().execute(self.sql, **self._arguments(**options))
+            try:
+                return self._connect().execute(self.sql, **self._arguments(**options))
+            except ClickHouseConnectionError:
+                # So a statement ends that was given up.
+                self._deadline.check()
+                raise
 
     def _connect(self) -> ClickHouseHook:
         """Return the connection; `on_kill` ends what runs over it."""
         from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
         self._hook = ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id, schema=self.database)
+        self._hook.deadline = self._deadline
         return self._hook
 
     def _arguments(self, **options: Any) -> dict[str, Any]:

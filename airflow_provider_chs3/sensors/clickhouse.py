@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseSensorOperator, PokeReturnValue, conf
 
+from airflow_provider_chs3.hooks.deadline import Deadline
 from airflow_provider_chs3.runners.statements import BaseClickHouseOperator
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ class ClickHouseSensor(BaseClickHouseOperator, BaseSensorOperator):
         self.is_success = is_success
         self.is_failure = is_failure
         self.deferrable = deferrable
+
+    def execute(self, context: Context) -> Any:
+        """Poke until the wait is over."""
+        self._deadline = Deadline(self.execution_timeout)
+        return super().execute(context)
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Run the statements once.

@@ -12,6 +12,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, BaseSensor
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.hooks.deadline import NEVER, Deadline
 from airflow_provider_chs3.hooks.metrics import count_merges, counts_failures, running_seconds
 from airflow_provider_chs3.operators._support.months_page import OnMonthsPage
 
@@ -68,6 +69,7 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
     )
     ui_color = "#fcf7d6"
     _watch: MergeWatch | None = None
+    _deadline = NEVER
 
     def __init__(
         self,
@@ -108,6 +110,11 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
             max_replica_delay_seconds=max_replica_delay_seconds,
         )
 
+    def execute(self, context: Context) -> Any:
+        """Poke until the merges have settled."""
+        self._deadline = Deadline(self.execution_timeout)
+        return super().execute(context)
+
     @counts_failures
     def poke(self, context: Context) -> PokeReturnValue:
         """Check once; a deferrable sensor then defers if it has to wait.
@@ -126,6 +133,7 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
                 on_settled_with_too_many_parts=self.on_settled_with_too_many_parts, on_stuck=self.on_stuck
             )
             hook = ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
+            hook.deadline = self._deadline
             self._link(context, hook, months)
             # Kept between pokes, to estimate how long merges may still take.
             if self._watch is None:

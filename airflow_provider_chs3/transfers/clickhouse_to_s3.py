@@ -132,4 +132,6 @@ class ClickHouseToS3Operator(MonthTask):
     def _runner(self, *, in_turns: bool = False) -> Runner:
         from airflow_provider_chs3.runners.blocking import Runner
 
-        return Runner(hook=self.hook(), listing=None, log=self.log, progress_interval_seconds=10, in_turns=in_turns)
+        # What ends the statements comes after the task's time.
+        hook = self.hook() if in_turns else self.hook_in_time()
+        return Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=10, in_turns=in_turns)

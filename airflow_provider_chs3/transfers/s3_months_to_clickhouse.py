@@ -79,7 +79,8 @@ class S3MonthsToClickHouseOperator(S3ToClickHouseOperator):
             runner = load_runner(self, listing, wait=lambda _: None, **self._runner_arguments(hook))
             self.inserts = runner.inserts
             self.link_to_page(context, runner, map(str, months))
-            outcome = drive(load_months(self._request, months), self.showing_sql(context, runner))
+            with self.leaving_nothing():
+                outcome = drive(load_months(self._request, months), self.showing_sql(context, runner))
             results = [outcome.results[month] for month in months if month in outcome.results]
             self._tell(results)
             if outcome.error:
@@ -96,6 +97,7 @@ class S3MonthsToClickHouseOperator(S3ToClickHouseOperator):
 
     def on_kill(self) -> None:
         """End the load's queries on every node, and drop its staging."""
+        self.is_ended = self.cancel_on_kill
         if self._request is None or not self.cancel_on_kill:
             return
         from airflow_provider_chs3.operators._support.load_request import end_load

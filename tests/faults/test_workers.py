@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
+import sys
+import time
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -11,15 +15,20 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowTaskTimeout
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowTaskTerminated
 from airflow.sdk.execution_time.supervisor import in_process_api_server
 
 from airflow_provider_chs3.core.workflow.operations import Step
+from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
+from airflow_provider_chs3.runners import insert
 from airflow_provider_chs3.testbed.trips import Trips
+from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.faults.killing import Strike, Worker, steps_of, strikes_after, strikes_amid
 from tests.faults.outcome import assert_exact, assert_untouched
-from tests.integration.lake import Lake
+from tests.integration.lake import MONTH, Lake
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 
 #: In turns, so that rows of the two could mix; as many rows, so that their number tells nothing.
@@ -116,6 +125,72 @@ def test_a_task_that_runs_out_of_time_in_mid_insert_leaves_nothing(
     assert trips_lake.left_behind() == []
     assert_untouched(trips_lake, None)
     trips_lake.load()
+    assert_exact(trips_lake, TRIPS)
+
+
+def test_a_time_out_whose_exception_python_ignores_ends_the_load_all_the_same(
+    trips_lake: Lake, run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trips_lake.upload(TRIPS)
+    ignored: list[Any] = []
+    failures: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: ignored.append(unraisable.exc_type))
+    announce = insert.announce
+
+    def in_a_callback(*arguments: Any) -> None:
+        announce(*arguments)
+        collected = Thread()
+        weakref.finalize(collected, lambda: None)
+        reference = weakref.ref(collected, lambda _: time.sleep(60))  # until the alarm
+        del collected
+        assert reference() is None
+
+    monkeypatch.setattr(insert, "announce", in_a_callback)
+    dag = slow_dag(
+        trips_lake,
+        execution_timeout=timedelta(seconds=15),
+        on_failure_callback=lambda context: failures.append(context["exception"]),
+    )
+    assert run_dag(dag).state == "failed"
+    assert ignored == [AirflowTaskTimeout]
+    assert [type(each) for each in failures] == [AirflowTaskTimeout]
+    assert trips_lake.left_behind() == []
+    assert_untouched(trips_lake, None)
+
+
+@pytest.mark.parametrize("kind", [S3ToClickHouseOperator, S3MonthsToClickHouseOperator])
+def test_a_load_looks_at_the_clock_by_itself(trips_lake: Lake, kind: type[S3ToClickHouseOperator]) -> None:
+    trips_lake.upload(TRIPS)
+    month = {"month": MONTH} if kind is S3ToClickHouseOperator else {"months": [MONTH]}
+    given = {"select": SLOW, "settings": SLOW_SETTINGS, "execution_timeout": timedelta(seconds=4)}
+    operator = trips_lake.operator_of(kind, **month, **given)
+    with pytest.raises(AirflowTaskTimeout, match=r"longer than execution_timeout=0:00:04"):
+        operator.execute({})
+    operator.on_kill()
+    assert trips_lake.left_behind() == []
+    assert_untouched(trips_lake, None)
+
+
+def test_a_task_that_is_ended_goes_no_further(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Airflow calls `on_kill`, and lets the task go on for five seconds: here before each of its statements.
+    trips_lake.upload(TRIPS)
+    query = PooledClickHouseHook.query
+    for number in itertools.count(1):
+        operator, asked = trips_lake.operator(), itertools.count(1)
+
+        def ended_before(hook: Any, *args: Any, at: int = number, **kwargs: Any) -> Any:
+            if next(asked) == at:  # noqa: B023  # of this round
+                operator.on_kill()  # noqa: B023
+            return query(hook, *args, **kwargs)
+
+        monkeypatch.setattr(PooledClickHouseHook, "query", ended_before)
+        try:
+            operator.execute({})
+        except AirflowTaskTerminated:
+            assert trips_lake.left_behind() == [], f"ended before statement {number}"
+        else:
+            break
+    assert number > 10
     assert_exact(trips_lake, TRIPS)
 
 

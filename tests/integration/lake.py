@@ -53,17 +53,19 @@ class Lake:
         return trips.upload(self.s3, month, bucket=self.bucket, prefix=f"trips/{month}/", file_format=file_format)
 
     def operator(self, **options: Any) -> S3ToClickHouseOperator:
+        return self.operator_of(S3ToClickHouseOperator, **({"month": MONTH} | options))
+
+    def operator_of(self, kind: type[S3ToClickHouseOperator], **options: Any) -> S3ToClickHouseOperator:
         arguments = {
             "task_id": "load",
             "bucket": self.bucket,
             "key": "trips/{YYYY-MM}/",
             "database": self.database,
             "table": self.table,
-            "month": MONTH,
             "cluster": self.cluster.name,
             "progress_interval_seconds": 0.2,
         }
-        return S3ToClickHouseOperator(**(arguments | options))
+        return kind(**(arguments | options))
 
     def load(self, **options: Any) -> dict[str, Any]:
         return self.operator(**options).execute({})

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import airflow
 import pytest
-from airflow.providers.common.compat.sdk import DAG, AirflowFailException, PokeReturnValue
+from airflow.providers.common.compat.sdk import DAG, AirflowFailException, AirflowTaskTimeout, PokeReturnValue
 
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.trips import create_table_sql
@@ -33,6 +33,14 @@ def sensor(lake: Lake, **options: Any) -> ClickHouseMergeHealthSensor:
 
 def look(lake: Lake, **options: Any) -> PokeReturnValue:
     return sensor(lake, **options).poke({})
+
+
+def test_it_looks_at_the_clock_by_itself(trips_lake: Lake) -> None:
+    trips_lake.on_node(0, f"SYSTEM STOP MERGES {trips_lake.database}.{trips_lake.table}")
+    insert(trips_lake, 0, parts=30)
+    waiting = sensor(trips_lake, poke_interval=0.2, settled_after_seconds=600, execution_timeout=timedelta(seconds=1))
+    with pytest.raises(AirflowTaskTimeout, match=r"longer than execution_timeout=0:00:01"):
+        waiting.execute({})
 
 
 def health_by_node(looked: PokeReturnValue, month: str = MONTH) -> list[str]:

@@ -6,11 +6,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import DAG, AirflowFailException
+from airflow.providers.common.compat.sdk import DAG, AirflowFailException, AirflowTaskTimeout
 
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 from airflow_provider_chs3.operators.clickhouse import ClickHouseOperator
@@ -37,6 +38,18 @@ def test_the_last_statements_result_is_json() -> None:
             *([1, None], {"a": 1}, [1, "b"], None, "00000000-0000-0000-0000-000000000005"),
         ]
     ]
+
+
+@pytest.mark.parametrize("settings", [{}, {"interactive_delay": 10**9}])  # with progress, and without
+def test_it_looks_at_the_clock_by_itself(settings: dict[str, Any]) -> None:
+    began = time.monotonic()
+    with pytest.raises(AirflowTaskTimeout, match=r"longer than execution_timeout=0:00:01"):
+        execute(
+            "SELECT sleepEachRow(1) FROM numbers(120)",
+            settings={"max_block_size": 1, "function_sleep_max_microseconds_per_block": 0, **settings},
+            execution_timeout=timedelta(seconds=1),
+        )
+    assert time.monotonic() - began < 60
 
 
 def test_columns_and_types_are_json_too() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.providers.common.compat.sdk import DAG, AirflowFailException, AirflowSensorTimeout
+from airflow.providers.common.compat.sdk import DAG, AirflowFailException, AirflowSensorTimeout, AirflowTaskTimeout
 
 from airflow_provider_chs3.sensors.clickhouse import ClickHouseSensor
 
@@ -66,6 +67,12 @@ def test_it_pokes_until_rows_come(hook: ClickHouseHook, chs3_database: str) -> N
         task_id="t", sql=sql, database=chs3_database, poke_interval=0.01, is_success=lambda rows: rows[0][0] == 3
     )
     assert sensor.execute({}) == [[3]]
+
+
+def test_it_looks_at_the_clock_by_itself() -> None:
+    sensor = ClickHouseSensor(task_id="s", sql="SELECT 0", poke_interval=0.2, execution_timeout=timedelta(seconds=1))
+    with pytest.raises(AirflowTaskTimeout, match=r"longer than execution_timeout=0:00:01"):
+        sensor.execute({})
 
 
 def test_it_times_out() -> None:

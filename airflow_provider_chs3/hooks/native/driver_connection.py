@@ -145,7 +145,7 @@ class Connection(DriverConnection):
         left_seconds = self.deadline - time.monotonic()
         if left_seconds <= 0:
             raise driver_errors.SocketTimeoutError("({}:{})".format(*self.hosts[0]))
-        with self.timeout_setter(left_seconds):
+        with self.timeout_setter(min(left_seconds, self.send_receive_timeout)):
             return super().receive_packet()
 
     def _has_something_to_read(self) -> bool:

@@ -18,6 +18,7 @@ from airflow_provider_chs3.hooks.statements.row_inserts import RowInserts
 from airflow_provider_chs3.hooks.waiting_turn import in_turn
 
 if TYPE_CHECKING:
+    from airflow_provider_chs3.hooks.deadline import Deadline
     from airflow_provider_chs3.hooks.native.driver import Client
 
 
@@ -30,6 +31,7 @@ class StatementRuns(RowInserts):
     _running: tuple[str, Client] | None = None
 
     if TYPE_CHECKING:
+        deadline: Deadline
 
         def client(self, *, address: Address | None = None) -> Client:
             """Return a client."""
@@ -88,6 +90,7 @@ class StatementRuns(RowInserts):
         sent = {**READABLE, "log_comment": airflow_log_comment(), **check_settings(settings or {}, where="settings")}
         result = None
         with self.client() as client:
+            client.connection.deadline = self.deadline.at
             for statement in statements:
                 result = self._send(client, statement, query_id or str(uuid.uuid4()), sent, options)
         return result

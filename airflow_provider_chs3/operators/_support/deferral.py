@@ -17,6 +17,7 @@ from airflow_provider_chs3.core.workflow.operations import Insert
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.deadline import Deadline
 from airflow_provider_chs3.runners.insert import ProgressLog
 from airflow_provider_chs3.triggers.load import InsertTrigger
 from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger, Merges
@@ -54,18 +55,20 @@ def insert_trigger(task: LoadTask, context: Context, step: Insert, request: Load
     )
 
 
-def settle(task: LoadTask, context: Context, result: LoadResult) -> dict[str, object]:
+def settle(task: LoadTask, context: Context, result: LoadResult, deadline: Deadline) -> dict[str, object]:
     """Wait until the merges of a loaded month have settled; a deferrable task leaves its worker for it.
 
     Args:
         task: The task that has loaded it.
         context: Airflow's.
         result: What the load has done.
+        deadline: The end of the task's time.
     """
-    since = time.time()
+    since, hook = time.time(), task.hook()
+    hook.deadline = deadline
     with airflow_errors():
         wait = MergeWait.after(task, result.month)
-        merges = wait.outcome(task.hook(), task.log, is_patient=not task.deferrable)
+        merges = wait.outcome(hook, task.log, is_patient=not task.deferrable)
     if merges is not None:
         return task.done(context, result.as_json(), merges, since=since)
     return task.defer(
@@ -147,7 +150,7 @@ class MergeWait:
                 return as_json(watch.verdicts)
             if not is_patient:
                 return None
-            time.sleep(watch.interval_seconds)
+            hook.deadline.sleep(watch.interval_seconds)
 
     def trigger(self) -> MergeHealthTrigger:
         """Return the trigger that waits."""

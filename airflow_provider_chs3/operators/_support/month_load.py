@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -195,6 +195,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
 
     def on_kill(self) -> None:
         """End the load's queries on every node, and drop its staging."""
+        self.is_ended = self.cancel_on_kill
         if self._request is None or not self.cancel_on_kill:
             return
         # A signal may arrive during any import; once there is a request, this one has been done.
@@ -202,6 +203,16 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
 
         self.log.info("Ending the queries of this load, and dropping its staging.")
         end_load(self._request, **self._runner_arguments(self.hook()))
+
+    @contextmanager
+    def leaving_nothing(self) -> Iterator[None]:
+        """End the load once more if `on_kill` interrupts it: a statement that was on its way may have followed."""
+        try:
+            yield
+        except BaseException:
+            if self.is_ended:
+                self.on_kill()
+            raise
 
     def _load(self, context: Context, *, resumes: str | None) -> dict[str, object]:
         from airflow_provider_chs3.core.load.outcome import report
@@ -220,7 +231,8 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
             runner = load_runner(self, listing, wait=partial(self._wait, context), **self._runner_arguments(hook))
             self.inserts = runner.inserts
             self.link_to_page(context, runner, [str(self._request.month)])
-            result = drive(load_month(self._request), self.showing_sql(context, runner))
+            with self.leaving_nothing():
+                result = drive(load_month(self._request), self.showing_sql(context, runner))
         self._request = None
         context["outcome"] = result.status  # type: ignore[typeddict-unknown-key]  # for map_index_template
         count_loads(self, result)
@@ -229,7 +241,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         if result.status == "skipped":
             raise AirflowSkipException(result.summary())
         if self.wait_for_merges:
-            return settle(self, context, result)
+            return settle(self, context, result, hook.deadline)
         return self.done(context, result.as_json())
 
     def refuse_in_reload(self, context: Context, results: Sequence[LoadResult]) -> None:
