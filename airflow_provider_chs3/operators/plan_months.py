@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.providers.common.compat.sdk import AirflowFailException, conf
+from airflow.providers.common.compat.sdk import conf
 
 from airflow_provider_chs3.core.values.arguments import check_definition
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -134,22 +134,22 @@ class PlanMonthsOperator(MonthlyOperator):
         if not to_load:
             with airflow_errors():
                 self.refuse_to_reload_nothing(context, "; ".join(map(str, planned)) or f"it plans {self._target()}")
-        if self.months_per_task is None:
-            self._check_number(to_load)
-            return to_load
-        groups = self._groups(planned, most_months=1 if self.reload_of_run(context) else self.months_per_task)
-        self._check_number(groups)
-        return groups
+        tasks: list[str] | list[list[str]] = to_load
+        if self.months_per_task is not None:
+            tasks = self._groups(planned, most_months=1 if self.reload_of_run(context) else self.months_per_task)
+        with airflow_errors():
+            self._check_number(tasks)
+        return tasks
 
     def _check_number(self, tasks: Sequence[object]) -> None:
         """Check that Airflow maps over so many; it would fail on its own, and try that again.
 
         Raises:
-            AirflowFailException: If there are more. Some of them alone would leave months out of a run that is green.
+            ConfigurationError: If there are more. Some of them alone would leave months out of a run that is green.
         """
         most = conf.getint("core", "max_map_length", fallback=1_024)
         if len(tasks) > most and self.has_dag() and any(self.iter_mapped_dependants()):
-            raise AirflowFailException(
+            raise ConfigurationError(
                 f"The plan takes {len(tasks):,} tasks, and Airflow maps over at most {most:,}: raise [core] "
                 "max_map_length, or plan fewer months at a time, with months=… or by a run that asks to reload some. "
                 "Small months share a task in monthly_load, unless it is deferrable or has outlets."

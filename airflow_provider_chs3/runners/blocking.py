@@ -111,10 +111,15 @@ class Runner:
         """Perform one step, and return its result.
 
         Raises:
-            AirflowTaskTimeout: If the hook's deadline is over.
+            AirflowTaskTimeout: If the hook's deadline is over, also by what was given up for it.
+            AirflowTaskTerminated: If the task was ended.
         """
         self.hook.deadline.check()
-        return self._perform(step)
+        try:
+            return self._perform(step)
+        except Chs3Error:
+            self.hook.deadline.check()
+            raise
 
     @singledispatchmethod
     def _perform(self, step: AnyStep) -> Any:
