@@ -1,4 +1,4 @@
-"""What the page tells of months that the ledger was told to forget."""
+"""What the page tells of months that were forgotten in the ledger."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ def test_it_says_so_as_long_as_its_rows_are_there(as_user: AsUser, trips_lake: L
     forget(trips_lake, MONTH)
     month = months(as_user, trips_lake)[MONTH]
     assert (month["state"], month["rows"]) == ("changed", 600)
-    assert month["why"] == "the ledger was told to forget it; its rows are still there"
+    assert month["why"] == "forgotten in the ledger; its rows are still there"
     trips_lake.load(replace_unknown=True)
     assert months(as_user, trips_lake)[MONTH]["why"] == "as published"

@@ -136,7 +136,7 @@ def test_a_run_that_failed_before_any_load_is_on_the_page(
     page, troubles = open_page(PAGE)
     failed = page.get_by_role("region", name="Runs that failed")
     # Nothing has run it, so that there is no log.
-    failed.get_by_text("Task load failed: its log tells no error.").wait_for()
+    failed.get_by_text("Task load failed: its log shows no error.").wait_for()
     assert f"The newest run {task.run_id} of DAG {LOADER} failed, and no month says so." in failed.inner_text()
     assert "Owner airflow." in failed.inner_text()
     failed.get_by_role("link", name=f"run {task.run_id}").click()

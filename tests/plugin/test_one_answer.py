@@ -138,5 +138,5 @@ def test_a_month_that_was_forgotten(as_user: AsUser, loaded: Lake) -> None:
     ForgetMonthsOperator(task_id="forget", table="trips", months=[MONTH], **where(loaded)).execute({})
     said = answers(as_user, loaded)
     assert (said.plan, said.ledger) == (UNKNOWN, UNKNOWN)
-    assert said.page == "changed: the ledger was told to forget it; its rows are still there"
+    assert said.page == "changed: forgotten in the ledger; its rows are still there"
     assert UNKNOWN in said.load

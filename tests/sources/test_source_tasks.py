@@ -117,7 +117,7 @@ def test_templates_of_the_source_and_the_month_are_rendered(lake: SourceLake) ->
 @pytest.mark.parametrize("name", OF_FILES)
 def test_what_is_about_files_is_refused_of_rows(row_lake: RowLake, name: str) -> None:
     row_lake.put(TRIPS.table(MONTH))
-    with pytest.raises(AirflowFailException, match=f"{name}.*: this is about files, and .* has none. Leave it out"):
+    with pytest.raises(AirflowFailException, match=f"{name}.*: this is about files, but .* has no files. Leave it out"):
         row_lake.load(**{name: OF_FILES[name]})
     assert sum(row_lake.rows_per_node()) == 0
 
@@ -126,7 +126,7 @@ def test_a_table_is_created_from_files_alone(lake: SourceLake) -> None:
     lake.on_every_node(f"DROP TABLE {lake.database}.trips SYNC")
     if is_of_rows(lake):
         with pytest.raises(
-            AirflowFailException, match=r"takes the columns of files, and .* has none: create .* yourself"
+            AirflowFailException, match=r"takes the columns of files, but .* has no files: create .* yourself"
         ):
             lake.load(create_table="if_missing")
         return
@@ -165,7 +165,9 @@ def test_a_month_of_another_tool_is_adopted(lake: SourceLake) -> None:
 def test_a_calibration_is_refused_of_rows(row_lake: RowLake) -> None:
     row_lake.put(TRIPS.table(MONTH))
     where = {"database": row_lake.database, "table": "trips", "cluster": row_lake.cluster.name}
-    with pytest.raises((AirflowFailException, ConfigurationError), match=r"loads samples of files, and .* has none"):
+    with pytest.raises(
+        (AirflowFailException, ConfigurationError), match=r"loads samples of files, but .* has no files"
+    ):
         CalibrateLoadOperator(task_id="calibrate", month=MONTH, objects=row_lake.store(), **where).execute({})
 
 
@@ -200,7 +202,7 @@ def test_the_command_line_suggests_a_table_for_files_alone(
     code, found = command(capsys, lake, "ddl", "--month", MONTH)
     if is_of_rows(lake):
         assert code == 2
-        assert "has none: create" in found
+        assert "has no files: create" in found
         return
     lake.on_every_node(found["statements"][0])
     assert lake.load()["rows"] == 3_000

@@ -49,7 +49,7 @@ def check_manifest(request: LoadRequest, manifest: Manifest) -> None:
         manifest: Its objects.
 
     Raises:
-        NotReadyError: If it has none and that is an error, or one may not be complete yet.
+        NotReadyError: If there are none and that is an error, or one may not be complete yet.
     """
     policies = request.policies
     if not manifest.objects and policies.on_no_objects == "fail":

@@ -67,7 +67,9 @@ class CalibrationRequest:
 
     def __post_init__(self) -> None:
         if not self.load.source.has_files:
-            raise ConfigurationError(f"A calibration loads samples of files, and {self.load.source.place} has none.")
+            raise ConfigurationError(
+                f"A calibration loads samples of files, but {self.load.source.place} has no files."
+            )
         if self.budget_seconds <= 0:
             raise ConfigurationError(f"budget_seconds={self.budget_seconds:g} must be above 0.")
         if self.least_try_seconds < 0:

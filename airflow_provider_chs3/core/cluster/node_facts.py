@@ -53,7 +53,7 @@ class NodeFacts:
         target: The target on that node; None if missing.
         databases: The requested databases that exist.
         ledger_columns: Columns of its ledger; empty if it has no ledger.
-        object_columns: Columns of its table of loaded objects; empty if it has none.
+        object_columns: Columns of its table of loaded objects; empty if there is none.
         known_settings: The requested settings that the server knows, each with the highest number that the user's
             profile allows, or None.
         measured: Cores and memory limit, as measured by the server; 0 bytes means unknown.
@@ -63,10 +63,10 @@ class NodeFacts:
         time_zone: Time zone of columns that name none.
         permissions: Settings that another CREATE of the target may need, and may enable.
         reading_defaults: Settings for reading files, each with the server's default.
-        ledger_engine: Engine of its ledger; empty if it has none.
+        ledger_engine: Engine of its ledger; empty if there is none.
         is_rehearsed: Whether the target's engine is tested, or a rehearsal has passed there.
         filtered: Tables of `system` that a row policy filters for the user; empty also if not asked for.
-        server: What tells the server from others, under whatever names a cluster lists it.
+        server: What distinguishes the server from others, under whatever names a cluster lists it.
     """
 
     target: TableFacts | None

@@ -57,8 +57,8 @@ class TableLocation:
         ledger: The ledger on every node.
         nodes: The nodes, in order.
         absent: Further nodes that are down and not needed (see `core.cluster.absent_replicas`).
-        sharding_key: Sharding key of the Distributed table that the user named, empty if it has none; None if the user
-            named a local table.
+        sharding_key: Sharding key of the Distributed table that the user named, empty if there is none; None for a
+            local table.
     """
 
     cluster: str | None
@@ -126,7 +126,7 @@ def check_distribution(location: TableLocation, *, distribution: str, target: Ta
         )
     else:
         finding = (
-            f"distribution='sharding_key' needs the sharding key of {target}, which has none: create it with one, as "
+            f"distribution='sharding_key' needs a sharding key, which {target} lacks: create it with one, as "
             f"Distributed(cluster, database, table, key), or {way_out}."
         )
     raise PreflightError([finding])
@@ -164,7 +164,7 @@ def local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName
         cluster: The cluster that the user named, if any.
 
     Returns:
-        The local table; for a Distributed one also its cluster and its sharding key, empty if it has none.
+        The local table; for a Distributed one also its cluster and its sharding key, empty if there is none.
 
     Raises:
         PreflightError: If it is Distributed over another cluster, or its engine cannot be parsed.

@@ -64,7 +64,7 @@ class ColumnType:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The names of the elements of a Tuple or Nested; empty if they have none."""
+        """The names of the elements of a Tuple or Nested; empty if there are none."""
         labels = tuple(label for label, _ in self._labelled)
         return labels if all(labels) else ()
 

@@ -123,7 +123,7 @@ def time_to_float(casting: ServerCasting, value: str, one: ColumnType, target: C
 
 
 def number_to_time(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    """Cast seconds with parts, of which the server drops what does not fit."""
+    """Cast seconds with fractions, which the server truncates."""
     other = target.bare
     number = Cast(value)
     if one.name in FLOATS:

@@ -55,7 +55,7 @@ class NewTableRequest:
     def __post_init__(self) -> None:
         if not self.source.has_files:
             raise ConfigurationError(
-                f"A new table takes the columns of files, and {self.source.place} has none: create {self.table} "
+                f"A new table takes the columns of files, but {self.source.place} has no files: create {self.table} "
                 "yourself, and load without create_table='if_missing'."
             )
 

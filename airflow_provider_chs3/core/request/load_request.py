@@ -201,7 +201,9 @@ class LoadRequest(TableRequest):
             "min_object_age_seconds": self.policies.min_object_age_seconds,
         }
         if names := ", ".join(name for name, is_given in about_files.items() if is_given):
-            raise ConfigurationError(f"{names}: this is about files, and {self.source.place} has none. Leave it out.")
+            raise ConfigurationError(
+                f"{names}: this is about files, but {self.source.place} has no files. Leave it out."
+            )
 
     @property
     def definition(self) -> str:

@@ -219,7 +219,7 @@ def _hint_of_source(error: ClickHouseServerError) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return a text with a full stop, if it has none: servers' errors mostly do not.
+    """Return a text with a full stop, if there is none: servers' errors mostly do not.
 
     Args:
         text: The text.

@@ -91,7 +91,7 @@ def _ids(schema: Schema) -> dict[str, int]:
 
 
 def _file_ids(fields: Any, within: str = "") -> Iterator[tuple[str, int | None]]:
-    """Yield the names of a file's columns at any depth, as tables have them, and their ids; None where it has none."""
+    """Yield the names of a file's columns at any depth, as tables have them, and their ids, or None."""
     for each in fields:
         yield from _field_ids(each, f"{within}{each.name}")
 

@@ -27,7 +27,7 @@ def check_schedule(task: BaseOperator, *, instead: str) -> None:
         instead: What the task could be given instead.
 
     Raises:
-        ConfigurationError: If they have none, such as those of `@daily` since Airflow 3.
+        ConfigurationError: If there are none, such as those of `@daily` since Airflow 3.
     """
     timetable, schedule = task.dag.timetable, task.dag.schedule
     if type(timetable).__name__ not in _POINTS or _interval(timetable):

@@ -44,7 +44,7 @@ class Schedule:
 
     Args:
         is_paused: Whether it is paused.
-        due_at: Time at which Airflow is to create its next run; None if it has none, or may not have another one now.
+        due_at: Time at which Airflow is to create its next run; None if there is none, or may not have another one now.
         month: The month in which that run's data interval begins, as `YYYY-MM` in UTC; empty if not known.
         is_there: Whether Airflow has it, as its file was read last.
         is_broken: Whether its file cannot be imported.

@@ -148,7 +148,7 @@ class NodeOverview:
         merges_running: Number of running merges.
         pool_busy: Busy threads for merges and mutations.
         pool_size: Number of these threads.
-        replication: Its replicated tables; None if it has none.
+        replication: Its replicated tables; None if there is none.
     """
 
     version: str

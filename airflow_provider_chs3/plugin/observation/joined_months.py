@@ -54,7 +54,7 @@ class JoinedMonth(NamedTuple):
 
     @property
     def is_forgotten(self) -> bool:
-        """Whether the ledger was told to forget it, and no load has begun since."""
+        """Whether it was forgotten in the ledger, and no load has begun since."""
         is_recorded = any(each.record for each in self.records.values())
         return self.inserting is not None and self.unpublished is None and not is_recorded
 

@@ -285,6 +285,6 @@ def _why(state: MonthState, found: Found, verdicts: Sequence[Verdict], month: Jo
         verb = "was" if found.standing is ComparisonStatus.NEW else "is"
         return f"its newest load ended without publishing; the partition {verb} {found.why}"
     if found.standing is ComparisonStatus.ROWS_UNKNOWN and month.is_forgotten:
-        return "the ledger was told to forget it; its rows are still there"
+        return "forgotten in the ledger; its rows are still there"
     nowhere_else = "" if len(found.nodes) in (0, len(month.nodes)) else f" ({', '.join(map(str, found.nodes))})"
     return found.why + nowhere_else

@@ -21,7 +21,7 @@ describe("steps of a running load", () => {
     });
   });
 
-  test("tell of the insert what earlier ones took and the one that runs", () => {
+  test("show what earlier inserts took, and the one that runs", () => {
     const found = progressOf({ seconds_by_step: [...RECORDED, { step: "insert", seconds: 30 }] }, during("insert"), null);
     expect(found.find(({ step }) => step === "insert")?.seconds).toBe(40);
   });

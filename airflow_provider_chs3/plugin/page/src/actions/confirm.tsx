@@ -12,7 +12,7 @@ const GONE =
   "Airflow no longer has the run that loaded this month, so the new one has neither its conf nor its data interval. If the DAG takes " +
   "the month from them, the run loads nothing, and fails unless other loads are in it. The panel will show what came of it.";
 
-// An answer that got lost on its way does not tell what Airflow has done.
+// A lost answer does not show what Airflow has done.
 function failureText(error: Error): string {
   return error instanceof RequestError && error.status < 500 ? `Nothing was done. ${error.message}`
     : `${error.message} It may have been done or not: look at the runs of the DAG before you try again.`;

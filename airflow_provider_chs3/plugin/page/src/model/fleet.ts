@@ -156,7 +156,7 @@ export function problemsOf(tables: readonly TableRow[], states: ReadonlySet<Stat
       other.month.month.localeCompare(one.month.month));
 }
 
-// The failed runs of which no problem tells. A month that failed tells of that run alone: a later one failed for another
+// The failed runs that no problem mentions. A month that failed mentions that run alone: a later one failed for another
 // reason. One that is stuck or changed stops each run until somebody acts.
 export function untold(runs: readonly FailedRun[], problems: readonly Problem[]): FailedRun[] {
   const tells = (run: FailedRun) => ({ month: { state, task } }: Problem) =>

@@ -1,4 +1,4 @@
-// The steps of a load in words, and how far it is in them, as far as its records and its queries tell.
+// The steps of a load in words, and how far it is in them, as far as its records and queries show.
 import type { FinishedLoad, Inserting, MonthRow, Step } from "../api/types";
 
 export const STEPS: Record<string, string> = {

@@ -92,7 +92,7 @@ function Row({ need: { table, first, months }, rights }: { need: Need; rights: R
   const help = WAY_OUT[first.state];
   const mayHelp = first.task && help && rights[help === "unpause" ? "editable_dags" : "startable_dags"].includes(first.task.dag_id);
   const isOne = months.length === 1;
-  // Of causes that differ in a detail, it is told whose this one is.
+  // Where causes differ in a detail, say whose this one is.
   const isSame = months.every(({ why }) => why === first.why);
   const statement = statementOf(months);
   return (

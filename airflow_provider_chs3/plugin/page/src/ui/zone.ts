@@ -1,4 +1,4 @@
-// The time zone that the user chose in Airflow, which keeps it in the browser and tells of changes there.
+// The time zone that the user chose in Airflow, which keeps it in the browser and reports changes there.
 import { useEffect, useState, useSyncExternalStore } from "react";
 
 const KEY = "timezone";
