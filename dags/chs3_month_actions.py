@@ -29,7 +29,9 @@ with DAG(
             enum=["forget", "merge"],
             description="forget: its rows stay, and no load is known to have put them there. merge: to one part a node",
         ),
-        "month": Param(type="string", pattern=r"^\d{4}-\d{2}$", description="YYYY-MM"),
+        "month": Param(
+            type="string", pattern=r"^\d{4}-\d{2}(,\d{4}-\d{2})*$", description="YYYY-MM, or several to forget"
+        ),
         "database": Param(type="string", minLength=1),
         "table": Param(type="string", minLength=1, description="MergeTree, or a Distributed table over it"),
         "staging_database": Param("", type="string", description="where the ledger is; empty: beside the table"),

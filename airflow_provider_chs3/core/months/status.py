@@ -120,17 +120,16 @@ _States: TypeAlias = Mapping[Node, Mapping[str, PartitionState]]
 _ANY_MONTH = (Month(2000, 1),)
 
 
-def look_at_table(request: LedgerRequest, *, needs_all: bool = False) -> Steps[TargetContext]:
+def look_at_table(request: LedgerRequest) -> Steps[TargetContext]:
     """Find the nodes and the table, and check that it can be loaded.
 
     Args:
         request: The table.
-        needs_all: Whether all of its replicas must be up.
 
     Raises:
         PreflightError: If the cluster or the table is missing, or not fit.
     """
-    context = yield from inspect_target(request, needs_all=needs_all)
+    context = yield from inspect_target(request)
     check_target(context, required_settings=())
     return context
 

@@ -155,7 +155,7 @@ class ProgressLines:
         if not total or not rows:
             return ""
         if rows >= total:
-            return ", the last ones are being written"
+            return ", what is made of them is being written"
         before, self._left_seconds = self._left_seconds, seconds * (total - rows) / rows
         now, told = duration_text(self._left_seconds), duration_text(before) if before is not None else ""
         if before is None or before >= self._left_seconds or now == told:

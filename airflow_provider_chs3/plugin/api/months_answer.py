@@ -47,10 +47,24 @@ def months_answer(seen: Iterable[MonthsAnswer], *, scope: Scope | None, rights: 
             "busy_dags": sorted(runs.busy & set(readable_dags)),
             "failed_runs": failed,
             "editable_dags": sorted(_dags_of(found, (HELD,), rights.editable)),
-            "startable_dags": sorted(_dags_of(found, (MonthState.FAILED, MonthState.CHANGED), rights.startable)),
+            "startable_dags": sorted(_startable(found, rights)),
+            "actions_dag_id": ACTIONS_DAG,
             "broken_dags": sorted(broken),
         }
     )
+
+
+def _startable(connections: Collection[Mapping[str, Any]], rights: MonthRights) -> set[str]:
+    """Return the DAGs whose runs help, and of which the user may start some."""
+    found = _dags_of(connections, (MonthState.FAILED, MonthState.CHANGED), rights.startable)
+    is_gone = any(
+        month["state"] == MonthState.GONE
+        for seen in connections
+        for table in seen["tables"]
+        for month in table["months"]
+    )
+    may_forget = is_gone and ACTIONS_DAG in rights.readable_dags and ACTIONS_DAG in rights.startable
+    return found | ({ACTIONS_DAG} if may_forget else set())
 
 
 def _dags_of(connections: Iterable[Mapping[str, Any]], states: Collection[str], allowed: Container[str]) -> set[str]:

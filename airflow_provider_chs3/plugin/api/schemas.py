@@ -23,6 +23,7 @@ State: TypeAlias = Literal[
     "merging",
     "too_many_parts",
     "stuck",
+    "gone",
 ]
 
 
@@ -139,8 +140,8 @@ class FailedRun(BaseModel):
 class Months(BaseModel):
     """The months of all connections; of the DAGs that load them owners, runs at work and newest runs that failed.
 
-    Of those whose months need a person, which the user may edit, and of which the user may start runs; and which of all
-    Airflow cannot import.
+    Of those whose months need a person, which the user may edit, and of which the user may start runs, the DAG of the
+    actions among them; and which of all Airflow cannot import.
     """
 
     connections: list[ConnectionMonths]
@@ -149,6 +150,7 @@ class Months(BaseModel):
     failed_runs: list[FailedRun]
     editable_dags: list[str]
     startable_dags: list[str]
+    actions_dag_id: str
     broken_dags: list[str]
 
 

@@ -69,6 +69,19 @@ class JoinedMonth(NamedTuple):
         return next(loads, self.inserting.owner if self.inserting else "")
 
 
+def gone_months(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedMonth]:
+    """Give the months of a table that no node has.
+
+    Args:
+        seen: The nodes' answers.
+        table: The table.
+    """
+    of_nodes = {node: rows for node, each in seen.nodes.items() if (rows := each.gone.get(table))}
+    for month in {month for rows in of_nodes.values() for month in rows}:
+        records = {node: month_records(rows[month]) for node, rows in of_nodes.items() if month in rows}
+        yield _joined(table, Month.parse(month), records, {}, {})
+
+
 def joined_months(
     seen: ClusterSnapshot, only: Collection[TableName] | None
 ) -> Iterator[tuple[TableName, Iterator[JoinedMonth]]]:

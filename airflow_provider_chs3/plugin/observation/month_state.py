@@ -20,6 +20,7 @@ class MonthState(StrEnum):
     MERGING = "merging"
     TOO_MANY_PARTS = "too_many_parts"
     STUCK = "stuck"
+    GONE = "gone"
 
 
 class LastLoad(Enum):

@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Expec
 from airflow_provider_chs3.core.ledger.replicas import records_of_replicas
 from airflow_provider_chs3.core.merges.health import Health, Thresholds, Verdict, judge, overall
 from airflow_provider_chs3.core.values.models import Month, TableName
-from airflow_provider_chs3.plugin.observation.joined_months import JoinedMonth, joined_months
+from airflow_provider_chs3.plugin.observation.joined_months import JoinedMonth, gone_months, joined_months
 from airflow_provider_chs3.plugin.observation.merge_reasons import reasons_by_node, unchanged_since, utc_text, way_out
 from airflow_provider_chs3.plugin.observation.month_state import LastLoad, MonthState, state_of
 from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapshot
@@ -128,7 +128,24 @@ def overview(
         known = {month: each for month, each in found.items() if each.state is not MonthState.NEVER_LOADED}
         if known:
             tables[table] = tuple(_without_gaps(known))
-    return tables
+    there = {table for node in seen.nodes.values() for table in node.tables}
+    for table in {table for node in seen.nodes.values() for table in node.gone} - there:
+        if only is None and (gone := {each.month: _gone(seen, each) for each in gone_months(seen, table)}):
+            tables[table] = tuple(_without_gaps(gone))
+    return dict(sorted(tables.items()))
+
+
+def _gone(seen: ClusterSnapshot, month: JoinedMonth) -> MonthOverview:
+    """Return a month of a table that is not there: nothing but its records is left."""
+    renamed = next((name for node in seen.nodes.values() if (name := node.renamed.get(month.table))), None)
+    what = f"is called {renamed} now" if renamed else "was dropped or renamed, or the connection's user cannot see it"
+    return MonthOverview(
+        month=month.month,
+        state=MonthState.GONE,
+        why=f"the table {what}; the ledger has its months under the name {month.table}",
+        owner=month.owner,
+        **_publication(month)._asdict(),
+    )
 
 
 def _without_gaps(months: Mapping[Month, MonthOverview]) -> Iterator[MonthOverview]:

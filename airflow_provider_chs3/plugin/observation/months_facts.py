@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.cluster.topology import nodes_of
+from airflow_provider_chs3.core.cluster.untested_engines import is_rehearsal
 from airflow_provider_chs3.core.ledger.mutations import Mutation, mutations_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.table import columns_of_ledgers
@@ -20,6 +21,10 @@ from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_o
 from airflow_provider_chs3.core.workflow.operations import Gather, Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation import months_queries
+from airflow_provider_chs3.plugin.observation.months_records import is_published
+
+#: Of every table of a database of the engine Ordinary.
+_NO_UUID = "00000000-0000-0000-0000-000000000000"
 
 
 class Partition(NamedTuple):
@@ -41,6 +46,9 @@ class NodeSnapshot:
         records: The months of each table in its ledgers, as text, and what `month_records` parses: one by one, as they
             would be many objects at once.
         known: The same months, and those of earlier tables of these names.
+        gone: The published months of each table in its ledgers that is not there, as `records`; also those of earlier
+            tables of its name.
+        renamed: New names of tables, by the ones that the ledgers know.
         partitions: The partitions of each table, by their ids, as `partition` parses them.
         filled_partitions: Of these, the ids of those that hold rows.
         mutations: The mutations of each table that has had some.
@@ -56,6 +64,8 @@ class NodeSnapshot:
     tables: Mapping[TableName, TableFacts] = field(default_factory=dict)
     records: Mapping[TableName, Mapping[str, Row]] = field(default_factory=dict)
     known: Mapping[TableName, Collection[str]] = field(default_factory=dict)
+    gone: Mapping[TableName, Mapping[str, Row]] = field(default_factory=dict)
+    renamed: Mapping[TableName, TableName] = field(default_factory=dict)
     partitions: Mapping[TableName, Mapping[str, Row]] = field(default_factory=dict)
     filled_partitions: Mapping[TableName, Collection[str]] = field(default_factory=dict)
     mutations: Mapping[TableName, tuple[Mutation, ...]] = field(default_factory=dict)
@@ -172,17 +182,20 @@ def look_at_all_tables(cluster: str | None) -> Steps[ClusterSnapshot]:
     statements = {node: months_queries.records(each) for node, each in columns.items()}
     records = yield from query_reachable("Read the months in the ledgers", statements, down)
     tables = sorted({TableName(*row[:2]) for rows in records.values() for row in rows})
+    uuids = sorted({row[2] for rows in records.values() for row in rows} - {_NO_UUID})
     # A node that has lost its ledger may still have the tables.
     asked = [node for node in ledgers if node not in down] if tables else []
     looks = (
         query_reachable("Read the parts of the months", dict.fromkeys(asked, months_queries.partitions(tables)), down),
         query_reachable(
-            "Read the state of the tables", dict.fromkeys(asked, months_queries.circumstances(tables)), down
+            "Read the state of the tables", dict.fromkeys(asked, months_queries.circumstances(tables, uuids)), down
         ),
     )
     partitions, rest = yield from Gather(name="Look at the tables", workflows=looks)
     snapshots = {
-        node: _node_snapshot(records.get(node, []), partitions[node], rest[node][0]) if node in rest else NodeSnapshot()
+        node: _node_snapshot(tables, records.get(node, []), partitions[node], rest[node][0])
+        if node in rest
+        else NodeSnapshot()
         for node in ledgers
         if node not in down
     }
@@ -212,13 +225,21 @@ def _by_id(partitions: Iterable[Row]) -> dict[TableName, dict[str, Row]]:
     return {table: {row[0]: row[1:] for row in rows} for table, rows in _by_table(partitions).items()}
 
 
-def _node_snapshot(records: Iterable[Row], partitions: Iterable[Row], rest: Row) -> NodeSnapshot:
+def _node_snapshot(
+    named: Collection[TableName], records: Iterable[Row], partitions: Iterable[Row], rest: Row
+) -> NodeSnapshot:
     tables, merges, mutations, limits, replicated_limits, policies, disks, pool, broken, replicas, queue = rest[:11]
     staging, processes, all_mutations, uptime, at_seconds = rest[11:]
-    facts = {TableName(*row[:2]): target_of(*row[2:5]) for row in tables}
+    records_by_table = _by_table(records)
+    facts = {name: target_of(*row[2:5]) for row in tables if (name := TableName(*row[:2])) in named}
     free = {policy: max((dict(disks).get(name, 0) for name in names), default=0) for policy, names in policies}
     partitions_by_table = _by_table(partitions)
-    records_by_table = _by_table(records)
+    gone = {
+        table: {row[1]: row[2:] for row in rows if is_published(row[2:])}
+        for table, rows in records_by_table.items()
+        if table not in facts and not is_rehearsal(table)
+    }
+    names = {row[4]: TableName(*row[:2]) for row in tables}
     return NodeSnapshot(
         tables=facts,
         records={
@@ -226,6 +247,8 @@ def _node_snapshot(records: Iterable[Row], partitions: Iterable[Row], rest: Row)
             for table, each in facts.items()
         },
         known={table: {row[1] for row in rows if row[2]} for table, rows in records_by_table.items()},
+        gone=gone,
+        renamed={table: names[row[0]] for table in gone for row in records_by_table[table] if row[0] in names},
         partitions=_by_id(partitions),
         filled_partitions={table: [row[0] for row in rows if row[1]] for table, rows in partitions_by_table.items()},
         mutations={TableName(*row[:2]): mutations_of(row[2]) for row in all_mutations},

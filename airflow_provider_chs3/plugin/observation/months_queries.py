@@ -103,10 +103,15 @@ def partitions(tables: Iterable[TableName], *, with_content: bool = False) -> Sq
     return Sql(f"SELECT {columns} FROM ({found})")
 
 
-def circumstances(tables: Collection[TableName]) -> Sql:
-    """Return the query for tables, merges, mutations, staging, inserts and disk space."""
+def circumstances(tables: Collection[TableName], uuids: Collection[str]) -> Sql:
+    """Return the query for tables, merges, mutations, staging, inserts and disk space.
+
+    Args:
+        tables: The tables that the ledgers name; at least one.
+        uuids: Those under which the ledgers know them: a table may have another name now.
+    """
     of_tables, limits = _of(tables), one_of("name", Limits.__slots__)
-    named = _of(tables, name="name")
+    named = f"{_of(tables, name='name')} OR {one_of('toString(uuid)', uuids)}"
     return Sql(f"""
 SELECT
     (SELECT groupArray((database, name, engine, engine_full, toString(uuid), storage_policy))

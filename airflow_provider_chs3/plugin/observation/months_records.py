@@ -133,6 +133,15 @@ def unsettled(rows: Iterable[Row]) -> Iterator[MonthRecords]:
             yield month_records(row)
 
 
+def is_published(row: Row) -> bool:
+    """Check whether a month is published, or was about to be, and not forgotten since.
+
+    Args:
+        row: As in `month_records`.
+    """
+    return bool(row[_STATES]) and row[_RECORD] != "forgotten"
+
+
 def recorded_partition_id(row: Row) -> str:
     """Return the partition of a month; empty if only inserts are known.
 

@@ -47,7 +47,7 @@ def test_what_is_left_is_told_in_a_unit_that_fits(seconds, left):
 def test_an_insert_that_has_read_all_still_writes():
     line = progress_line(PROGRESS, total_rows=2_000_000, seconds=4)
     assert line.startswith(
-        "Inserting: 100% of 2,000,000 rows, 50.0 MiB read, 500,000 rows/s, the last ones are being written"
+        "Inserting: 100% of 2,000,000 rows, 50.0 MiB read, 500,000 rows/s, what is made of them is being written"
     )
 
 

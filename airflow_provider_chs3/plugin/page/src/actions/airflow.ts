@@ -3,7 +3,7 @@ import { ask, RequestError } from "../api/client";
 import { runPath, runsOf } from "../api/runs";
 import type { MonthRow, Task } from "../api/types";
 import type { Kind, Subject } from "./kinds";
-import { whatOf } from "./kinds";
+import { goneOf, whatOf } from "./kinds";
 
 export interface Run {
   dag_id: string;
@@ -47,7 +47,7 @@ async function reload({ table, month }: Subject, task: Task, replacesOthers: boo
 function runAction({ table, month, rights }: Subject, action: Kind): Promise<Run> {
   const conf = {
     action,
-    month: month.month,
+    month: month.state === "gone" ? goneOf(table).map((each) => each.month).join(",") : month.month,
     database: table.database,
     table: table.table,
     staging_database: month.ledger_database,

@@ -2,7 +2,7 @@
 import type { DagRights, MonthRow, Rights } from "../api/types";
 import type { TableRow } from "../model/fleet";
 import { nameOf } from "../model/fleet";
-import { bytes } from "../model/format";
+import { bytes, count } from "../model/format";
 
 export type Kind = "unpause" | "reload" | "end" | "merge" | "forget";
 
@@ -21,6 +21,9 @@ export interface ActionKind {
   says: (subject: Subject) => string[];
 }
 
+// The months of a table that is gone: they are forgotten together.
+export const goneOf = (table: TableRow): MonthRow[] => table.months.filter(({ state }) => state === "gone");
+
 export const KINDS: Record<Kind, ActionKind> = {
   unpause: {
     verb: "Unpause",
@@ -37,7 +40,7 @@ export const KINDS: Record<Kind, ActionKind> = {
     verb: "Reload",
     right: "may_start_runs",
     dag: (rights) => rights.dag,
-    isFor: (month) => month.task !== null && month.state !== "loading",
+    isFor: (month) => month.task !== null && month.state !== "loading" && month.state !== "gone",
     says: ({ rights }) => [
       `Starts a run of DAG ${rights.dag?.dag_id ?? ""} that loads only this month of this table again. ` +
         "Everything else in the DAG runs, too.",
@@ -69,7 +72,10 @@ export const KINDS: Record<Kind, ActionKind> = {
     right: "may_start_runs",
     dag: (rights) => rights.actions_dag,
     isFor: (month) => month.published_at !== "" && month.state !== "loading",
-    says: ({ rights }) => [
+    says: ({ table, month, rights }) => month.state === "gone" ? [
+      `Starts a run of DAG ${rights.actions_dag_id} that removes ${count(goneOf(table).length, "month")} of this table, all that it had, from the ` +
+        "ledger. No rows are touched, and the table leaves this page.",
+    ] : [
       `Starts a run of DAG ${rights.actions_dag_id} that removes the month from the ledger.`,
       "Its rows stay, but no longer belong to a known load: the next load of the month stops unless it may replace them or the " +
         "month is adopted.",
@@ -98,5 +104,5 @@ export function obstacle(kind: Kind, rights: Rights, owner?: string): string {
 }
 
 export function whatOf({ table, month }: { table: TableRow; month: MonthRow }): string {
-  return `${nameOf(table)} ${month.month}`;
+  return month.state === "gone" ? nameOf(table) : `${nameOf(table)} ${month.month}`;
 }

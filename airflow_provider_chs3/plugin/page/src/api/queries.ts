@@ -60,7 +60,7 @@ export function useDetails(place: MonthPlace, { state: now, published_at: publis
       throw error;
     }),
     refetchInterval: ({ state }) => (now === "loading" || state.dataUpdateCount < 2 ? BUSY_MILLISECONDS : CALM_MILLISECONDS),
-    enabled: now !== "never_loaded",
+    enabled: now !== "never_loaded" && now !== "gone",
   });
 }
 

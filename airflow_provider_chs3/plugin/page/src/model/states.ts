@@ -17,6 +17,7 @@ const loud = (palette: string) => ({ palette, fill: `${palette}.solid`, ink: "wh
 
 // In the order of urgency.
 export const STATES: Record<State, Look> = {
+  gone: { label: "table is gone", means: "The table was dropped or renamed, with this month.", next: "If that was meant, forget its months, and the table leaves this page. If not, rename it back, or restore it at once (UNDROP TABLE): a new table of this name has none of these rows.", ...loud("red") },
   stuck: { label: "stuck", means: "A person must act: the panel says how.", ...loud("red") },
   failed: { label: "failed", means: "The newest load ended with an error.", ...loud("red") },
   changed: { label: "changed by somebody", means: "There are rows that no load wrote.", next: "No load touches it until you decide: reload it to replace those rows, or adopt it (chs3 adopt) to keep them.", ...loud("purple") },
@@ -35,7 +36,7 @@ export const STATES: Record<State, Look> = {
 export const ORDER = Object.keys(STATES) as State[];
 
 // Those in which nothing goes on until somebody acts.
-export const NEEDS_PERSON: ReadonlySet<State> = new Set(["stuck", "failed", "changed", "held", "stranded"]);
+export const NEEDS_PERSON: ReadonlySet<State> = new Set(["gone", "stuck", "failed", "changed", "held", "stranded"]);
 
 export const isState = (text: string): text is State => text in STATES;
 

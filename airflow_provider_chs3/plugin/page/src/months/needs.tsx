@@ -16,10 +16,10 @@ import { sentence } from "./text";
 
 const FEW = 5;
 // The one action that helps, where there is one.
-const WAY_OUT: Partial<Record<State, Kind>> = { failed: "reload", changed: "reload", held: "unpause" };
+const WAY_OUT: Partial<Record<State, Kind>> = { failed: "reload", changed: "reload", held: "unpause", gone: "forget" };
 
 // Who owns DAGs, and which of them the user may change.
-export type Rights = Pick<Months, "owners" | "editable_dags" | "startable_dags">;
+export type Rights = Pick<Months, "owners" | "editable_dags" | "startable_dags" | "actions_dag_id">;
 
 export function Needs({ problems, rights, areAll, isCalm, checkedAt }: {
   problems: readonly Problem[]; rights: Rights; areAll: boolean; isCalm: boolean; checkedAt: number | null;
@@ -90,7 +90,9 @@ function Row({ need: { table, first, months }, rights }: { need: Need; rights: R
   const { next } = STATES[first.state];
   const owner = first.task ? rights.owners[first.task.dag_id] : undefined;
   const help = WAY_OUT[first.state];
-  const mayHelp = first.task && help && rights[help === "unpause" ? "editable_dags" : "startable_dags"].includes(first.task.dag_id);
+  // A run of one DAG forgets, one of another loads.
+  const dagId = help === "forget" ? rights.actions_dag_id : first.task?.dag_id;
+  const mayHelp = dagId !== undefined && help && rights[help === "unpause" ? "editable_dags" : "startable_dags"].includes(dagId);
   const isOne = months.length === 1;
   // Where causes differ in a detail, say whose this one is.
   const isSame = months.every(({ why }) => why === first.why);
@@ -113,8 +115,8 @@ function Row({ need: { table, first, months }, rights }: { need: Need; rights: R
           {isSame ? "" : `${first.month}: `}{isSame ? sentence(first.why) : ended(first.why)}
         </Text>
         {next ? <Text fontSize="sm" color="fg.muted">{next}</Text> : null}
-        {first.task && help && !mayHelp ? (
-          <Text fontSize="sm" color="fg.muted">{refusal(KINDS[help].right, first.task.dag_id, owner)}</Text>
+        {dagId !== undefined && help && !mayHelp ? (
+          <Text fontSize="sm" color="fg.muted">{refusal(KINDS[help].right, dagId, help === "forget" ? undefined : owner)}</Text>
         ) : null}
         {isUnfolded ? (
           <Flex gap={1} mt={2} wrap="wrap" role="group" aria-label="Months with this cause">
@@ -128,9 +130,9 @@ function Row({ need: { table, first, months }, rights }: { need: Need; rights: R
       <Flex gap={2} flexShrink={0} justify={{ lg: "end" }} mt={{ base: 1, lg: 0 }}>
         {statement ? <CopyButton text={statement} label={`Copy the SQL to fix ${isOne ? "it" : "them"}`} size="xs" /> : null}
         {mayHelp ? (
-          // A DAG is unpaused for all of its months, but one month is reloaded.
+          // A DAG is unpaused for all of its months, and all months of a table that is gone are forgotten, but one is reloaded.
           <Button size="xs" variant="outline" aria-label={`${KINDS[help].verb} ${what}`} onClick={() => { open(first, help); }}>
-            {KINDS[help].verb}{isOne || help === "unpause" ? "" : ` ${first.month}`}…
+            {KINDS[help].verb}{isOne || help !== "reload" ? "" : ` ${first.month}`}…
           </Button>
         ) : null}
         {isOne ? <Button size="xs" variant="outline" aria-label={`Open ${what}`} onClick={() => { open(first, null); }}>Open</Button> : (

@@ -71,7 +71,7 @@ export function Panel({ tables, owners }: { tables: readonly TableRow[]; owners:
 function Month({ table, month, place, owners }: Opened & { owners: Record<string, string> }) {
   const { next } = STATES[month.state];
   const owner = month.task ? owners[month.task.dag_id] : undefined;
-  const isKnown = month.state !== "never_loaded";
+  const isKnown = month.state !== "never_loaded" && month.state !== "gone";
   const { data, error, isPending } = useDetails(place, month);
   return (
     <>

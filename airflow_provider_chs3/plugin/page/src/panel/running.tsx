@@ -57,8 +57,8 @@ function textOf({ leastSeconds, usualSeconds }: TimeLeft): string {
     return `about ${duration(usualSeconds)}, at the speed of the last load`;
   }
   return leastSeconds
-    ? `at least ${duration(leastSeconds)}, then the last rows are written`
-    : "all rows are read; the last ones are being written";
+    ? `at least ${duration(leastSeconds)} to read; then what is made of the rows is written`
+    : "all rows are read; what is made of them is being written";
 }
 
 function Inserts({ month, insert, last }: {

@@ -5,6 +5,7 @@ import { STATES } from "../model/states";
 
 // Strokes in a square of 16.
 const STROKES: Record<State, string> = {
+  gone: "M3.5 3.5h9v9h-9zM3.5 12.5l9-9",
   stuck: "M4 4l8 8M12 4l-8 8",
   failed: "M8 3.5v5.5M8 12v.5",
   changed: "M3.5 6h9M3.5 10h9M10.5 3l-5 10",
