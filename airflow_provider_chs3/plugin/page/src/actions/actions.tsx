@@ -46,7 +46,7 @@ function offeredFor(month: MonthRow, rights: Rights): Kind[] {
 function obstaclesFor(month: MonthRow, rights: Rights, owner: string | undefined): Set<string> {
   const wanted = (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].isFor(month));
   const found = new Set(wanted.map((kind) => obstacle(kind, rights, owner)).filter(Boolean));
-  if (month.published_at && !month.task) {
+  if (month.published_at && !month.task && month.state !== "gone") {
     found.add("You cannot reload this month from here: the task that loaded it is unknown, or you may not see it.");
   }
   return found;
