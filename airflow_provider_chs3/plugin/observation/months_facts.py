@@ -225,6 +225,17 @@ def _by_id(partitions: Iterable[Row]) -> dict[TableName, dict[str, Row]]:
     return {table: {row[0]: row[1:] for row in rows} for table, rows in _by_table(partitions).items()}
 
 
+def _gone(
+    records_by_table: Mapping[TableName, Iterable[Row]], there: Collection[TableName]
+) -> dict[TableName, dict[str, Row]]:
+    """Return the published months of tables that are not there, but for those of rehearsals."""
+    return {
+        table: {row[1]: row[2:] for row in rows if is_published(row[2:])}
+        for table, rows in records_by_table.items()
+        if table not in there and not is_rehearsal(table)
+    }
+
+
 def _node_snapshot(
     named: Collection[TableName], records: Iterable[Row], partitions: Iterable[Row], rest: Row
 ) -> NodeSnapshot:
@@ -234,12 +245,7 @@ def _node_snapshot(
     facts = {name: target_of(*row[2:5]) for row in tables if (name := TableName(*row[:2])) in named}
     free = {policy: max((dict(disks).get(name, 0) for name in names), default=0) for policy, names in policies}
     partitions_by_table = _by_table(partitions)
-    gone = {
-        table: {row[1]: row[2:] for row in rows if is_published(row[2:])}
-        for table, rows in records_by_table.items()
-        if table not in facts and not is_rehearsal(table)
-    }
-    names = {row[4]: TableName(*row[:2]) for row in tables}
+    gone, names = _gone(records_by_table, facts), {row[4]: TableName(*row[:2]) for row in tables}
     return NodeSnapshot(
         tables=facts,
         records={

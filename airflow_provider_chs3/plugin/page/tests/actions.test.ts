@@ -16,6 +16,7 @@ test("each state has the actions that make sense", () => {
   expect(kindsFor({ ...MONTH, state: "loading" })).toEqual(["end"]);
   expect(kindsFor({ ...MONTH, task: null })).toEqual(["merge", "forget"]);
   expect(kindsFor({ ...MONTH, state: "held" })).toEqual(["unpause", "reload", "merge", "forget"]);
+  expect(kindsFor({ ...MONTH, parts: 0, state: "gone" })).toEqual(["forget"]);
   expect(kindsFor({ ...MONTH, parts: 0, published_at: "", state: "failed" })).toEqual(["reload"]);
 });
 
