@@ -145,7 +145,7 @@ class ClickHouseHook(StatementRuns):
 
     def insert_select(
         self, sql: str, *, query_id: str, settings: Mapping[str, Any] | None = None, secrets: Sequence[str] = ()
-    ) -> tuple[int, Mapping[str, int]]:
+    ) -> tuple[int, int, Mapping[str, int]]:
         """Run an `INSERT … SELECT`, as `query` does.
 
         Args:
@@ -155,14 +155,15 @@ class ClickHouseHook(StatementRuns):
             secrets: As in `query`.
 
         Returns:
-            The rows read for it on all nodes, as reported in the server's progress; and the servers' counters: event →
-            number.
+            The rows and bytes read for it on all nodes, as reported in the server's progress; and the servers'
+            counters: event → number.
         """
         settings = {**COMPLETE, **NEWER, **check_settings(settings or {}, where="settings")}
 
-        def run() -> tuple[int, Mapping[str, int]]:
+        def run() -> tuple[int, int, Mapping[str, int]]:
             with self._executed(sql, query_id, settings, None, secrets, None) as (client, _):
-                return int(client.last_query.progress.rows), client.connection.counters
+                progress = client.last_query.progress
+                return int(progress.rows), int(progress.bytes), client.connection.counters
 
         return in_turn(run, sql)
 

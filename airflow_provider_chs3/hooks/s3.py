@@ -115,6 +115,23 @@ class S3Listing(WritableListing):
         except (BotoCoreError, ResponseParserError) as error:
             raise TransientError(f"Cannot list s3://{bucket}/{prefix}: {_first_line(error)}") from error
 
+    def read(self, bucket: str, key: str, start: int, length: int) -> bytes:
+        """Return a part of an object; see `WritableListing.read`."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        failed = f"Cannot read s3://{bucket}/{key} (connection {self.aws_conn_id!r})"
+        try:
+            wanted = f"bytes={start}-{start + length - 1}"
+            answer: bytes = self._client.get_object(Bucket=bucket, Key=key, Range=wanted)["Body"].read()
+        except ClientError as error:
+            code = error.response.get("Error", {}).get("Code", "")
+            if code in _TERMINAL:
+                raise SourceError(f"{failed}: {_TERMINAL[code]}.") from error
+            raise TransientError(f"{failed}: {code}.") from error
+        except BotoCoreError as error:
+            raise TransientError(f"{failed}: {_first_line(error)}") from error
+        return answer
+
     def put(self, bucket: str, key: str, body: bytes) -> None:
         """Write an object; see `WritableListing.put`."""
         self._change(f"{bucket}/{key}", lambda client: client.put_object(Bucket=bucket, Key=key, Body=body))

@@ -29,6 +29,7 @@ from airflow_provider_chs3.core.workflow.operations import (
     Log,
     Query,
     QueryNodes,
+    ReadBytes,
     ReadClock,
     Row,
     Sleep,
@@ -40,7 +41,7 @@ from airflow_provider_chs3.core.workflow.operations import (
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.diagnosis import check_one_server
-from airflow_provider_chs3.hooks.listing.listing import Listing
+from airflow_provider_chs3.hooks.listing.listing import Listing, WritableListing
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
 from airflow_provider_chs3.hooks.tables.table_listing import TableListing
 from airflow_provider_chs3.runners.insert import ProgressLog, Quiet, run_insert
@@ -142,6 +143,11 @@ class Runner:
         assert self.listing is not None  # the source lists through ClickHouse otherwise
         self.log.info("%s", step.name)
         return self.listing.pages(step.bucket, step.prefix, None if self.in_turns else step.narrower)
+
+    @_perform.register
+    def _(self, step: ReadBytes) -> bytes:
+        assert isinstance(self.listing, WritableListing)  # no other source has objects for the worker
+        return self.listing.read(step.bucket, step.key, step.start, step.length)
 
     @_perform.register
     def _(self, step: ListSnapshot) -> TableSnapshot:

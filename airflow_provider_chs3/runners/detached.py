@@ -112,7 +112,8 @@ class DetachedQuery:
         self._raise_for_error(response)
         seen = json.loads(response.headers.get("X-ClickHouse-Summary", "{}"))
         memory_bytes = int(seen.get("memory_usage", 0)) or None
-        return Sent(address, InsertStats(time.monotonic() - started, int(seen.get("read_rows", 0)), memory_bytes))
+        rows, size_bytes = (int(seen.get(name, 0)) for name in ("read_rows", "read_bytes"))
+        return Sent(address, InsertStats(time.monotonic() - started, rows, memory_bytes, read_bytes=size_bytes))
 
     def is_running(self) -> bool:
         """Whether any node runs it, or a part of it."""
@@ -251,11 +252,11 @@ class DetachedQuery:
     def _stats(self, row: tuple[Any, ...]) -> InsertStats:
         from airflow_provider_chs3.hooks.native.server_errors import server_error
 
-        code, message, host, seconds, read_rows, peak_memory_bytes = row
+        code, message, host, seconds, read_rows, read_bytes, peak_memory_bytes = row
         if code:
             secrets = (*self.secrets, self.hook.options.password)
             raise server_error(code, message, address=host, query_id=self.query_id, secrets=secrets)
-        return InsertStats(seconds, read_rows, peak_memory_bytes)
+        return InsertStats(seconds, read_rows, peak_memory_bytes, read_bytes=read_bytes)
 
 
 def _headers(options: ConnectionOptions) -> dict[str, str]:

@@ -68,6 +68,7 @@ class _Outcome:
     """The outcome of an insert in a thread."""
 
     read_rows: int = 0
+    read_bytes: int = 0
     source: SourceRead | None = None
     error: Exception | None = None
     done: threading.Event = field(default_factory=threading.Event)
@@ -113,7 +114,9 @@ def run_insert(
             log.info("%s", lines.line(progress, seconds=time.monotonic() - started))
     if outcome.error is not None:
         raise outcome.error
-    return InsertStats(time.monotonic() - started, outcome.read_rows, peak_memory_bytes, outcome.source)
+    return InsertStats(
+        time.monotonic() - started, outcome.read_rows, peak_memory_bytes, outcome.source, outcome.read_bytes
+    )
 
 
 def announce(step: Insert, log: ProgressLog) -> None:
@@ -129,7 +132,7 @@ def shown_sql(step: Insert) -> str:
 
 def _insert(step: Insert, hook: ClickHouseHook, settings: Mapping[str, str | int], outcome: _Outcome) -> None:
     try:
-        outcome.read_rows, counters = hook.insert_select(
+        outcome.read_rows, outcome.read_bytes, counters = hook.insert_select(
             step.sql.text, query_id=step.query_id, settings=settings, secrets=step.sql.secrets
         )
         outcome.source = source_read_of(counters)

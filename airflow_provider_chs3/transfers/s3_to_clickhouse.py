@@ -54,6 +54,8 @@ class S3ToClickHouseOperator(MonthLoad, MonthlyOperator):
         object_column: A column that `select` fills with `_path`: of overwritten and deleted objects, only the rows are
             replaced. Default: None, such a month is loaded whole.
         count_again: Whether to read text twice to count its rows. Default: only if the insert proves nothing.
+        unproved_codecs: `refuse` (default) compressed objects of which nothing proves that they were not cut off, or
+            `load` them.
         settings: ClickHouse settings for the insert; they override computed ones.
         node_specs: Host, `host:port` or `default` → `{"cores": 8, "memory": "32GiB"}`. They override the connection's,
             which override the nodes' macros `cores` and `memory`. Anything not declared is measured.

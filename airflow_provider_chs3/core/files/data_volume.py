@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.source.file_set import Files
-from airflow_provider_chs3.core.source.formats import compression_of_key
 
 #: How many times larger than its file text is at least; a guess that is too high would leave cores without work.
-_RATIOS = {"gzip": 3.0, "zstd": 3.0, "xz": 4.0, "bz2": 4.0, "lz4": 2.0}
+_RATIOS = {"gzip": 3.0, "zstd": 3.0, "xz": 4.0, "lz4": 2.0}
 #: JSON repeats the names of its columns in every line.
 _JSON_RATIO = 0.5
 
@@ -83,8 +82,7 @@ def _memory_bytes(files: Files, reading: Reading) -> int:
 def _ratio(files: Files, key: str) -> float:
     if files.format.is_typed:
         return 1.0
-    compression = compression_of_key(key) if files.compression == "auto" else files.compression
-    return _RATIOS.get(compression, 1.0)
+    return _RATIOS.get(files.compression_of(key), 1.0)
 
 
 def row_width_bytes(types: Mapping[str, str]) -> int:

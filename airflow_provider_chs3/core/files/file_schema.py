@@ -42,6 +42,7 @@ def read_columns(files: Files, selection: Selection, columns: Sequence[Column]) 
         ConfigurationError: If the selection does not fit the target or the files.
     """
     wanted = selection.wanted(columns)
+    _check_compressions(files)
     yield from files.source.check_access(files.manifest, settings=files.look_settings)
     if files.source.known_columns:
         reading = yield from _read_known(files, selection, wanted)
@@ -53,6 +54,16 @@ def read_columns(files: Files, selection: Selection, columns: Sequence[Column]) 
         replace(group, loaded=_marked(group.loaded, selection, hides_nulls=is_parquet)) for group in reading.groups
     )
     return replace(reading, groups=groups)
+
+
+def _check_compressions(files: Files) -> None:
+    """Refuse bzip2: the servers that this was tried on are built without it."""
+    paths = [each.path for each in files.manifest.objects] if files.source.has_files else []
+    if found := next((path for path in paths if files.compression_of(path) == "bz2"), ""):
+        raise SourceError(
+            f"{found} is compressed with bzip2, which ClickHouse (25.8, 26.9) does not read: compress it with gzip or "
+            "zstd."
+        )
 
 
 def _marked(loaded: Iterable[LoadedColumn], selection: Selection, *, hides_nulls: bool) -> tuple[LoadedColumn, ...]:

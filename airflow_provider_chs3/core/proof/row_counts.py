@@ -14,6 +14,7 @@ from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.resume import DoneInsert
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import count_rows
+from airflow_provider_chs3.core.proof.whole_objects import check_unproved, find_ends_of_native
 from airflow_provider_chs3.core.source.source import Batch
 from airflow_provider_chs3.core.source.store_kinds import BYTES_EVENTS
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
@@ -76,6 +77,7 @@ def rows_of_source(load: LoadContext, reading: Reading, done: Sequence[DoneInser
         return SourceRows(0, "")
     if reading.rows is not None:
         return SourceRows(reading.rows, FOOTERS)
+    yield from _check_ends_of_native(load, reading, done)
     why = "count_again=True"
     if not load.request.policies.count_again:
         why = yield from _why_not_proven(load, reading, done)
@@ -103,6 +105,22 @@ def _why_not_proven(load: LoadContext, reading: Reading, done: Sequence[DoneInse
                 f"{wanted.size_bytes} bytes of {wanted.files}"
             )
     return ""
+
+
+def _check_ends_of_native(load: LoadContext, reading: Reading, done: Sequence[DoneInsert]) -> Steps[None]:
+    """Check that the readers of Native stopped at the ends of objects: an empty block ends one, and any count of rows.
+
+    Raises:
+        SourceError: If one stopped before.
+    """
+    if load.files.format.name != "Native":
+        return
+    plain = {each.path: each for each in load.files.manifest.objects if load.files.compression_of(each.path) == "none"}
+    for (_, batch), each in zip(reading.batches(load.files), done, strict=True):
+        objects = [plain[path] for path in batch.paths if path in plain]
+        is_all = len(objects) == len(batch.paths)
+        if objects and not (is_all and each.stats.read_bytes == sum(one.size_bytes for one in objects)):
+            yield from check_unproved(load, (yield from find_ends_of_native(load, objects)))
 
 
 def _check_all_was_sent(load: LoadContext, read: SourceRead, wanted: SourceRead) -> None:

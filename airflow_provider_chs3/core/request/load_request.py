@@ -28,6 +28,7 @@ _CHOICES = {
     "write_mode": ("replace", "append"),
     "distribution": ("where_read", "sharding_key"),
     "on_new_columns": ("warn", "fail", "add"),
+    "unproved_codecs": ("refuse", "load"),
 }
 
 
@@ -54,6 +55,7 @@ class Policies:
         on_new_columns: What to do if files have columns that the table lacks: `warn`, `fail`, or `add` them to it.
         count_again: Count rows of files other than Parquet by a second read, even where the insert's own read is
             proof.
+        unproved_codecs: `refuse` compressed objects of which nothing proves that they were not cut off, or `load` them.
 
     Raises:
         ConfigurationError: If a value is not allowed.
@@ -69,6 +71,7 @@ class Policies:
     on_target_changed: str = "fail"
     on_other_months: str = "fail"
     count_again: bool = False
+    unproved_codecs: str = "refuse"
     incremental: bool = True
     max_increments: int = 30
     object_column: str | None = None
@@ -196,6 +199,7 @@ class LoadRequest(TableRequest):
             "csv": self.selection.csv.changes,
             "naive_timestamps": self.selection.naive_timestamps,
             "count_again": self.policies.count_again,
+            "unproved_codecs='load'": self.policies.unproved_codecs == "load",
             "on_new_columns='add'": self.policies.on_new_columns == "add",
             "object_column": self.policies.object_column,
             "min_object_age_seconds": self.policies.min_object_age_seconds,

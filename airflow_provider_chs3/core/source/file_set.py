@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from airflow_provider_chs3.core.source.formats import Format
+from airflow_provider_chs3.core.source.formats import Format, compression_of_key
 from airflow_provider_chs3.core.source.source import Batch, Source
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
@@ -82,6 +82,10 @@ class Files:
             compression=self.compression,
             cluster=self.cluster if on_cluster else None,
         )
+
+    def compression_of(self, path: str) -> str:
+        """Return ClickHouse's name of an object's compression; `none` without any."""
+        return compression_of_key(path) if self.compression == "auto" else self.compression.lower()
 
     def batches(self) -> list[Batch]:
         """Group all files into as few batches as possible."""

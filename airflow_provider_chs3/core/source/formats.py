@@ -6,7 +6,11 @@ from dataclasses import dataclass
 
 from airflow_provider_chs3.exceptions import ConfigurationError
 
-_COMPRESSIONS = {"gz": "gzip", "gzip": "gzip", "zst": "zstd", "zstd": "zstd", "lz4": "lz4", "xz": "xz", "bz2": "bz2"}
+#: As ClickHouse takes the endings of keys.
+_COMPRESSIONS = {
+    **{"gz": "gzip", "gzip": "gzip", "zst": "zstd", "zstd": "zstd", "lz4": "lz4", "xz": "xz", "lzma": "xz"},
+    **{"br": "br", "brotli": "br", "deflate": "deflate", "snappy": "snappy", "bz2": "bz2"},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +21,13 @@ class Format:
         name: ClickHouse's name.
         is_typed: Whether files contain the types of their columns; otherwise values are text.
         names_columns: Whether files contain the names of their columns.
+        has_footer: Whether files end in a footer, without which nothing is read.
     """
 
     name: str
     is_typed: bool = False
     names_columns: bool = True
+    has_footer: bool = False
 
 
 def compression_of_key(key: str) -> str:
@@ -32,9 +38,9 @@ def compression_of_key(key: str) -> str:
 _FORMATS = {
     each.name: each
     for each in (
-        Format("Parquet", is_typed=True),
-        Format("ORC", is_typed=True),
-        Format("Arrow", is_typed=True),
+        Format("Parquet", is_typed=True, has_footer=True),
+        Format("ORC", is_typed=True, has_footer=True),
+        Format("Arrow", is_typed=True, has_footer=True),
         Format("Native", is_typed=True),
         Format("CSV", names_columns=False),
         Format("CSVWithNames"),

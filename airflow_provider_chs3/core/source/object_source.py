@@ -233,6 +233,10 @@ class ObjectSource(Source):
         """Return a glob that matches one object, and rarely another."""
         return glob_of_key(path[len(self.base) :])
 
+    def for_worker(self, path: str) -> tuple[str, str] | None:
+        """Return the bucket and the key by which the worker reads an object; see `Source.for_worker`."""
+        return None if self.lists_through_clickhouse else (self.bucket, path.removeprefix(self.base))
+
     def beginning_of(self, batch: Batch) -> str:
         """Return how the paths of a batch begin, as they are listed."""
         return self.base + plain_prefix(batch.glob)

@@ -279,6 +279,10 @@ class Source(ABC):
         """Return the condition that limits a statement to rows of exactly these objects; see `Batch.condition`."""
         return Batch("", paths, self.kind.path).condition
 
+    def for_worker(self, path: str) -> tuple[str, str] | None:
+        """Return the bucket and the key by which the worker reads an object; None if only servers get in."""
+        return None
+
     def path_in_error(self, name: str) -> str:
         """Return an object's path as it is listed, from what an error of ClickHouse calls it."""
         return name

@@ -92,7 +92,7 @@ def running_query(prefix: str, cluster: str | None) -> Sql:
 def outcome_query(query_id: str, cluster: str | None) -> Sql:
     """Return the query for the outcome of an insert, or of another query.
 
-    It gives code and text of the error, or 0; host; seconds; rows read; peak memory on a node.
+    It gives code and text of the error, or 0; host; seconds; rows and bytes read; peak memory on a node.
     It gives no row until the node that started the query has written its log.
     """
     log, of_query = _on_all_nodes("query_log", cluster), f"initial_query_id = {literal(query_id)}"
@@ -102,7 +102,8 @@ def outcome_query(query_id: str, cluster: str | None) -> Sql:
         # Text that is not UTF-8 would come as bytes.
         "SELECT anyIf(exception_code, is_initial_query), toValidUTF8(anyIf(exception, is_initial_query)), "
         "anyIf(hostName(), is_initial_query), maxIf(query_duration_ms, is_initial_query) / 1000, "
-        f"sumIf(read_rows, is_initial_query), max(memory_usage) FROM {log} WHERE {of_query} AND {recent} "
+        "sumIf(read_rows, is_initial_query), sumIf(read_bytes, is_initial_query), max(memory_usage) "
+        f"FROM {log} WHERE {of_query} AND {recent} "
         "HAVING countIf(is_initial_query) > 0"
     )
     return passed_on(sql, OF_THOSE_UP) if cluster else sql

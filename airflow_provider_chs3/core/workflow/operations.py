@@ -64,6 +64,23 @@ class ListObjects(Step[Iterator[ObjectPage]]):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReadBytes(Step[bytes]):
+    """Read a part of an object on the worker. Gives its bytes.
+
+    Args:
+        bucket: The bucket, or what the storage has in its place.
+        key: The object's key.
+        start: The first byte, from 0.
+        length: Bytes to read; the object has them.
+    """
+
+    bucket: str
+    key: str
+    start: int
+    length: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class ListSnapshot(Step[TableSnapshot]):
     """List the data files of a snapshot of the table that the worker knows. Gives `TableSnapshot`.
 
@@ -208,12 +225,14 @@ class InsertStats:
         read_rows: Rows read on all nodes.
         peak_memory_bytes: Peak memory on one node; None if it was not observed.
         source: The amount read from the storage; None if the connection does not report it.
+        read_bytes: Bytes read on all nodes: of files without compression, those up to where their readers stopped.
     """
 
     seconds: float
     read_rows: int
     peak_memory_bytes: int | None
     source: SourceRead | None = None
+    read_bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

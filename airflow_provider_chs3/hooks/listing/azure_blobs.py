@@ -81,6 +81,11 @@ class AzureBlobListing(WritableListing):
         with self._errors_of(f"list {bucket}/{prefix}"):
             yield from pages_of(partial(_page, self._container(bucket)), prefix, narrower)
 
+    def read(self, bucket: str, key: str, start: int, length: int) -> bytes:
+        """Return a part of a blob; see `WritableListing.read`."""
+        with self._errors_of(f"read {bucket}/{key}"):
+            return self._container(bucket).download_blob(key, offset=start, length=length).readall()
+
     def put(self, bucket: str, key: str, body: bytes) -> None:
         """Write a blob; see `WritableListing.put`."""
         with self._errors_of(f"write or delete {bucket}/{key}"):

@@ -51,7 +51,22 @@ class Listing(ABC):
 
 
 class WritableListing(Listing):
-    """Lists objects, and writes and deletes some, where the connection may."""
+    """Lists objects, reads them, and writes and deletes some, where the connection may."""
+
+    @abstractmethod
+    def read(self, bucket: str, key: str, start: int, length: int) -> bytes:
+        """Return a part of an object.
+
+        Args:
+            bucket: The bucket, or what the storage has in its place.
+            key: Its key.
+            start: The first byte, from 0.
+            length: Number of bytes.
+
+        Raises:
+            SourceError: If the credentials may not.
+            TransientError: If the storage did not answer.
+        """
 
     @abstractmethod
     def put(self, bucket: str, key: str, body: bytes) -> None:

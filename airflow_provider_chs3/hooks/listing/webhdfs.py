@@ -50,6 +50,11 @@ class WebHdfsListing(WritableListing):
                     )
                     folders += [key for key, each in named if _is_folder(key, each, wanted)]
 
+    def read(self, bucket: str, key: str, start: int, length: int) -> bytes:
+        """Return a part of a file; see `WritableListing.read`."""
+        with self._client() as client:
+            return client.read(key, start, length)
+
     def put(self, bucket: str, key: str, body: bytes) -> None:
         """Write a file, and the folders above it; see `WritableListing.put`."""
         with self._client() as client:

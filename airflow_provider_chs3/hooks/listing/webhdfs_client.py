@@ -136,6 +136,16 @@ class WebHdfsClient:
         except (ValueError, LookupError, TypeError):
             return False
 
+    def read(self, path: str, start: int, length: int) -> bytes:
+        """Return a part of a file."""
+        asked = self._ask("GET", path, {"op": "OPEN", "offset": str(start), "length": str(length)}, doing="read")
+        # The name node says which data node has the content; a gateway sends it.
+        where = asked.headers.get("Location", "") if asked else ""
+        response = self._answer("GET", where) if where else asked
+        if response is None or isinstance(response, str):
+            raise self._error("read", path, response or _NOT_FOUND)
+        return response.content
+
     def write(self, path: str, body: bytes) -> None:
         """Write a file, in place of one of the same path."""
         asked = self._ask("PUT", path, {"op": "CREATE", "overwrite": "true"}, doing="write or delete")
@@ -178,7 +188,9 @@ class WebHdfsClient:
         except httpx.TransportError as error:
             where = url.partition("?")[0]
             return f"no answer from {where} ({type(error).__name__}): check the connection's host and port"
-        is_told_where = method == "PUT" and response.status_code == httpx.codes.TEMPORARY_REDIRECT
+        is_told_where = (
+            method == "PUT" or sent.get("params", {}).get("op") == "OPEN"
+        ) and response.status_code == httpx.codes.TEMPORARY_REDIRECT
         return response if response.is_success or is_told_where else _exception_of(response)
 
     def _error(self, doing: str, path: str, why: str) -> SourceError | TransientError:

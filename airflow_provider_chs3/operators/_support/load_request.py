@@ -91,6 +91,7 @@ def _policies(task: LoadTask, *, replaces_rows_of_others: bool) -> Policies:
         max_increments=task.max_increments,
         object_column=task.object_column,
         count_again=task.count_again,
+        unproved_codecs=task.unproved_codecs,
         on_new_columns=task.on_new_columns,
     )
 

@@ -50,6 +50,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         "ready_key",
         "on_target_changed",
         "on_other_months",
+        "unproved_codecs",
         "create_table",
         "on_new_columns",
         "settings",
@@ -89,6 +90,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         max_increments: int = 30,
         object_column: str | None = None,
         count_again: bool = False,
+        unproved_codecs: str = "refuse",
         create_table: str = "never",
         on_new_columns: str = "warn",
         settings: Mapping[str, str | int] | str | None = None,
@@ -128,6 +130,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         self.max_increments = max_increments
         self.object_column = object_column
         self.count_again = count_again
+        self.unproved_codecs = unproved_codecs
         self.create_table = create_table
         self.on_new_columns = on_new_columns
         self.settings = settings

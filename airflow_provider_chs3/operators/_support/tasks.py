@@ -47,6 +47,7 @@ class LoadTask(ReadsFiles):
     max_increments: int
     object_column: str | None
     count_again: bool
+    unproved_codecs: str
     create_table: str
     on_new_columns: str
     parallel_months: int | None

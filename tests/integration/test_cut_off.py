@@ -1,0 +1,185 @@
+"""Objects that were cut off, of which servers would load what is left: refused, and nothing is published."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+from collections.abc import Callable
+from typing import Any
+
+import lz4.frame
+import pytest
+import zstandard
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
+from tests.integration import deferring
+from tests.integration.lake import MONTH, Lake
+
+ROWS = 20_000
+KEY = f"trips/{MONTH}/a"
+LINES = [(number, f"row number {number}") for number in range(ROWS)]
+TEXTS = {
+    "csv": "".join(["id,text\n", *(f"{number},{text}\n" for number, text in LINES)]).encode(),
+    "tsv": "".join(["id\ttext\n", *(f"{number}\t{text}\n" for number, text in LINES)]).encode(),
+    "jsonl": "".join(json.dumps({"id": number, "text": text}) + "\n" for number, text in LINES).encode(),
+}
+
+
+def in_pieces(body: bytes) -> bytes:
+    compressor = zstandard.ZstdCompressor().compressobj()
+    return compressor.compress(body) + compressor.flush()
+
+
+CODECS: dict[str, Callable[[bytes], bytes]] = {"zst": in_pieces, "lz4": lz4.frame.compress}
+
+
+@pytest.fixture
+def texts(lake: Lake) -> Lake:
+    """A lake with a table of texts."""
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.trips (at DateTime('UTC') DEFAULT '2026-10-01 00:00:00', id UInt64, "
+        "text String) ENGINE = MergeTree PARTITION BY toYYYYMM(at) ORDER BY id"
+    )
+    return lake
+
+
+def rows_of(lake: Lake) -> list[tuple[int, str]]:
+    parts = lake.on_every_node(f"SELECT id, text FROM {lake.database}.trips")
+    return sorted(row for rows in parts for row in rows)
+
+
+def refused(lake: Lake, match: str, **options: Any) -> None:
+    with pytest.raises(AirflowFailException, match=match):
+        lake.load(**options)
+    assert rows_of(lake) == []
+
+
+def native(lake: Lake, first: int, rows: int) -> bytes:
+    """Blocks of Native, as ClickHouse writes them to an object."""
+    import base64
+    import urllib.request
+
+    node = lake.cluster.nodes[0]
+    sql = f"SELECT number AS id, concat('row number ', toString(number)) AS text FROM numbers({first}, {rows})"
+    login = f"{node.credentials.login}:{node.credentials.password}".encode()
+    request = urllib.request.Request(
+        f"http://{node.host}:{node.http_port}/",
+        data=f"{sql} FORMAT Native".encode(),
+        headers={"Authorization": f"Basic {base64.b64encode(login).decode()}"},
+    )
+    with urllib.request.urlopen(request) as answer:
+        return bytes(answer.read())
+
+
+@pytest.mark.thorough(but=4)
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("ending", TEXTS)
+def test_a_cut_object_is_refused_wherever_it_was_cut(texts: Lake, ending: str, codec: str) -> None:
+    data = CODECS[codec](TEXTS[ending])
+    texts.put(f"{KEY}.{ending}.{codec}", data[:300])
+    refused(texts, r"cannot be read as|was cut off", columns=["id", "text"])
+    for size in (len(data) * 35 // 100, len(data) * 60 // 100, len(data) * 9 // 10, len(data) - 1):
+        texts.put(f"{KEY}.{ending}.{codec}", data[:size])
+        refused(
+            texts,
+            "was cut off, or is damaged: its .* data has no end",
+            columns=["id", "text"],
+            count_again=size % 2 == 0,
+        )
+    texts.put(f"{KEY}.{ending}.{codec}", data)
+    assert texts.load(columns=["id", "text"])["counted_by"] == "insert"
+    assert rows_of(texts) == LINES
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_so_is_a_second_member_that_was_cut(texts: Lake, codec: str) -> None:
+    member = CODECS[codec]("".join(f"{number},{text}\n" for number, text in LINES).encode())
+    header = CODECS[codec](b"id,text\n")
+    texts.put(f"{KEY}.csv.{codec}", header + member[: len(member) // 2])
+    refused(texts, "its .* data has no end")
+    texts.put(f"{KEY}.csv.{codec}", header + member)
+    texts.load()
+    assert rows_of(texts) == LINES
+
+
+def test_so_is_an_object_that_is_added_to_a_published_month(texts: Lake) -> None:
+    texts.put(f"{KEY}.csv", TEXTS["csv"])
+    texts.load()
+    texts.put(f"{KEY}2.csv.zst", in_pieces(TEXTS["csv"])[:20_000])
+    with pytest.raises(AirflowFailException, match="was cut off"):
+        texts.load()
+    assert rows_of(texts) == LINES
+
+
+def test_so_is_one_that_is_appended(texts: Lake) -> None:
+    texts.put(f"{KEY}.csv.zst", in_pieces(TEXTS["csv"])[:20_000])
+    refused(texts, "was cut off", write_mode="append", retries=0)
+
+
+def test_so_is_one_of_a_deferred_load(texts: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    deferring.hurry(monkeypatch)
+    texts.put(f"{KEY}.csv.lz4", lz4.frame.compress(TEXTS["csv"])[:-9])
+    with pytest.raises(AirflowFailException, match="was cut off"):
+        deferring.run(texts, {})
+    texts.put(f"{KEY}.csv.lz4", lz4.frame.compress(TEXTS["csv"]))
+    deferring.run(texts, {})
+    assert rows_of(texts) == LINES
+
+
+def test_where_only_the_servers_get_in_the_user_decides(texts: Lake) -> None:
+    texts.put(f"{KEY}.csv.zst", in_pieces(TEXTS["csv"]))
+    options = {"named_collection": S3_NAMED_COLLECTION, "bucket": None, "key": f"{texts.bucket}/trips/{{YYYY-MM}}/*"}
+    refused(texts, "Nothing proves that .*a.csv.zst was not cut off: the servers do not tell", **options)
+    assert texts.load(**options, unproved_codecs="load")["rows"] == ROWS
+    assert rows_of(texts) == LINES
+
+
+def test_bzip2_is_refused_before_anything_is_read(texts: Lake) -> None:
+    texts.put(f"{KEY}.csv.bz2", bz2.compress(TEXTS["csv"]))
+    refused(texts, r"a.csv.bz2 is compressed with bzip2, which ClickHouse .* does not read: compress it with gzip")
+
+
+BEFORE_BLOCKS = pytest.mark.parametrize(
+    "between", [pytest.param(b"\0\0", id="an empty block"), pytest.param(bytes(5000), id="zeros")]
+)
+
+
+@BEFORE_BLOCKS
+@pytest.mark.parametrize("codec", ["", "zst", "gz"])
+def test_native_ends_where_its_object_ends(texts: Lake, between: bytes, codec: str) -> None:
+    first, second = native(texts, 0, 9_000), native(texts, 9_000, ROWS - 9_000)
+    pack = {"": bytes, "zst": in_pieces, "gz": gzip.compress}[codec]
+    key = f"{KEY}.native{codec and '.'}{codec}"
+    for data in (first + between + second, first + second + between):
+        texts.put(key, pack(data))
+        refused(texts, "holds an empty block, or zeros, at which readers of Native stop")
+    texts.put(key, pack(first + second))
+    assert texts.load()["rows"] == ROWS
+    assert rows_of(texts) == LINES
+
+
+def test_so_does_native_of_a_deferred_load_and_of_an_appended_one(texts: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    deferring.hurry(monkeypatch)
+    texts.put(f"{KEY}.native", native(texts, 0, 9_000) + b"\0\0" + native(texts, 9_000, 10))
+    refused(texts, "at which readers of Native stop", write_mode="append", retries=0)
+    with pytest.raises(AirflowFailException, match="at which readers of Native stop"):
+        deferring.run(texts, {})
+    assert rows_of(texts) == []
+
+
+@pytest.mark.three_nodes
+def test_large_native_is_proved_by_the_insert_on_all_nodes(texts: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow_provider_chs3.core.proof import whole_objects
+
+    # Nothing else would prove it.
+    monkeypatch.setattr(whole_objects, "_MOST_NATIVE_BYTES", 0)
+    for number in range(7):
+        texts.put(
+            f"{KEY}{number}.native", native(texts, number * 1000, 1000) + native(texts, 50_000 + number * 500, 500)
+        )
+    assert texts.load()["rows"] == 10_500
+    texts.put(f"{KEY}9.native", native(texts, 0, 1000) + bytes(2))
+    with pytest.raises(AirflowFailException, match="Nothing proves that"):
+        texts.load()
