@@ -1,0 +1,31 @@
+"""Damaged files of every format and codec: refused, or loaded with the rows that another reader finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.damage.running import FAULTS, LOADED, REFUSED, run
+from tests.integration.lake import Lake, lake_on
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.testbed.nodes import Cluster
+
+#: The long run, `python -m tests.damage`, has thousands of cases; these are the same ones each time.
+_CASES = 100
+
+
+@pytest.fixture
+def damage_lake(cluster_of_one: Cluster, chs3_s3: Any, chs3_bucket: str) -> Iterator[Lake]:
+    """A lake on a cluster of one node."""
+    with pytest.MonkeyPatch.context() as patch, lake_on(cluster_of_one, chs3_s3, chs3_bucket, patch) as lake:
+        yield lake
+
+
+@pytest.mark.timeout(1200)
+def test_a_damaged_file_is_refused_or_loaded_as_another_reader_reads_it(damage_lake: Lake) -> None:
+    outcomes = [run(damage_lake, 1, number) for number in range(_CASES)]
+    assert [each for each in outcomes if each.kind in FAULTS] == []
+    assert {each.kind for each in outcomes} == {LOADED, REFUSED}
