@@ -80,7 +80,7 @@ def read_files(load: LoadContext) -> Steps[Reading]:
     if unused and not load.request.selection.select:
         yield from Log(name=f"Columns of the files that are not loaded: {', '.join(unused)}.")
     if len(reading.groups) > 1:
-        yield from Log(name=f"The files' columns differ in type: they are inserted as {len(reading.groups)} groups.")
+        yield from Log(name=f"Column types differ between files: they are inserted in {len(reading.groups)} groups.")
     return reading
 
 
@@ -160,4 +160,4 @@ def _tell(nodes: Mapping[Node, SizedNode], one: ResourceShare, settings: Iterabl
         name=f"This load is planned for {one.cores} of {one.node_cores} cores and {memory} of the memory of each "
         f"node{one.remarks}."
     )
-    yield from Log(name=f"Settings, beside those that make every load exact:\n{settings_table(settings)}")
+    yield from Log(name=f"Settings, besides those that make every load exact:\n{settings_table(settings)}")

@@ -35,7 +35,7 @@ def drop_dead_groups(loads: Sequence[LoadContext]) -> Steps[None]:
         if (yield from _are_published_since(load, set(_MONTH.findall(comment)), created)):
             dead.append(name)
     if dead:
-        yield from Log(name=f"Dropping what dead loads have left: {', '.join(dead)}.")
+        yield from Log(name=f"Dropping staging that dead loads left: {', '.join(dead)}.")
         yield from end_named(load.context, dead)
 
 

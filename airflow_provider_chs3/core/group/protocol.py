@@ -159,7 +159,7 @@ def _load_group(group: GroupPlan, outcome: MonthsOutcome) -> Steps[MonthsOutcome
     try:
         staged = yield from insert_group(group)
         group = staged.group
-        yield from Log(name=f"The rows of {load.months} are staged and proved: publishing month by month.")
+        yield from Log(name=f"The rows of {load.months} are staged and verified: publishing month by month.")
         by_month, attempts = yield from publish_group(staged)
     except Exception:
         yield from clean_up_all(load)

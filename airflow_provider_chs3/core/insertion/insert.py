@@ -198,9 +198,7 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted) -> Steps[Ver
     (_, now), staged = yield from Gather(name="List again, and count what is staged", workflows=looks)
     check_objects(load, now)
     if added := load.manifest.added_in(now):
-        yield from Log(
-            name=f"{quantity(added, 'object')} of {month} came while it was loaded: the next run loads them."
-        )
+        yield from Log(name=f"{quantity(added, 'object')} of {month} arrived during the load: the next run loads them.")
     _check_replicas(load, staged)
     # A row counts once, however many replicas have it.
     once = {node: staged[node] for node in load.context.publishers}

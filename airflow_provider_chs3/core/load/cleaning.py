@@ -26,7 +26,7 @@ def clean_up(load: LoadContext, *, is_done: bool = False) -> Steps[None]:
         yield from end(load.context, load.attempt)
     except Chs3Error as error:
         yield from Log(
-            name=f"Staging {load.staging} could not be removed; the next load of this month will do it. ({error})"
+            name=f"Staging {load.staging} could not be removed; the next load of this month will remove it. ({error})"
         )
 
 
@@ -44,7 +44,7 @@ def clean_up_all(load: LoadContext, *, done: Collection[Attempt] = ()) -> Steps[
             yield from end_attempts_with(load.context, load.request.nonce)
     except Chs3Error as error:
         yield from Log(
-            name=f"Staging of {load.months} could not be removed; the next load of them will do it. ({error})"
+            name=f"Staging of {load.months} could not be removed; the next load will remove it. ({error})"
         )
 
 

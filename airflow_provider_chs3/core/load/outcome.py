@@ -114,7 +114,7 @@ def _tell_if_slow(load: LoadContext, result: LoadResult) -> Steps[None]:
     try:
         pace = yield from ask
     except Chs3Error as error:
-        yield from Log(name=f"How long earlier loads took could not be read: {error}")
+        yield from Log(name=f"Could not read how long earlier loads took: {error}")
         return
     if why := pace.why_slow(result.seconds_by_step, result.loaded_bytes):
         yield from Log(name=f"{result.target} {result.month} was slow. {why}")
@@ -139,7 +139,7 @@ def record_failure(load: LoadContext, error: Exception) -> Steps[None]:
             yield from make_ledger(load.context.ledger, {coordinator: columns})
         yield from _record(load, "failed", details)
     except Exception as another:  # Whatever it is, it must not stand for the error of the load.
-        yield from Log(name=f"Why the load failed could not be recorded: {another}")
+        yield from Log(name=f"Could not record why the load failed: {another}")
 
 
 def record_unchanged(load: LoadContext) -> Steps[None]:
@@ -165,7 +165,7 @@ def record_unchanged(load: LoadContext) -> Steps[None]:
         if rows in ([("failed", 0)], [("inserting", 0)]):
             yield from _record(load, "unchanged", {"owner": load.request.owner})
     except Chs3Error as error:
-        yield from Log(name=f"It could not be recorded that the month is as published: {error}")
+        yield from Log(name=f"Could not record that the month is as published: {error}")
 
 
 def _error_as_json(error: Exception) -> dict[str, object]:

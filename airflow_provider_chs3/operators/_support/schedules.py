@@ -67,6 +67,6 @@ def data_interval(dag_run: Any, timetable: Any) -> tuple[datetime | None, dateti
 
 
 def timezone_of(timetable: Any) -> tzinfo | None:
-    """Return the time zone of a timetable; None if it has none."""
+    """Return the time zone of a timetable; None if there is none."""
     found = getattr(timetable, "timezone", None) or getattr(timetable, "_timezone", None)
     return ZoneInfo(found) if isinstance(found, str) else found

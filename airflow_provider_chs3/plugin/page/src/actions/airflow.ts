@@ -99,7 +99,7 @@ export function outcome(run: Run, before: string, month: MonthRow, isSettled: bo
     return { isOver: false, isGood: true, text: "The run has ended. Looking at the month…" };
   }
   if (run.state === "success" && isNew && isByOther) {
-    return { isOver: true, isGood: false, text: "The run has ended without an error, but the newest load of the month is that of another run: look there what came of it." };
+    return { isOver: true, isGood: false, text: "The run has ended without an error, but the month's newest load belongs to another run: see that run for its outcome." };
   }
   if (run.state === "success") {
     return isNew

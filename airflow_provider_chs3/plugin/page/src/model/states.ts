@@ -22,7 +22,7 @@ export const STATES: Record<State, Look> = {
   failed: { label: "failed", means: "The newest load ended with an error.", ...loud("red") },
   changed: { label: "changed by somebody", means: "There are rows that no load wrote.", next: "No load touches it until you decide: reload it to replace those rows, or adopt it (chs3 adopt) to keep them.", ...loud("purple") },
   held: { label: "held", means: "The next load would change it, but its DAG is paused.", next: "Unpause the DAG: its next run loads the month. If it has no schedule, reload the month.", ...loud("orange") },
-  stranded: { label: "stranded", means: "The next load would change it, but Airflow starts none by itself.", next: "No load comes by itself: fix its DAG or bring it back, or reload the month.", ...loud("orange") },
+  stranded: { label: "stranded", means: "The next load would change it, but Airflow starts no run by itself.", next: "No load starts by itself: fix its DAG or bring it back, or reload the month.", ...loud("orange") },
   late: { label: "late", means: "A run of its DAG was due, and Airflow has not created it.", next: "Check that Airflow's scheduler and DAG processor are running: that run will load the month.", ...quiet("orange") },
   unfinished: { label: "unfinished", means: "The newest load was killed: the next one repairs it.", next: "The next load repairs it. If its DAG has no schedule, reload it.", ...loud("orange") },
   changed_in_storage: { label: "changed in the storage since", means: "A plan found other objects: the next load takes them.", next: "The next load takes them. If its DAG has no schedule, reload it.", ...quiet("cyan") },
