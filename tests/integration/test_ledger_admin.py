@@ -111,6 +111,19 @@ class TestAdopt:
         with pytest.raises(AirflowFailException, match="no row policy hides any"):
             adopt(foreign)
 
+    def test_a_month_without_rows_is_refused_and_may_be_loaded_as_it_is(self, trips_lake: Lake) -> None:
+        trips_lake.upload(TRIPS)
+        with pytest.raises(AirflowFailException, match=r"hold 600 rows, .* holds 0 \(.*\); load it$"):
+            adopt(trips_lake)
+        assert trips_lake.load()["status"] == "published"
+        assert trips_lake.facts() == TRIPS.facts(MONTH)
+
+    def test_a_month_whose_rows_were_dropped_is_refused_with_what_reloads_it(self, loaded: Lake) -> None:
+        loaded.on_every_node(f"ALTER TABLE {loaded.database}.{loaded.table} DROP PARTITION 202610")
+        with pytest.raises(AirflowFailException, match=r"holds 0 .*; load it with on_target_changed='reload'$"):
+            adopt(loaded)
+        assert loaded.load(on_target_changed="reload")["status"] == "published"
+
     def test_a_partition_that_was_mutated_before_is_adopted_as_it_is(self, foreign: Lake) -> None:
         name = f"{foreign.database}.{foreign.table}"
         foreign.on_every_node(f"ALTER TABLE {name} UPDATE fare = 0 WHERE 1 SETTINGS mutations_sync = 2")

@@ -114,7 +114,7 @@ def adopt_month(request: LoadRequest) -> Steps[AdoptedMonth]:
         return AdoptedMonth(
             month=request.month,
             status="refused",
-            reason=_mismatch(load, counted),
+            reason=_mismatch(load, before, counted),
             rows_by_node=counted.rows_by_node,
         )
     ledgers = {node: facts.ledger_columns for node, facts in load.context.nodes.items()}
@@ -179,12 +179,14 @@ def _check_sight(load: LoadContext, before: Mapping[Node, MonthOnNode], counted:
             )
 
 
-def _mismatch(load: LoadContext, counted: _Counted) -> str:
+def _mismatch(load: LoadContext, before: Mapping[Node, MonthOnNode], counted: _Counted) -> str:
+    rows = sum(counted.rows_by_node.values())
+    if any(each.record for each in before.values()):
+        way_out = "load it with on_target_changed='reload'"
+    else:
+        way_out = "load it with replace_unknown=True" if rows else "load it"
     per_node = ", ".join(f"{node}: {count:,}" for node, count in counted.rows_by_node.items())
-    holds = (
-        f"{load.context.target} holds {sum(counted.rows_by_node.values()):,} ({per_node}); "
-        "load it with replace_unknown=True, or with on_target_changed='reload' if the ledger knows the month"
-    )
+    holds = f"{load.context.target} holds {rows:,} ({per_node}); {way_out}"
     if load.files.source.kind.is_of_rows:
         return f"its source has {counted.source_rows:,} rows, {holds}"
     return f"its objects hold {counted.source_rows:,} rows, {holds}"
