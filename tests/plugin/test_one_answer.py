@@ -140,3 +140,26 @@ def test_a_month_that_was_forgotten(as_user: AsUser, loaded: Lake) -> None:
     assert (said.plan, said.ledger) == (UNKNOWN, UNKNOWN)
     assert said.page == "changed: forgotten in the ledger; its rows are still there"
     assert UNKNOWN in said.load
+
+
+@pytest.mark.parametrize("command", ["DROP TABLE {0} SYNC", "RENAME TABLE {0} TO {0}_old"])
+def test_a_table_that_was_dropped_or_renamed(as_user: AsUser, loaded: Lake, command: str) -> None:
+    loaded.on_every_node(command.format(f"{loaded.database}.trips"))
+    said = answers(as_user, loaded)
+    assert said.page.startswith("gone: the table ")
+    for one in (said.plan, said.ledger, said.load):
+        assert f"Table {loaded.database}.trips does not exist" in one
+
+
+def test_a_month_that_is_half_published(as_user: AsUser, loaded: Lake) -> None:
+    # As if the load had been killed between its intent and the record of its publication.
+    loaded.on_every_node(
+        f"ALTER TABLE {loaded.database}.chs3_ledger DELETE WHERE event = 'published' SETTINGS mutations_sync = 2"
+    )
+    unfinished = "an earlier load did not finish, or a node does not have it"
+    said = answers(as_user, loaded)
+    assert (said.plan, said.load) == (unfinished, unfinished)
+    assert said.ledger.startswith(unfinished)
+    assert said.page == f"unfinished: {unfinished}"
+    published = "as published"
+    assert answers(as_user, loaded) == Said(published, published, f"published: {published}", published)

@@ -43,9 +43,7 @@ def clean_up_all(load: LoadContext, *, done: Collection[Attempt] = ()) -> Steps[
         else:
             yield from end_attempts_with(load.context, load.request.nonce)
     except Chs3Error as error:
-        yield from Log(
-            name=f"Staging of {load.months} could not be removed; the next load will remove it. ({error})"
-        )
+        yield from Log(name=f"Staging of {load.months} could not be removed; the next load will remove it. ({error})")
 
 
 def clean_up_published(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[None]:
