@@ -138,6 +138,16 @@ def test_a_user_who_may_only_read_is_told_so(lake: Lake, monkeypatch: pytest.Mon
     refused(lake, "The user has readonly = 1, and so may send no settings.* remove `readonly` from its profile")
 
 
+def test_a_setting_that_servers_refuse_is_not_blamed_on_a_file(
+    trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trips_lake.upload(Trips(rows_per_month=30, files_per_month=3))
+    log_in(trips_lake, monkeypatch, "skipping", settings={"s3_max_upload_part_size": 1})
+    with pytest.raises((AirflowFailException, ClickHouseServerError), match="Setting max_upload_part_size") as stopped:
+        trips_lake.load()
+    assert "cannot be read as" not in str(stopped.value)
+
+
 CUTTING = ["cutting", "nullish", "extreme"]
 #: What nodes that ask each other under such a profile would not answer, no statement can change.
 LIMITED = ["limited", "offset"]
@@ -228,6 +238,16 @@ def test_so_is_one_that_cuts_the_answers_of_other_nodes_off(lake: Lake, profile:
         lake.load(file_format="CSV", select={"at": "c1", "n": "c2"}, cluster=cluster_of(profile))
         assert published(lake) == sorted(numbers)
         return
+    refused(lake, found, file_format="CSV", select={"at": "c1", "n": "c2"}, cluster=cluster_of(profile))
+
+
+@pytest.mark.three_nodes
+@pytest.mark.parametrize("profile", ["filtering", "selecting"])
+def test_so_is_one_that_rewrites_the_answers_of_other_nodes(lake: Lake, profile: str) -> None:
+    if profile not in PROFILES:
+        pytest.skip("these servers do not know the settings of that profile")
+    numbered(lake, 2, 10)
+    found = "a profile of the user with which other nodes query it rewrites answers"
     refused(lake, found, file_format="CSV", select={"at": "c1", "n": "c2"}, cluster=cluster_of(profile))
 
 

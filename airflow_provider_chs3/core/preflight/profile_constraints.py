@@ -36,6 +36,9 @@ _REFUSED = re.compile(r"Setting (\w+) [^.]*")
 #: What the node that is asked first applies itself, and never passes on.
 _TAKEN_OUT = ("additional_result_filter", "limit", "offset", *sorted(NEWER))
 
+#: What an answer to `_ask_what_reached` ends in if such a setting changes its columns, or names others.
+_REWRITTEN = (10, 47)
+
 #: Host, port, UUID and profiles of a node → name of a setting → its value there.
 _ByNode: TypeAlias = dict[tuple[str, int, str, tuple[str, ...]], dict[str, str]]
 
@@ -206,6 +209,12 @@ def check_passed_on(context: TargetContext, sent: SettingValues) -> Steps[None]:
         if missing := sent.keys() - set(_TAKEN_OUT) - _reached_all(by_node):
             by_node = yield from _ask_what_reached(context.cluster, sent, (*_TAKEN_OUT, *sorted(missing)))
     except ClickHouseServerError as error:
+        if error.code in _REWRITTEN:
+            finding = (
+                f"{error.host}: a profile of the user with which other nodes query it rewrites answers "
+                f"({error.message}): remove select, filter, sort, order, page and additional_result_filter from it."
+            )
+            raise PreflightError([finding]) from error
         if error.code != ACCESS_DENIED:
             raise
         # Which loads can do without.

@@ -287,7 +287,9 @@ def is_broken_off(error: ClickHouseServerError) -> bool:
 
 def is_of_servers(error: ClickHouseServerError) -> bool:
     """Whether an error while reading a file says nothing about the file: servers, network or storage failed."""
-    is_known = error.code in _OF_SERVERS or error.code == OBJECT_CHANGED
+    # `Setting max_upload_part_size (1.00 B) can't be less than …`: of the profile or the connection.
+    is_of_setting = error.message.startswith("Setting ")
+    is_known = error.code in _OF_SERVERS or error.code == OBJECT_CHANGED or is_of_setting
     return is_known or _is_of_azure(error) or _is_of_hdfs(error) or is_broken_off(error)
 
 

@@ -259,3 +259,8 @@ def test_a_privilege_that_is_missing_is_told_as_a_grant(asked: str, grant: str) 
     message = f"loader: Not enough privileges. To execute this query, it's necessary to have the grant {asked}"
     hint = hint_of(ClickHouseServerError(497, "ACCESS_DENIED", message, "node:9000", "q1"))
     assert hint == f"Let an administrator GRANT {grant} to user 'loader' there; docs/privileges.md has all grants."
+
+
+def test_a_setting_that_servers_refuse_says_nothing_about_a_file() -> None:
+    message = "Setting max_upload_part_size (1.00 B) can't be less than setting min_upload_part_size (16.00 MiB)"
+    assert is_of_servers(ClickHouseServerError(36, "", message, "node:9000", "q1"))
