@@ -61,3 +61,43 @@ def test_a_backfill_over_the_turn_of_a_year_loads_every_month(
     with chs3_cluster.nodes[0].client() as client:
         table = f"cluster('{chs3_cluster.name}', {chs3_database}, trips)"
         assert [read_facts(client, table, month) for month in MONTHS] == [TRIPS.facts(month) for month in MONTHS]
+
+
+ZONED = """
+from datetime import datetime
+
+from airflow.sdk import DAG
+from airflow.timetables.interval import CronDataIntervalTimetable
+from airflow.timetables.trigger import CronPartitionTimetable
+
+for name, zone in {"berlin": "Europe/Berlin", "new_york": "America/New_York"}.items():
+    with DAG(f"intervals_{name}", schedule=CronDataIntervalTimetable("0 0 1 * *", timezone=zone), catchup=False,
+             start_date=datetime(2020, 1, 1)):
+        pass
+    with DAG(f"partitions_{name}", schedule=CronPartitionTimetable("0 0 1 * *", timezone=zone), catchup=False,
+             start_date=datetime(2020, 1, 1)):
+        pass
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(airflow.__version__.startswith("3.1."), reason="Airflow 3.1 has no partitions")
+def test_dates_of_a_backfill_are_instants_but_of_partitions_those_of_the_time_zone(
+    tmp_path: Path, airflow_db: Path
+) -> None:
+    # As docs/how-to/backfill.md says.
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags" / "zoned.py").write_text(ZONED)
+
+    def planned(airflow: AirflowServices, dag_id: str, first: str, last: str) -> int:
+        arguments = ("--dag-id", dag_id, "--from-date", first, "--to-date", last, "--dry-run")
+        table = airflow.command("backfill", "create", *arguments)
+        return len([line for line in table.splitlines() if line.startswith("|") and "00:00" in line])
+
+    with AirflowServices(home=tmp_path, dags=tmp_path / "dags", database=airflow_db, environment={}) as airflow:
+        assert planned(airflow, "intervals_berlin", "2026-01-01", "2026-03-01") == 2  # without January
+        assert planned(airflow, "intervals_berlin", "2026-01-01T00:00+01:00", "2026-03-01T00:00+01:00") == 3
+        assert planned(airflow, "intervals_new_york", "2026-01-01", "2026-03-01") == 2  # without March
+        assert planned(airflow, "intervals_new_york", "2026-01-01T00:00-05:00", "2026-03-01T00:00-05:00") == 3
+        assert planned(airflow, "partitions_berlin", "2026-01-01", "2026-03-01") == 3
+        assert planned(airflow, "partitions_new_york", "2026-01-01", "2026-03-01") == 3

@@ -82,6 +82,7 @@ def airflow(
         yield started
 
 
+@pytest.mark.thorough
 def test_a_load_leaves_nothing_whether_its_task_is_marked_success_or_failed(
     airflow: AirflowServices, lakes: dict[str, Lake], tmp_path: Path
 ) -> None:
