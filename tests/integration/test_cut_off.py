@@ -141,6 +141,15 @@ def test_bzip2_is_refused_before_anything_is_read(texts: Lake) -> None:
     refused(texts, r"a.csv.bz2 is compressed with bzip2, which ClickHouse .* does not read: compress it with gzip")
 
 
+def test_zstd_with_a_large_window_takes_a_setting(texts: Lake) -> None:
+    parameters = zstandard.ZstdCompressionParameters.from_level(3, window_log=28)
+    compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    texts.put(f"{KEY}.csv.zst", compressor.compress(TEXTS["csv"]) + compressor.flush())
+    refused(texts, r"larger window than servers allow .*settings=\{'zstd_window_log_max': 31\} reads it")
+    texts.load(settings={"zstd_window_log_max": 31})
+    assert rows_of(texts) == LINES
+
+
 BEFORE_BLOCKS = pytest.mark.parametrize(
     "between", [pytest.param(b"\0\0", id="an empty block"), pytest.param(bytes(5000), id="zeros")]
 )

@@ -31,6 +31,11 @@ _WAYS_OUT = (
     (r"CR\) not followed by", "Its lines end with \\r alone: write it with \\n, or \\r\\n."),
     ("Not an Arrow file", "An IPC stream is another format: write it with pyarrow.ipc.new_file, or as Parquet."),
     (
+        "requires too much memory for decoding",
+        "It was compressed with a larger window than servers allow by default (zstd --long): "
+        "settings={'zstd_window_log_max': 31} reads it.",
+    ),
+    (
         r"inflate failed|ZSTD|LZ4|lzma|LZMA|bzip|BZIP|BZ2",
         "It is damaged, or not compressed as its key says: write it again, or give compression=….",
     ),
