@@ -33,6 +33,8 @@ _AS_TEXT: SettingValues = {
     },
 }
 _SHOWN_BYTES = 100
+#: What compressed data begins with → ClickHouse's name of the compression.
+_MAGIC = {"1F8B": "gzip", "28B52FFD": "zstd", "04224D18": "lz4", "FD377A585A00": "xz"}
 
 
 def describe(files: Files, paths: Sequence[str], *, is_of_names: bool = True) -> Steps[dict[str, dict[str, str]]]:
@@ -82,10 +84,13 @@ def _describe(files: Files, path: str, *, is_of_names: bool) -> Steps[dict[str, 
         if is_of_servers(error):
             raise
         if not has_line_of_names:
+            yield from check_is_not_compressed(files, path)
             raise SourceError(unreadable(path, files.format, error)) from error
         names = yield from _names_alone(files, glob, path)
     else:
         names = {row[0]: row[1] for row in rows}
+    if any(isinstance(name, bytes) for name in names):
+        yield from check_is_not_compressed(files, path)
     _check_names(path, names)
     return names
 
@@ -99,6 +104,7 @@ def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
     except ClickHouseServerError as error:
         if is_of_servers(error):
             raise
+        yield from check_is_not_compressed(files, path)
         raise SourceError(unreadable(path, files.format, error)) from error
     if rows and not any(rows[0]):
         raise SourceError(
@@ -106,6 +112,29 @@ def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
             "with csv={'skip_lines': …} how many lines come before them."
         )
     return {name: TEXT_TYPE for name in rows[0] if name} if rows else {}
+
+
+def check_is_not_compressed(files: Files, path: str) -> Steps[None]:
+    """Check that a file which cannot be read is not compressed without its key saying so.
+
+    Args:
+        files: How to read it.
+        path: The file.
+
+    Raises:
+        SourceError: If it begins as compressed data does.
+    """
+    if files.compression_of(path) != "none":
+        return
+    glob = files.source.glob_of(path)
+    function = files.read(glob, file_format="LineAsString", structure="line String", on_cluster=False)
+    sql = Sql(f"SELECT hex(substring(line, 1, 6)) FROM {function.text} LIMIT 1", function.secrets)
+    for (beginning,) in (yield from files.look(f"Look how {path} begins", sql, on_cluster=False)):
+        if found := next((name for magic, name in _MAGIC.items() if beginning.startswith(magic)), ""):
+            raise SourceError(
+                f"{path} is compressed with {found}, which its key does not say: give compression={found!r}, or write "
+                "it under a key that ends accordingly."
+            )
 
 
 def _check_names(path: str, names: Iterable[object]) -> None:
