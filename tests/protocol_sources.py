@@ -19,6 +19,7 @@ _LOAD = ("core", "hooks", "operators", "runners", "triggers", "exceptions.py")
 _OF_VALUES = (
     "core/conversion",
     "core/files/file_kinds.py",
+    "core/files/naive_timestamps.py",
     "core/files/parquet_footers.py",
     "core/files/parse_errors.py",
     "core/files/row_wise.py",

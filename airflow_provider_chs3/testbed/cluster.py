@@ -29,7 +29,14 @@ class ClickHouseCluster(Stoppable, Cluster):
     """
 
     def __init__(
-        self, nodes: Sequence[RunningNode], *, program: str, keeper: Keeper | None, folder: Path, keep_folder: bool
+        self,
+        nodes: Sequence[RunningNode],
+        *,
+        program: str,
+        keeper: Keeper | None,
+        folder: Path,
+        keep_folder: bool,
+        time_zones: Sequence[str] = (),
     ) -> None:
         """Start nodes whose configuration is in their folders, and wait for them. Use `start` instead."""
         super().__init__(nodes)
@@ -37,6 +44,7 @@ class ClickHouseCluster(Stoppable, Cluster):
         self.keeper = keeper
         self._folder = folder
         self._keep_folder = keep_folder
+        self._time_zones = dict(enumerate(time_zones))
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         try:
             for index in range(len(nodes)):
@@ -64,6 +72,7 @@ class ClickHouseCluster(Stoppable, Cluster):
         clusters: Mapping[str, User] | None = None,
         secret: str = "",
         loader: User = LOADER,
+        time_zones: Sequence[str] = (),
     ) -> Self:
         """Start a cluster and wait until every node answers.
 
@@ -86,6 +95,8 @@ class ClickHouseCluster(Stoppable, Cluster):
                 runs as the loader there.
             loader: The user with all rights, as whom `client()` and other nodes connect; by default one whose password
                 has to be quoted wherever it goes.
+            time_zones: Time zone of each node, such as `["Europe/Berlin", "America/New_York"]`; those without one, by
+                default all, have UTC.
 
         Returns:
             The running cluster.
@@ -114,7 +125,14 @@ class ClickHouseCluster(Stoppable, Cluster):
         )
         node_config.write(described, options=options)
         keeper = Keeper(home / "zookeeper", options.keeper_port) if options.keeper_port else None
-        return cls(described, program=program, keeper=keeper, folder=home, keep_folder=folder is not None)
+        return cls(
+            described,
+            program=program,
+            keeper=keeper,
+            folder=home,
+            keep_folder=folder is not None,
+            time_zones=time_zones,
+        )
 
     def kill(self, index: int) -> None:
         """End a node as a power cut would (SIGKILL), and wait until it is gone.
@@ -148,17 +166,20 @@ class ClickHouseCluster(Stoppable, Cluster):
         """
         self._processes[index].send_signal(signal.SIGCONT)
 
-    def restart(self, index: int) -> None:
+    def restart(self, index: int, *, time_zone: str = "") -> None:
         """Start a node again with the same data and ports; kill it first if it runs.
 
         Args:
             index: The node's place in `nodes`, from 0.
+            time_zone: Its time zone from now on; by default the one that it had.
 
         Raises:
             RuntimeError: If it does not start.
         """
         if index in self._processes:
             self.kill(index)
+        if time_zone:
+            self._time_zones[index] = time_zone
         self._spawn(index)
         self._wait(index)
 
@@ -172,7 +193,7 @@ class ClickHouseCluster(Stoppable, Cluster):
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _spawn(self, index: int) -> None:
-        process = _PROGRAMS[self.program](self._folder_of(index))
+        process = _PROGRAMS[self.program](self._folder_of(index), self._time_zones.get(index, "UTC"))
         self._processes[index] = process
         self.nodes[index] = replace(self.nodes[index], pid=process.pid)
 

@@ -29,6 +29,7 @@ FACTS = NodeFacts(
     ledger_columns=frozenset(),
     known_settings={"insert_deduplicate": None, "optimize_on_insert": None},
     measured=NodeSpec(cores=8, memory_bytes=32 * 1024**3),
+    time_zone="UTC",
 )
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import signal
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
@@ -64,21 +66,23 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _run(given: argparse.Namespace, home: Path) -> int:
+    from tests.fidelity.column_types import ZONES
     from tests.fidelity.formats import FORMATS
     from tests.fidelity.long_run import LongRun
     from tests.fidelity.record import Record
 
     formats = tuple(name for name in FORMATS if not given.format or name in given.format)
     with ExitStack() as stack:
-        lake = _lake(stack, nodes=given.nodes)
+        zones = tuple(random.Random(given.seed).choices(ZONES, k=given.nodes))
+        lake = _lake(stack, zones=zones)
         record = Record(given.resume or home / "results.jsonl")
-        run = LongRun(lake, record, seed=given.seed, formats=formats)
+        run = LongRun(lake, record, seed=given.seed, formats=formats, server_zones=zones)
         if given.case is not None:
             return run.show(given.case)
         return run.run(given.cases, stop_after=given.stop_after)
 
 
-def _lake(stack: ExitStack, *, nodes: int) -> Lake:
+def _lake(stack: ExitStack, *, zones: Sequence[str]) -> Lake:
     from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
     from airflow_provider_chs3.testbed.s3 import S3Server
     from tests.integration.lake import Lake
@@ -86,7 +90,7 @@ def _lake(stack: ExitStack, *, nodes: int) -> Lake:
 
     s3 = stack.enter_context(S3Server.start())
     options: dict[str, Any] = WITH_NARROW_USER
-    cluster = stack.enter_context(ClickHouseCluster.start(nodes, **options))
+    cluster = stack.enter_context(ClickHouseCluster.start(len(zones), time_zones=zones, **options))
     os.environ["AIRFLOW_CONN_CHS3_DEFAULT"] = json.dumps(narrow_connection(cluster))
     os.environ["AIRFLOW_CONN_AWS_DEFAULT"] = json.dumps(s3.airflow_connection())
     s3.client().create_bucket(Bucket="fidelity")

@@ -8,7 +8,7 @@ import httpx
 
 from tests.fidelity import binary
 from tests.fidelity.cases import SourceFile
-from tests.fidelity.column_types import backticked
+from tests.fidelity.column_types import backticked, zone_in_use
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import RunningNode
@@ -54,12 +54,14 @@ def write_by_clickhouse(file: SourceFile, file_format: str, node: RunningNode) -
     )
     if not body:
         return ask(node, f"SELECT * FROM null({_literal(structure)}) FORMAT {file_format}")
+    # Of a column without a zone, text is that of the zone in which it is read.
     return ask(
         node,
         f"SELECT * FROM source FORMAT {file_format}",
         files={"source": body},
         source_format="RowBinary",
         source_structure=structure,
+        session_timezone=zone_in_use(),
     )
 
 

@@ -68,6 +68,7 @@ class Case:
         columns: The table's columns; `id` tells rows apart, and `ts` holds the month.
         files: The files.
         arguments: Further arguments of the operator.
+        zone: The zone in which times without one are read.
     """
 
     month: str
@@ -75,6 +76,7 @@ class Case:
     columns: list[Column]
     files: list[SourceFile]
     arguments: dict[str, Any] = field(default_factory=dict)
+    zone: str = "UTC"
 
     @property
     def created_by(self) -> str:

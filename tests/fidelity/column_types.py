@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "America/St_Johns")
-#: The zone of columns that name none: that of the test bed's servers.
-SERVER_ZONE = "UTC"
+#: The zone of columns that name none, in the case at hand.
+_READ_IN = ContextVar("read_in", default="UTC")
+
+
+@contextmanager
+def read_in(zone: str) -> Iterator[None]:
+    """Times without a zone are of this one, in the `with` block."""
+    token = _READ_IN.set(zone)
+    try:
+        yield
+    finally:
+        _READ_IN.reset(token)
+
+
+def zone_in_use() -> str:
+    """The zone of columns that name none."""
+    return _READ_IN.get()
 
 
 @dataclass(frozen=True)
@@ -20,7 +38,7 @@ class Type:
         precision: Digits of a Decimal; of the fraction for DateTime64 and Time64.
         scale: Digits after the point of a Decimal.
         length: Bytes of a FixedString.
-        zone: Time zone of a DateTime; empty for the server's.
+        zone: Time zone of a DateTime; empty for that in which the load reads.
         values: Names and numbers of an Enum.
         inner: Types within.
         names: Names of a Tuple's elements; none for an unnamed one.
@@ -72,7 +90,7 @@ class Type:
     @property
     def zone_name(self) -> str:
         """The zone in which its text is read."""
-        return self.zone or SERVER_ZONE
+        return self.zone or zone_in_use()
 
     @property
     def limits(self) -> tuple[int, int]:

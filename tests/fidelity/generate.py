@@ -16,7 +16,7 @@ from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOpera
 from tests.fidelity.arrow_values import NOT_HELD, near_type
 from tests.fidelity.cases import Case, Column, Lane, SourceFile
 from tests.fidelity.codecs import ending
-from tests.fidelity.column_types import ZONES, Type, random_type
+from tests.fidelity.column_types import ZONES, Type, backticked, random_type, read_in
 from tests.fidelity.formats import FORMATS, FileFormat
 from tests.fidelity.json_files import json_layout
 from tests.fidelity.oracle import judge
@@ -39,16 +39,31 @@ _KNOWS_NAIVE = "naive_timestamps" in inspect.signature(S3ToClickHouseOperator).p
 ID = Type("UInt", bits=32)
 
 
-def generate(choose: random.Random, *, formats: tuple[str, ...] = tuple(FORMATS)) -> Case:
+def generate(
+    choose: random.Random, *, formats: tuple[str, ...] = tuple(FORMATS), server_zones: tuple[str, ...] = ("UTC",)
+) -> Case:
     """A random case.
 
     Args:
         choose: Makes all choices.
         formats: Names of the formats that it may have.
+        server_zones: The time zone of each node.
     """
+    own = server_zones[0] if len(set(server_zones)) == 1 else ""
+    zone = own if own and choose.random() < 0.5 else choose.choice(ZONES)
+    with read_in(zone):
+        # The servers' zone is that of months, and the other one that of texts.
+        case = replace(_case(choose, formats, has_key_without_zone=zone == own), zone=zone)
+    if zone != own:
+        case.arguments["settings"] = {"session_timezone": zone}
+    return case
+
+
+def _case(choose: random.Random, formats: tuple[str, ...], *, has_key_without_zone: bool) -> Case:
     pen = pen_of(FORMATS[choose.choice(formats)])
     month = choose.choice(_MONTHS)
-    case = Case(month=month, format=pen.file_format.name, columns=_columns(choose, pen.file_format), files=[])
+    columns = _columns(choose, pen.file_format, has_key_without_zone=has_key_without_zone)
+    case = Case(month=month, format=pen.file_format.name, columns=columns, files=[])
     if not pen.file_format.has_names:
         case.arguments["file_format"] = pen.file_format.clickhouse
     if pen.file_format.read_as == "arrow" and choose.random() < 0.4 and _KNOWS_NAIVE:
@@ -61,13 +76,27 @@ def generate(choose: random.Random, *, formats: tuple[str, ...] = tuple(FORMATS)
         case.files.append(file)
     if choose.random() < 0.3:
         _spoil(choose, case, pen)
+    if pen.file_format.family == "arrow" and choose.random() < 0.3:
+        _select(choose, case)
     return case
 
 
-def _columns(choose: random.Random, file_format: FileFormat) -> list[Column]:
+def _select(choose: random.Random, case: Case) -> None:
+    """Load each column through an expression that changes nothing."""
+    if any("date64" in str(lane.written_as) for file in case.files for lane in file.lanes):
+        # There, it is what ClickHouse makes of it.
+        return
+    fields = {column.name: backticked(column.name) for column in case.columns}
+    case.arguments["select"] = {
+        name: choose.choice((field, f"if(1, {field}, {field})", f"materialize({field})"))
+        for name, field in fields.items()
+    }
+
+
+def _columns(choose: random.Random, file_format: FileFormat, *, has_key_without_zone: bool) -> list[Column]:
     names = choose.sample(_NAMES[: choose.choice((3, len(_NAMES)))], choose.choice((1, 2, 3)))
     by_clickhouse = file_format.family == "clickhouse"
-    found = [Column("id", ID), Column("ts", _time_type(choose))]
+    found = [Column("id", ID), Column("ts", _time_type(choose, has_key_without_zone=has_key_without_zone))]
     for name in names:
         of = random_type(choose)
         unwritten = ("JSON", "Dynamic", "Variant") if by_clickhouse else ()
@@ -78,9 +107,10 @@ def _columns(choose: random.Random, file_format: FileFormat) -> list[Column]:
     return found
 
 
-def _time_type(choose: random.Random) -> Type:
+def _time_type(choose: random.Random, *, has_key_without_zone: bool) -> Type:
     kind = choose.choice(("DateTime", "DateTime", "DateTime64", "Date", "Date32"))
-    zone = choose.choice(("UTC", "UTC", *ZONES)) if kind.startswith("DateTime") else ""
+    zones = ("UTC", *ZONES, "" if has_key_without_zone else "UTC")
+    zone = choose.choice(zones) if kind.startswith("DateTime") else ""
     return Type(kind, zone=zone, precision=choose.choice((3, 6)) if kind == "DateTime64" else 0)
 
 

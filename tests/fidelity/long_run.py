@@ -24,7 +24,15 @@ if TYPE_CHECKING:
 class LongRun:
     """Runs cases of one seed."""
 
-    def __init__(self, lake: Lake, record: Record, *, seed: int, formats: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        lake: Lake,
+        record: Record,
+        *,
+        seed: int,
+        formats: tuple[str, ...],
+        server_zones: tuple[str, ...],
+    ) -> None:
         """Use a lake and a file of results.
 
         Args:
@@ -32,11 +40,13 @@ class LongRun:
             record: The file of results.
             seed: Of all choices.
             formats: Names of the formats to try.
+            server_zones: The time zone of each node.
         """
         self._lake = lake
         self._record = record
         self._seed = seed
         self._formats = formats
+        self._server_zones = server_zones
         #: Causes that a smallest case is known of.
         self._seen = {tuple(line["cause"].split(" | ")) for line in record.current() if line["is_fault"]}
         self._versions = versions(lake.on_node(0, "SELECT version()")[0][0])
@@ -46,7 +56,8 @@ class LongRun:
         attempt = 0
         while True:
             try:
-                return generate(random.Random(f"{self._seed}:{number}:{attempt}"), formats=self._formats)
+                choose = random.Random(f"{self._seed}:{number}:{attempt}")
+                return generate(choose, formats=self._formats, server_zones=self._server_zones)
             except NoSuchValueError:
                 attempt += 1
 

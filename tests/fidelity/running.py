@@ -15,7 +15,7 @@ from airflow_provider_chs3.exceptions import Chs3Error
 from tests.fidelity import binary
 from tests.fidelity.by_clickhouse import NotWrittenError, ask
 from tests.fidelity.cases import Case, Lane
-from tests.fidelity.column_types import Type, backticked
+from tests.fidelity.column_types import Type, backticked, read_in
 from tests.fidelity.formats import FORMATS, FileFormat, body_of, packed, read_body, reading_of
 from tests.fidelity.oracle import judge
 from tests.fidelity.oracle_json import leaves
@@ -84,6 +84,11 @@ def run(case: Case, lake: Lake, *, number: int | str = "") -> Outcome:
         lake: Where.
         number: What to call it; a random name by default.
     """
+    with read_in(case.zone):
+        return _run(case, lake, number=number)
+
+
+def _run(case: Case, lake: Lake, *, number: int | str) -> Outcome:
     name = f"case_{number or uuid.uuid4().hex[:12]}"
     try:
         bodies = [body_of(file, FORMATS[case.format], lake.cluster.nodes[0]) for file in case.files]

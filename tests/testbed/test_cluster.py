@@ -179,3 +179,10 @@ def _is_running(pid):
         return bool(Path(f"/proc/{pid}/cmdline").read_bytes()) and os.getpid() != pid
     except FileNotFoundError:
         return False
+
+
+def test_each_node_may_have_a_time_zone_and_another_one_when_it_starts_again():
+    with ClickHouseCluster.start(2, time_zones=["Europe/Berlin"]) as cluster:
+        cluster.restart(1, time_zone="Asia/Tokyo")
+        zones = [node.client().execute("SELECT serverTimezone()") for node in cluster.nodes]
+    assert zones == [[("Europe/Berlin",)], [("Asia/Tokyo",)]]

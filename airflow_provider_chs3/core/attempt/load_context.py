@@ -116,7 +116,10 @@ class LoadContext:
             cluster=context.cluster,
             look_threads=_look_threads(request, context),
             settings=_reading_settings(request, context),
-            neutral=neutral_settings(context.reading_defaults, request.settings),
+            neutral={
+                **neutral_settings(context.reading_defaults, request.settings),
+                "session_timezone": context.zone_of(request.settings),
+            },
             waiting=WITHOUT_ABSENT if context.absent else {},
         )
         key = LedgerKey(context.target, context.table_facts.uuid, request.month, partition_id)

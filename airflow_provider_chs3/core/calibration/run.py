@@ -24,6 +24,7 @@ from airflow_provider_chs3.core.files.file_schema import read_columns
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
+from airflow_provider_chs3.core.preflight.time_zones import check_zones
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.staging.ending import end_attempt, end_earlier_attempts
@@ -127,6 +128,7 @@ def _prepare(request: LoadRequest) -> Steps[LoadContext]:
             f"No objects for {request.month} under {where} to calibrate with: name a month that has some."
         )
     check_target(context, required_settings=REQUIRED_SETTINGS)
+    check_zones(context, request.settings)
     context = yield from find_replicas(context)
     partition_id = yield from partition_id_of(context, request.month)
     return LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, partition_id=partition_id)

@@ -9,6 +9,7 @@ from functools import cached_property
 from airflow_provider_chs3.core.cluster.absent_replicas import leave_out_absent
 from airflow_provider_chs3.core.cluster.row_policies import find_filtered, policies_query
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts, target_facts, target_query
+from airflow_provider_chs3.core.cluster.time_zones import same_name
 from airflow_provider_chs3.core.cluster.topology import (
     OBJECTS_TABLE,
     KeeperPlace,
@@ -60,7 +61,7 @@ class NodeFacts:
         macros: Its macros that declare its size: `cores`, `memory`.
         has_metrics: Whether it has `system.asynchronous_metrics`.
         keeper: Path of a replicated target in Keeper; read by `core.cluster.replication`.
-        time_zone: Time zone of columns that name none.
+        time_zone: Time zone of the server, which columns have that name none.
         permissions: Settings that another CREATE of the target may need, and may enable.
         reading_defaults: Settings for reading files, each with the server's default.
         ledger_engine: Engine of its ledger; empty if there is none.
@@ -137,9 +138,19 @@ class TargetContext:
         return target
 
     @property
-    def time_zone(self) -> str:
-        """The time zones of columns that name none, over all nodes."""
-        return ", ".join(sorted({facts.time_zone for facts in self.nodes.values()}))
+    def server_zones(self) -> Mapping[str, tuple[Node, ...]]:
+        """The servers' time zones, each with its nodes."""
+        zones = sorted({facts.time_zone for facts in self.nodes.values()})
+        return {zone: tuple(node for node, facts in self.nodes.items() if facts.time_zone == zone) for zone in zones}
+
+    def zone_of(self, settings: SettingValues) -> str:
+        """Return the zone in which times without one are read: the user's, or that of all servers; else none.
+
+        Args:
+            settings: The user's settings.
+        """
+        given = same_name(str(settings.get("session_timezone", "")))
+        return given or (min(self.server_zones) if len(self.server_zones) == 1 else "")
 
     @cached_property
     def known_settings(self) -> Mapping[str, int | None]:
@@ -252,7 +263,7 @@ def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) 
     (SELECT [(groupArrayIf((name, max), {is_asked_for}), groupArrayIf(name, {_IS_PERMISSION}),
             groupArrayIf((name, default), {has_default()}), {_CORES})] FROM system.settings),
     {of_tables},
-    timezone(), {SERVER}, {_MEMORY_AND_MACROS}
+    serverTimezone(), {SERVER}, {_MEMORY_AND_MACROS}
 """
 
 
@@ -273,7 +284,7 @@ def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
         measured=NodeSpec(cores=int(cores), memory_bytes=int(memory_bytes)),
         macros=dict(macros),
         has_metrics=bool(metrics),
-        time_zone=time_zone,
+        time_zone=same_name(time_zone),
         server=server,
         permissions=frozenset(permissions),
         reading_defaults={name: default for name, default in defaults if is_about_reading(name)},

@@ -18,6 +18,7 @@ from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_a
 from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.load.month_check import compare
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
+from airflow_provider_chs3.core.preflight.time_zones import check_zones
 from airflow_provider_chs3.core.proof.failed_insert import explain_sample
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.source.source import Source
@@ -54,14 +55,16 @@ class TrialSetup:
     declared: Mapping[str, NodeSpec]
 
 
-def check_table(context: TargetContext) -> Check:
+def check_table(context: TargetContext, *, own: SettingValues) -> Check:
     """Check that the table can be loaded month by month.
 
     Args:
         context: The nodes that answer, and their table.
+        own: The connection's settings that loads use.
     """
     try:
         check_target(context, required_settings=REQUIRED_SETTINGS)
+        check_zones(context, own)
     except PreflightError as error:
         return Check(name="table", findings=tuple(map(in_a_line, error.findings)))
     table_facts = context.table_facts

@@ -206,7 +206,11 @@ def _check_load(
     )
     table = Check(name="table", skipped="give --table")
     if request.has_table:
-        table = check_table(context) if context.nodes else Check(name="table", skipped="no node reported its table")
+        table = (
+            check_table(context, own=request.settings)
+            if context.nodes
+            else Check(name="table", skipped="no node reported its table")
+        )
     month, settings = Check(name="month"), list[Setting]()
     if missing := list(_missing_arguments(request)):
         month = replace(month, skipped=f"give {', '.join(missing)}")

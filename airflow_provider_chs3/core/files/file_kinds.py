@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.cluster.table_facts import Column
+from airflow_provider_chs3.core.cluster.time_zones import with_zone
 from airflow_provider_chs3.core.conversion.casts import elements_of, has_elements_of
 from airflow_provider_chs3.core.conversion.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.conversion.server_casts import is_integer
@@ -101,11 +102,12 @@ def _kind(
     if naive is None:
         times = {name: ColumnType(of).times() for name, of in columns.items() if raw}
         naive = frozenset(name for name, found in times.items() if any(not each.time_zone for each in found))
-    types = dict(columns)
+    # Their readers give such a time as if it were one of UTC.
+    types = {name: with_zone(of, "UTC") if raw else of for name, of in columns.items()}
     for column in wanted if raw else ():
         if column.name not in columns:
             continue
-        of, target = ColumnType(columns[column.name]), ColumnType(column.type)
+        of, target = ColumnType(types[column.name]), ColumnType(column.type)
         types[column.name] = _of_raw_bytes(of, target).text
         if _has_bytes_of_uuid(of, target):
             raise SourceError(

@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.files.loaded_columns import (
     Selection,
     plain_columns,
 )
-from airflow_provider_chs3.core.files.naive_timestamps import with_zones
+from airflow_provider_chs3.core.files.naive_timestamps import NaiveTimestamps
 from airflow_provider_chs3.core.files.row_wise import check_row_wise
 from airflow_provider_chs3.core.files.structs import check_elements, check_no_containers, check_orders
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE, TextField, read_as
@@ -76,7 +76,7 @@ def _read_known(files: Files, selection: Selection, wanted: Sequence[Column]) ->
     source = files.source
     types = {each.name: each.clickhouse_type for each in source.known_columns}
     if selection.select:
-        loaded = yield from check_row_wise(selection.select, wanted, types)
+        loaded = yield from check_row_wise(selection.select, wanted, types, settings=files.look_settings)
     else:
         loaded = plain_columns(wanted, types, {source.place: types})
         check_no_containers(loaded, source)
@@ -94,7 +94,7 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
         # The names of a JSON file are those of a sample of its lines; there a missing key is NULL anyway.
         known = names if files.format.name == "JSONEachRow" else in_each
         types = {name: TEXT_TYPE for name in known if name not in VIRTUAL_COLUMNS}
-        loaded = yield from check_row_wise(selection.select, wanted, types)
+        loaded = yield from check_row_wise(selection.select, wanted, types, settings=files.look_settings)
         return Reading((FileGroup(types, tuple(loaded)),), names=tuple(names))
     if not by_file and not selection.columns:
         # Nobody says that the files have them.
@@ -156,12 +156,15 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
         needed = [each.column.name for each in found]
     groups, by_example = [], []
     for types, some in (yield from split_kinds(kinds, needed)):
+        naive = NaiveTimestamps.of(some, types, meaning=selection.naive_timestamps, zone=files.zone)
         if selection.select:
             in_each = {name: of for name, of in types.items() if all(name in kind.types for kind in some)}
-            loaded = yield from check_row_wise(selection.select, wanted, in_each)
+            loaded = yield from check_row_wise(
+                selection.select, wanted, in_each, settings=files.look_settings, naive=naive
+            )
         else:
             loaded = plain_columns([each.column for each in found], types, {some[0].example: types})
-            loaded = yield from with_zones(_with_days(loaded, files.format), some[0], selection.naive_timestamps)
+            loaded = naive.with_zones(_with_days(loaded, files.format))
         groups.append(FileGroup(types, tuple(loaded), frozenset(path for kind in some for path in kind.paths)))
         by_example.append((some[0].example, loaded))
     check_orders(by_example)

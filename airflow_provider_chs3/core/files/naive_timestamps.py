@@ -1,90 +1,129 @@
-"""Interpret timestamps of files that have no zone, in the zone of their column."""
+"""Interpret timestamps of files that have no zone, in the zone of their column.
+
+Files that carry types are read with UTC for each such timestamp, so that it shows what is written in the file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
+from airflow_provider_chs3.core.cluster.table_facts import Column
+from airflow_provider_chs3.core.cluster.time_zones import is_utc
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
+from airflow_provider_chs3.core.conversion.server_casts import TIMES, Cast
 from airflow_provider_chs3.core.files.file_kinds import FileKind
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
-from airflow_provider_chs3.core.sql.quoting import Sql, literal
-from airflow_provider_chs3.core.workflow.operations import Query, Steps
+from airflow_provider_chs3.core.sql.quoting import identifier, literal
 from airflow_provider_chs3.exceptions import SourceError
 
-_TIMES = ("DateTime", "DateTime64")
-_UTC = ("UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "UCT", "Universal", "Etc/Universal", "Etc/Zulu", "Etc/UCT")
 
-
-def with_zones(
-    loaded: Sequence[LoadedColumn], kind: FileKind, naive_timestamps: str | None
-) -> Steps[list[LoadedColumn]]:
-    """Read timestamps without a zone as the user says, if the zone of their column is not UTC.
-
-    ClickHouse takes them as UTC, while it takes the same time in a CSV file as one of the column's zone.
+@dataclass(frozen=True, kw_only=True)
+class NaiveTimestamps:
+    """The timestamps without a zone of some files, and what they mean.
 
     Args:
-        loaded: The columns that are loaded from the files.
-        kind: The files.
-        naive_timestamps: `utc`, `column_zone`, or None, which refuses them.
-
-    Raises:
-        SourceError: If nobody says what they mean.
+        names: Their columns.
+        types: The files' columns, with UTC where they name no zone.
+        example: One of the files.
+        meaning: `utc`, `column_zone`, or None, which refuses them where the two differ.
+        zone: The zone of columns of the table that name none.
     """
-    asked = [each for each in loaded if each.column.name in kind.naive]
-    if all(time.time_zone for each in asked for time in ColumnType(each.column.type).times()):
-        server_zone = "UTC"
-    else:
-        rows = yield from Query(name="Ask for the server's time zone", sql=Sql("SELECT serverTimezone()"))
-        server_zone = str(rows[0][0])
-    return [
-        _with_zone(each, kind, naive_timestamps, server_zone) if each.column.name in kind.naive else each
-        for each in loaded
-    ]
+
+    names: frozenset[str]
+    types: dict[str, str]
+    example: str
+    meaning: str | None
+    zone: str
+
+    @classmethod
+    def of(cls, kinds: Sequence[FileKind], types: dict[str, str], *, meaning: str | None, zone: str) -> NaiveTimestamps:
+        """Create those of kinds of files that are read together."""
+        names = frozenset[str]().union(*(kind.naive for kind in kinds))
+        return cls(names=names, types=types, example=kinds[0].example, meaning=meaning, zone=zone)
+
+    def with_zones(self, loaded: Iterable[LoadedColumn]) -> list[LoadedColumn]:
+        """Read columns as the user says, if the zone of their column is not UTC.
+
+        ClickHouse takes such timestamps as UTC, while it takes the same time in a CSV file as one of the column's zone.
+
+        Args:
+            loaded: The columns that are loaded from the files.
+
+        Raises:
+            SourceError: If nobody says what they mean.
+        """
+        return [self._with_zone(each) if each.column.name in self.names else each for each in loaded]
+
+    def _with_zone(self, each: LoadedColumn) -> LoadedColumn:
+        name = each.column.name
+        if (zone := self._zone_for(each.column, (name,))) is None:
+            return each
+        local = self._local(name, zone)
+        wanted = f"Nullable(DateTime64({ColumnType(self.types[name]).bare.scale}, {literal(zone)}))"
+        return replace(each, source=local.value, source_type=wanted, kept=local.holds or "")
+
+    def of_expression(self, column: Column, expression: str, used: Iterable[str]) -> Cast:
+        """Return an expression of the user's over the local times of its column's zone, if that is what they mean.
+
+        Args:
+            column: The column that it fills.
+            expression: The expression.
+            used: What it names: columns, or fields of them.
+
+        Returns:
+            The expression, and the condition that each local time exists; none if it always does.
+
+        Raises:
+            SourceError: If nobody says what they mean.
+        """
+        begins = {each.partition(".")[0] for each in used} | set(used)
+        names = sorted(self.names & begins & self.types.keys())
+        if not names or (zone := self._zone_for(column, names)) is None:
+            return Cast(expression)
+        locals_ = [self._local(name, zone) for name in names]
+        # A lambda gives them the names of the files' columns.
+        arrays = ", ".join(f"[{each.value}]" for each in locals_)
+        made = f"arrayMap(({', '.join(map(identifier, names))}) -> (\n{expression}\n), {arrays})[1]"
+        return Cast(made, " AND ".join(f"ifNull({each.holds}, 1)" for each in locals_))
+
+    def _zone_for(self, column: Column, names: Sequence[str]) -> str | None:
+        """Return the zone in which they are local times; None if they are UTC, or the column knows no zones."""
+        zones = {time.time_zone or self.zone for time in ColumnType(column.type).times()}
+        others = sorted(zone for zone in zones if not is_utc(zone))
+        if not others or self.meaning == "utc":
+            return None
+        if self.meaning is None:
+            raise SourceError(self._what_zone(column, names[0], others[0]))
+        if len(others) == len(zones) == 1 and ColumnType(column.type).bare.name in TIMES and not self._nested(names):
+            return others[0]
+        raise SourceError(
+            f"Column {names[0]!r} in {self.example} has timestamps without a zone, and {column.name!r} is "
+            f"{column.type}: naive_timestamps='column_zone' is for columns that are timestamps themselves. "
+            f"{_otherwise(column.name, names[0])}"
+        )
+
+    def _nested(self, names: Iterable[str]) -> bool:
+        return any(ColumnType(self.types[name]).bare.name != "DateTime64" for name in names)
+
+    def _local(self, name: str, zone: str) -> Cast:
+        """Return the moment at which clocks of a zone show what is in the file, and that they do."""
+        column, scale = identifier(name), ColumnType(self.types[name]).bare.scale
+        wanted = f"Nullable(DateTime64({scale}, {literal(zone)}))"
+        # What stands under a NULL is cast as well, and must fit the column in any zone.
+        some = f"ifNull({column}, toDateTime64('2000-01-01 00:00:00', {scale}, 'UTC'))"
+        local = f"if(isNull({column}), NULL, CAST(toString({some}), {literal(wanted)}))"
+        # An hour that the clocks skip in spring has no moment in the zone.
+        return Cast(local, f"toString({local}) = toString({column})")
+
+    def _what_zone(self, column: Column, name: str, zone: str) -> str:
+        return (
+            f"Column {name!r} in {self.example} has timestamps without a zone, and {column.name!r} is {column.type}, "
+            f"of {zone}: say with naive_timestamps='utc' or naive_timestamps='column_zone' what they mean. "
+            f"{_otherwise(column.name, name)}"
+        )
 
 
-def _is_time(each: LoadedColumn) -> bool:
-    return ColumnType(each.column.type).bare.name in _TIMES
-
-
-def _with_zone(each: LoadedColumn, kind: FileKind, naive_timestamps: str | None, server_zone: str) -> LoadedColumn:
-    source = ColumnType(each.source_type).bare
-    if source.name != "DateTime64":
-        return _of_nested(each, kind, naive_timestamps, server_zone)
-    zone = ColumnType(each.column.type).bare.time_zone or server_zone
-    utc = replace(
-        each,
-        source=f"toTimeZone({each.source}, 'UTC')",
-        source_type=f"Nullable(DateTime64({source.scale}, 'UTC'))",
-    )
-    if not _is_time(each) or zone in _UTC or naive_timestamps == "utc":
-        return utc
-    if naive_timestamps is None:
-        raise SourceError(_what_zone(each, kind, zone))
-    wanted = f"Nullable(DateTime64({source.scale}, {literal(zone)}))"
-    # What stands under a NULL is cast as well, and must fit the column in any zone.
-    some = f"ifNull({utc.source}, toDateTime64('2000-01-01 00:00:00', {source.scale}, 'UTC'))"
-    local = f"if(isNull({utc.source}), NULL, CAST(toString({some}), {literal(wanted)}))"
-    # An hour that the clocks skip in spring has no moment in the zone.
-    return replace(each, source=local, source_type=wanted, kept=f"toString({local}) = toString({utc.source})")
-
-
-def _of_nested(each: LoadedColumn, kind: FileKind, naive_timestamps: str | None, server_zone: str) -> LoadedColumn:
-    zones = {time.time_zone or server_zone for time in ColumnType(each.column.type).times()}
-    others = sorted(zones.difference(_UTC))
-    if not others or naive_timestamps == "utc":
-        return each
-    if naive_timestamps is None:
-        raise SourceError(_what_zone(each, kind, others[0]))
-    raise SourceError(
-        f"Column {each.column.name!r} in {kind.example} has timestamps without a zone inside of {each.column.type}: "
-        "naive_timestamps='column_zone' is for columns that are timestamps themselves. Give the column in select={…}."
-    )
-
-
-def _what_zone(each: LoadedColumn, kind: FileKind, zone: str) -> str:
-    return (
-        f"Column {each.column.name!r} in {kind.example} has timestamps without a zone, and is {each.column.type}, of "
-        f"{zone}: say with naive_timestamps='utc' or naive_timestamps='column_zone' what they mean, or give the column "
-        "in select={…}."
-    )
+def _otherwise(column: str, name: str) -> str:
+    select = {column: f"toDateTime64(toString({identifier(name)}), 6, 'America/New_York')"}
+    return f"If neither is right, give naive_timestamps='utc' and an expression such as select={select}."

@@ -6,10 +6,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from airflow_provider_chs3.core.cluster.table_facts import Column
+from airflow_provider_chs3.core.conversion.server_casts import Cast
 from airflow_provider_chs3.core.conversion.strict_casts import strict
 from airflow_provider_chs3.core.files.loaded_columns import VIRTUAL_COLUMNS, LoadedColumn, structure_of
+from airflow_provider_chs3.core.files.naive_timestamps import NaiveTimestamps
 from airflow_provider_chs3.core.files.parse_errors import reason_of
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.values.models import SettingValues
 from airflow_provider_chs3.core.workflow.operations import Query, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError
 
@@ -40,6 +43,7 @@ _REFUSED_FUNCTIONS = {
 #: Functions whose value depends on more than the row: a dictionary, a table, a file of the server.
 _LOOKUPS = re.compile(r"dict[A-Z]\w*|joinGet\w*|region[A-Z]\w*|catboostEvaluate|file")
 _FUNCTION_OF_AST = re.compile(r"Function (.+?)(?: \(alias .+\))?(?: \(children \d+\))?$")
+_IDENTIFIER = "Identifier "
 _FUNCTION_OF_TREE = re.compile(r"FUNCTION id: \d+, function_name: (.+), function_type: ")
 _ALIAS = re.compile(r" \(alias .+\)$")
 #: What only the plan shows.
@@ -51,24 +55,43 @@ _REFUSED_IN_PLAN = {
 
 
 def check_row_wise(
-    select: Mapping[str, str], columns: Sequence[Column], types: Mapping[str, str]
+    select: Mapping[str, str],
+    columns: Sequence[Column],
+    types: Mapping[str, str],
+    *,
+    settings: SettingValues,
+    naive: NaiveTimestamps | None = None,
 ) -> Steps[list[LoadedColumn]]:
     """Check the user's expressions with the server's own parser, and find their types.
 
+    Args:
+        select: Target column → expression.
+        columns: The target's columns, in that order.
+        types: The files' columns.
+        settings: Settings of statements that read the files: types may follow from them.
+        naive: Their timestamps without a zone. Default: they have none.
+
     Raises:
         ConfigurationError: If one is not a single row-wise expression over the files' columns.
+        SourceError: If nobody says what its timestamps without a zone mean.
     """
-    functions = dict[str, list[str]]()
-    for name, expression in select.items():
-        functions[name] = yield from _functions_of(name, expression)
+    functions, written = dict[str, list[str]](), dict[str, Cast]()
+    for column in columns:
+        name, expression = column.name, select[column.name]
+        functions[name], used = yield from _names_in(name, expression)
+        written[name] = naive.of_expression(column, expression, used) if naive else Cast(expression)
     # Under names of their own: under the target's, an expression would see another one in the place of a file's column.
-    made = {name: f"(\n{strict(expression)}\n)" for name, expression in select.items()}
+    made = {name: f"(\n{strict(each.value)}\n)" for name, each in written.items()}
     listed = ",\n".join(f"{text} AS `select {number}`" for number, text in enumerate(made.values()))
     structure = structure_of({**VIRTUAL_COLUMNS, **types})
     query = f"SELECT {listed} FROM null({literal(structure)})"
     try:
-        plan = yield from Query(name="Ask for the plan of select", sql=Sql(f"EXPLAIN PLAN json = 1 {query}"))
-        described = yield from Query(name="Ask for the types of select", sql=Sql(f"DESCRIBE ({query})"))
+        plan = yield from Query(
+            name="Ask for the plan of select", sql=Sql(f"EXPLAIN PLAN json = 1 {query}"), settings=settings
+        )
+        described = yield from Query(
+            name="Ask for the types of select", sql=Sql(f"DESCRIBE ({query})"), settings=settings
+        )
     except ClickHouseServerError as error:
         known = ", ".join(types)
         raise ConfigurationError(
@@ -83,7 +106,8 @@ def check_row_wise(
             column,
             made[column.name],
             row[1],
-            written=select[column.name],
+            kept=written[column.name].holds or "",
+            written=written[column.name].value,
             depends_on=next((each for each in functions[column.name] if each in own or _LOOKUPS.fullmatch(each)), ""),
         )
         for column, row in zip(columns, described, strict=True)
@@ -110,8 +134,8 @@ def _functions_of_users(functions: Iterable[str], query: str) -> Steps[set[str]]
     return {name for (name,) in found}
 
 
-def _functions_of(name: str, expression: str) -> Steps[list[str]]:
-    """Return the functions that one expression calls, once it is checked."""
+def _names_in(name: str, expression: str) -> Steps[tuple[list[str], list[str]]]:
+    """Return the functions that one expression calls, and the identifiers in it, once it is checked."""
     where = f"select[{name!r}]"
     try:
         rows = yield from Query(name=f"Parse select for {name}", sql=Sql(f"EXPLAIN AST SELECT {expression}"))
@@ -120,7 +144,7 @@ def _functions_of(name: str, expression: str) -> Steps[list[str]]:
     lines = [line for (line,) in rows]
     if lines[: len(_ONE_EXPRESSION)] != _ONE_EXPRESSION:
         raise ConfigurationError(f"{where}={expression!r} is more than one expression: give one.")
-    functions = []
+    functions, identifiers = [], []
     for line in map(str.strip, lines):
         for node, what in _REFUSED_NODES.items():
             if re.match(node, line):
@@ -128,11 +152,13 @@ def _functions_of(name: str, expression: str) -> Steps[list[str]]:
         if called := _FUNCTION_OF_AST.match(line):
             _check_function(where, called[1])
             functions.append(called[1])
+        if line.startswith(_IDENTIFIER):
+            identifiers.append(line.removeprefix(_IDENTIFIER))
         if _ALIAS.search(line):
             raise ConfigurationError(
                 f"{where}={expression!r} gives its value a name, which the others would see: leave out AS."
             )
-    return functions
+    return functions, identifiers
 
 
 def _check_function(where: str, function: str) -> None:

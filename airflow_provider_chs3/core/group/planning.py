@@ -14,9 +14,10 @@ from airflow_provider_chs3.core.group.dead_groups import drop_dead_groups
 from airflow_provider_chs3.core.increment.decision import find_increment, why_not_alone
 from airflow_provider_chs3.core.load.month_check import check_month
 from airflow_provider_chs3.core.load.planning import ComparedMonth, plan_objects
-from airflow_provider_chs3.core.preflight.partition_key import is_of_month, parts_of_key
+from airflow_provider_chs3.core.preflight.partition_key import is_of_month, key_column, parts_of_key
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_ids_of
+from airflow_provider_chs3.core.preflight.time_zones import check_zones
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
@@ -74,6 +75,7 @@ def check_months(request: LoadRequest, months: Sequence[Month], timer: StepTimer
     looks = (_list(request, months), inspect_target_for_load(request))
     (source, manifests), context = yield from Gather(name="List and inspect", workflows=looks)
     check_target(context, required_settings=REQUIRED_SETTINGS, object_column=request.policies.object_column)
+    check_zones(context, request.settings)
     if not manifests:
         return Checked()
     context = yield from find_replicas(context)
@@ -158,12 +160,12 @@ def plan_group(request: LoadRequest, months: Sequence[ComparedMonth], timer: Ste
         load = _of_all(request, same, timer)
         plan = yield from plan_objects(load)
     context, loaded = load.context, plan.reading.loaded
-    of_key = next((each for each in loaded if each.column.in_partition_key), None)
-    if of_key is None:
+    of_key, column = next((each for each in loaded if each.column.in_partition_key), None), key_column(context)
+    if of_key is None or column is None:
         return None
     parts = yield from parts_of_key(context)
     written = of_key.cast(null_as_default=False).value
-    condition = is_of_month(of_key.column, parts, written, _partition_ids(same), request.source.kind.path)
+    condition = is_of_month(column, parts, written, _partition_ids(same), request.source.kind.path)
     load = replace(load, group=_group(same, is_of_month=condition))
     return GroupPlan(load=(yield from load.end_step("plan")), plan=plan, months=tuple(same))
 

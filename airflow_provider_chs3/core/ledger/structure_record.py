@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.table_facts import Column
+from airflow_provider_chs3.core.cluster.time_zones import going_by_servers
 from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
 from airflow_provider_chs3.core.values.models import SettingValues
 
@@ -16,7 +17,7 @@ Structure: TypeAlias = Mapping[str, Any]
 
 _KEYS = ("partition_key", "sorting_key", "primary_key", "sampling_key")
 #: Beginnings of the settings that all records have; those of older versions of this package have no others.
-_FIRST_SETTINGS = ("input_format_", "format_", "date_time_", "cast_", "schema_inference_", "session_timezone")
+_FIRST_SETTINGS = ("input_format_", "format_", "date_time_", "cast_", "schema_inference_")
 #: Parts of the names of those that change how fast files are read, and not what is read.
 _OF_SPEED = ("_block_", "_watermark", "_parallel_", "_push_down", "_bloom_filter", "_prefetch", "_seek")
 
@@ -45,7 +46,8 @@ def structure_of(
         **{name: getattr(table_facts, name) for name in _KEYS},
         "indices": [list(each) for each in table_facts.indices],
         "projections": [list(each) for each in table_facts.projections],
-        "time_zone": context.time_zone if any(_goes_by_server(each) for each in table_facts.columns) else "",
+        "time_zone": None if settings is None else context.zone_of(settings),
+        "server_zone": ", ".join(context.server_zones) if any(going_by_servers(table_facts)) else "",
         **_recorded_settings(settings),
         "sharding": [context.sharding_key, len(context.publishers), shard_num] if by_key else None,
         **({"adds_columns": True} if adds_columns else {}),
@@ -91,8 +93,10 @@ def difference(recorded: Structure, now: Structure, *, shard_num: int) -> str:
 def _differences(recorded: Structure, now: Structure, shard_num: int) -> Iterator[str]:
     yield from _columns(recorded, now)
     yield from _of_lacking(recorded, now)
-    if recorded["time_zone"] != now["time_zone"]:
-        yield f"the servers' time zone was {recorded['time_zone']!r} and is {now['time_zone']!r}"
+    if now["time_zone"] is not None and recorded["time_zone"] != now["time_zone"]:
+        yield f"times without a zone were read in {recorded['time_zone']!r}, and are in {now['time_zone']!r}"
+    if recorded["server_zone"] != now["server_zone"]:
+        yield f"the servers' time zone was {recorded['server_zone']!r} and is {now['server_zone']!r}"
     for group in ("settings", "other_settings"):
         # An older record without the others does not say which of them the month was loaded with.
         if now[group] is not None and recorded.get(group) is not None:
@@ -170,12 +174,10 @@ def _recorded_settings(settings: SettingValues | None) -> Structure:
 
 
 def _changes_values(setting: str) -> bool:
-    return is_about_reading(setting) and not any(part in setting for part in _OF_SPEED)
-
-
-def _goes_by_server(column: Column) -> bool:
-    """Whether the month of a value depends on the server's time zone."""
-    return column.in_partition_key and "DateTime" in column.type and "'" not in column.type
+    # The time zone is recorded by itself, whoever names it.
+    return (
+        setting != "session_timezone" and is_about_reading(setting) and not any(part in setting for part in _OF_SPEED)
+    )
 
 
 def loaded_as_recorded(text: str, loaded: Iterable[str], in_files: Iterable[str] | None) -> bool:

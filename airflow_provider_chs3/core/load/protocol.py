@@ -35,6 +35,7 @@ from airflow_provider_chs3.core.new_table.creation import create_if_missing
 from airflow_provider_chs3.core.object_history.table import make_objects_table
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
+from airflow_provider_chs3.core.preflight.time_zones import check_zones
 from airflow_provider_chs3.core.publication.publish import publish
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.staging.ending import (
@@ -120,6 +121,7 @@ def _load(
             seconds_by_step=timer.seconds,
         )
     check_target(context, required_settings=REQUIRED_SETTINGS, object_column=request.policies.object_column)
+    check_zones(context, request.settings)
     if request.policies.write_mode == "append":
         return (
             yield from _append(

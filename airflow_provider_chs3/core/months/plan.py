@@ -17,6 +17,7 @@ from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
 from airflow_provider_chs3.core.pace.past_loads import Forecast
 from airflow_provider_chs3.core.pace.records import read_pace
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_ids_of
+from airflow_provider_chs3.core.preflight.time_zones import check_zones
 from airflow_provider_chs3.core.request.reload import ASKED_FOR, Reload
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.values.models import Month, Node, SettingValues, TableName
@@ -105,6 +106,8 @@ def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
         return [_without_objects(request, request.target, month, objects) for month, objects in sorted(listed.items())]
     context = yield from inspect_target(request)
     check_target(context, required_settings=())
+    if request.settings is not None:
+        check_zones(context, request.settings)
     # An empty list of months has no partition to ask for.
     partition_ids = (yield from partition_ids_of(context, sorted(listed))) if listed else {}
     published = yield from look_up_months(context, partition_ids)

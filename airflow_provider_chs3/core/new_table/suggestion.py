@@ -201,6 +201,8 @@ def suggest_table_of(request: NewTableRequest, month: Month, source: Source, man
         compression=request.compression,
         cluster=None,
         settings=request.settings,
+        # What the columns are made for: a sample of one server must not go by its own.
+        neutral={"session_timezone": "UTC"},
     )
     columns = yield from columns_of(files)
     sample = yield from read_sample(files, columns, month)

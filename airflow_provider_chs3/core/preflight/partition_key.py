@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.table_facts import Column
+from airflow_provider_chs3.core.cluster.time_zones import with_zone
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of, table
 from airflow_provider_chs3.core.sql.server_text import elements, strings
@@ -105,6 +107,20 @@ def zones_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
     ask = QueryNodes(name="Ask for the time zones of the partition key", sql={context.coordinator: sql})
     known = {zone for (zone,) in (yield from ask)[context.coordinator]}
     return tuple(name for name in names if name in known)
+
+
+def key_column(context: TargetContext) -> Column | None:
+    """Return the one column of the key, with the servers' time zone if it has none; None if there is no such column.
+
+    Keys go by it, whatever the zone of the session is; and casts to a type without a zone keep that of the value (seen
+    on 26.9).
+
+    Args:
+        context: The nodes and the target.
+    """
+    found = [column for column in context.table_facts.columns if column.in_partition_key]
+    zone = context.nodes[context.coordinator].time_zone
+    return replace(found[0], type=with_zone(found[0].type, zone)) if len(found) == 1 else None
 
 
 def partition_ids_query(column: Column, parts: tuple[str, ...], months: Sequence[Month], *, zone: str | None) -> str:

@@ -13,6 +13,7 @@ from airflow_provider_chs3.core.preflight.partition_key import (
     has_times,
     is_of_days,
     is_the_month,
+    key_column,
     partition_ids_query,
     parts_of_key,
     zones_of_key,
@@ -245,16 +246,16 @@ def partition_ids_of(context: TargetContext, months: Sequence[Month]) -> Steps[d
     Raises:
         PreflightError: If the key is not monthly.
     """
-    columns = [column for column in context.table_facts.columns if column.in_partition_key]
-    if len(columns) != 1 or not is_of_days(columns[0]):
+    column = key_column(context)
+    if column is None or not is_of_days(column):
         raise PreflightError([_not_monthly(context, "it must depend on one Date or DateTime column and nothing else")])
-    if is_the_month(columns[0], context.table_facts.partition_key):
+    if is_the_month(column, context.table_facts.partition_key):
         return {month: str(_number(month)) for month in months}
     parts = yield from parts_of_key(context)
-    zones = (yield from zones_of_key(context)) if has_times(columns[0]) else ()
+    zones = (yield from zones_of_key(context)) if has_times(column) else ()
     whys = []
     for zone in (*zones, None):
-        sql = Sql(partition_ids_query(columns[0], parts, months, zone=zone))
+        sql = Sql(partition_ids_query(column, parts, months, zone=zone))
         ask = QueryNodes(
             name=f"Ask for the partition of {MonthGroup(tuple(months))}",
             sql={context.coordinator: sql},

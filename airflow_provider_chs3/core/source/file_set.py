@@ -54,6 +54,11 @@ class Files:
     waiting: SettingValues = field(default_factory=dict)
 
     @property
+    def zone(self) -> str:
+        """The zone in which times without one are read."""
+        return str(self.neutral.get("session_timezone", "")) or "UTC"
+
+    @property
     def look_settings(self) -> SettingValues:
         """Settings of statements that inspect the files before anything is loaded."""
         return {**self.neutral, **LOOK_SETTINGS, **self.source.kind.look_settings, **self.waiting, **self.settings}

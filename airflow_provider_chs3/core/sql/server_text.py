@@ -45,10 +45,19 @@ def top_level(text: str) -> str:
     Args:
         text: An expression, a list of them, or an engine with its clauses, as written by the server.
     """
-    text = _QUOTED.sub(_blanked, text)
+    text = without_quoted(text)
     while (shorter := _INNERMOST.sub(_blanked, text)) != text:
         text = shorter
     return text
+
+
+def without_quoted(text: str) -> str:
+    """Blank everything within quotes, character by character.
+
+    Args:
+        text: An expression.
+    """
+    return _QUOTED.sub(_blanked, text)
 
 
 def items(text: str) -> list[str]:

@@ -26,11 +26,12 @@ SELECT sleepEachRow(1) FROM system.numbers FORMAT Null SETTINGS max_block_size =
 """
 
 
-def start(folder: Path) -> subprocess.Popen[bytes]:
+def start(folder: Path, time_zone: str = "UTC") -> subprocess.Popen[bytes]:
     """Start the node whose configuration is in `<folder>/.clickhouse-local/config.xml`.
 
     Args:
         folder: The node's home; tables go to `data`, the output of the process to `engine.log`.
+        time_zone: Its time zone. Default: UTC.
 
     Returns:
         The process. It may not answer yet.
@@ -39,7 +40,7 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
         RuntimeError: If the `chdb-core` wheel is not installed.
     """
     _wheel_folder()
-    environment = {"HOME": str(folder), "TZ": "UTC"}
+    environment = {"HOME": str(folder), "TZ": time_zone}
     return spawn(__name__, str(folder / "data"), log=folder / "engine.log", environment=environment)
 
 

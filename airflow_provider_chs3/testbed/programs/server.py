@@ -26,11 +26,12 @@ _LIBRARY = "chdb/_chdb.abi3.so"
 _ENTRY = "_Z25mainEntryClickHouseServeriPPc"
 
 
-def start(folder: Path) -> subprocess.Popen[bytes]:
+def start(folder: Path, time_zone: str = "UTC") -> subprocess.Popen[bytes]:
     """Start the node whose configuration is in `<folder>/.clickhouse-local/config.xml`.
 
     Args:
         folder: The node's home; tables go to `data`, the output of the process to `engine.log`.
+        time_zone: Its time zone. Default: UTC.
 
     Returns:
         The process. It may not answer yet.
@@ -40,7 +41,7 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
     """
     library = fetch() / _LIBRARY
     config = folder / ".clickhouse-local" / "config.xml"
-    environment = {"HOME": str(folder), "TZ": "UTC", "CLICKHOUSE_WATCHDOG_ENABLE": "0"}
+    environment = {"HOME": str(folder), "TZ": time_zone, "CLICKHOUSE_WATCHDOG_ENABLE": "0"}
     return spawn(__name__, str(library), str(config), log=folder / "engine.log", environment=environment)
 
 

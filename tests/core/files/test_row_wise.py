@@ -38,7 +38,7 @@ NONE: list[tuple[str]] = []
 
 
 def check(*answers, expression: str = "a + 1") -> Driven:
-    return drive(check_row_wise({"x": expression}, [X], TYPES), *answers)
+    return drive(check_row_wise({"x": expression}, [X], TYPES, settings={}), *answers)
 
 
 class TestARowWiseExpression:
@@ -85,7 +85,7 @@ class TestARowWiseExpression:
     def test_each_expression_is_parsed_by_itself(self):
         select = {"x": "a", "y": "b"}
         driven = drive(
-            check_row_wise(select, [X, Column("y", "String")], TYPES),
+            check_row_wise(select, [X, Column("y", "String")], TYPES, settings={}),
             parsed("    Identifier a"),
             parsed("    Identifier b"),
             ROW_WISE_PLAN,

@@ -19,6 +19,7 @@ from tests.core.surroundings import TARGET, surroundings, with_target
 
 AT = Column("at", "DateTime", in_partition_key=True)
 KIND = Column("kind", "Enum8('a' = 1)")
+IN_UTC = {"session_timezone": "UTC"}
 COUNT = Column("count", "UInt64", "ALIAS", "n + 1")
 
 
@@ -110,12 +111,26 @@ class TestColumns:
         assert difference_of(recorded(), after).endswith("is Enum8('a' = 1) DEFAULT 'a'")
 
 
-def test_the_servers_time_zone_counts_where_the_key_has_none():
-    assert difference_of(recorded(), now(time_zone="Asia/Tokyo")) == (
-        "the servers' time zone was 'UTC' and is 'Asia/Tokyo'"
-    )
-    zoned = replace(AT, type="DateTime('UTC')")
-    assert difference_of(recorded(now(zoned)), now(zoned, time_zone="Asia/Tokyo")) == ""
+class TestTimeZones:
+    ZONED = replace(AT, type="DateTime('UTC')")
+
+    def test_another_one_of_all_nodes_counts_whatever_the_columns(self):
+        assert difference_of(recorded(now(self.ZONED)), now(self.ZONED, time_zone="Asia/Tokyo")) == (
+            "times without a zone were read in 'UTC', and are in 'Asia/Tokyo'"
+        )
+
+    def test_that_of_the_nodes_counts_in_a_key_without_one_whatever_is_given(self):
+        after = now(time_zone="Asia/Tokyo", settings=IN_UTC)
+        assert difference_of(recorded(), after) == "the servers' time zone was 'UTC' and is 'Asia/Tokyo'"
+        assert difference_of(recorded(now(self.ZONED)), now(self.ZONED, time_zone="Asia/Tokyo", settings=IN_UTC)) == ""
+
+    def test_who_names_it_is_nothing(self):
+        assert difference_of(recorded(), now(settings=IN_UTC)) == ""
+
+    def test_where_the_settings_are_not_known_it_is_not_compared(self):
+        context = replace(with_target(columns=(self.ZONED,)), time_zone="Asia/Tokyo")
+        after = structure_of(surroundings(context), distribution="where_read", settings=None)
+        assert difference_of(recorded(now(self.ZONED)), after) == ""
 
 
 @pytest.mark.parametrize("changes", [{"indices": (("i", "set(10)", "kind", 1),)}, {"sorting_key": "id, at, kind"}])
@@ -140,9 +155,7 @@ class TestSettings:
         given = {self.NAME: 1, "max_threads": 2, "input_format_parquet_max_block_size": 3, "format_csv_delimiter": ";"}
         assert settings_of_reading(given) == {"format_csv_delimiter": ";", self.NAME: "1"}
 
-    @pytest.mark.parametrize(
-        "name", ["splitby_max_substrings_includes_remaining_string", "transform_null_in", "session_timezone"]
-    )
+    @pytest.mark.parametrize("name", ["splitby_max_substrings_includes_remaining_string", "transform_null_in"])
     def test_so_do_those_of_what_select_makes(self, name):
         assert difference_of(recorded(), now(settings={name: 1})) == f"setting {name} was not given and is '1'"
 

@@ -133,6 +133,11 @@ class TestPartitionOfAMonth:
         assert "SELECT DISTINCT toYYYYMM(`at`) AS " in text
         assert " AS DateTime64(3, 'Asia/Tokyo')) AS `at` FROM " in text
 
+    def test_a_column_without_a_time_zone_has_that_of_the_servers_whatever_the_session_has(self):
+        context = around_key("toStartOfMonth(at)", Column("at", "DateTime", in_partition_key=True))
+        text = drive(partition_id_of(context, OCTOBER), described(), monthly).steps[1].sql[ONE].text
+        assert " AS DateTime('UTC')) AS `at` FROM " in text
+
     def test_is_asked_in_the_time_zone_that_the_key_names(self):
         context = around_key("toYYYYMM(at, 'Asia/Tokyo')")
         driven = drive(partition_id_of(context, OCTOBER), described(), {ONE: [("Asia/Tokyo",)]}, monthly)
