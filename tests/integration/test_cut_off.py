@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import lzma
 from collections.abc import Callable
 from typing import Any
 
@@ -100,6 +101,15 @@ def test_so_is_a_second_member_that_was_cut(texts: Lake, codec: str) -> None:
     texts.put(f"{KEY}.csv.{codec}", header + member[: len(member) // 2])
     refused(texts, "its .* data has no end")
     texts.put(f"{KEY}.csv.{codec}", header + member)
+    texts.load()
+    assert rows_of(texts) == LINES
+
+
+def test_so_is_a_second_stream_of_xz_that_was_cut_in_its_header(texts: Lake) -> None:
+    whole = lzma.compress(TEXTS["csv"])
+    texts.put(f"{KEY}.csv.xz", whole + whole[:9])
+    refused(texts, "no footer of xz ends it")
+    texts.put(f"{KEY}.csv.xz", whole + bytes(8))
     texts.load()
     assert rows_of(texts) == LINES
 

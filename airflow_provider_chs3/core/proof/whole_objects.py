@@ -24,7 +24,10 @@ _AT_A_TIME = 16
 _MOST_NATIVE_BYTES = 32 * 1024**2
 #: What ClickHouse says where a block is begun and not ended.
 _CUT_OFF = (32, 33)
-_NATIVE, _SNAPPY = "Native", "snappy"
+_NATIVE, _SNAPPY, _XZ = "Native", "snappy", "xz"
+#: What a stream of xz ends with, before zeros that may follow it. Servers notice that a stream was cut off anywhere but
+#: in its header.
+_END_OF_XZ, _LOOKED_AT_BYTES = b"YZ", 4096
 
 
 def prove_whole(load: LoadContext) -> Steps[None]:
@@ -41,10 +44,13 @@ def prove_whole(load: LoadContext) -> Steps[None]:
         return
     walked = list[tuple[S3Object, Codec]]()
     blocks = list[S3Object]()
+    ends = list[S3Object]()
     for each in files.manifest.objects:
         name = files.compression_of(each.path)
         if name == _SNAPPY:
             unproved[each.path] = "Snappy in Hadoop's framing has no mark at its end"
+        elif name == _XZ and files.source.for_worker(each.path):
+            ends.append(each)
         elif name in FRAMED and files.source.for_worker(each.path):
             walked.append((each, FRAMED[name]))
         elif name in FRAMED:
@@ -54,6 +60,7 @@ def prove_whole(load: LoadContext) -> Steps[None]:
         if files.format.name == _NATIVE and (name != "none" or load.request.policies.write_mode == "append"):
             blocks.append(each)
     yield from _walk(load, walked)
+    yield from _check_ends_of_xz(load, ends)
     unproved |= yield from find_ends_of_native(load, blocks)
     yield from check_unproved(load, unproved)
 
@@ -110,6 +117,21 @@ def _walk_each(load: LoadContext, walked: Sequence[tuple[S3Object, Codec]]) -> S
                 raise SourceError(
                     f"{each.path} was cut off, or is damaged: {end.value}. Write it again. Nothing was published."
                 ) from None
+
+
+def _check_ends_of_xz(load: LoadContext, objects: Sequence[S3Object]) -> Steps[None]:
+    """Check that objects end in the footer of a stream: servers load one that ends in a header without this stream."""
+    for each in objects:
+        bucket, key = load.files.source.for_worker(each.path) or ("", "")
+        start = max(0, each.size_bytes - _LOOKED_AT_BYTES)
+        tail = yield from ReadBytes(
+            name=f"Read the end of {each.path}", bucket=bucket, key=key, start=start, length=each.size_bytes - start
+        )
+        if not tail.rstrip(b"\0").endswith(_END_OF_XZ):
+            raise SourceError(
+                f"{each.path} was cut off, or is damaged: no footer of xz ends it. Write it again. Nothing was "
+                "published."
+            )
 
 
 def find_ends_of_native(load: LoadContext, objects: Sequence[S3Object]) -> Steps[dict[str, str]]:
