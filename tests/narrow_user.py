@@ -11,7 +11,6 @@ import pytest
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import Cluster, User
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
-from tests.profiles.users import WITH_PROFILES
 
 _DOCUMENT = (Path(__file__).parents[1] / "docs" / "privileges.md").read_text(encoding="utf-8")
 
@@ -81,7 +80,6 @@ def in_tests(privilege: str) -> str:
 WITH_NARROW_USER: dict[str, Any] = {
     "users": {NARROW: _privileges(), WATCHER: _privileges_of_page()},
     "secret": "chs3",
-    **WITH_PROFILES,
 }
 
 
@@ -137,8 +135,11 @@ _WITHOUT_COMPILATION = {
 
 @pytest.fixture(scope="session")
 def chs3_cluster_options() -> dict[str, Any]:
-    """The cluster of the tests knows the narrow user, and keeps its logs in memory, as no test restarts it."""
-    return WITH_NARROW_USER | {
+    """The cluster of the tests knows users of many profiles, and keeps its logs in memory, as no test restarts it."""
+    # Which profiles servers know is decided when pytest knows the servers.
+    from tests.profiles.users import WITH_PROFILES
+
+    return WITH_NARROW_USER | WITH_PROFILES | {
         "server_settings": _LOGS_IN_MEMORY | _MEASURED_SELDOM,
         "user_settings": _WITHOUT_COMPILATION,
     }
