@@ -89,6 +89,12 @@ def _members(reader: Callable[[], Any]) -> Callable[[bytes], tuple[bytes, bool]]
     return read
 
 
+def _unxz(data: bytes) -> bytes:
+    # Zeros may follow a stream, by fours, and Python's reader does not know it.
+    zeros = len(data) - len(data.rstrip(b"\0"))
+    return lzma.decompress(data[: len(data) - zeros // 4 * 4])
+
+
 def _at_once(read: Callable[[bytes], bytes]) -> Callable[[bytes], tuple[bytes, bool]]:
     return lambda data: (read(data), True)
 
@@ -98,7 +104,7 @@ READERS: dict[str, Callable[[bytes], tuple[bytes, bool]]] = {
     "": _at_once(bytes),
     "gz": _at_once(gzip.decompress),
     "deflate": _members(zlib.decompressobj),
-    "xz": _at_once(lzma.decompress),
+    "xz": _at_once(_unxz),
     "zst": _members(lambda: zstandard.ZstdDecompressor(max_window_size=2**31).decompressobj()),
     "lz4": _members(lz4.frame.LZ4FrameDecompressor),
 }

@@ -127,7 +127,9 @@ def _check_ends_of_xz(load: LoadContext, objects: Sequence[S3Object]) -> Steps[N
         tail = yield from ReadBytes(
             name=f"Read the end of {each.path}", bucket=bucket, key=key, start=start, length=each.size_bytes - start
         )
-        if not tail.rstrip(b"\0").endswith(_END_OF_XZ):
+        stream = tail.rstrip(b"\0")
+        # Zeros come by fours.
+        if not stream.endswith(_END_OF_XZ) or (len(tail) - len(stream)) % 4:
             raise SourceError(
                 f"{each.path} was cut off, or is damaged: no footer of xz ends it. Write it again. Nothing was "
                 "published."
