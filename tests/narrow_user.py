@@ -139,7 +139,11 @@ def chs3_cluster_options() -> dict[str, Any]:
     # Which profiles servers know is decided when pytest knows the servers.
     from tests.profiles.users import WITH_PROFILES
 
-    return WITH_NARROW_USER | WITH_PROFILES | {
-        "server_settings": _LOGS_IN_MEMORY | _MEASURED_SELDOM,
-        "user_settings": _WITHOUT_COMPILATION,
-    }
+    return (
+        WITH_NARROW_USER
+        | WITH_PROFILES
+        | {
+            "server_settings": _LOGS_IN_MEMORY | _MEASURED_SELDOM,
+            "user_settings": _WITHOUT_COMPILATION,
+        }
+    )

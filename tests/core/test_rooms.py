@@ -7,12 +7,9 @@ import re
 from configparser import ConfigParser
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "airflow_provider_chs3"
 CORE = PACKAGE / "core"
-MOST_MODULES = 12
 
 
 def rooms_of_contract() -> list[str]:
@@ -37,8 +34,3 @@ def test_a_test_module_is_in_the_room_of_the_module_that_it_is_named_after():
     modules = [CORE / path.parent.name / path.name.removeprefix("test_") for path in tests]
     assert modules
     assert [path for path in modules if not path.is_file()] == []
-
-
-@pytest.mark.parametrize("folder", sorted({path.parent for path in PACKAGE.rglob("*.py")}), ids=lambda path: path.name)
-def test_a_folder_has_at_most_a_dozen_modules(folder):
-    assert len(list(folder.glob("[!_]*.py"))) <= MOST_MODULES
