@@ -6,6 +6,7 @@ import bz2
 import gzip
 import json
 import lzma
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -138,12 +139,42 @@ def test_so_is_one_of_a_deferred_load(texts: Lake, monkeypatch: pytest.MonkeyPat
     assert rows_of(texts) == LINES
 
 
-def test_where_only_the_servers_get_in_the_user_decides(texts: Lake) -> None:
+BY_SERVERS = {"named_collection": S3_NAMED_COLLECTION, "bucket": None}
+
+
+@pytest.mark.thorough(but=2)
+@pytest.mark.parametrize("codec", ["zst", "lz4", "xz"])
+def test_where_only_the_servers_get_in_one_hands_over_what_is_walked(texts: Lake, codec: str) -> None:
+    pack = CODECS.get(codec, lzma.compress)
+    whole = pack(TEXTS["csv"])
+    options = BY_SERVERS | {"key": f"{texts.bucket}/trips/{{YYYY-MM}}/*"}
+    cut = whole + whole[:9] if codec == "xz" else whole[: len(whole) * 6 // 10]
+    texts.put(f"{KEY}.csv.{codec}", cut)
+    refused(texts, "a.csv.* was cut off, or is damaged: (its .* data has no end|no footer of xz)", **options)
+    texts.put(f"{KEY}.csv.{codec}", whole)
+    texts.put(f"{KEY}2.csv.{codec}", pack(b"id,text\n20000,b\n"))
+    assert texts.load(**options)["counted_by"] == "insert"
+    assert rows_of(texts) == [*LINES, (20_000, "b")]
+
+
+def test_what_is_too_large_to_hand_over_is_the_users_to_decide(texts: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow_provider_chs3.core.proof import whole_objects
+
     texts.put(f"{KEY}.csv.zst", in_pieces(TEXTS["csv"]))
-    options = {"named_collection": S3_NAMED_COLLECTION, "bucket": None, "key": f"{texts.bucket}/trips/{{YYYY-MM}}/*"}
-    refused(texts, "Nothing proves that .*a.csv.zst was not cut off: the servers do not tell", **options)
+    options = BY_SERVERS | {"key": f"{texts.bucket}/trips/{{YYYY-MM}}/*"}
+    monkeypatch.setattr(whole_objects, "_MOST_HANDED_BYTES", 1000)
+    refused(texts, "Nothing proves that .*a.csv.zst was not cut off: only the servers get in", **options)
     assert texts.load(**options, unproved_codecs="load")["rows"] == ROWS
     assert rows_of(texts) == LINES
+
+
+def test_a_server_without_the_memory_to_hand_over_says_so(texts: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = texts.cluster.airflow_connection()
+    connection["extra"] |= {"settings": {"max_memory_usage": 12_000_000}}
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+    texts.put(f"{KEY}.csv.zst", zstandard.compress(random.Random(1).randbytes(9_000_000)))
+    options = BY_SERVERS | {"key": f"{texts.bucket}/trips/{{YYYY-MM}}/*"}
+    refused(texts, "was not cut off: .* their memory does not suffice to hand over 8.6 MiB", **options)
 
 
 def test_bzip2_is_refused_before_anything_is_read(texts: Lake) -> None:

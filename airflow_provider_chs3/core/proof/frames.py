@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
+
+#: Asks for bytes of an object by offset and length, and says what is wrong with it; empty if nothing is.
+Walk: TypeAlias = Generator[tuple[int, int], bytes, str]
 
 #: The longest header of a frame, of LZ4.
 _HEADER_BYTES = 19
@@ -83,7 +87,7 @@ FRAMED: Mapping[str, Codec] = {
 }
 
 
-def find_damage(codec: Codec, size_bytes: int) -> Generator[tuple[int, int], bytes, str]:
+def find_damage(codec: Codec, size_bytes: int) -> Walk:
     """Walk from header to header, and ask for the bytes that have them: offset and length.
 
     Args:

@@ -6,13 +6,14 @@ docs/protocol.md says what each codec and format notices by itself, and what pro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.files.parse_errors import unreadable
-from airflow_provider_chs3.core.proof.frames import FRAMED, Codec, find_damage
+from airflow_provider_chs3.core.proof.frames import FRAMED, Walk, find_damage
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
-from airflow_provider_chs3.core.values.error_codes import is_of_servers
+from airflow_provider_chs3.core.values.error_codes import MEMORY_LIMIT_EXCEEDED, is_of_servers
 from airflow_provider_chs3.core.values.models import S3Object
 from airflow_provider_chs3.core.values.quantities import quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Gather, Log, ReadBytes, Steps
@@ -20,7 +21,9 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
 #: Objects that the worker reads at the same time: each waits for the storage nearly all of its time.
 _AT_A_TIME = 16
-#: A server holds a whole object of Native in memory, several times and uncompressed, to look for its end.
+#: A server holds a whole object in memory to hand it over, up to three times (measured),
+_MOST_HANDED_BYTES = 128 * 1024**2
+#: and one of Native uncompressed, too, to look for its end.
 _MOST_NATIVE_BYTES = 32 * 1024**2
 #: What ClickHouse says where a block is begun and not ended.
 _CUT_OFF = (32, 33)
@@ -42,25 +45,17 @@ def prove_whole(load: LoadContext) -> Steps[None]:
     files, unproved = load.files, dict[str, str]()
     if files.format.has_footer or not files.source.has_files:
         return
-    walked = list[tuple[S3Object, Codec]]()
+    walked = list[S3Object]()
     blocks = list[S3Object]()
-    ends = list[S3Object]()
     for each in files.manifest.objects:
         name = files.compression_of(each.path)
         if name == _SNAPPY:
             unproved[each.path] = "Snappy in Hadoop's framing has no mark at its end"
-        elif name == _XZ and files.source.for_worker(each.path):
-            ends.append(each)
-        elif name in FRAMED and files.source.for_worker(each.path):
-            walked.append((each, FRAMED[name]))
-        elif name in FRAMED:
-            unproved[each.path] = (
-                f"the servers do not tell whether {FRAMED[name].title} data ends, and only they get in"
-            )
+        elif name == _XZ or name in FRAMED:
+            walked.append(each)
         if files.format.name == _NATIVE and (name != "none" or load.request.policies.write_mode == "append"):
             blocks.append(each)
-    yield from _walk(load, walked)
-    yield from _check_ends_of_xz(load, ends)
+    unproved |= yield from _walk(load, walked)
     unproved |= yield from find_ends_of_native(load, blocks)
     yield from check_unproved(load, unproved)
 
@@ -87,53 +82,87 @@ def check_unproved(load: LoadContext, unproved: Mapping[str, str]) -> Steps[None
     yield from Log(name=f"Nothing proves that {path} was not cut off{others}: {why}. unproved_codecs='load' loads it.")
 
 
-def _walk(load: LoadContext, walked: Sequence[tuple[S3Object, Codec]]) -> Steps[None]:
+def _walk(load: LoadContext, walked: Sequence[S3Object]) -> Steps[dict[str, str]]:
     if not walked:
-        return
-    size = size_text(sum(each.size_bytes for each, _ in walked))
-    yield from Log(
-        name=f"The worker looks where the {quantity(len(walked), 'compressed object')} of {load.months} end, as the "
-        f"servers do not: it reads {size} at most."
-    )
+        return {}
+    by_worker = load.files.source.for_worker(walked[0].path) is not None
+    size = size_text(sum(each.size_bytes for each in walked))
+    what = f"the {quantity(len(walked), 'compressed object')} of {load.months} end, as the servers do not"
+    how = f"it reads {size} at most" if by_worker else f"a server hands over {size}, one object at a time"
+    yield from Log(name=f"The worker looks where {what}: {how}.")
+    # A server holds what it hands over in memory.
+    number = _AT_A_TIME if by_worker else 1
     lanes = tuple(
-        _walk_each(load, lane) for first in range(_AT_A_TIME) if (lane := list(islice(walked, first, None, _AT_A_TIME)))
+        _walk_each(load, lane) for first in range(number) if (lane := list(islice(walked, first, None, number)))
     )
-    yield from Gather(name="Look where compressed objects end", workflows=lanes)
+    found = yield from Gather(name="Look where compressed objects end", workflows=lanes)
+    return {path: why for each in found for path, why in each.items()}
 
 
-def _walk_each(load: LoadContext, walked: Sequence[tuple[S3Object, Codec]]) -> Steps[None]:
-    for each, codec in walked:
-        bucket, key = load.files.source.for_worker(each.path) or ("", "")
-        walk = find_damage(codec, each.size_bytes)
-        try:
-            start, length = next(walk)
-            while True:
-                body = yield from ReadBytes(
-                    name=f"Read {each.path} from byte {start}", bucket=bucket, key=key, start=start, length=length
-                )
-                start, length = walk.send(body)
-        except StopIteration as end:
-            if end.value:
-                raise SourceError(
-                    f"{each.path} was cut off, or is damaged: {end.value}. Write it again. Nothing was published."
-                ) from None
-
-
-def _check_ends_of_xz(load: LoadContext, objects: Sequence[S3Object]) -> Steps[None]:
-    """Check that objects end in the footer of a stream: servers load one that ends in a header without this stream."""
-    for each in objects:
-        bucket, key = load.files.source.for_worker(each.path) or ("", "")
-        start = max(0, each.size_bytes - _LOOKED_AT_BYTES)
-        tail = yield from ReadBytes(
-            name=f"Read the end of {each.path}", bucket=bucket, key=key, start=start, length=each.size_bytes - start
-        )
-        stream = tail.rstrip(b"\0")
-        # Zeros come by fours.
-        if not stream.endswith(_END_OF_XZ) or (len(tail) - len(stream)) % 4:
+def _walk_each(load: LoadContext, walked: Sequence[S3Object]) -> Steps[dict[str, str]]:
+    unproved = dict[str, str]()
+    for each in walked:
+        codec = FRAMED.get(load.files.compression_of(each.path))
+        walk = find_damage(codec, each.size_bytes) if codec else _find_end_of_xz(each.size_bytes)
+        body = b""
+        if load.files.source.for_worker(each.path) is None:
+            handed = yield from _hand_over(load, each)
+            if isinstance(handed, str):
+                # Of xz the servers notice nearly all cuts.
+                unproved |= {each.path: handed} if codec else {}
+                continue
+            body = handed
+        if damage := (yield from _read_on(load, each, walk, body)):
             raise SourceError(
-                f"{each.path} was cut off, or is damaged: no footer of xz ends it. Write it again. Nothing was "
-                "published."
+                f"{each.path} was cut off, or is damaged: {damage}. Write it again. Nothing was published."
             )
+    return unproved
+
+
+def _read_on(load: LoadContext, each: S3Object, walk: Walk, body: bytes) -> Steps[str]:
+    """Return what a walk found: of bytes that a server handed over, or of those that the worker reads."""
+    bucket, key = load.files.source.for_worker(each.path) or ("", "")
+    try:
+        start, length = next(walk)
+        while True:
+            if bucket:
+                name = f"Read {each.path} from byte {start}"
+                piece = yield from ReadBytes(name=name, bucket=bucket, key=key, start=start, length=length)
+            else:
+                piece = body[start : start + length]
+            start, length = walk.send(piece)
+    except StopIteration as end:
+        return str(end.value)
+
+
+def _hand_over(load: LoadContext, each: S3Object) -> Steps[bytes | str]:
+    """Return an object as a server reads it, or why it does not."""
+    files = replace(load.files, compression="none")
+    if each.size_bytes > _MOST_HANDED_BYTES:
+        return f"only the servers get in, and one hands over {size_text(_MOST_HANDED_BYTES)} at most"
+    blob = files.read(
+        files.source.glob_of(each.path), file_format="RawBLOB", structure="raw_blob String", on_cluster=False
+    )
+    sql = Sql(f"SELECT raw_blob FROM {blob.text} WHERE {files.source.condition_of(each.path)}", blob.secrets)
+    try:
+        rows = yield from files.look(f"Have a server hand over {each.path}", sql, on_cluster=False)
+    except ClickHouseServerError as error:
+        if error.code != MEMORY_LIMIT_EXCEEDED:
+            raise
+        return f"only the servers get in, and their memory does not suffice to hand over {size_text(each.size_bytes)}"
+    body = rows[0][0] if rows else b""
+    # The driver decodes what is UTF-8.
+    return body if isinstance(body, bytes) else str(body).encode()
+
+
+def _find_end_of_xz(size_bytes: int) -> Walk:
+    """Look whether the footer of a stream ends an object: one that ends in a header is loaded without this stream."""
+    start = max(0, size_bytes - _LOOKED_AT_BYTES)
+    tail = yield start, size_bytes - start
+    stream = tail.rstrip(b"\0")
+    # Zeros come by fours.
+    is_whole = stream.endswith(_END_OF_XZ) and (len(tail) - len(stream)) % 4 == 0
+    return "" if is_whole else "no footer of xz ends it"
 
 
 def find_ends_of_native(load: LoadContext, objects: Sequence[S3Object]) -> Steps[dict[str, str]]:
