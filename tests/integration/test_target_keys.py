@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
@@ -195,6 +196,34 @@ def test_the_profile_with_which_the_server_started_decides(
         put(lake, {1: '"2026-10-01"', 2: '"2026-10-31"', 3: '"2026-09-30"'})
         lake.load(on_other_months="leave_out")
         assert numbers(lake) == [1, 2]
+
+
+@pytest.mark.parametrize("change", ["ADD COLUMN note Nullable(String)", "ADD INDEX i id TYPE minmax"])
+@pytest.mark.parametrize(
+    ("column_type", "key", "setting"),
+    [
+        ("Nullable(DateTime('UTC'))", "toYYYYMM(CAST(at AS Date))", "cast_keep_nullable"),
+        ("DateTime64(3, 'UTC')", "toStartOfMonth(at)", "enable_extended_results_for_datetime_functions"),
+    ],
+)
+def test_a_key_that_an_alter_gave_another_type_is_refused_until_the_table_is_attached_again(
+    lake: Lake, column_type: str, key: str, setting: str, change: str
+) -> None:
+    create(lake, column_type, key)
+    put(lake, {1: '"2026-10-01"'})
+    lake.load()
+    name = f"{lake.database}.trips"
+    lake.on_every_node(f"ALTER TABLE {name} {change} SETTINGS {setting} = 1")
+    put(lake, {2: '"2026-10-31"'})
+    # 25.8 shows the other type, of which the month would be partition 20727 rather than 20261001.
+    said = f"has another type there than in a new table.*{setting}|partition 20727, .* was changed since"
+    with pytest.raises(AirflowFailException, match=said):
+        lake.load()
+    assert (numbers(lake), lake.left_behind()) == ([1], [])
+    for statement in ("DETACH", "ATTACH"):
+        lake.on_every_node(f"{statement} TABLE {name}")
+    assert lake.load()["status"] in ("published", "appended")
+    assert numbers(lake) == [1, 2]
 
 
 @pytest.mark.thorough(but=2)

@@ -29,12 +29,15 @@ from airflow_provider_chs3.core.values.models import Node, S3Object
 from airflow_provider_chs3.core.workflow.operations import Gather, QueryNodes, Sleep, Steps
 from airflow_provider_chs3.exceptions import (
     ClickHouseServerError,
+    PreflightError,
     TargetChangedError,
     TransientError,
     VerificationError,
 )
 
 _BAD_ARGUMENTS = 36
+#: Error codes of a server that reads the partition of a staged part by another type, each with what it then says.
+_OTHER_KEY = {33: "Cannot read all data", 246: "calculated partition ID"}
 #: The ids of partitions are made of digits, or of hexadecimal ones: none has this.
 _NO_PARTITION = "chs3-none"
 #: Queries that read a part keep it on the disk.
@@ -64,6 +67,7 @@ def publish(
         ObjectsChangedError: If another load published the month meanwhile.
         TransientError: If the target was altered meanwhile.
         VerificationError: If staging, or then the partition, does not hold the rows that were counted.
+        PreflightError: If the target's partition key has another type than in staging.
     """
     looks = (load.look_up(), _look_once_more(load))
     now, staged_now = yield from Gather(name=f"Look at {load.context.target} before it is published", workflows=looks)
@@ -133,12 +137,32 @@ def _replace(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[None]:
                 query_id=f"{load.attempt.name}_publish",
             )
     except ClickHouseServerError as error:
+        if error.code in _OTHER_KEY and _OTHER_KEY[error.code] in error.message:
+            raise PreflightError([_key_of_other_type(load, error.host)]) from error
         if error.code != _BAD_ARGUMENTS or EMPTY_SOURCE not in error.message:
             raise
         raise VerificationError(
             f"Staging {load.staging} lost its rows on {error.host} right before they were published: somebody drops "
             "parts of it. There the month is unchanged; other nodes may have the new one. The next run loads it again."
         ) from error
+
+
+def _key_of_other_type(load: LoadContext, host: str) -> str:
+    """Return the message for a target whose key got another type than in new tables, of which staging is one.
+
+    CREATE and a restart evaluate a key under the profile with which the server started; ALTER evaluates it under the
+    session's settings, and keeps that in memory. No server says so before: the virtual column `_partition_value` has
+    the new type on 25.8 only (seen on 25.8 and 26.9).
+    """
+    target, key = load.context.target, load.context.table_facts.partition_key
+    return (
+        f"{target} on {host} takes no rows of {load.request.month}: its partition key {key!r} has another type there "
+        "than in a new table. An ALTER does that, up to the server's next restart, if its session changes what the "
+        "key returns (cast_keep_nullable, enable_extended_results_for_datetime_functions …); parts that were inserted "
+        "since are broken after the restart. There the month is unchanged; other nodes may have the new one. Save what "
+        f"others inserted since the ALTER, run DETACH TABLE {table(target)} and ATTACH TABLE {table(target)} there, "
+        "and load again."
+    )
 
 
 def _replacements(load: LoadContext, staged: Mapping[Node, Staged]) -> Iterator[tuple[str, dict[Node, Command]]]:
