@@ -110,7 +110,7 @@ def zones_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
 
 
 def key_column(context: TargetContext) -> Column | None:
-    """Return the one column of the key, with the servers' time zone if it has none; None if there is no such column.
+    """Return the one column of the key, with the servers' time zone if it names none; None if there is no such column.
 
     Keys go by it, whatever the zone of the session is; and casts to a type without a zone keep that of the value (seen
     on 26.9).

@@ -48,7 +48,7 @@ test("what another run published meanwhile is not a run's own success", () => {
   expect(textOf("running", { ...own, state: "loading" })).toBe("The run is running.");
   expect(textOf("running", own)).toContain("has been loaded again");
   expect(outcome({ ...RUN, state: "success" }, before, byOther, true)).toMatchObject({ isOver: true, isGood: false });
-  expect(textOf("success", byOther)).toContain("that of another run");
+  expect(textOf("success", byOther)).toContain("belongs to another run");
 });
 
 test("a run that has just ended is not judged by a month that was looked at before", () => {
