@@ -73,9 +73,12 @@ class TestTimestampsWithoutAZone:
         create(lake, "at Array(DateTime('America/New_York'))")
         body = parquet(at=pa.array([[dt.datetime(2026, 10, 5, 12)]], pa.list_(pa.timestamp("us"))))
         lake.put(PREFIX + "a.parquet", body)
-        refused(lake, "timestamps without a zone.*naive_timestamps=")
-        refused(lake, "'column_zone' is for columns that are timestamps themselves", naive_timestamps="column_zone")
+        for meaning in (None, "column_zone"):
+            refused(lake, "'column_zone' is for columns that are timestamps themselves", naive_timestamps=meaning)
         assert loaded(lake, "a.parquet", body, "toString(at)", naive_timestamps="utc") == ["['2026-10-05 08:00:00']"]
+        local = {"ts": "ts", "at": "arrayMap(t -> toDateTime64(toString(t), 6, 'America/New_York'), at)"}
+        found = loaded(lake, "a.parquet", body, "toString(at)", naive_timestamps="utc", select=local)
+        assert found == ["['2026-10-05 12:00:00']"]
 
     @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize(("meaning", "wanted"), [("utc", "08:00:00"), ("column_zone", "12:00:00")])
@@ -156,3 +159,26 @@ def test_a_conflict_in_a_column_that_is_not_loaded_does_not_matter(lake: Lake) -
     assert lake.load()["rows"] == 2
     assert lake.load(select={"ts": "ts", "n": "n + 1"})["status"] == "published"
     assert values(lake, "n") == [2, 3]
+
+
+class TestDefaultsInPlaceOfNulls:
+    """`null_as_default` is about NULL: whatever else does not fit is refused, as without it."""
+
+    def test_an_hour_that_clocks_skip_is_no_null(self, lake: Lake) -> None:
+        create(lake, "at DateTime('Europe/Berlin')")
+        skipped = pa.array([dt.datetime(2026, 3, 29, 2, 30)], pa.timestamp("us"))
+        lake.put(PREFIX + "a.parquet", parquet(at=skipped))
+        refused(lake, "Column 'at' is .*row 1 of .*a.parquet", naive_timestamps="column_zone", null_as_default=True)
+
+    def test_a_number_beyond_all_doubles_is_no_null(self, lake: Lake) -> None:
+        create(lake, "v Float64")
+        lake.put(PREFIX + "a.jsonl", f'{{"ts": "{AT}", "v": 1e400}}'.encode())
+        refused(lake, "Column 'v' is Float64, but row 1 of .*a.jsonl", null_as_default=True)
+
+    def test_a_byte_order_mark_is_no_null(self, lake: Lake) -> None:
+        lake.on_every_node(
+            f"CREATE TABLE {lake.database}.trips (v String, day Date) ENGINE = MergeTree "
+            "PARTITION BY toYYYYMM(day) ORDER BY v"
+        )
+        lake.put(PREFIX + "a.csv", "\ufeffabc,2026-10-05\n".encode())
+        refused(lake, "Column 'v' is String, but row 1 of .*a.csv", file_format="CSV", null_as_default=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.table_facts import Column
-from airflow_provider_chs3.core.conversion.casts import CONTAINERS, Casting, shape_for
+from airflow_provider_chs3.core.conversion.casts import Casting
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.conversion.server_casts import Cast
 from airflow_provider_chs3.core.conversion.strict_casts import is_unparsed
@@ -166,7 +166,7 @@ class LoadedColumn:
     def holds(self, *, null_as_default: bool) -> str | None:
         """Return the condition for values that fit; None if the cast fails for all others."""
         # Over NULL, a comparison is NULL, of which throwIf() sees but what happens to lie below it.
-        kept = f"ifNull({self.kept}, 1)" if self._must_be_kept(null_as_default=null_as_default) else ""
+        kept = f"ifNull({self.kept}, 1)" if self.kept else ""
         conditions = [each for each in (kept, self.cast(null_as_default=null_as_default).holds) if each]
         return " AND ".join(conditions) or None
 
@@ -177,13 +177,8 @@ class LoadedColumn:
         misfits = Misfits(is_lossy=self.is_lossy, has_date64=self.has_date64, hides_nulls=self.hides_nulls)
         bad = misfits.condition(self.looked_at, source, target, may_be_null=may_be_null)
         unparsed = self.is_unparsed if self.is_unparsed != "0" else None
-        lost = f"NOT ifNull({self.kept}, 1)" if self._must_be_kept(null_as_default=null_as_default) else None
+        lost = f"NOT ifNull({self.kept}, 1)" if self.kept else None
         return " OR ".join(filter(None, (lost, unparsed, bad))) or None
-
-    def _must_be_kept(self, *, null_as_default: bool) -> bool:
-        """Whether it must be tested: containers cannot be NULL, so one in place of a missing value would be loaded."""
-        bare = ColumnType(self.column.type).bare
-        return bool(self.kept) and (not null_as_default or shape_for(bare, bare).name in CONTAINERS)
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,7 @@ def read_as(
             text exactly (seen with `precise_float_parsing`).
     """
     column, wanted = identifier(name), ColumnType(column_type)
+    may_be_null = may_be_null or wanted.holds_null
     is_json = file_format.name == "JSONEachRow"
     # Of an empty field of CSV a Variant would make 0, and of what stands for NULL there a text; a Dynamic takes " 1" of
     # TSV for 0, and 31 February for 2 March.
@@ -83,7 +84,7 @@ def read_as(
     ):
         return TextField(column_type, column, column_type)
     if is_json:
-        return _of_json(column, wanted, has_exact_doubles=has_exact_doubles)
+        return _of_json(column, wanted, may_be_null=may_be_null, has_exact_doubles=has_exact_doubles)
     if wanted.bare.name == "Map":
         return _of_map(column, roomy_type(wanted.bare))
     if file_format.name.startswith("TabSeparated") and wanted.bare.name in COMPOUND:
@@ -94,7 +95,7 @@ def read_as(
         # An Enum may have a name for an empty text.
         is_text = wanted.bare.name in (*TEXTS, *_OF_ANY_TEXT) or _HAS_EMPTY_LABEL.search(column_type)
         return TextField(TEXT_TYPE, column if is_text else f"nullIf({column}, '')", TEXT_TYPE)
-    if may_be_null or wanted.holds_null:
+    if may_be_null:
         return TextField(TEXT_TYPE, f"nullIf({column}, {literal(null_marker)})", TEXT_TYPE)
     if wanted.bare.name in TEXTS:
         # An empty field is an empty text here, so that it cannot be read as NULL.
@@ -109,7 +110,7 @@ def _of_map(column: str, read: ColumnType) -> TextField:
     return TextField(read.text, column, read.text, default=default, kept=f"{column} != {default}")
 
 
-def _of_json(column: str, wanted: ColumnType, *, has_exact_doubles: bool) -> TextField:
+def _of_json(column: str, wanted: ColumnType, *, may_be_null: bool, has_exact_doubles: bool) -> TextField:
     bare = shape_for(wanted.bare, wanted.bare)
     if bare.name in COMPOUND:
         read = _json_container(wanted)
@@ -120,7 +121,7 @@ def _of_json(column: str, wanted: ColumnType, *, has_exact_doubles: bool) -> Tex
         one, other = (f"toString({each})" if any(read.parts(*_OF_ANY_TEXT)) else each for each in (column, default))
         return TextField(read.text, column, read.text, default=default, kept=f"{one} != {other}")
     if bare.name == "JSON":
-        return TextField(TEXT_TYPE, column, TEXT_TYPE, kept="" if wanted.holds_null else f"isNotNull({column})")
+        return TextField(TEXT_TYPE, column, TEXT_TYPE, kept="" if may_be_null else f"isNotNull({column})")
     if bare.name == "Bool":
         return TextField("Nullable(Bool)", column, "Nullable(Bool)")
     if bare.name in _INTEGERS_OF_A_DOUBLE or (has_exact_doubles and _fits_a_double(bare)):
