@@ -93,18 +93,11 @@ class NaiveTimestamps:
         others = sorted(zone for zone in zones if not is_utc(zone))
         if not others or self.meaning == "utc":
             return None
-        if self.meaning is None:
-            raise SourceError(self._what_zone(column, names[0], others[0]))
-        if len(others) == len(zones) == 1 and ColumnType(column.type).bare.name in TIMES and not self._nested(names):
+        nested = next((name for name in names if ColumnType(self.types[name]).bare.name != "DateTime64"), "")
+        is_plain = len(others) == len(zones) == 1 and ColumnType(column.type).bare.name in TIMES and not nested
+        if self.meaning and is_plain:
             return others[0]
-        raise SourceError(
-            f"Column {names[0]!r} in {self.example} has timestamps without a zone, and {column.name!r} is "
-            f"{column.type}: naive_timestamps='column_zone' is for columns that are timestamps themselves. "
-            f"{_otherwise(column.name, names[0])}"
-        )
-
-    def _nested(self, names: Iterable[str]) -> bool:
-        return any(ColumnType(self.types[name]).bare.name != "DateTime64" for name in names)
+        raise SourceError(self._what_zone(column, nested or names[0], others[0], is_plain=is_plain))
 
     def _local(self, name: str, zone: str) -> Cast:
         """Return the moment at which clocks of a zone show what is in the file, and that they do."""
@@ -116,14 +109,17 @@ class NaiveTimestamps:
         # An hour that the clocks skip in spring has no moment in the zone.
         return Cast(local, f"toString({local}) = toString({column})")
 
-    def _what_zone(self, column: Column, name: str, zone: str) -> str:
+    def _what_zone(self, column: Column, name: str, zone: str, *, is_plain: bool) -> str:
+        if not is_plain:
+            return (
+                f"Column {name!r} in {self.example} has timestamps without a zone, and {column.name!r} is "
+                f"{column.type}: naive_timestamps='column_zone' is for columns that are timestamps themselves. If "
+                "they are in UTC, give naive_timestamps='utc'; if not, an expression in select={…} as well, which "
+                "names their zone."
+            )
+        select = {column.name: f"toDateTime64(toString({identifier(name)}), 6, 'America/New_York')"}
         return (
             f"Column {name!r} in {self.example} has timestamps without a zone, and {column.name!r} is {column.type}, "
-            f"of {zone}: say with naive_timestamps='utc' or naive_timestamps='column_zone' what they mean. "
-            f"{_otherwise(column.name, name)}"
+            f"of {zone}: say with naive_timestamps='utc' or naive_timestamps='column_zone' what they mean. If neither "
+            f"is right, give naive_timestamps='utc' and an expression such as select={select}."
         )
-
-
-def _otherwise(column: str, name: str) -> str:
-    select = {column: f"toDateTime64(toString({identifier(name)}), 6, 'America/New_York')"}
-    return f"If neither is right, give naive_timestamps='utc' and an expression such as select={select}."

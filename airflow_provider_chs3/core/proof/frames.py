@@ -115,6 +115,8 @@ def find_damage(codec: Codec, size_bytes: int) -> Walk:
             length, frame = codec.frame(whole)
         else:
             length = 8 + int.from_bytes(whole[4:8], "little") if number in _SKIPPABLE else 0
+        if not length and not at:
+            return f"it does not begin as {codec.title} data does; if its key is wrong, give compression=…"
         if not length and len(head) == _HEADER_BYTES:
             return f"byte {at + 1:,} is not where {codec.title} data begins or goes on"
         at += length or _HEADER_BYTES

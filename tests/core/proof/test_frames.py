@@ -101,6 +101,7 @@ def test_the_message_says_where():
     whole = ZSTD["at once"]
     assert damage("zstd", whole[:-1]) == "its zstd data has no end"
     assert damage("zstd", whole + bytes(50)) == f"byte {len(whole) + 1:,} is not where zstd data begins or goes on"
+    assert damage("zstd", b"id,name\n1,a\n").startswith("it does not begin as zstd data does")
 
 
 def test_of_blocks_far_apart_only_their_beginnings_are_read():
