@@ -77,7 +77,7 @@ def test_progress_tells_rows_share_speed_and_nodes(trips_lake: Lake, capfd: pyte
     log = capfd.readouterr().out
     assert "% of 6,000 rows, " in log
     # Which nodes are still at it when it looks, shard 1 among them or not, is theirs to decide.
-    left = r"(, about \d+ s left to read|, what is made of them is being written)?"
+    left = r"(, about \d+ s left to read|, [\d,]+ of them written)?"
     assert re.search(rf" rows/s{left} \(reading: shard [123]: ", log)
     assert "published (never loaded): 6,000 rows from 6 objects" in log
 

@@ -20,12 +20,14 @@ class NodeProgress:
         read_rows: Rows read.
         memory_bytes: Memory in use.
         peak_memory_bytes: Peak memory.
+        written_rows: Rows that went into parts.
     """
 
     shard_num: int
     read_rows: int
     memory_bytes: int
     peak_memory_bytes: int
+    written_rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,8 @@ def progress_query(query_ids: Collection[str], cluster: str | None) -> Sql:
     """
     sql = Sql(
         f"SELECT initial_query_id, is_initial_query, {'_shard_num' if cluster else '1'} AS shard, sum(read_rows), "
-        f"sum(read_bytes), sum(memory_usage), max(peak_memory_usage) FROM {_on_all_nodes('processes', cluster)} "
+        f"sum(read_bytes), sum(memory_usage), max(peak_memory_usage), sum(written_rows) "
+        f"FROM {_on_all_nodes('processes', cluster)} "
         f"WHERE {one_of('initial_query_id', query_ids)} GROUP BY ALL ORDER BY shard"
     )
     return passed_on(sql, OF_THOSE_UP) if cluster else sql
@@ -126,6 +129,8 @@ class ProgressLines:
     def __init__(self, total_rows: int | None) -> None:
         self._total_rows = total_rows
         self._read_rows = self._read_bytes = 0
+        # The initiator counts none of what others write, or all of it once more.
+        self._written_rows: dict[int, int] = {}
         self._left_seconds: float | None = None
         self._shards: set[int] = set()
 
@@ -138,6 +143,8 @@ class ProgressLines:
         """
         rows = self._read_rows = max(self._read_rows, progress.read_rows)
         self._read_bytes = max(self._read_bytes, progress.read_bytes)
+        for each in progress.nodes:
+            self._written_rows[each.shard_num] = max(self._written_rows.get(each.shard_num, 0), each.written_rows)
         total = self._total_rows
         share = f"{100 * rows / total:.0f}% of {total:,} rows" if total else f"{rows:,} rows"
         reading = ", ".join(
@@ -149,14 +156,14 @@ class ProgressLines:
         return f"Inserting: {share}, {size_text(self._read_bytes)} read, {speed:,.0f} rows/s{left}{still}"
 
     def _left(self, progress: InsertProgress, seconds: float) -> str:
-        # Of reading alone: rows are read ahead, and how long the last ones are sorted and written does not show.
+        # Of reading alone: rows are read ahead, and how long the last ones are computed and sorted does not show.
         rows, total = self._read_rows, self._total_rows
         at_work = {each.shard_num for each in progress.nodes}
         self._shards |= at_work
         if not total or not rows:
             return ""
         if rows >= total:
-            return ", what is made of them is being written"
+            return f", {sum(self._written_rows.values()):,} of them written"
         before, self._left_seconds = self._left_seconds, seconds * (total - rows) / rows
         now, told = duration_text(self._left_seconds), duration_text(before) if before is not None else ""
         if before is None or before >= self._left_seconds or now == told:

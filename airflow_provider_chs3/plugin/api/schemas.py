@@ -41,6 +41,7 @@ class NodeInsert(BaseModel):
 
     name: str
     read_rows: int
+    written_rows: int
     memory_bytes: int
 
 

@@ -198,7 +198,7 @@ class ClusterOverview:
         cluster: The cluster; None for a single server.
         nodes: The nodes that answered.
         processes: Their queries for inserts of loads, as `core.workflow.insert_progress` reads them: initial query id,
-            whether it is the initial query, rows, bytes, memory, peak, seconds.
+            whether it is the initial query, rows, bytes, memory, peak, written rows, seconds.
         down: The reasons why the others did not.
     """
 
@@ -219,8 +219,8 @@ class ClusterOverview:
 
     def _insert(self, query_id: str, rows: Iterable[Row]) -> InsertOverview:
         own = [row for row in rows if row[0] == query_id]
-        progress = progress_of(query_id, [row[:7] for row in own], self.cluster)
-        seconds = max(row[7] for row in own)
+        progress = progress_of(query_id, [row[:8] for row in own], self.cluster)
+        seconds = max(row[8] for row in own)
         return InsertOverview(
             query_id=query_id,
             read_rows=progress.read_rows,

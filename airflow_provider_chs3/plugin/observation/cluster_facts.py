@@ -64,7 +64,7 @@ SELECT
             {readable("last_exception")}, postpone_reason))
         FROM (SELECT * FROM system.replication_queue ORDER BY create_time LIMIT {NAMED})),
     (SELECT groupArray((initial_query_id, is_initial_query, read_rows, read_bytes, memory_usage, peak_memory_usage,
-            elapsed)) FROM system.processes WHERE match(initial_query_id, '^chs3_.*_insert'))
+            written_rows, elapsed)) FROM system.processes WHERE match(initial_query_id, '^chs3_.*_insert'))
 """)
 
 

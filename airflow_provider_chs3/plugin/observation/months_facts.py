@@ -54,7 +54,7 @@ class NodeSnapshot:
         mutations: The mutations of each table that has had some.
         staging: Names of staging tables, of any load.
         processes: The queries of loads: initial query id, whether it is the initial query, rows, bytes, memory, peak,
-            seconds.
+            written rows, seconds.
         circumstances: The rest of the answer to `months_queries.circumstances`.
         free_bytes: Free bytes on the emptiest of a table's disks.
         table_parts: Active parts of each table.

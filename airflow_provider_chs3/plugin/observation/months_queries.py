@@ -136,7 +136,7 @@ SELECT
         WHERE type IN ('GET_PART', 'ATTACH_PART', 'MERGE_PARTS', 'MUTATE_PART', 'REPLACE_RANGE') AND {of_tables}),
     (SELECT groupArray(name) FROM system.tables WHERE {IS_STAGING}),
     (SELECT groupArray((initial_query_id, is_initial_query, read_rows, read_bytes, memory_usage, peak_memory_usage,
-            elapsed)) FROM system.processes WHERE startsWith(initial_query_id, 'chs3_')),
+            written_rows, elapsed)) FROM system.processes WHERE startsWith(initial_query_id, 'chs3_')),
     {mutations_query(of_tables, group="database, table")},
     uptime(),
     toFloat64(now64(3))

@@ -56,11 +56,13 @@ class NodeInsert:
     Args:
         name: The node.
         read_rows: Rows that it has read so far.
+        written_rows: Rows that went into its parts so far.
         memory_bytes: Memory in use.
     """
 
     name: str
     read_rows: int
+    written_rows: int
     memory_bytes: int
 
 
@@ -146,17 +148,17 @@ def running_insert(seen: ClusterSnapshot, insert: InsertRecord) -> RunningInsert
     ]
     if not own:
         return None
-    rows = [(process[0], process[1], node.shard_num, *process[2:6]) for node, process in own]
+    rows = [(process[0], process[1], node.shard_num, *process[2:7]) for node, process in own]
     progress = progress_of(insert.query_id, rows, seen.cluster)
     return RunningInsert(
         query_id=insert.query_id,
         read_rows=progress.read_rows,
         total_rows=insert.total_rows or None,
         read_bytes=progress.read_bytes,
-        seconds=max(process[6] for _, process in own),
+        seconds=max(process[7] for _, process in own),
         nodes=tuple(_of_node(node, process) for node, process in own if not process[1] or len(own) == 1),
     )
 
 
 def _of_node(node: Node, process: Row) -> NodeInsert:
-    return NodeInsert(name=str(node), read_rows=process[2], memory_bytes=process[4])
+    return NodeInsert(name=str(node), read_rows=process[2], written_rows=process[6], memory_bytes=process[4])

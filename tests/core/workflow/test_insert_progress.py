@@ -26,7 +26,10 @@ PROGRESS = InsertProgress(
     is_running=True,
     read_rows=2_000_000,
     read_bytes=50 * MIB,
-    nodes=(NodeProgress(1, 1_300_000, 1536 * MIB, 2048 * MIB), NodeProgress(2, 500_000, 512 * MIB, 512 * MIB)),
+    nodes=(
+        NodeProgress(1, 1_300_000, 1536 * MIB, 2048 * MIB, 1_000_000),
+        NodeProgress(2, 500_000, 512 * MIB, 512 * MIB, 500_000),
+    ),
 )
 
 
@@ -47,7 +50,7 @@ def test_what_is_left_is_told_in_a_unit_that_fits(seconds, left):
 def test_an_insert_that_has_read_all_still_writes():
     line = progress_line(PROGRESS, total_rows=2_000_000, seconds=4)
     assert line.startswith(
-        "Inserting: 100% of 2,000,000 rows, 50.0 MiB read, 500,000 rows/s, what is made of them is being written"
+        "Inserting: 100% of 2,000,000 rows, 50.0 MiB read, 500,000 rows/s, 1,500,000 of them written"
     )
 
 
@@ -91,6 +94,10 @@ class TestLaterLines:
         line = lines.line(replace(PROGRESS, read_rows=2_400_000), seconds=9)
         assert ", about 21 s left to read, more than before: reading has become slower (" in line
 
+    def test_rows_that_a_node_wrote_count_when_it_is_done(self, lines):
+        later = replace(PROGRESS, read_rows=8_000_000, nodes=(replace(PROGRESS.nodes[1], written_rows=700_000),))
+        assert ", 1,700,000 of them written (" in lines.line(later, seconds=9)
+
     def test_what_was_read_counts_while_the_initiator_does_not_answer(self, lines):
         line = lines.line(replace(PROGRESS, read_rows=500_000, read_bytes=MIB, nodes=PROGRESS.nodes[1:]), seconds=5)
         assert line.startswith(
@@ -110,18 +117,20 @@ class TestQuery:
 
 
 class TestAnswer:
-    ROWS = (("q", 1, 1, 30, 3, 5, 6), ("q", 0, 1, 10, 1, 2, 3), ("q", 0, 2, 20, 2, 2, 3), ("r", 1, 1, 7, 1, 1, 1))
+    ROWS = (
+        ("q", 1, 1, 30, 3, 5, 6, 0),
+        ("q", 0, 1, 10, 1, 2, 3, 4),
+        ("q", 0, 2, 20, 2, 2, 3, 5),
+        ("r", 1, 1, 7, 1, 1, 1, 1),
+    )
 
     def test_of_a_cluster_takes_the_total_from_the_initiator_and_the_nodes_from_the_others(self):
         progress = progress_of("q", self.ROWS, "cluster")
         assert (progress.read_rows, progress.read_bytes) == (30, 3)
-        assert [(node.read_rows, node.memory_bytes, node.peak_memory_bytes) for node in progress.nodes] == [
-            (10, 2, 3),
-            (20, 2, 3),
-        ]
+        assert progress.nodes == (NodeProgress(1, 10, 2, 3, 4), NodeProgress(2, 20, 2, 3, 5))
 
     def test_counts_what_nodes_read_that_are_done(self):
-        later = [("q", 1, 1, 35, 4, 5, 6), ("q", 0, 2, 25, 3, 2, 3)]
+        later = [("q", 1, 1, 35, 4, 5, 6, 0), ("q", 0, 2, 25, 3, 2, 3, 5)]
         progress = progress_of("q", later, "cluster")
         assert (progress.read_rows, [node.shard_num for node in progress.nodes]) == (35, [2])
 

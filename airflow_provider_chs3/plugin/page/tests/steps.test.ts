@@ -67,7 +67,7 @@ describe("the time left of an insert", () => {
 });
 
 describe("an insert over all answers", () => {
-  const node = (name: string, rows: number) => ({ name, read_rows: rows, memory_bytes: 1 });
+  const node = (name: string, rows: number) => ({ name, read_rows: rows, written_rows: rows, memory_bytes: 1 });
   const first = { ...INSERT, total_rows: 1_000, read_rows: 300, rows_per_second: 100, nodes: [node("a", 200), node("b", 100)] };
 
   test("keeps nodes that are done, and why the time left became longer", () => {

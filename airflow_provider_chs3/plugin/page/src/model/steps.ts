@@ -72,6 +72,7 @@ type Insert = NonNullable<MonthRow["insert"]>;
 export interface SeenNode {
   name: string;
   read_rows: number;
+  written_rows: number;
   memory_bytes: number;
   isDone: boolean;
 }

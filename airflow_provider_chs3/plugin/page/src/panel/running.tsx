@@ -57,8 +57,8 @@ function textOf({ leastSeconds, usualSeconds }: TimeLeft): string {
     return `about ${duration(usualSeconds)}, at the speed of the last load`;
   }
   return leastSeconds
-    ? `at least ${duration(leastSeconds)} to read; then what is made of the rows is written`
-    : "all rows are read; what is made of them is being written";
+    ? `at least ${duration(leastSeconds)} to read; the last rows are written after that`
+    : "all rows are read; the rest of them is being written";
 }
 
 function Inserts({ month, insert, last }: {
@@ -72,6 +72,7 @@ function Inserts({ month, insert, last }: {
   }
   const left = timeLeft(seen.latest, last);
   const { total_rows: total, read_rows: read } = seen.latest;
+  const written = seen.nodes.reduce((sum, node) => sum + node.written_rows, 0);
   const share = total ? Math.min(100, (100 * read) / total) : null;
   return (
     <>
@@ -81,6 +82,7 @@ function Inserts({ month, insert, last }: {
       </Flex>
       <Facts rows={[
         ["Rows read", total ? `${number(read)} of ${number(total)}` : number(read)],
+        ["Rows written", number(written)],
         ["Speed", `${rate(insert.rows_per_second)}, ${bytes(insert.read_bytes)} in ${duration(insert.seconds)}`],
         left && ["Time left", [textOf(left), seen.whyLonger].filter(Boolean).join("; ")],
       ]} />
