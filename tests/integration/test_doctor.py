@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -309,6 +310,21 @@ class TestRightsAndNodes:
             "load, increments, deferrable, adopt: run GRANT "
             f"ALTER DELETE ON `{own_lake.database}`.`trips` TO `no-delete` there."
         ]
+
+    @pytest.mark.parametrize("setting", ["readonly = 2", "allow_ddl = 0"])
+    def test_what_no_grant_overrides_is_found_as_a_load_says_it(
+        self, own_lake: Lake, doctor: Doctor, monkeypatch: pytest.MonkeyPatch, setting: str
+    ) -> None:
+        name, _, value = setting.partition(" = ")
+        connection = json.loads(os.environ["AIRFLOW_CONN_CHS3_DEFAULT"])
+        connection["extra"] = {**connection["extra"], "settings": {name: int(value)}}
+        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+        _, checks, _ = doctor(*where(own_lake))
+        said = f"a profile of the user has {setting}, which no GRANT overrides."
+        assert said in "".join(checks["privileges"]["findings"])
+        assert "run GRANT" not in "".join(checks["privileges"]["findings"])
+        with pytest.raises(AirflowFailException, match=said):
+            own_lake.load()
 
     def test_a_node_that_is_down_is_found_and_the_others_are_looked_at(
         self, cluster: ClickHouseCluster, own_lake: Lake, doctor: Doctor

@@ -7,7 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 from airflow_provider_chs3.core.cluster.topology import TableLocation
 from airflow_provider_chs3.core.doctor.report import Check, named
 from airflow_provider_chs3.core.preflight.privileges import (
+    FORBIDDING,
     RequiredPrivileges,
+    forbidden_by,
     privileges_of_adopting,
     privileges_of_detaching,
     privileges_of_increments,
@@ -96,7 +98,10 @@ def check_rights(
         for node in suspects:
             if node in lacking:
                 missing[node][privilege] = [purpose for purpose in asked if privilege in asked[purpose]]
-    lines = list(_lines(users, missing))
+    lacking_any = [node for node, found in missing.items() if any(found.values())]
+    asked_why = {node: Sql(f"SELECT {FORBIDDING}") for node in lacking_any if node not in errors}
+    rows = yield from query_reachable("Ask for what forbids it", asked_why, errors)
+    lines = list(_lines(users, missing, {node: forbidden_by(*answer[0]) for node, answer in rows.items()}))
     granted = [purpose for purpose in asked if not any(purpose in of for of, _ in lines)]
     check = Check(
         name="privileges",
@@ -114,20 +119,17 @@ def _nodes_without(nodes: Iterable[Node], privileges: str, errors: dict[Node, Ch
 
 
 def _lines(
-    users: Mapping[Node, str], missing: Mapping[Node, Mapping[str, Iterable[str]]]
+    users: Mapping[Node, str], missing: Mapping[Node, Mapping[str, Iterable[str]]], forbidden: Mapping[Node, str]
 ) -> Iterable[tuple[tuple[str, ...], str]]:
     """Return a line for each purpose, or for all purposes and nodes that lack the same privileges."""
-    grouped: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[Node]] = {}
+    grouped: dict[tuple[str, tuple[str, ...], str], list[Node]] = {}
     for node, found in missing.items():
         by_purposes: dict[tuple[str, ...], list[str]] = {}
         for privilege, purposes in found.items():
             if purposes:
                 by_purposes.setdefault(tuple(purposes), []).append(privilege)
         for purposes, privileges in by_purposes.items():
-            grouped.setdefault((users[node], purposes, tuple(privileges)), []).append(node)
-    for (user, of, lacking), nodes in grouped.items():
-        yield (
-            of,
-            f"{named(nodes)}: user {user!r} lacks privileges for {', '.join(of)}: "
-            f"run GRANT {', '.join(lacking)} TO {identifier(user)} there.",
-        )
+            grant = f"run GRANT {', '.join(privileges)} TO {identifier(users[node])} there."
+            grouped.setdefault((users[node], purposes, forbidden.get(node) or grant), []).append(node)
+    for (user, of, way_out), nodes in grouped.items():
+        yield of, f"{named(nodes)}: user {user!r} lacks privileges for {', '.join(of)}: {way_out}"

@@ -16,6 +16,8 @@ from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 from airflow_provider_chs3.exceptions import PreflightError
 
+#: Settings that take privileges away, which no GRANT gives back.
+FORBIDDING = "getSetting('readonly'), getSetting('allow_ddl')"
 #: What a load reads of `system`, beside what everybody may read: tables, columns, databases, settings.
 _SYSTEM_TABLES = (
     "asynchronous_metrics",
@@ -250,7 +252,7 @@ def check_privileges(nodes: Sequence[Node], needed: Sequence[str]) -> Steps[None
         for node, rows in answers.items():
             if not rows[0][0]:
                 missing[node].append(privilege)
-    who = Sql("SELECT currentUser(), getSetting('readonly'), getSetting('allow_ddl')")
+    who = Sql(f"SELECT currentUser(), {FORBIDDING}")
     users = yield from QueryNodes(name="Ask for the user", sql=dict.fromkeys(lacking, who))
     raise PreflightError([_lacks(node, privileges, *users[node][0]) for node, privileges in missing.items()])
 
@@ -270,14 +272,24 @@ def why_not_granted(nodes: Sequence[Node], needed: Sequence[str]) -> Steps[str]:
 
 
 def _lacks(node: Node, privileges: Sequence[str], user: str, readonly: int, allow_ddl: bool) -> str:
-    forbids = "readonly = " + str(readonly) if readonly else "" if allow_ddl else "allow_ddl = 0"
-    if forbids:
-        return (
-            f"User {user!r} may not load on {node}: a profile of the user has {forbids}, which no GRANT "
-            "overrides. Remove it from the profile, or load as another user."
-        )
+    if forbids := forbidden_by(readonly, allow_ddl):
+        return f"User {user!r} may not load on {node}: {forbids}"
     granted = f"{', '.join(privileges)} TO {identifier(user)}"
     return f"User {user!r} lacks privileges on {node}: run GRANT {granted} there."
+
+
+def forbidden_by(readonly: int, allow_ddl: bool) -> str:
+    """Return the setting that takes privileges away from the user, and the way out; empty if there is none.
+
+    Args:
+        readonly: The first of the values that `FORBIDDING` asks for.
+        allow_ddl: The second.
+    """
+    forbids = f"readonly = {readonly}" if readonly else "" if allow_ddl else "allow_ddl = 0"
+    return forbids and (
+        f"a profile of the user has {forbids}, which no GRANT overrides. Remove it from the profile, or load as "
+        "another user."
+    )
 
 
 def _check(nodes: Sequence[Node], privileges: str) -> QueryNodes:
