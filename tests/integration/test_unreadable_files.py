@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.integration.lake import Lake
@@ -137,6 +138,42 @@ def test_windows_line_ends_of_tsv_are_read_if_the_user_says_so(lake: Lake) -> No
     create(lake, "n Int32")
     settings = {"input_format_tsv_crlf_end_of_line": 1}
     assert loaded(lake, "a.tsv", f"ts\tn\r\n{AT}\t1\r\n".encode(), "n", settings=settings) == [1]
+
+
+def test_half_a_surrogate_pair_stays_as_it_is_written_if_the_user_says_so(lake: Lake) -> None:
+    create(lake, "s String")
+    row = json.dumps({"ts": AT, "s": "a", "other": "\ud800", "more": [{"x": "\udbff!"}]})
+    written = json.dumps({"ts": AT, "s": "b\ud800!"})
+    lake.put(f"{PREFIX}a.jsonl", f"{row}\n{written}\n".encode())
+    told = r"^row 1 of \S+a.jsonl.* cannot be read .*: [^.]*surrogate[^.]*\. Half of a surrogate pair .*_escape"
+    refused(lake, told)
+    settings = {"input_format_json_throw_on_bad_escape_sequence": 0}
+    assert loaded(lake, "a.jsonl", f"{row}\n{written}\n".encode(), "s", settings=settings) == ["a", r"b\ud800!"]
+
+
+@pytest.mark.parametrize("codec", ["snappy", "lz4", "zstd", "gzip"])
+def test_a_page_without_a_byte_of_values_is_called_valid(lake: Lake, codec: str) -> None:
+    create(lake, "n Int32, f Nullable(Float32)")
+    lake.put(f"{PREFIX}a.parquet", as_spark_writes_nulls(codec))
+    if codec in ("snappy", "lz4"):
+        refused(lake, r"a.parquet cannot be read as Parquet: .* or it is valid, .* Leave the column out with columns=")
+        lake.load(columns=["ts", "n"])
+    else:
+        lake.load()
+    assert lake.on_node(0, f"SELECT n, f FROM {lake.database}.trips") == [(1, None), (2, None)]
+
+
+def as_spark_writes_nulls(codec: str) -> bytes:
+    """A page of version 2 that says that its values are compressed, and has not a byte of them."""
+    nulls, moments = pa.array([None, None], pa.float32()), pa.array([f"{AT}Z"] * 2).cast(pa.timestamp("s", "UTC"))
+    table, file = pa.table({"ts": moments, "n": pa.array([1, 2], pa.int32()), "f": nulls}), io.BytesIO()
+    pq.write_table(
+        table, file, data_page_version="2.0", compression=codec, use_dictionary=False, write_statistics=False
+    )
+    start = pq.ParquetFile(file).metadata.row_group(0).column(2).data_page_offset
+    # No bytes of repetition levels, and `is_compressed`, which pyarrow sets to false here, and Spark to true.
+    at = file.getvalue().index(bytes.fromhex("1500121c"), start)
+    return file.getvalue()[: at + 2] + b"\x11" + file.getvalue()[at + 3 :]
 
 
 def test_an_expression_that_fails_tells_object_and_row(lake: Lake) -> None:

@@ -17,7 +17,7 @@ _SENDER = re.compile(r"^Received from \S+\. ")
 #: What follows is where it happened, SQL, or advice about settings that would let values go.
 _AFTER_THE_REASON = re.compile(
     r":? ?\((?:at row|in file|while read|consider|transform)|: [Ww]hile [a-z]+ing |: In scope"
-    r"|\. If you want|, enable setting|\n"
+    r"|\. If you want|, enable setting|\. In JSON input formats you can|\n"
 )
 _SHOWN_CHARACTERS = 200
 _ESCAPED_KEY = re.compile(r"element with name '(.*\\u[0-9a-fA-F]{4}.*?)'")
@@ -34,6 +34,18 @@ _WAYS_OUT = (
         "requires too much memory for decoding",
         "It was compressed with a larger window than servers allow by default (zstd --long): "
         "settings={'zstd_window_log_max': 31} reads it.",
+    ),
+    (
+        r"surrogate",
+        "Half of a surrogate pair (\\ud800) is no character. Fix the file, or give settings="
+        "{'input_format_json_throw_on_bad_escape_sequence': 0}: such escapes then stay as they are written, in fields "
+        "that are loaded and in others.",
+    ),
+    (
+        r"Malformed (?:snappy )?compressed page|Corrupt (?:snappy|Lz4) compressed data",
+        "It is damaged, or it is valid, and the servers cannot read it: of a page (version 2) in which all values are "
+        "NULL, Spark writes nothing where they expect Snappy or LZ4. Leave the column out with columns=[…], or write "
+        "the file with zstd, or with pages of version 1.",
     ),
     (
         r"inflate failed|ZSTD|LZ4|lzma|LZMA|bzip|BZIP|BZ2",
