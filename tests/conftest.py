@@ -44,6 +44,10 @@ os.environ.update(
     AIRFLOW__LOGGING__BASE_LOG_FOLDER=f"{_AIRFLOW_HOME}/logs",
 )
 
+# Modules of the tests ask for the servers as they are imported, which may be before pytest has read its options.
+if "--chs3-clickhouse=server" in sys.argv:
+    os.environ["CHS3_CLICKHOUSE_PROGRAM"] = "server"
+
 # Shells start what runs in the background with Ctrl-C ignored, and children inherit that; those of the tests heed it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -226,6 +226,18 @@ def test_a_key_that_an_alter_gave_another_type_is_refused_until_the_table_is_att
     assert numbers(lake) == [1, 2]
 
 
+def test_a_column_that_a_load_adds_leaves_the_key_as_it_is_whatever_the_connection_sets(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(lake, "DateTime64(3, 'UTC')", "toStartOfMonth(at)")
+    set_for_loads(lake, monkeypatch, EXTENDED)
+    lake.put(f"trips/{MONTH}/1.jsonl", b'{"id": 1, "at": "2026-10-01", "note": "new"}')
+    lake.load(on_new_columns="add")
+    put(lake, {2: '"2026-10-31"'})
+    lake.load(on_new_columns="add")
+    assert numbers(lake) == [1, 2]
+
+
 @pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     "key",
