@@ -1,8 +1,9 @@
 """A long run: `python -m tests.damage --cases 5000 --seed 1`.
 
 Cuts, flips, extends, joins and blanks files of every format and codec at random, as common writers make them, and
-loads each. A load must be refused, or publish the rows that another reader finds: pyarrow, Python's csv and json, the
-codec's own library. Files that nothing happened to must load. `--first K` goes on with case K; each fault is a line.
+loads each, by itself or with one or two whole files. A load must be refused, or publish the rows that another reader
+finds: pyarrow, Python's csv and json, the codec's own library. Files that nothing happened to must load. `--first K`
+goes on with case K; each fault is a line.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import tempfile
 from collections import Counter
 from contextlib import ExitStack
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tests.integration.lake import Lake
@@ -65,13 +66,14 @@ def _run(lake: Lake, given: argparse.Namespace) -> int:
 
 def _lake(stack: ExitStack) -> Lake:
     from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+    from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
     from airflow_provider_chs3.testbed.s3 import S3Server
     from tests.integration.lake import Lake
     from tests.narrow_user import WITH_NARROW_USER, narrow_connection
 
     s3 = stack.enter_context(S3Server.start())
-    options: dict[str, Any] = WITH_NARROW_USER
-    cluster = stack.enter_context(ClickHouseCluster.start(1, **options))
+    collections = {S3_NAMED_COLLECTION: s3.named_collection()}
+    cluster = stack.enter_context(ClickHouseCluster.start(1, named_collections=collections, **WITH_NARROW_USER))
     os.environ["AIRFLOW_CONN_CHS3_DEFAULT"] = json.dumps(narrow_connection(cluster))
     os.environ["AIRFLOW_CONN_AWS_DEFAULT"] = json.dumps(s3.airflow_connection())
     s3.client().create_bucket(Bucket="damage")

@@ -1,20 +1,24 @@
-"""A case: a file, what happened to it, and whether its load was right."""
+"""A case: one to three files, what happened to the first, and whether their load was right."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.exceptions import Chs3Error
-from tests.damage.files import DAMAGES, KINDS, READERS, WRITERS, Rows, rows_of
+from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
+from tests.damage.files import DAMAGES, KINDS, READERS, SNAPPY, WRITERS, Rows, rows_of
 
 if TYPE_CHECKING:
     from tests.integration.lake import Lake
 
 MONTH = "2026-10"
+#: It writes every format and most codecs by itself: `INSERT INTO FUNCTION s3`.
+CLICKHOUSE = "ClickHouse"
 LOADED, REFUSED = "loaded, as another reader reads it", "refused"
 WRONG, WITHOUT_NEED = "published other rows", "refused without need"
 FAULTS = (WRONG, WITHOUT_NEED)
@@ -25,7 +29,7 @@ class Outcome:
     """What came of a case.
 
     Args:
-        case: Format, codec, writer and damage.
+        case: Damage, formats, codecs and writers.
         kind: One of the above.
         details: The message, or how many rows there are and should be.
     """
@@ -36,7 +40,7 @@ class Outcome:
 
 
 def run(lake: Lake, seed: int, number: int) -> Outcome:
-    """Make the file of a case, load it, and compare.
+    """Make the files of a case, load them, and compare.
 
     Args:
         lake: Where.
@@ -44,22 +48,64 @@ def run(lake: Lake, seed: int, number: int) -> Outcome:
         number: Of the case.
     """
     chance = random.Random(f"{seed}:{number}")
-    kind, codec, damage = (chance.choice(list(each)) for each in (KINDS, WRITERS, DAMAGES))
-    writer = chance.choice(list(WRITERS[codec]))
-    first, second = (WRITERS[codec][writer](KINDS[kind].write(rows_of(chance))) for _ in range(2))
-    data = DAMAGES[damage](first, second, chance)
-    case = f"{kind}{codec and '.'}{codec} by {writer}, {damage}"
-    expected = _read(kind, codec, data)
+    kind, damage = (chance.choice(list(each)) for each in (KINDS, DAMAGES))
     lake.table = f"damage_{seed}_{number}"
+    files = [_draw(lake, chance, kind, "whole" if others else damage) for others in range(chance.choice([1, 1, 2, 3]))]
     lake.on_every_node(
         f"CREATE TABLE {lake.database}.{lake.table} (id UInt64, text String, at Date DEFAULT '{MONTH}-01') "
         "ENGINE = MergeTree PARTITION BY toYYYYMM(at) ORDER BY id"
     )
     try:
-        lake.put(f"{lake.table}/{MONTH}/a.{kind}{codec and '.'}{codec}", data)
-        return _load(lake, case, expected, must_load=damage == "whole")
+        case = f"{damage}: {', '.join(each.title for each in files)}"
+        chance.shuffle(files)
+        for place, each in enumerate(files):
+            lake.put(f"{lake.table}/{MONTH}/{place}.{each.ending}", each.data)
+        return _load(lake, case, files, is_whole=damage == "whole")
     finally:
         lake.on_every_node(f"DROP TABLE {lake.database}.{lake.table} SYNC")
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file of a case.
+
+    Args:
+        ending: Of its key: format and codec.
+        writer: Who wrote it.
+        data: Its bytes.
+        rows: The rows that another reader finds; None if it takes the file for damaged.
+    """
+
+    ending: str
+    writer: str
+    data: bytes
+    rows: Rows | None
+
+    @property
+    def title(self) -> str:
+        return f"{self.ending} by {self.writer}"
+
+
+def _draw(lake: Lake, chance: random.Random, kind: str, damage: str) -> _File:
+    codec = chance.choice(list(WRITERS))
+    writer = chance.choice([*WRITERS[codec], *([] if codec == SNAPPY else [CLICKHOUSE])])
+    first, second = (_written(lake, kind, codec, writer, rows_of(chance)) for _ in range(2))
+    data = DAMAGES[damage](first, second, chance)
+    return _File(f"{kind}{codec and '.'}{codec}", writer, data, _read(kind, codec, data))
+
+
+def _written(lake: Lake, kind: str, codec: str, writer: str, rows: Rows) -> bytes:
+    if writer != CLICKHOUSE:
+        return WRITERS[codec][writer](KINDS[kind].write(rows))
+    key = f"written/{lake.table}"
+    function = (
+        f"s3({S3_NAMED_COLLECTION}, filename = '{lake.bucket}/{key}', format = '{KINDS[kind].name}', "
+        f"structure = 'id UInt64, text String', compression_method = '{codec or 'none'}')"
+    )
+    with lake.cluster.nodes[0].client() as client:
+        settings = {"s3_truncate_on_insert": 1}
+        client.execute(f"INSERT INTO FUNCTION {function} (id, text) VALUES", rows, settings=settings)
+    return bytes(lake.s3.get_object(Bucket=lake.bucket, Key=key)["Body"].read())
 
 
 def _read(kind: str, codec: str, data: bytes) -> Rows | None:
@@ -72,9 +118,11 @@ def _read(kind: str, codec: str, data: bytes) -> Rows | None:
         return None
 
 
-def _load(lake: Lake, case: str, expected: Rows | None, *, must_load: bool) -> Outcome:
+def _load(lake: Lake, case: str, files: Sequence[_File], *, is_whole: bool) -> Outcome:
+    # Of Snappy nothing proves that it is whole, so what is not must be refused.
+    options = {"unproved_codecs": "load"} if is_whole else {}
     try:
-        lake.load(key=f"{lake.table}/{{YYYY-MM}}/", month=MONTH, columns=["id", "text"])
+        lake.load(key=f"{lake.table}/{{YYYY-MM}}/", month=MONTH, columns=["id", "text"], **options)
         message = ""
     except (AirflowFailException, Chs3Error) as error:
         message = str(error)
@@ -84,10 +132,10 @@ def _load(lake: Lake, case: str, expected: Rows | None, *, must_load: bool) -> O
         for number, text in rows
     )
     if message and not found:
-        return Outcome(case, WITHOUT_NEED if must_load else REFUSED, message)
-    wanted = sorted((number, text.encode("utf-8", "surrogateescape")) for number, text in expected or [])
-    if message or expected is None or found != wanted:
-        return Outcome(
-            case, WRONG, f"{len(found)} rows, and not {'any' if expected is None else len(wanted)}. {message}"
-        )
+        return Outcome(case, WITHOUT_NEED if is_whole else REFUSED, message)
+    read = [each.rows for each in files]
+    wanted = sorted((number, text.encode("utf-8", "surrogateescape")) for rows in read for number, text in rows or [])
+    if message or None in read or found != wanted:
+        of_readers = "any" if None in read else len(wanted)
+        return Outcome(case, WRONG, f"{len(found)} rows, and not {of_readers}. {message}")
     return Outcome(case, LOADED)
