@@ -177,9 +177,12 @@ def test_a_server_without_the_memory_to_hand_over_says_so(texts: Lake, monkeypat
     refused(texts, "was not cut off: .* their memory does not suffice to hand over 8.6 MiB", **options)
 
 
-def test_bzip2_is_refused_before_anything_is_read(texts: Lake) -> None:
+def test_bzip2_is_refused_by_its_key_or_its_bytes(texts: Lake) -> None:
     texts.put(f"{KEY}.csv.bz2", bz2.compress(TEXTS["csv"]))
     refused(texts, r"a.csv.bz2 is compressed with bzip2, which ClickHouse .* does not read: compress it with gzip")
+    texts.s3.delete_object(Bucket=texts.bucket, Key=f"{KEY}.csv.bz2")
+    texts.put(f"{KEY}.csv", bz2.compress(TEXTS["csv"]))
+    refused(texts, r"a.csv is compressed with bzip2, which ClickHouse .* does not read: compress it with gzip")
 
 
 def test_zstd_with_a_large_window_takes_a_setting(texts: Lake) -> None:

@@ -34,7 +34,7 @@ _AS_TEXT: SettingValues = {
 }
 _SHOWN_BYTES = 100
 #: What compressed data begins with → ClickHouse's name of the compression.
-_MAGIC = {"1F8B": "gzip", "28B52FFD": "zstd", "04224D18": "lz4", "FD377A585A00": "xz"}
+_MAGIC = {"1F8B": "gzip", "28B52FFD": "zstd", "04224D18": "lz4", "FD377A585A00": "xz", "425A68": "bz2"}
 
 
 def describe(files: Files, paths: Sequence[str], *, is_of_names: bool = True) -> Steps[dict[str, dict[str, str]]]:
@@ -114,6 +114,23 @@ def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
     return {name: TEXT_TYPE for name in rows[0] if name} if rows else {}
 
 
+def check_servers_read(path: str, compression: str) -> None:
+    """Refuse bzip2: the servers that this was tried on are built without it.
+
+    Args:
+        path: The file.
+        compression: ClickHouse's name of its compression.
+
+    Raises:
+        SourceError: If servers do not read it.
+    """
+    if compression == "bz2":
+        raise SourceError(
+            f"{path} is compressed with bzip2, which ClickHouse (25.8, 26.9) does not read: compress it with gzip or "
+            "zstd."
+        )
+
+
 def check_is_not_compressed(files: Files, path: str) -> Steps[None]:
     """Check that a file which cannot be read is not compressed without its key saying so.
 
@@ -131,6 +148,7 @@ def check_is_not_compressed(files: Files, path: str) -> Steps[None]:
     sql = Sql(f"SELECT hex(substring(line, 1, 6)) FROM {function.text} LIMIT 1", function.secrets)
     for (beginning,) in (yield from files.look(f"Look how {path} begins", sql, on_cluster=False)):
         if found := next((name for magic, name in _MAGIC.items() if beginning.startswith(magic)), ""):
+            check_servers_read(path, found)
             raise SourceError(
                 f"{path} is compressed with {found}, which its key does not say: give compression={found!r}, or write "
                 "it under a key that ends accordingly."

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.files.data_volume import row_width_bytes
-from airflow_provider_chs3.core.files.file_columns import describe
+from airflow_provider_chs3.core.files.file_columns import check_servers_read, describe
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_kinds import kinds_of, split_kinds
 from airflow_provider_chs3.core.files.loaded_columns import (
@@ -42,7 +42,9 @@ def read_columns(files: Files, selection: Selection, columns: Sequence[Column]) 
         ConfigurationError: If the selection does not fit the target or the files.
     """
     wanted = selection.wanted(columns)
-    _check_compressions(files)
+    if files.source.has_files:
+        for each in files.manifest.objects:
+            check_servers_read(each.path, files.compression_of(each.path))
     yield from files.source.check_access(files.manifest, settings=files.look_settings)
     if files.source.known_columns:
         reading = yield from _read_known(files, selection, wanted)
@@ -54,16 +56,6 @@ def read_columns(files: Files, selection: Selection, columns: Sequence[Column]) 
         replace(group, loaded=_marked(group.loaded, selection, hides_nulls=is_parquet)) for group in reading.groups
     )
     return replace(reading, groups=groups)
-
-
-def _check_compressions(files: Files) -> None:
-    """Refuse bzip2: the servers that this was tried on are built without it."""
-    paths = [each.path for each in files.manifest.objects] if files.source.has_files else []
-    if found := next((path for path in paths if files.compression_of(path) == "bz2"), ""):
-        raise SourceError(
-            f"{found} is compressed with bzip2, which ClickHouse (25.8, 26.9) does not read: compress it with gzip or "
-            "zstd."
-        )
 
 
 def _marked(loaded: Iterable[LoadedColumn], selection: Selection, *, hides_nulls: bool) -> tuple[LoadedColumn, ...]:

@@ -48,7 +48,7 @@ _WAYS_OUT = (
         "the file with zstd, or with pages of version 1.",
     ),
     (
-        r"inflate failed|ZSTD|LZ4|lzma|LZMA|bzip|BZIP|BZ2",
+        r"inflate failed|ZSTD|LZ4|lzma|LZMA|[Bb]rotli",
         "It is damaged, or not compressed as its key says: write it again, or give compression=….",
     ),
     (
