@@ -128,8 +128,9 @@ def _partition_ids(seen: ClusterSnapshot, table: TableName) -> dict[str, str]:
             found[month] = recorded_partition_id(row) or found.get(month, "")
     recorded = set(found.values())
     for node in seen.nodes.values():
+        key = node.tables[table].partition_key if table in node.tables else ""
         for partition_id in node.filled_partitions.get(table, ()):
-            if partition_id not in recorded and (named := month_of_partition(partition_id)):
+            if partition_id not in recorded and (named := month_of_partition(partition_id, key=key)):
                 found[str(named)] = found.get(str(named)) or partition_id
     return found
 

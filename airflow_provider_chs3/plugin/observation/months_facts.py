@@ -242,7 +242,9 @@ def _node_snapshot(
     tables, merges, mutations, limits, replicated_limits, policies, disks, pool, broken, replicas, queue = rest[:11]
     staging, processes, all_mutations, uptime, at_seconds = rest[11:]
     records_by_table = _by_table(records)
-    facts = {name: target_of(*row[2:5]) for row in tables if (name := TableName(*row[:2])) in named}
+    facts = {
+        name: target_of(*row[2:5], partition_key=row[6]) for row in tables if (name := TableName(*row[:2])) in named
+    }
     free = {policy: max((dict(disks).get(name, 0) for name in names), default=0) for policy, names in policies}
     partitions_by_table = _by_table(partitions)
     gone, names = _gone(records_by_table, facts), {row[4]: TableName(*row[:2]) for row in tables}
@@ -291,19 +293,20 @@ def _grouped(rows: Iterable[Row], size: int) -> dict[tuple[str, ...], list[Row]]
     return grouped
 
 
-def target_of(engine: str, engine_full: str, uuid: str) -> TableFacts:
+def target_of(engine: str, engine_full: str, uuid: str, *, partition_key: str = "") -> TableFacts:
     """Return the facts of a table that the comparison with its ledger, and with its limits, needs.
 
     Args:
         engine: Its engine.
         engine_full: The engine with all its clauses.
         uuid: Distinguishes it from an earlier table of its name.
+        partition_key: Its expression. Default: not known.
     """
     return TableFacts(
         engine=engine,
         engine_full=engine_full,
         uuid=uuid,
-        partition_key="",
+        partition_key=partition_key,
         sorting_key="",
         primary_key="",
         sampling_key="",

@@ -114,7 +114,7 @@ def circumstances(tables: Collection[TableName], uuids: Collection[str]) -> Sql:
     named = f"{_of(tables, name='name')} OR {one_of('toString(uuid)', uuids)}"
     return Sql(f"""
 SELECT
-    (SELECT groupArray((database, name, engine, engine_full, toString(uuid), storage_policy))
+    (SELECT groupArray((database, name, engine, engine_full, toString(uuid), storage_policy, partition_key))
         FROM system.tables WHERE {named}),
     (SELECT groupArray((database, table, partition_id, (progress, elapsed, total_size_bytes_compressed, num_parts)))
         FROM system.merges WHERE {of_tables}),

@@ -139,7 +139,7 @@ def test_the_oldest_of_a_replication_queue_are_told_with_their_reasons() -> None
 
 
 def test_an_insert_is_told_once_for_all_nodes() -> None:
-    process = ("chs3_a_insert1", 0, 10, 100, 7, 9, 3.0)
+    process = ("chs3_a_insert1", 0, 10, 100, 7, 9, 4, 3.0)
     (insert,) = look(processes=[process]).result.inserts
     assert (insert.read_rows, insert.read_bytes, insert.memory_bytes) == (20, 200, 14)
     assert (insert.peak_memory_bytes, insert.seconds) == (9, 3.0)
