@@ -29,7 +29,7 @@ def records(tables: int, months: int) -> list[tuple[Any, ...]]:
 
 
 def circumstances(tables: int) -> tuple[Any, ...]:
-    found = [("taxi", f"t{table}", "MergeTree", "MergeTree", "uuid", "default") for table in range(tables)]
+    found = [("taxi", f"t{table}", "MergeTree", "MergeTree", "uuid", "default", "") for table in range(tables)]
     storage = ([("default", ["default"])], [("default", 10)])
     return (found, [], [], LIMITS, LIMITS, *storage, 0, [], [], [], [], [], [], 5, 1.0)
 
