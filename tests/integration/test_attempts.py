@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.sdk.exceptions import AirflowTaskTerminated
 
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.testbed.trips import Trips
@@ -33,7 +34,7 @@ def test_on_kill_ends_the_queries_and_drops_staging(trips_lake: Lake) -> None:
         wait_for_insert(trips_lake)
         operator.on_kill()
         assert trips_lake.left_behind() == []
-        with pytest.raises((AirflowFailException, Chs3Error)):
+        with pytest.raises(AirflowTaskTerminated):
             load.result(timeout=60)
     assert not any(trips_lake.rows_per_node())
 
