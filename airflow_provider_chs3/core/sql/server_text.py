@@ -16,6 +16,7 @@ _STACK_TRACE = (
     r"(?s)[.,]?\s*Stack trace(?: \([^)]*\))?:\s*(?:(?:\d+\. [^\n]*\s*)+|.*)"
     r"|(?:\n\s*at [^\n]+\))+"
 )
+_SPACE_AROUND = r"^\s+|\s+$"
 _TUPLE = "tuple"
 
 
@@ -34,7 +35,8 @@ def readable(column: str) -> str:
     Args:
         column: SQL of the error, such as `last_exception`.
     """
-    return f"trimBoth(replaceRegexpAll(toValidUTF8({column}), {literal(_STACK_TRACE)}, ' '))"
+    found = f"replaceRegexpAll(toValidUTF8({column}), {literal(_STACK_TRACE)}, ' ')"
+    return f"replaceRegexpAll({found}, {literal(_SPACE_AROUND)}, '')"
 
 
 # The page asks for the clauses of one table once for each of its months.
