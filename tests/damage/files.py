@@ -113,7 +113,10 @@ def _of_snappy(data: bytes) -> tuple[bytes, bool]:
         size, length, block = int.from_bytes(rest[:4]), int.from_bytes(rest[4:8]), rest[8:]
         if len(block) < length:
             return whole, False
-        whole += pa.Codec("snappy").decompress(block[:length], decompressed_size=size, asbytes=True)
+        try:
+            whole += pa.Codec("snappy").decompress(block[:length], decompressed_size=size, asbytes=True)
+        except OSError:
+            return whole, False
         rest = block[length:]
     return whole, True
 
