@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.sdk.exceptions import AirflowTaskTerminated
 
 from airflow_provider_chs3.cli.main import main
-from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError
+from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.month_load import MonthLoad
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.operators.ledger import AdoptMonthsOperator
@@ -70,7 +71,7 @@ def test_on_kill_ends_the_queries_and_drops_staging(lake: SourceLake) -> None:
         wait_for_insert(lake)
         operator.on_kill()
         assert left_behind(lake) == []
-        with pytest.raises((AirflowFailException, Chs3Error)):
+        with pytest.raises(AirflowTaskTerminated):
             load.result(timeout=60)
     assert sum(rows[0][0] for rows in lake.on_every_node(f"SELECT count() FROM {lake.database}.trips")) == 0
 
