@@ -66,7 +66,7 @@ TRANSFERS = [
 #: What DAGs name, which Airflow reads again and again.
 IN_DAGS = [
     "airflow_provider_chs3.transfers.monthly_load",
-    *(f"airflow_provider_chs3.operators.{name}" for name in ("ledger", "optimize", "assets")),
+    *(f"airflow_provider_chs3.operators.{name}" for name in ("emit_month", "ledger", "optimize")),
     "airflow_provider_chs3.sensors.merge_health",
 ]
 OTHERS = [

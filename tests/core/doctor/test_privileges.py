@@ -20,6 +20,8 @@ NEEDED = {
 class TestRights:
     def found(self, granted, *, purposes=("load",), has_table=True):
         def answer(step):
+            if step.name == "Ask for what forbids it":
+                return {node: [(0, True)] for node in step.sql}
             asked = {node: sql.text.removeprefix("CHECK GRANT ").split(", ") for node, sql in step.sql.items()}
             return {node: [(int(set(each) <= granted[node]),)] for node, each in asked.items()}
 
