@@ -242,9 +242,7 @@ def _node_snapshot(
     tables, merges, mutations, limits, replicated_limits, policies, disks, pool, broken, replicas, queue = rest[:11]
     staging, processes, all_mutations, uptime, at_seconds = rest[11:]
     records_by_table = _by_table(records)
-    facts = {
-        name: target_of(*row[2:5], partition_key=row[6]) for row in tables if (name := TableName(*row[:2])) in named
-    }
+    facts = {name: _target(row) for row in tables if (name := TableName(*row[:2])) in named}
     free = {policy: max((dict(disks).get(name, 0) for name in names), default=0) for policy, names in policies}
     partitions_by_table = _by_table(partitions)
     gone, names = _gone(records_by_table, facts), {row[4]: TableName(*row[:2]) for row in tables}
@@ -291,6 +289,11 @@ def _grouped(rows: Iterable[Row], size: int) -> dict[tuple[str, ...], list[Row]]
     for row in rows:
         grouped[row[:size]].append(row[size:])
     return grouped
+
+
+def _target(row: Row) -> TableFacts:
+    _, _, engine, engine_full, uuid, _, partition_key = row
+    return target_of(engine, engine_full, uuid, partition_key=partition_key)
 
 
 def target_of(engine: str, engine_full: str, uuid: str, *, partition_key: str = "") -> TableFacts:
