@@ -1,4 +1,4 @@
-"""Tell in which zone times without one are read, and what of a table goes by each server's own, whatever is sent.
+"""Find the zone in which times without one are read, and what of a table always goes by the server's own.
 
 Seen on 25.8 and 26.9, on servers of two zones: a text is parsed, and `toDateTime` and the like are computed, in the
 `session_timezone` of the statement. But a column of a table without a zone has that of its server: so keys, and what
@@ -21,7 +21,7 @@ _OF_DAYS = re.compile(r"(?:Nullable\()?(?:Date|Date32|DateTime\('[^']*'\)|DateTi
 #: Servers write a space behind a keyword, and none behind a function.
 _CALL = re.compile(r"(\w+)\(")
 
-#: Functions of dates and times that go by the zone of their argument, and make none of another.
+#: Functions of dates and times that use the zone of their argument, and return no time of another zone.
 _BY_ARGUMENT = (
     r"toYYYYMM(?:DD)?|toYear|toQuarter|toMonth|toDayOf(?:Year|Month|Week)|toDate(?:32)?|toMonday|toISO(?:Year|Week)"
     r"|toWeek|toStartOf(?:Year|Quarter|Month|Week)|toTimeZone"
@@ -35,7 +35,7 @@ _KNOWN, _WITHOUT_TIMES = re.compile(f"{_OF_ANY}|{_BY_ARGUMENT}"), re.compile(_OF
 
 
 def is_utc(zone: str) -> bool:
-    """Whether a zone is UTC by another name.
+    """Check whether a zone is UTC by any of its names.
 
     Args:
         zone: Name of the zone.

@@ -109,7 +109,8 @@ def _walk_each(load: LoadContext, walked: Sequence[S3Object]) -> Steps[dict[str,
             handed = yield from _hand_over(load, each)
             if isinstance(handed, str):
                 # Of xz the servers notice nearly all cuts.
-                unproved |= {each.path: handed} if codec else {}
+                if codec:
+                    unproved[each.path] = handed
                 continue
             body = handed
         if damage := (yield from _read_on(load, each, walk, body)):
