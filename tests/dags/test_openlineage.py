@@ -12,7 +12,6 @@ import jsonschema
 import pytest
 from airflow.sdk import DAG
 
-from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
@@ -100,7 +99,6 @@ def emitted(
         monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(narrow_connection(chs3_cluster)))
         monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(chs3_s3.airflow_connection()))
         deferring.hurry(monkeypatch)
-        monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 0.5)
         with lineage_events.emitting(events, monkeypatch):
             run = run_dag(dag)
     results = {each.task_id: each.xcom_pull(task_ids=each.task_id) for each in run.get_task_instances()}

@@ -11,6 +11,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow.triggers.base import BaseTrigger
 
+from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.triggers import shared_poll
 from tests.integration.lake import Lake
 
@@ -87,6 +88,15 @@ def start(lake: Lake, **options: Any) -> Deferred:
     return deferred
 
 
+def finish(lake: Lake, **options: Any) -> Any:
+    """Run a load to its end, whether a slow machine has it deferred or not."""
+    result = run(lake, options)
+    while isinstance(result, Deferred):
+        result = result.resume()
+    return result
+
+
 def hurry(monkeypatch: Any) -> None:
-    """Without a scheduler nothing is to be waited for before the first poll."""
+    """Defer what takes more than half a second, and poll at once, as no scheduler has to notice the deferral."""
+    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 0.5)
     monkeypatch.setattr(shared_poll, "FIRST_POLL_SECONDS", 0.2)

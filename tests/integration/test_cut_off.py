@@ -133,9 +133,9 @@ def test_so_is_one_of_a_deferred_load(texts: Lake, monkeypatch: pytest.MonkeyPat
     deferring.hurry(monkeypatch)
     texts.put(f"{KEY}.csv.lz4", lz4.frame.compress(TEXTS["csv"])[:-9])
     with pytest.raises(AirflowFailException, match="was cut off"):
-        deferring.run(texts, {})
+        deferring.finish(texts)
     texts.put(f"{KEY}.csv.lz4", lz4.frame.compress(TEXTS["csv"]))
-    deferring.run(texts, {})
+    deferring.finish(texts)
     assert rows_of(texts) == LINES
 
 
@@ -228,7 +228,7 @@ def test_so_does_native_of_a_deferred_load_and_of_an_appended_one(texts: Lake, m
     texts.put(f"{KEY}.native", native(texts, 0, 9_000) + b"\0\0" + native(texts, 9_000, 10))
     refused(texts, "at which readers of Native stop", write_mode="append", retries=0)
     with pytest.raises(AirflowFailException, match="at which readers of Native stop"):
-        deferring.run(texts, {})
+        deferring.finish(texts)
     assert rows_of(texts) == []
 
 

@@ -38,7 +38,6 @@ SLOW_LOAD: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def _without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     deferring.hurry(monkeypatch)
-    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 0.5)
 
 
 def inserts(lake: Lake) -> int:
@@ -101,9 +100,10 @@ def test_cancel_on_kill_false_lets_the_insert_go_on(trips_lake: Lake) -> None:
     assert deferred.resume()["status"] == "published"
 
 
-def test_a_newer_load_takes_over_and_the_deferred_one_says_so(trips_lake: Lake) -> None:
+def test_a_newer_load_takes_over_and_the_deferred_one_says_so(trips_lake: Lake, monkeypatch: Any) -> None:
     trips_lake.upload(TRIPS)
     older = deferring.start(trips_lake, **SLOW_LOAD)
+    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 60)
     assert deferring.run(trips_lake, {}, task_id="other")["status"] == "published"
     with pytest.raises(AirflowFailException, match="started later and took over"):
         older.resume()
@@ -291,7 +291,8 @@ def test_an_unknown_argument_for_merges_is_refused(trips_lake: Lake) -> None:
     assert not any(trips_lake.rows_per_node())
 
 
-def test_a_try_after_one_that_died_right_after_publishing_has_published_too(trips_lake: Lake) -> None:
+def test_a_try_after_one_that_died_right_after_publishing_has_published_too(trips_lake: Lake, monkeypatch: Any) -> None:
+    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 60)
     trips_lake.upload(TRIPS)
     deferring.run(trips_lake, {})
     again = deferring.run(trips_lake, {})

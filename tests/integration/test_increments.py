@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.strikes import Strikes, strikes
 from tests.integration import deferring
@@ -125,7 +124,6 @@ def test_an_adopted_month_is_no_base(events: Lake) -> None:
 @pytest.mark.parametrize("engine", ["MergeTree", "SummingMergeTree"])
 def test_an_increment_goes_on_without_its_worker(lake: Lake, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     deferring.hurry(monkeypatch)
-    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 0.5)
     slow = {"select": {"ts": "ts", "n": "toInt64(n) + sleepEachRow(0.03)"}, "settings": SLOW_SETTINGS}
     lake.table = "events"
     create(lake, engine)

@@ -20,7 +20,6 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.s3 import S3Listing
 from airflow_provider_chs3.operators._support.load_request import load_request
-from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
@@ -243,7 +242,6 @@ def test_while_a_load_is_deferred_and_when_its_insert_turns_out_to_have_failed(
     secrets = make_secrets(Ending("Somebody ended the query"))
     lake = secrets.lake
     deferring.hurry(monkeypatch)
-    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 0.5)
     deferred = deferring.start(lake, **SLOW)
     trigger = f"{deferred.trigger!r} {deferred.trigger.serialize()} {vars(deferred.trigger)} {deferred.how!r}"
     lake.on_node(0, "KILL QUERY WHERE endsWith(query_id, '_insert1') ASYNC")

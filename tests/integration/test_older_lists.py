@@ -55,9 +55,7 @@ def test_it_lists_again(months: Months, strikes: Strikes, step: str, is_incremen
 def test_so_does_one_that_goes_on_without_its_process(months: Months, strikes: Strikes, step: str) -> None:
     months.load_one(MONTHS[0])
     done = publish_more_before(step, months, strikes)
-    result = deferring.run(months.lake, {"month": MONTH, "key": "n/{YYYY-MM}/"})
-    while isinstance(result, deferring.Deferred):
-        result = result.resume()
+    result = deferring.finish(months.lake, month=MONTH, key="n/{YYYY-MM}/")
     assert (result["status"], done) == ("unchanged", ["published"])
     assert months.found()[MONTH] == months.rows[MONTH]
 

@@ -10,7 +10,6 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core.increment import removal
 from airflow_provider_chs3.core.staging.tables import IS_STAGING
-from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.strikes import Strikes, strikes
 from tests.integration import deferring
@@ -163,7 +162,6 @@ def test_what_is_not_exact_or_does_not_end_is_loaded_whole(
 @pytest.mark.thorough
 def test_it_goes_on_without_its_worker(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     deferring.hurry(monkeypatch)
-    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 0.5)
     select = {**ARGUMENTS["select"], "n": "toInt64(n) + sleepEachRow(0.01)"}
     options = {**ARGUMENTS, "select": select, "settings": SLOW_SETTINGS}
     create(lake, "MergeTree")

@@ -13,7 +13,6 @@ import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
 
 from airflow_provider_chs3.operators.clickhouse import ClickHouseOperator
-from airflow_provider_chs3.runners import detached
 from tests.integration import deferring
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Statements of more than half a second are deferred, and asked for at once."""
     deferring.hurry(monkeypatch)
-    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 0.5)
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.month_load import MonthLoad
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.operators.ledger import AdoptMonthsOperator
-from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.integration import deferring
@@ -57,7 +56,6 @@ def is_of_rows(lake: SourceLake) -> bool:
 @pytest.mark.three_nodes
 def test_a_deferred_load_goes_on_without_its_worker(lake: SourceLake, monkeypatch: pytest.MonkeyPatch) -> None:
     deferring.hurry(monkeypatch)
-    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 0.5)
     assert deferring.start(lake, **SLOW).resume()["status"] == "published"
     assert lake.facts() == TRIPS.facts(MONTH)
 

@@ -13,7 +13,6 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.core.storages import table_source
 from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
-from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
@@ -151,7 +150,6 @@ def test_months_that_are_loaded_together_leave_out_what_is_deleted_of_each(lake:
 @pytest.mark.three_nodes
 def test_a_deferred_load_leaves_them_out(lake: TableLake, monkeypatch: pytest.MonkeyPatch) -> None:
     deferring.hurry(monkeypatch)
-    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 0.5)
     large, _ = january(lake)
     delete_by_position(lake.table.table(), {large: [1_000]})
     assert deferring.start(lake, **SLOW).resume()["rows"] == 1_999
