@@ -101,7 +101,7 @@ def described(found: Diagnosis) -> str:
     if found.nodes:
         blocks.append(_nodes(found.nodes))
     if found.settings:
-        blocks.append(f"Settings, besides those that make every load exact:\n{settings_table(found.settings)}")
+        blocks.append(f"Settings, apart from those that make every load exact:\n{settings_table(found.settings)}")
     count = sum(len(check.findings) for check in found.checks)
     blocks.append(f"{count} finding{'' if count == 1 else 's'}." if count else "No findings.")
     return "\n\n".join(blocks)

@@ -80,9 +80,9 @@ def why_worker_is_held(statements: Sequence[str], parameters: Any, external_tabl
         external_tables: Rows that go along.
     """
     if external_tables:
-        return "external tables go with its statements"
+        return "its statements send external tables"
     if parameters is not None and not isinstance(parameters, Mapping):
-        return "rows go with its statements"
+        return "its statements send rows"
     if any(_OF_SESSION.match(each) for each in statements):
         return "its statements share a session"
     return "" if any(map(has_no_result, statements)) else "its statements have results"
@@ -244,7 +244,7 @@ class DetachingStatements:
                 digest, number, _ = query_id.removeprefix(self._prefix).split("_")
                 running = RunningStatement(number=int(number), query_id=query_id, address=address)
                 if digest == self._digest:
-                    self.log.info("Query %s of an earlier try still runs, and is waited for.", query_id)
+                    self.log.info("Waiting for query %s of an earlier try, which still runs.", query_id)
                     return running
                 others.append(running)
             if not others:

@@ -80,7 +80,7 @@ class Landing:
         started = time.monotonic()
         request = self._request
         if (done := self._objects.get(request.done_key)) is not None:
-            self._log.info("All of it was landed before.")
+            self._log.info("An earlier run has landed all of it.")
             return {**json.loads(done), "status": "unchanged"}
         if request.end > datetime.now(UTC):
             raise NotReadyError(

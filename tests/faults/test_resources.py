@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 TRIPS = Trips(rows_per_month=3_000, files_per_month=3)
 MIB = 1024**2
-OUT_OF_MEMORY = "ran out of memory: with less of it"
+OUT_OF_MEMORY = "ran out of memory, so this try uses less"
 
 
 def told(strikes: Strikes, text: str) -> list[str]:
@@ -67,7 +67,7 @@ def test_a_load_lowers_its_memory_until_it_fits_and_the_next_month_begins_with_t
     strikes.reset()
     put_in_small_groups(trips_lake, trips, "2026-11")
     trips_lake.load(month="2026-11", **options)
-    assert told(strikes, "this one begins with less")
+    assert told(strikes, "this one starts with less")
     assert told(strikes, OUT_OF_MEMORY) == []
     assert_exact(trips_lake, trips, "2026-11")
 

@@ -133,7 +133,7 @@ class TestServers:
         found = checks["node specs"]["findings"]
         assert (code, len(found)) == (1, len(trips_lake.cluster.nodes) + 1)
         assert "declare 4096 cores, but the machine has" in found[0]
-        assert "'elsewhere', which is no node of the cluster" in found[-1]
+        assert "'elsewhere', which is not a node of the cluster" in found[-1]
         assert checks["settings"]["skipped"] == "fix the node specs above first"
 
     def test_a_wrong_password_is_found_and_not_shown(

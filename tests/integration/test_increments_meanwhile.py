@@ -53,7 +53,7 @@ class TestChangesMeanwhile:
         with pytest.raises(AirflowFailException, match=r"that change is undone: .*DELETE WHERE n = 5"):
             load(events)
         strikes.reset()
-        with pytest.raises(AirflowFailException, match=r"DELETE WHERE n = 5\) came at the moment when a load replaced"):
+        with pytest.raises(AirflowFailException, match=r"DELETE WHERE n = 5\) ran at the moment when a load replaced"):
             load(events)
         assert load(events, on_target_changed="reload")["loaded_objects"] == 7
         assert numbers(events) == list(range(70))
@@ -73,7 +73,7 @@ class TestChangesMeanwhile:
         with pytest.raises(Died):
             load(events, **arguments)
         strikes.reset()
-        with pytest.raises(AirflowFailException, match=r"DELETE WHERE n = 5\) came at the moment when a load replaced"):
+        with pytest.raises(AirflowFailException, match=r"DELETE WHERE n = 5\) ran at the moment when a load replaced"):
             load(events, **arguments)
         assert load(events, on_target_changed="reload", **arguments)["loaded_objects"] == 7
         assert load(events, **arguments)["status"] == "unchanged"
@@ -164,7 +164,7 @@ class TestLookups:
         put(events, 6)
         assert load(events, select=select)["loaded_objects"] == FIRST_FILES + 1
         called = function if "function" in expression else "dictGet"
-        assert f"All objects are loaded: select calls {called}, whose value may" in capfd.readouterr().out
+        assert f"Loading all objects: select calls {called}, whose value may" in capfd.readouterr().out
         assert self._values(events) == [2]
 
     def test_of_functions_that_are_redefined(self, events: Lake, function: str) -> None:

@@ -79,6 +79,6 @@ def test_a_load_that_is_slower_than_its_past_says_so_and_names_the_step(
     loaded.load(month="2026-06")
     assert re.search(
         r"2026-06 was slow\. It took \d+ s, where the last 5 loads suggest \d+ s for as many bytes\. "
-        r"Most of that is publish: \d+ s instead of \d+ s\.",
+        r"Most of the difference is publish: \d+ s instead of \d+ s\.",
         capsys.readouterr().out + caplog.text,
     )

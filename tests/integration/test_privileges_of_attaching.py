@@ -82,11 +82,11 @@ def test_without_alter_delete_on_staging_no_row_is_inserted_twice_and_the_log_ha
     load = months.operator()
     load.execute({})
     assert len(load.inserts) == len(MONTHS)
-    assert capsys.readouterr().out.count(f"4 months are loaded one by one: {grants}") == 1
+    assert capsys.readouterr().out.count(f"Loading 4 months one by one: {grants}") == 1
     assert months.found() == months.expected()
     months.put(MONTHS[0], "b")
     load = months.operator()
     assert [each["loaded_objects"] for each in load.execute({})] == [2, 0, 0, 0]
     assert len(load.inserts) == 1
-    assert f"All objects are loaded: {grants}" in capsys.readouterr().out
+    assert f"Loading all objects: {grants}" in capsys.readouterr().out
     assert months.found() == months.expected()

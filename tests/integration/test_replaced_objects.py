@@ -37,7 +37,7 @@ def test_overwritten_deleted_and_new_objects_at_once(events: Lake, capfd: pytest
     put(events, 12, first=120)
     result = load(events)
     log = capfd.readouterr().out
-    assert re.search("Only 2 objects of .* loaded, and the rows of 2 objects removed: .* 1 new, 1 overwritten", log)
+    assert re.search("Loading only 2 objects of .*, and removing the rows of 2 objects: .* 1 new, 1 overwritten", log)
     assert (result["loaded_objects"], result["loaded_rows"], result["rows"], result["objects"]) == (2, 17, 117, 12)
     expected = [*published(without=(3, 5)), *((120 + row, 12) for row in range(10))]
     assert rows(events) == [*expected, *((1_000 + row, 3) for row in range(7))]
@@ -94,8 +94,12 @@ def _too_many(lake: Lake) -> None:
 @pytest.mark.parametrize(
     ("engine", "change", "why"),
     [
-        ("MergeTree", _too_many, "these are too many to remove only their rows"),
-        ("ReplacingMergeTree", lambda lake: put(lake, 3, first=1_000), "what is left of other objects may depend"),
+        ("MergeTree", _too_many, "these are too many for removing their rows alone"),
+        (
+            "ReplacingMergeTree",
+            lambda lake: put(lake, 3, first=1_000),
+            "rows of other objects may depend on those removed",
+        ),
     ],
 )
 def test_otherwise_all_objects_are_loaded_and_the_log_says_why(
@@ -189,7 +193,7 @@ def test_it_goes_on_without_its_worker(lake: Lake, monkeypatch: pytest.MonkeyPat
         "Record the intent to publish",
         "Record 12 objects",
         "Publish",
-        "Remove the parts that were replaced",
+        "Remove the replaced parts",
         "Record 2026-10 as published",
     ],
 )

@@ -111,7 +111,7 @@ class TestNodesOfDifferentZones:
         load(lake, settings={"session_timezone": "Etc/UTC"})
         assert found(lake, "toUnixTimestamp(x)") == {NOON["UTC"]}
         assert load(lake, settings={"session_timezone": "UTC"})["status"] == "unchanged"
-        assert "were read in 'UTC', and are in 'Asia/Tokyo'" in load(lake, **IN_TOKYO)["reason"]
+        assert "were read in 'UTC', and are now read in 'Asia/Tokyo'" in load(lake, **IN_TOKYO)["reason"]
         assert found(lake, "toUnixTimestamp(x)") == {NOON["Asia/Tokyo"]}
 
     @pytest.mark.parametrize(
@@ -208,7 +208,10 @@ class TestOneServer:
         moving.cluster.restart(0, time_zone="America/New_York")  # type: ignore[attr-defined]
         put(moving, "day,x", "2024-05-15,2024-05-15 12:00:00", files=1, first=2)
         result = load(moving)
-        assert "times without a zone were read in 'Europe/Berlin', and are in 'America/New_York'" in result["reason"]
+        assert (
+            "times without a zone were read in 'Europe/Berlin', and are now read in 'America/New_York'"
+            in result["reason"]
+        )
         assert found(moving, "toUnixTimestamp(x), s") == {(NOON["America/New_York"], "2024-05-15 12:00:00")}
         assert load(moving)["status"] == "unchanged"
 

@@ -157,7 +157,7 @@ class TestSettings:
     def test_are_logged_after_the_nodes(self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
         loaded_lake.load()
         log = capsys.readouterr().out
-        assert log.index("Nodes:") < log.index("This load is planned for") < log.index("Settings, ")
+        assert log.index("Nodes:") < log.index("This load may use") < log.index("Settings, ")
 
     def test_many_text_files_are_parsed_side_by_side(self, lake: Lake) -> None:
         lake.create_table()
@@ -169,7 +169,7 @@ class TestMonthsSideBySide:
     def test_each_takes_its_part_of_the_memory(self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
         loaded_lake.load(node_specs={"default": ONE_CORE}, parallel_months=3)
         log = capsys.readouterr().out
-        assert "This load is planned for 1 of 1 cores and 512.0 MiB of the memory of each node." in log
+        assert "This load may use 1 of 1 cores and 512.0 MiB of memory on each node." in log
 
     def test_what_runs_already_makes_a_slice_smaller(
         self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str], running_insert: None

@@ -157,7 +157,7 @@ def test_no_parameter_stands_in_a_url_a_trigger_or_a_log(
                 "sql": ["INSERT INTO {table} SELECT id FROM ids", "SELECT count() - 1 FROM {table}"],
                 "external_tables": [{"name": "ids", "structure": [("id", "UInt64")], "data": [(7,)]}],
             },
-            "external tables go with its statements",
+            "its statements send external tables",
         ),
     ],
 )

@@ -30,7 +30,7 @@ __all__ = ["several_months", "strikes"]
 
 AsUser = Callable[[str | None], TestClient]
 #: Where loads are held: a step of theirs that is over in milliseconds otherwise.
-VERIFIES, PUBLISHES = "List again, and count what is staged", "Look for parts that were replaced"
+VERIFIES, PUBLISHES = "List again, and count what is staged", "Look for replaced parts"
 
 
 @pytest.fixture

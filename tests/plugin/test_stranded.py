@@ -28,7 +28,7 @@ GONE, BROKEN, WITHOUT_SCHEDULE = (
     [
         (GONE, "is no longer in Airflow"),
         (BROKEN, "cannot be imported: fix its file first"),
-        (WITHOUT_SCHEDULE, "has no schedule, and no run is at work"),
+        (WITHOUT_SCHEDULE, "has no schedule, and no run is active"),
     ],
 )
 def test_what_a_killed_load_left_needs_somebody_where_no_run_comes(

@@ -53,8 +53,8 @@ class TableHistory:
             told = f"This load uses the rules: the profile calibrated {self.profile.at} no longer applies ({why})"
             return None, f"{told}: calibrate the table again."
         if not self.profile.knobs.turned():
-            return self.profile, f"Calibrated {self.profile.at}: no setting was better than those of the rules."
-        return self.profile, f"Calibrated {self.profile.at}: the settings that say so differ from those of the rules."
+            return self.profile, f"Calibrated {self.profile.at}: no setting was faster than the rules'."
+        return self.profile, f"Calibrated {self.profile.at}: settings marked 'calibrated' replace the rules'."
 
 
 def read_history(load: LoadContext) -> Steps[TableHistory]:

@@ -78,9 +78,9 @@ def read_files(load: LoadContext) -> Steps[Reading]:
     used = {each.column.name for each in reading.loaded}
     unused = [name for name in reading.names or () if name not in used]
     if unused and not load.request.selection.select:
-        yield from Log(name=f"Columns of the files that are not loaded: {', '.join(unused)}.")
+        yield from Log(name=f"Columns in the files that are not loaded: {', '.join(unused)}.")
     if len(reading.groups) > 1:
-        yield from Log(name=f"Column types differ between files: they are inserted in {len(reading.groups)} groups.")
+        yield from Log(name=f"Column types differ between files, so they are inserted in {len(reading.groups)} groups.")
     return reading
 
 
@@ -138,7 +138,7 @@ def plan_insert(
 def _without_absent(load: LoadContext) -> tuple[Setting, ...]:
     known, own = load.context.known_settings, load.request.settings
     names = [name for name in WITHOUT_ABSENT if load.context.absent and name in known and name not in own]
-    return tuple(Setting(name, WITHOUT_ABSENT[name], "replicas that are down are not waited for") for name in names)
+    return tuple(Setting(name, WITHOUT_ABSENT[name], "no waiting for replicas that are down") for name in names)
 
 
 def _with_what_worked(load: LoadContext, history: TableHistory, memory_bytes: int) -> Steps[RetryState]:
@@ -148,7 +148,7 @@ def _with_what_worked(load: LoadContext, history: TableHistory, memory_bytes: in
     """
     steps = history.memory_steps if history.memory_bytes >= memory_bytes else 0
     if steps:
-        yield from Log(name=f"The last load of {load.context.target} ran out of memory: this one begins with less.")
+        yield from Log(name=f"The last load of {load.context.target} ran out of memory, so this one starts with less.")
     return replace(load.retry_state, memory_steps=load.retry_state.memory_steps + steps)
 
 
@@ -157,7 +157,7 @@ def _tell(nodes: Mapping[Node, SizedNode], one: ResourceShare, settings: Iterabl
     yield from Log(name=f"Nodes:\n{lines}")
     memory = size_text(one.memory_bytes) if one.memory_bytes else "an unknown part"
     yield from Log(
-        name=f"This load is planned for {one.cores} of {one.node_cores} cores and {memory} of the memory of each "
+        name=f"This load may use {one.cores} of {one.node_cores} cores and {memory} of memory on each "
         f"node{one.remarks}."
     )
-    yield from Log(name=f"Settings, besides those that make every load exact:\n{settings_table(settings)}")
+    yield from Log(name=f"Settings, apart from those that make every load exact:\n{settings_table(settings)}")

@@ -43,8 +43,8 @@ WAIT_SECONDS = 20
 _BUSY = {
     202: "too many queries run there",
     203: "no connection is free there",
-    TOO_MANY_PARTS: "it has too many parts, which merges must make fewer first",
-    S3_ERROR: "the storage did not answer as it should",
+    TOO_MANY_PARTS: "it has too many parts: merges must catch up first",
+    S3_ERROR: "the storage refused a request, or the connection broke",
 }
 
 #: What servers say of a database that they cannot reach, or that ended its connection, as in a restart.
@@ -119,9 +119,9 @@ def next_retry(error: Chs3Error, retry_state: RetryState) -> Retry | None:
     if isinstance(error, ColumnsAddedError):
         return _list_again(retry_state)
     if isinstance(error, BaseChangedError):
-        return Retry(retry_state=replace(retry_state, whole=str(error)), reason="with all objects of the month")
+        return Retry(retry_state=replace(retry_state, whole=str(error)), reason="loading all objects of the month")
     if isinstance(error, InsertLostError) and retry_state.lost < MAX_LOST:
-        return Retry(retry_state=replace(retry_state, lost=retry_state.lost + 1), reason="with a new insert")
+        return Retry(retry_state=replace(retry_state, lost=retry_state.lost + 1), reason="inserting again")
     if not isinstance(error, ClickHouseServerError) or is_terminal(error):
         return None
     if error.code == MEMORY_LIMIT_EXCEEDED and not is_of_insert(error):
@@ -131,10 +131,10 @@ def next_retry(error: Chs3Error, retry_state: RetryState) -> Retry | None:
         waits = _is_of_server(error) and retry_state.waits < MAX_WAITS
         lower = replace(retry_state, memory_steps=retry_state.memory_steps + 1, waits=retry_state.waits + int(waits))
         wait_seconds = WAIT_SECONDS * (retry_state.waits + 1) if waits else 0
-        reason = f"{error.host} ran out of memory: with less of it"
+        reason = f"{error.host} ran out of memory, so this try uses less"
         return Retry(retry_state=lower, reason=reason, wait_seconds=wait_seconds)
     if _DATABASE_AWAY.search(error.message) and not _DATABASE_REFUSES.search(error.message):
-        return _wait(error, retry_state, "the database did not answer, or ended the connection")
+        return _wait(error, retry_state, "the database did not answer, or closed the connection")
     code = S3_ERROR if is_of_storage(error) or is_broken_off(error) else error.code
     if code == S3_ERROR:
         retry_state = replace(retry_state, reader_steps=retry_state.reader_steps + 1)
@@ -158,7 +158,7 @@ def _list_again(retry_state: RetryState) -> Retry | None:
     if retry_state.new_lists == MAX_NEW_LISTS:
         return None
     listed = replace(retry_state, new_lists=retry_state.new_lists + 1)
-    return Retry(retry_state=listed, reason=f"with a new list of objects ({listed.new_lists} of {MAX_NEW_LISTS})")
+    return Retry(retry_state=listed, reason=f"listing the objects again ({listed.new_lists} of {MAX_NEW_LISTS})")
 
 
 def lowered(settings: tuple[Setting, ...], retry_state: RetryState) -> tuple[Setting, ...]:

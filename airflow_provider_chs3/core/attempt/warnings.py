@@ -94,11 +94,11 @@ def _tell_of_views(load: LoadContext, now: Mapping[Node, NodeNow]) -> Steps[None
     # Of several months it would be a page of them.
     statements = [] if load.group else (yield from fill_statements(load, viewed[0]))
     text = (
-        f"{', '.join(views)} will not see the rows of {load.months} in {load.context.target}: for a "
-        "materialized view, replacing a partition is no INSERT. Fill such views from the table afterwards."
+        f"{', '.join(views)} will not see the rows of {load.months} in {load.context.target}: a materialized view sees "
+        "INSERTs, but no replaced partitions. Fill such views from the table afterwards."
     )
     if statements:
-        text += " These statements, on every node, do it once; the guide on materialized views has a repeatable way:"
+        text += " These statements do so once, on every node; the guide on materialized views has a repeatable way:"
     yield from Log(name="\n  ".join((text, *statements)))
 
 
@@ -172,7 +172,7 @@ def _remarks(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:
     if load.request.policies.write_mode == "append":
         return
     if load.context.table_facts.rows_expire:
-        yield f"Rows of {target} expire (TTL): those of {month} go at the first merge after they were published."
+        yield f"Rows of {target} expire by its TTL: the first merge after publishing may remove rows of {month}."
     remote = sorted({disk.name for each in now.values() for disk in each.disks if disk.kind != "Local"})
     if remote:
-        yield f"{target} lies on {', '.join(remote)}, which is not a local disk: staging is written there too."
+        yield f"{target} is stored on {', '.join(remote)}, which is not a local disk: staging is written there, too."

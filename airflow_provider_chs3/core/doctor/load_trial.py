@@ -76,7 +76,7 @@ def _power_cut_remarks(context: TargetContext) -> Iterator[str]:
     table_facts = context.table_facts
     if table_facts.is_replicated and not _IS_DURABLE.search(table_facts.settings):
         yield (
-            "a power cut of all replicas of a shard at once may take months that count as published; the next run "
+            "a power cut of all replicas of a shard at once may lose months that count as published; the next run "
             f"loads them again. fsync_after_insert = 1 on {context.target} prevents that"
         )
 
@@ -134,7 +134,7 @@ def _look_at_values(load: LoadContext, plan: InsertPlan) -> Steps[str]:
     """
     source, objects = load.files.source, load.manifest.objects
     if source.kind.is_of_rows:
-        return "values were not looked at: a load finds those that do not fit their columns"
+        return "values were not checked: a load finds those that do not fit their columns"
     sample = objects[:: -(-len(objects) // _SAMPLED_OBJECTS) or 1]
     files = replace(
         load.files,

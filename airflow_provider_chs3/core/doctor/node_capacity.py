@@ -85,8 +85,8 @@ def _unknown(extra: str, names: Iterable[str], nodes: tuple[Node, ...]) -> Itera
     for name in names:
         if name not in known:
             yield (
-                f"the connection's {extra} name {name!r}, which is no node of the cluster ({hosts}): use the name in "
-                "system.clusters, or remove it."
+                f"the connection's {extra} names {name!r}, which is not a node of the cluster ({hosts}): use the name "
+                "in system.clusters, or remove it."
             )
 
 
@@ -98,7 +98,7 @@ def _remarks(sizes: Sizes, context: TargetContext) -> Iterator[str]:
         elif each.spec.cores < measured.cores or each.spec.memory_bytes < measured.memory_bytes:
             yield f"{node}: {each.source} leave {_unused(each.spec, measured)} alone"
         if not measured.memory_bytes and not each.spec.memory_bytes:
-            yield f"{node}: its memory is not known, so blocks keep their default size"
+            yield f"{node}: its memory is unknown, so blocks keep their default size"
         if each.spec.cores < _FEW_CORES:
             yield f"{node}: with a single core, inserts and merges wait for each other"
 

@@ -140,7 +140,7 @@ def check_clocks(probes: Mapping[Node, NodeProbe]) -> Check:
     apart = {name: clock.apart(clocks[reference]) for name, clock in clocks.items()}
     findings = [
         f"the clock of {name} is at least {abs(seconds):,.1f} s {'ahead of' if seconds > 0 else 'behind'} that of "
-        f"{reference}: let NTP set both (chrony, systemd-timesyncd)."
+        f"{reference}: synchronize both with NTP (chrony, systemd-timesyncd)."
         for name, seconds in apart.items()
         if abs(seconds) > CLOCK_TOLERANCE_SECONDS
     ]

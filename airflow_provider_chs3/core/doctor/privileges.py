@@ -100,7 +100,7 @@ def check_rights(
                 missing[node][privilege] = [purpose for purpose in asked if privilege in asked[purpose]]
     lacking_any = [node for node, found in missing.items() if any(found.values())]
     asked_why = {node: Sql(f"SELECT {FORBIDDING}") for node in lacking_any if node not in errors}
-    rows = yield from query_reachable("Ask for what forbids it", asked_why, errors)
+    rows = yield from query_reachable("Ask what forbids it", asked_why, errors)
     lines = list(_lines(users, missing, {node: forbidden_by(*answer[0]) for node, answer in rows.items()}))
     granted = [purpose for purpose in asked if not any(purpose in of for of, _ in lines)]
     check = Check(

@@ -146,7 +146,7 @@ def check_is_not_compressed(files: Files, path: str) -> Steps[None]:
     glob = files.source.glob_of(path)
     function = files.read(glob, file_format="LineAsString", structure="line String", on_cluster=False)
     sql = Sql(f"SELECT hex(substring(line, 1, 6)) FROM {function.text} LIMIT 1", function.secrets)
-    for (beginning,) in (yield from files.look(f"Look how {path} begins", sql, on_cluster=False)):
+    for (beginning,) in (yield from files.look(f"Read the first bytes of {path}", sql, on_cluster=False)):
         if found := next((name for magic, name in _MAGIC.items() if beginning.startswith(magic)), ""):
             check_servers_read(path, found)
             raise SourceError(
@@ -168,7 +168,7 @@ def _check_matches_alone(files: Files, glob: str, path: str) -> Steps[None]:
     """Check that the columns are not another file's, with whose types values could change without an error."""
     function = files.read(glob, file_format="One", on_cluster=False)
     sql = Sql(f"SELECT DISTINCT {files.source.kind.path} FROM {function.text}", function.secrets)
-    rows = yield from Query(name=f"Look what looks like {path}", sql=sql, settings=files.look_settings)
+    rows = yield from Query(name=f"Look for files with names like {path}", sql=sql, settings=files.look_settings)
     others = sorted(row[0] for row in rows if row[0] != path)
     if others:
         raise SourceError(f"ClickHouse cannot tell {path} from {others[0]} by a glob: rename one of them.")

@@ -47,5 +47,5 @@ def _are_published_since(load: LoadContext, months: set[str], created: int) -> S
         f"FROM {table(load.context.ledger)} WHERE {load.key_on(coordinator).table_condition} "
         f"AND {one_of('month', sorted(months))} GROUP BY month HAVING found.1 = 'published' AND found.2 > {created})"
     )
-    ask = QueryNodes(name="Look whether its months are published since", sql={coordinator: sql})
+    ask = QueryNodes(name="Check whether its months have been published since", sql={coordinator: sql})
     return bool((yield from ask)[coordinator][0][0] == len(months))

@@ -104,7 +104,7 @@ def load_months(request: LoadRequest, months: Sequence[Month]) -> Steps[MonthsOu
     if len(months) > 1:
         why = why_one_by_one(request)
         if why:
-            yield from Log(name=f"{len(months)} months are loaded one by one: {why}.")
+            yield from Log(name=f"Loading {len(months)} months one by one: {why}.")
         else:
             for first in range(0, len(months), MOST_MONTHS):
                 outcome = yield from _load_together(request, months[first : first + MOST_MONTHS], outcome)
@@ -129,7 +129,7 @@ def _load_together(request: LoadRequest, months: Sequence[Month], outcome: Month
         return outcome
     context = checked.to_load[0].load.context
     if why := (yield from why_not_granted(tuple(context.nodes), [privilege_of_filling(context.ledger)])):
-        yield from Log(name=f"{len(checked.to_load)} months are loaded one by one: {why}.")
+        yield from Log(name=f"Loading {len(checked.to_load)} months one by one: {why}.")
         return outcome
     timer = yield from checked.to_load[0].load.timer.end("inspect")
     try:
@@ -146,7 +146,7 @@ def _one_by_one_after(error: Chs3Error, outcome: MonthsOutcome) -> Steps[MonthsO
     was_ended = isinstance(error, ClickHouseServerError) and error.code == QUERY_WAS_CANCELLED
     if was_ended or isinstance(error, (SupersededError, *_OF_ALL_MONTHS)):
         raise error
-    yield from Log(name=f"{sentence(str(error))} The months are loaded one by one, so that each reports its own error.")
+    yield from Log(name=f"{sentence(str(error))} Loading the months one by one, so that each reports its own error.")
     return outcome
 
 
@@ -154,7 +154,7 @@ def _load_group(group: GroupPlan, outcome: MonthsOutcome) -> Steps[MonthsOutcome
     load = group.load
     manifest = load.files.manifest
     yield from Log(
-        name=f"{load.months} are loaded together: {manifest.sizes}, {quantity(len(load.context.nodes), 'node')}."
+        name=f"Loading {load.months} together: {manifest.sizes}, {quantity(len(load.context.nodes), 'node')}."
     )
     try:
         staged = yield from insert_group(group)

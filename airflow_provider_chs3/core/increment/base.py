@@ -49,11 +49,11 @@ def _why_not(month: MonthOnNode, table_facts: TableFacts) -> str:
     if is_changed(month, table_facts=table_facts):
         return "it was changed since it was published"
     if wait_for(state.mutations, state.partition_id):
-        return "a mutation of it is not done"
+        return "a mutation of it is unfinished"
     if any(part.patches for part in state.each_part):
-        return "lightweight updates of it are not merged into its parts"
+        return "lightweight updates of it are not yet merged into its parts"
     if any(part.hides_rows for part in state.each_part):
-        return "rows of it are deleted, but not removed by a merge yet"
+        return "rows of it are deleted, but no merge has removed them yet"
     if _misses_parts(evidence, state.each_part):
         return "parts of it are missing"
     return ""

@@ -177,7 +177,8 @@ def _wait_for_merges(load: LoadContext) -> Steps[None]:
         yield from Sleep(name="Wait for merges of the month", seconds=pause_seconds)
         waited_seconds += pause_seconds
     yield from Log(
-        name=f"Merges of {load.request.month} still run after {_LONGEST_WAIT_FOR_MERGES_SECONDS} s: not waiting."
+        name=f"Merges of {load.request.month} still run after {_LONGEST_WAIT_FOR_MERGES_SECONDS} s: not waiting "
+        "any longer."
     )
 
 

@@ -49,21 +49,19 @@ def find_increment(load: LoadContext, before: Mapping[Node, MonthOnNode], found:
         return Decision(load, "")
     why = yield from _why_whole(load, before)
     if why:
-        return Decision(load, f"All objects are loaded: {why}.")
+        return Decision(load, f"Loading all objects: {why}.")
     record = _record_of(before)
     node = load.context.coordinator
     published = yield from recorded_objects(load.context.ledger, node, load.key_on(node), base=record.base)
     if published.fingerprint != record.fingerprint:
-        return Decision(
-            load, "All objects are loaded: the record of those that were loaded before does not match the month's."
-        )
+        return Decision(load, "Loading all objects: the record of those loaded before does not match the month's.")
     changes = ObjectChanges.between(published, load.manifest)
     load = replace(load, changes=changes)
     removed = removed_objects(changes, load.manifest)
     if removed and not load.request.policies.object_column:
-        return Decision(load, f"All objects are loaded: since the month was published, {changes}.")
+        return Decision(load, f"Loading all objects: since the month was published, {changes}.")
     if removed and (why := why_not_removed(load, published, removed)):
-        return Decision(load, f"All objects are loaded: since the month was published, {changes}, and {why}.")
+        return Decision(load, f"Loading all objects: since the month was published, {changes}, and {why}.")
     new = objects_to_read(changes, load.manifest, removed)
     increment = Increment(
         base=record.base,
@@ -80,11 +78,11 @@ def _text(increment: Increment, new: Manifest, changes: ObjectChanges) -> str:
     size = size_text(new.size_bytes)
     if increment.removed:
         return (
-            f"Only {quantity(len(new.objects), 'object')} of {size} loaded, and the rows of "
-            f"{quantity(len(increment.removed), 'object')} removed: since the month was published, {changes}."
+            f"Loading only {quantity(len(new.objects), 'object')} of {size}, and removing the rows of "
+            f"{quantity(len(increment.removed), 'object')}: since the month was published, {changes}."
         )
-    what = "new object is" if len(new.objects) == 1 else f"{len(new.objects)} new objects are"
-    return f"Only the {what} loaded, {size}: the others are published."
+    what = "new object" if len(new.objects) == 1 else f"{len(new.objects)} new objects"
+    return f"Loading only the {what}, {size}: the others are published."
 
 
 def why_not_alone(load: LoadContext, before: Mapping[Node, MonthOnNode], reading: Reading) -> str:
@@ -99,7 +97,7 @@ def why_not_alone(load: LoadContext, before: Mapping[Node, MonthOnNode], reading
         return f"select calls {reading.depends_on}, whose value may have changed since"
     loaded = (each.column.name for each in reading.loaded)
     if not loaded_as_recorded(_record_of(before).structure, loaded, reading.names):
-        return "the new ones have other columns than those before"
+        return "the new objects have other columns than the earlier ones"
     return ""
 
 

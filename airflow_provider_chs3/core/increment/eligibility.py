@@ -23,7 +23,7 @@ def why_whole(table_facts: TableFacts) -> str:
     """
     engine = table_facts.engine.removeprefix("Replicated").removeprefix("Shared")
     if engine not in _ENGINES:
-        return f"rows that {table_facts.engine} has merged do not combine with new ones as all rows would"
+        return f"{table_facts.engine} merges rows, and merged rows do not combine with new ones as all rows would"
     if "replacing_merge_with_cleanup" in table_facts.engine_full:
         return "the table's merges may remove deleted rows (CLEANUP), and a late older version of one would come back"
     if _GROUP_BY_TTL.search(table_facts.engine_full):

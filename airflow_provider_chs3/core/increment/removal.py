@@ -38,13 +38,13 @@ def why_not_removed(load: LoadContext, published: Manifest, removed: Collection[
         removed: Paths of those whose rows must go.
     """
     if not load.context.table_facts.keeps_every_row:
-        return "where merges remove rows, what is left of other objects may depend on theirs"
+        return "merges of this table remove rows, so the rows of other objects may depend on those removed"
     if not load.manifest.objects:
-        return "none is left"
+        return "no object is left"
     gone = set(removed)
     gone_bytes = sum(each.size_bytes for each in published.objects if each.path in gone)
     if gone_bytes > _LARGEST_SHARE * published.size_bytes or sum(map(len, removed)) > _MOST_BYTES_OF_PATHS:
-        return "these are too many to remove only their rows"
+        return "these are too many for removing their rows alone"
     return ""
 
 

@@ -34,7 +34,7 @@ class ComparisonStatus(Enum):
     OBJECTS_CHANGED = "its objects changed since it was published"
     DEFINITION_CHANGED = "its definition changed since it was published"
     UNFINISHED = "an earlier load did not finish, or a node does not have it"
-    FEWER_NODES = "an earlier load put it on more nodes than this one"
+    FEWER_NODES = "an earlier load wrote it to more nodes than this one"
     MORE_NODES = "it was published on fewer nodes than the cluster has now"
     LEDGER_LOST = "a node has lost its records of it"
     ROWS_UNKNOWN = "the partition holds rows that no load has put there"
@@ -98,7 +98,7 @@ def standing(months: Mapping[Node, MonthOnNode], wanted: ExpectedMonth, table_fa
     if changed := tuple(node for node, month in months.items() if is_changed(month, table_facts=table_facts)):
         return _found(ComparisonStatus.TARGET_CHANGED, changed, _undone(months[changed[0]]))
     if bereft := tuple(node for node in lost if _has_other_rows(node, months, table_facts)):
-        return _found(ComparisonStatus.TARGET_CHANGED, bereft, "its records are lost there, and rows of it, too")
+        return _found(ComparisonStatus.TARGET_CHANGED, bereft, "its records are lost there, and so are rows of it")
     if lost := tuple(node for node in lost if months[node].state.rows):
         return _found(ComparisonStatus.LEDGER_LOST, lost)
     if all(month.record is None for month in months.values()):
@@ -241,7 +241,7 @@ def _undone(month: MonthOnNode) -> str:
     if record is None or evidence is None or record.event != "intent" or not evidence.rows:
         return ""
     command = undone_mutation(month.state, after=evidence.last_mutation)
-    return f"{command} came at the moment when a load replaced it, and is undone" if command else ""
+    return f"{command} ran at the moment when a load replaced it, and is undone" if command else ""
 
 
 def _may_be_of_intent(intent: Record, evidence: Evidence, state: PartitionState) -> bool:

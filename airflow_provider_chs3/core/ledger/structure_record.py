@@ -94,7 +94,7 @@ def _differences(recorded: Structure, now: Structure, shard_num: int) -> Iterato
     yield from _columns(recorded, now)
     yield from _of_lacking(recorded, now)
     if now["time_zone"] is not None and recorded["time_zone"] != now["time_zone"]:
-        yield f"times without a zone were read in {recorded['time_zone']!r}, and are in {now['time_zone']!r}"
+        yield f"times without a zone were read in {recorded['time_zone']!r}, and are now read in {now['time_zone']!r}"
     if recorded["server_zone"] != now["server_zone"]:
         yield f"the servers' time zone was {recorded['server_zone']!r} and is {now['server_zone']!r}"
     for group in ("settings", "other_settings"):
@@ -132,7 +132,7 @@ def _of_lacking(recorded: Structure, now: Structure) -> Iterator[str]:
         return
     in_files = recorded.get("in_files")
     if in_files is None:
-        yield "nobody has looked yet for columns of its files that the table lacks, and on_new_columns='add' adds them"
+        yield "its files have not been checked for columns that the table lacks, which on_new_columns='add' adds"
         return
     lacking = sorted(set(in_files) - {each[0] for each in now["columns"]})
     if lacking:

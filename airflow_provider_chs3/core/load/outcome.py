@@ -102,7 +102,7 @@ def record_load(
     try:
         yield from _record(load, "load", details)
     except Chs3Error as error:
-        yield from Log(name=f"The month is published, but what the load did could not be recorded: {error}")
+        yield from Log(name=f"The month is published, but the load's record could not be written: {error}")
         return
     if sum(result.seconds_by_step.values()) > SLOW_SECONDS:
         yield from _tell_if_slow(load, result)
@@ -160,7 +160,7 @@ def record_unchanged(load: LoadContext) -> Steps[None]:
         f"{NEWEST_FIRST} LIMIT 1"
     )
     try:
-        rows = (yield from QueryNodes(name="Look how the newest load ended", sql={coordinator: newest}))[coordinator]
+        rows = (yield from QueryNodes(name="See how the newest load ended", sql={coordinator: newest}))[coordinator]
         # One that is still at it knows of newer objects.
         if rows in ([("failed", 0)], [("inserting", 0)]):
             yield from _record(load, "unchanged", {"owner": load.request.owner})
@@ -269,11 +269,14 @@ def _steps(seconds_by_step: Mapping[str, float]) -> str:
 def _worth_a_look(result: LoadResult) -> Iterator[str]:
     nodes = len(result.rows_by_node)
     if 0 < result.objects < nodes:
-        yield f"there are fewer objects ({result.objects}) than nodes ({nodes}), so that some read nothing: write more"
+        yield (
+            f"there are fewer objects ({result.objects}) than nodes ({nodes}), so some nodes read nothing: write more "
+            "objects"
+        )
     elif nodes > 1 and max(result.rows_by_node.values()) > _UNEVEN * sum(result.rows_by_node.values()) / nodes:
         way_out = "write objects of one size" if result.objects else "give a key_column whose values spread evenly"
         yield f"nodes have uneven shares of the rows, and the busiest one sets the pace: {way_out}"
     if result.parts > _MANY_PARTS * nodes > 0:
-        yield f"{result.parts:,} parts are many: wait for merges before the next load (docs/merge-health.md)"
+        yield f"{result.parts:,} parts are a lot: wait for merges before the next load (docs/merge-health.md)"
     if result.query_ids:
         yield f"system.query_log, query id {', '.join(result.query_ids[:3])}"

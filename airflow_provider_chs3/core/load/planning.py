@@ -50,7 +50,7 @@ def plan_load(compared: ComparedMonth) -> Steps[tuple[LoadContext, InsertPlan]]:
     load = compared.load
     plan = yield from plan_objects(load)
     if load.increment and (why := why_not_alone(load, compared.to_load.before, plan.reading)):
-        yield from Log(name=f"All objects are loaded: {why}.")
+        yield from Log(name=f"Loading all objects: {why}.")
         load = load.whole()
         plan = yield from plan_objects(load)
     return load, plan

@@ -156,7 +156,7 @@ def _load_compared(compared: ComparedMonth) -> Steps[LoadResult]:
 
 def _go_on(request: LoadRequest, resumable: ResumableLoad, timer: StepTimer) -> Steps[LoadResult]:
     """Resume the insert that an earlier process of the same task started."""
-    yield from Log(name=f"{request.month}: resuming attempt {resumable.nonce}, which this task began before.")
+    yield from Log(name=f"{request.month}: resuming attempt {resumable.nonce}, which this task began earlier.")
     source, listed = yield from request.source.list_month(request.month)
     timer = yield from timer.after(resumable.seconds_by_step).end("list")
     partition_id = yield from partition_id_of(resumable.context, request.month)

@@ -152,9 +152,9 @@ def forecast_text(planned: Sequence[PlannedMonth]) -> str:
         return ""
     seconds, staged = sum(each.seconds for _, each in found), max(each.staged_bytes for _, each in found)
     return (
-        f"{quantity(len(found), 'month')} to load, {size_text(sum(month.new_bytes for month, _ in found))}: about "
-        f"{duration_text(seconds)} one after another, and {size_text(staged)} of disk space for the largest until it "
-        "is published, as past loads of the table suggest."
+        f"{quantity(len(found), 'month')} to load, {size_text(sum(month.new_bytes for month, _ in found))}: past loads "
+        f"of the table suggest about {duration_text(seconds)} one after another, and {size_text(staged)} of disk space "
+        "for the largest until it is published."
     )
 
 

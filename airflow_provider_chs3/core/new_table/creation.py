@@ -47,7 +47,7 @@ def create_if_missing(request: NewTableRequest, months: Collection[Month]) -> St
         if new is None:
             return False
         first = nodes[0]
-        yield from Log(name=f"Table {request.table} does not exist, so it is created:\n{new.as_text}")
+        yield from Log(name=f"Creating table {request.table}, which does not exist:\n{new.as_text}")
         yield from _create({first: new.statements[0]}, request.table)
         found = yield from _definitions((first,), request.table)
         yield from _create_over_all(nodes, request.table, request.cluster)

@@ -101,7 +101,7 @@ class Pace:
             return ""
         step = max(seconds_by_step, key=lambda name: seconds_by_step[name] - usual.get(name, 0.0))
         return (
-            f"It took {duration_text(seconds)}, where the last {quantity(len(self.loads), 'load')} suggest "
-            f"{duration_text(expected)} for as many bytes. Most of that is {step.replace('_', ' ')}: "
+            f"It took {duration_text(seconds)}; the last {quantity(len(self.loads), 'load')} suggest "
+            f"{duration_text(expected)} for as many bytes. Most of the difference is {step.replace('_', ' ')}: "
             f"{duration_text(seconds_by_step[step])} instead of {duration_text(usual.get(step, 0.0))}."
         )

@@ -83,7 +83,7 @@ def rows_of_source(load: LoadContext, reading: Reading, done: Sequence[DoneInser
         why = yield from _why_not_proven(load, reading, done)
         if not why:
             return SourceRows(sum(each.stats.read_rows for each in done), INSERT)
-    yield from Log(name=f"The rows of {load.months} are counted by reading its objects a second time: {why}.")
+    yield from Log(name=f"Counting the rows of {load.months} by reading its objects a second time: {why}.")
     return SourceRows((yield from count_rows(load.files, reading)), SECOND_READ)
 
 
@@ -139,7 +139,7 @@ def _read_by_logs(load: LoadContext, bytes_event: str, batch: Batch, done: DoneI
     Without the privilege to flush logs this waits for them; without the privilege to read them the answer is None.
     """
     nodes = load.context.nodes
-    flushed = yield from _answers("Have the nodes write their logs", nodes, Sql("SYSTEM FLUSH LOGS query_log"))
+    flushed = yield from _answers("Flush the nodes' query logs", nodes, Sql("SYSTEM FLUSH LOGS query_log"))
     waits = 0 if len(flushed) == len(nodes) else min(_LOG_SECONDS, int(done.stats.seconds * _SECOND_READ_FRACTION))
     for wait in range(waits + 1):
         rows = yield from _answers(f"Look up what {done.query_id} read", nodes, _look_up(done.query_id, bytes_event))

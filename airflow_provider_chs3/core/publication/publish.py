@@ -183,7 +183,7 @@ def _replacements(load: LoadContext, staged: Mapping[Node, Staged]) -> Iterator[
         yield name, commands
         return
     yield name, {node: each for node, each in commands.items() if staged[node].rows}
-    yield f"{name} where it has no rows", {node: each for node, each in commands.items() if not staged[node].rows}
+    yield f"{name} where it is empty", {node: each for node, each in commands.items() if not staged[node].rows}
 
 
 def _remove_replaced(load: LoadContext, before: Mapping[Node, PartitionState]) -> Steps[None]:
@@ -208,12 +208,12 @@ def _remove_replaced(load: LoadContext, before: Mapping[Node, PartitionState]) -
         if not nodes:
             return
         yield from QueryNodes(
-            name="Remove the parts that were replaced",
+            name="Remove the replaced parts",
             sql=dict.fromkeys(nodes, sql),
             settings=ddl_settings(load.context),
             query_id=f"{load.attempt.name}_remove",
         )
-        answers = yield from QueryNodes(name="Look for parts that were replaced", sql=dict.fromkeys(nodes, look))
+        answers = yield from QueryNodes(name="Look for replaced parts", sql=dict.fromkeys(nodes, look))
         nodes = [node for node, rows in answers.items() if rows[0][0]]
         if nodes and seconds:
             yield from Sleep(name="Wait for queries that read replaced parts", seconds=seconds)

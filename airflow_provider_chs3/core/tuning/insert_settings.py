@@ -82,7 +82,7 @@ def _settings(one: ResourceShare, data: DataVolume, knobs: Knobs) -> tuple[Setti
 
 def _threads(one: ResourceShare, data: DataVolume, knobs: Knobs) -> Setting:
     """Use half of the cores, as the guide does; all for a small month, where more threads do not make more parts."""
-    threads, reason = one.rule_threads, f"half of {one.node_cores} cores; the others merge"
+    threads, reason = one.rule_threads, f"half of {one.node_cores} cores; merges get the rest"
     if one.parallel_months > 1:
         reason = f"{one.node_cores} cores for {one.parallel_months} parallel months"
     if is_small(one, data):
@@ -116,13 +116,13 @@ def _block(one: ResourceShare, data: DataVolume, knobs: Knobs) -> tuple[Setting,
     blocks = max(1, round(BLOCKS_OF_A_THREAD * threads / scale), data.months // _MONTHS_OF_A_BLOCK)
     if (threads > 1 or data.months > 1) and data.share_bytes is not None and data.share_bytes // blocks < block_bytes:
         return _block_of_little(data, threads, blocks, in_memory)
-    return in_memory, Setting("min_insert_block_size_rows", 0, "bytes alone decide, so that memory is bounded")
+    return in_memory, Setting("min_insert_block_size_rows", 0, "bytes alone decide, so memory is bounded")
 
 
 def _block_of_little(data: DataVolume, threads: int, blocks: int, in_memory: Setting) -> tuple[Setting, ...]:
     """Split a node's share into equal blocks; by rows if known, as bytes in memory can only be estimated."""
     part_bytes, part_rows = (data.share_bytes or 0) // blocks, -(-(data.share_rows or 0) // blocks)
-    reason = f"a node's share of the month / {blocks}: two blocks for each of {threads} threads, so that all have work"
+    reason = f"a node's share of the month / {blocks}: two blocks for each of {threads} threads, so all have work"
     if data.months > 1:
         reason = f"a node's share of the months / {blocks}: each block is split by month"
     smallest_bytes = min(DEFAULT_BLOCK_BYTES, int(in_memory.value))

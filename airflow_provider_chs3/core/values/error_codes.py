@@ -198,7 +198,7 @@ def hint_of(error: Chs3Error) -> str:
     if _MAX_QUERY_SIZE in error.message:
         return _HINTS[_TOO_DEEP]
     if is_of_storage(error) or is_broken_off(error):
-        return "The storage did not answer as it should: the retry reads all objects of the month again."
+        return "The storage refused a request, or the connection broke: the retry reads all objects again."
     if error.code in _OF_VALUES and not is_of_insert(error) and "(in file" not in error.message:
         return "ClickHouse rejects a value: if it is not from a file, check the connection's settings."
     return _HINTS.get(error.code, "")

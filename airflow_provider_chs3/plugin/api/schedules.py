@@ -70,7 +70,7 @@ class Schedule:
         """
         if self.is_there:
             # A plan without a load may have been all that was asked for; a load that was killed was not.
-            return "" if self.is_awaited or state != MonthState.UNFINISHED else "has no schedule, and no run is at work"
+            return "" if self.is_awaited or state != MonthState.UNFINISHED else "has no schedule, and no run is active"
         return "cannot be imported: fix its file first" if self.is_broken else "is no longer in Airflow"
 
 

@@ -284,7 +284,7 @@ def _why_loading(month: JoinedMonth, step: RunningStep | None, task: TaskAtWork 
     if step:
         return _DOING[step]
     if task is None:
-        return "a load is at work on it"
+        return "a load is working on it"
     text = f"none of its queries runs right now; its task is {task.state}"
     if not task.silent_since:
         return text

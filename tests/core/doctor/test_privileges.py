@@ -20,7 +20,7 @@ NEEDED = {
 class TestRights:
     def found(self, granted, *, purposes=("load",), has_table=True):
         def answer(step):
-            if step.name == "Ask for what forbids it":
+            if step.name == "Ask what forbids it":
                 return {node: [(0, True)] for node in step.sql}
             asked = {node: sql.text.removeprefix("CHECK GRANT ").split(", ") for node, sql in step.sql.items()}
             return {node: [(int(set(each) <= granted[node]),)] for node, each in asked.items()}

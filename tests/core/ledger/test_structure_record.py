@@ -80,7 +80,7 @@ class TestColumns:
             (("at", "kind", "extra"), "its files have 'extra', which on_new_columns='add' adds to the table"),
             (
                 None,
-                "nobody has looked yet for columns of its files that the table lacks, and on_new_columns='add' adds",
+                "its files have not been checked for columns that the table lacks, which on_new_columns='add' adds",
             ),
             (("at", "kind"), ""),
         ],
@@ -116,7 +116,7 @@ class TestTimeZones:
 
     def test_another_one_of_all_nodes_counts_whatever_the_columns(self):
         assert difference_of(recorded(now(self.ZONED)), now(self.ZONED, time_zone="Asia/Tokyo")) == (
-            "times without a zone were read in 'UTC', and are in 'Asia/Tokyo'"
+            "times without a zone were read in 'UTC', and are now read in 'Asia/Tokyo'"
         )
 
     def test_that_of_the_nodes_counts_in_a_key_without_one_whatever_is_given(self):

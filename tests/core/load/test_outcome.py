@@ -49,7 +49,7 @@ def test_it_is_one_block_of_objects_rows_speed_steps_parts_settings_and_the_quer
     [
         ({"objects": 1}, "look at:  there are fewer objects (1) than nodes (2)"),
         ({"rows_by_node": {"a": 9, "b": 0, "c": 0}}, "look at:  nodes have uneven shares"),
-        ({"parts": 50}, "look at:  50 parts are many: wait for merges"),
+        ({"parts": 50}, "look at:  50 parts are a lot: wait for merges"),
         ({"other_month_rows": 7}, "; 7 of other months left out"),
     ],
 )

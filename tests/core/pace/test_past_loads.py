@@ -42,11 +42,11 @@ def test_a_load_within_twice_its_time_or_ten_seconds_is_not_slow(size_mib: int, 
 def test_a_slow_load_names_the_step_to_blame() -> None:
     why = PACE.why_slow({"list": 1.0, "insert": 110.0, "publish": 300.0, "start_over": 20.0}, 1_000 * MIB)
     assert why == (
-        "It took 7 min, where the last 5 loads suggest 103 s for as many bytes. Most of that is publish: 5 min instead "
-        "of 2 s."
+        "It took 7 min; the last 5 loads suggest 103 s for as many bytes. Most of the difference is publish: 5 min "
+        "instead of 2 s."
     )
 
 
 def test_a_step_that_others_do_not_have_may_be_to_blame() -> None:
     why = PACE.why_slow({"list": 1.0, "insert": 10.0, "start_over": 600.0}, 100 * MIB)
-    assert why.endswith("Most of that is start over: 10 min instead of 0 s.")
+    assert why.endswith("Most of the difference is start over: 10 min instead of 0 s.")

@@ -211,7 +211,7 @@ AZURE = "DB::Exception: Azure::Storage::StorageException: "
         (f"{AZURE}403 Server failed to authenticate the request.", True, "refused the servers' keys"),
         ("Azure::Core::Credentials::AuthenticationException: Bearer token …", True, "refused the servers' keys"),
         (f"{AZURE}404 The specified container does not exist.", True, "find no such container"),
-        (f"{AZURE}404 The specified blob does not exist.", False, "did not answer as it should"),
+        (f"{AZURE}404 The specified blob does not exist.", False, "refused a request, or the connection broke"),
         (f"{AZURE}500 Poco::Exception. Code: 1000, e.code() = 111, Connection refused", False, "did not answer"),
         ("Azure::Core::Http::TransportException: Poco::Exception. Code: 1000", False, "did not answer"),
     ],

@@ -45,7 +45,7 @@ function AtWork({ dagIds }: { dagIds: readonly string[] }) {
   }
   return (
     <Text fontSize="sm" color="fg.muted">
-      {more === undefined ? <>DAG <DagLink dagId={only} /> is at work</> : `${dagIds.length} DAGs are at work`}
+      {more === undefined ? <>DAG <DagLink dagId={only} /> is running</> : `${dagIds.length} DAGs are running`}
     </Text>
   );
 }

@@ -221,7 +221,7 @@ function monthAt(index: number): string {
   return `${Math.floor(index / 12)}-${String((index % 12) + 1).padStart(2, "0")}`;
 }
 
-// Something is about to change: a load or a run is at work, or somebody waits for the first load of all.
+// Something is about to change: a load or a run is active, or somebody waits for the first load of all.
 export function isBusy({ connections, busy_dags: dags }: Pick<Months, "connections" | "busy_dags">): boolean {
   const tables = connections.flatMap((seen) => seen.tables);
   const awaitsFirst = !tables.length && connections.length > 0 && connections.every(({ error }) => !error);

@@ -27,7 +27,7 @@ export const STATES: Record<State, Look> = {
   unfinished: { label: "unfinished", means: "The newest load was killed: the next one repairs it.", next: "The next load repairs it. If its DAG has no schedule, reload it.", ...loud("orange") },
   changed_in_storage: { label: "changed in the storage since", means: "A plan found other objects: the next load takes them.", next: "The next load takes them. If its DAG has no schedule, reload it.", ...quiet("cyan") },
   too_many_parts: { label: "too many parts", means: "Merges have settled with more parts than they should leave.", next: "Queries read more parts than they need to: force merges, or merge closed months on a schedule.", ...quiet("yellow") },
-  loading: { label: "loading", means: "A load is at work.", ...loud("blue") },
+  loading: { label: "loading", means: "A load is running.", ...loud("blue") },
   merging: { label: "merging", means: "Published; merges are still running.", next: "Nothing to do: merges finish on their own.", ...quiet("teal") },
   published: { label: "published", means: "Unchanged since it was published.", ...quiet("green") },
   never_loaded: { label: "never loaded", means: "No load, and no rows.", palette: "gray", fill: "transparent", ink: "fg.muted" },
