@@ -145,4 +145,4 @@ class TestWhatHangsOnTheTarget:
 
     def test_disks_that_are_not_local_are_told(self):
         (remark,) = said(replace(ROOMY, disks=(Disk("s3disk", "ObjectStorage", 10**15),)))
-        assert "lies on s3disk" in remark
+        assert "is stored on s3disk" in remark

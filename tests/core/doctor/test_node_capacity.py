@@ -43,4 +43,4 @@ class TestSpecs:
     def test_names_that_mean_no_node_are_findings(self):
         findings = self.check({"ch-9": NodeSpec(4, 1024**3)}, addresses=("10.0.0.1:9000",)).findings
         assert "node_specs names 'ch-9', which is not a node of the cluster" in findings[0]
-        assert "node_addresses name '10.0.0.1:9000', which is no node" in findings[1]
+        assert "node_addresses names '10.0.0.1:9000', which is not a node" in findings[1]

@@ -23,8 +23,8 @@ def test_these_engines_are(engine):
 @pytest.mark.parametrize(
     ("engine_full", "engine", "why"),
     [
-        ("CollapsingMergeTree(sign)", "CollapsingMergeTree", "CollapsingMergeTree has merged"),
-        ("GraphiteMergeTree('x')", "GraphiteMergeTree", "GraphiteMergeTree has merged"),
+        ("CollapsingMergeTree(sign)", "CollapsingMergeTree", "CollapsingMergeTree merges rows"),
+        ("GraphiteMergeTree('x')", "GraphiteMergeTree", "GraphiteMergeTree merges rows"),
         (
             "ReplacingMergeTree(v, d) ORDER BY k SETTINGS allow_experimental_replacing_merge_with_cleanup = 1",
             "ReplacingMergeTree",

@@ -190,7 +190,7 @@ def test_a_number_in_a_key_does_not_pass_for_a_status():
             "user: name",
         ),
         (660, "Error: AccessControlException: Permission denied: user=u, access=EXECUTE", True, "user: name one"),
-        (660, "/f does not exist. Error: FileNotFoundException: Path /f does not exist", False, "did not answer as it"),
+        (660, "/f does not exist. Error: FileNotFoundException: Path /f does not exist", False, "refused a request"),
         (660, "Unable to connect to HDFS: Hdfs::HdfsRpcException: Connection refused", False, "find no name node"),
     ],
 )
@@ -212,8 +212,8 @@ AZURE = "DB::Exception: Azure::Storage::StorageException: "
         ("Azure::Core::Credentials::AuthenticationException: Bearer token …", True, "refused the servers' keys"),
         (f"{AZURE}404 The specified container does not exist.", True, "find no such container"),
         (f"{AZURE}404 The specified blob does not exist.", False, "refused a request, or the connection broke"),
-        (f"{AZURE}500 Poco::Exception. Code: 1000, e.code() = 111, Connection refused", False, "did not answer"),
-        ("Azure::Core::Http::TransportException: Poco::Exception. Code: 1000", False, "did not answer"),
+        (f"{AZURE}500 Poco::Exception. Code: 1000, e.code() = 111, Connection refused", False, "refused a request"),
+        ("Azure::Core::Http::TransportException: Poco::Exception. Code: 1000", False, "refused a request"),
     ],
 )
 def test_an_error_of_azure_says_whether_a_retry_helps(message, terminal, hint):
@@ -241,7 +241,7 @@ def test_an_answer_that_broke_off_is_no_unreadable_file():
     for error in (storage_error(broken, 636), storage_error("Malformed message: Unexpected EOF", 1000)):
         assert not is_terminal(error)
         assert is_of_servers(error)
-        assert hint_of(error).startswith("The storage did not answer")
+        assert hint_of(error).startswith("The storage refused a request")
     assert not is_of_servers(storage_error("Not a Parquet file", 636))
 
 
