@@ -115,7 +115,7 @@ def explain_no_answer(endpoint: Endpoint, reason: str) -> str:
     except OSError as error:
         return error.strerror or reason
     if plain is None and not endpoint.is_secure:
-        return f"timed out: it takes the connection and says nothing; {endpoint.usual_port}"
+        return f"timed out: it accepts the connection, but sends nothing; {endpoint.usual_port}"
     try:
         with_tls = _answer(endpoint, tls=True)
     except OSError:
@@ -128,7 +128,7 @@ def explain_no_answer(endpoint: Endpoint, reason: str) -> str:
     if endpoint.is_secure and with_tls is not None:
         may_want = "it may want a client certificate, 'certfile' and 'keyfile'"
         return f"it speaks TLS, then does not answer as ClickHouse does: {may_want} ({reason})"
-    return f"it takes the connection, but does not answer as ClickHouse does ({reason})"
+    return f"it accepts the connection, but does not answer as ClickHouse does ({reason})"
 
 
 def check_answer(endpoint: Endpoint, answer: bytes) -> None:

@@ -96,7 +96,7 @@ class PlanMonthsOperator(MonthlyOperator):
         if months_per_task is not None and months_per_task < 1:
             raise ConfigurationError(f"months_per_task={months_per_task}: give a number of months, 1 or more.")
         if all_months and lookback_months is not None:
-            raise ConfigurationError("all_months and lookback_months exclude each other: give one of them.")
+            raise ConfigurationError("Give either all_months or lookback_months.")
         check_definition(definition or {})
 
     @property

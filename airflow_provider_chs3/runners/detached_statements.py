@@ -211,9 +211,9 @@ class DetachingStatements:
         """
         if not query.has_log():
             raise ConfigurationError(
-                f"ClickHouse has no system.query_log, which shows a deferrable task how its statement ended, on "
-                f"{self.hook.options.cluster or self.hook.options.hosts[0][0]}: give the servers a query_log in their "
-                "configuration, or the task deferrable=False."
+                f"ClickHouse has no system.query_log on {self.hook.options.cluster or self.hook.options.hosts[0][0]}, "
+                "and a deferrable task needs it to see how its statement ended: configure query_log on the servers, "
+                "or set deferrable=False."
             )
 
     def _as_sent(self, statement: Bound) -> tuple[str, Mapping[str, str] | None]:

@@ -132,8 +132,8 @@ class Landing:
         if at == self._request.start and earlier is not None:
             skipped = sum(each.offsets for each in ranges_between(earlier, found))
             self._log.warning(
-                "No run has landed what is between %s and this run's start: %d offsets. Run what is missing, if "
-                "the messages are wanted.",
+                "No run has landed what lies between %s and this run's start: %d offsets. If you want these "
+                "messages, run what is missing.",
                 earlier_key,
                 skipped,
             )
@@ -155,7 +155,7 @@ class Landing:
         if not self._lands_the_rest:
             raise SourceError(
                 f"{expired}: they are no longer in Kafka, which begins at {first}. on_expired='land_rest' lands what "
-                "is left; let retention be longer than the time until a run has succeeded."
+                "is left; set a retention longer than runs may be late."
             )
         self._log.warning("%s.", expired)
         return min(first, offsets.end)

@@ -84,8 +84,8 @@ class Unload:
         held = UnloadManifest.of_text(body, where)
         if (held.table, held.month) != (str(context.target), str(self._request.month)):
             raise SourceError(
-                f"{where} is of {held.table}, {held.month}: give {context.target} its own key, because what another "
-                "table unloaded would be deleted."
+                f"{where} belongs to {held.table}, {held.month}: give {context.target} its own key, or the unload "
+                "would delete the other table's objects."
             )
         return held, etag
 

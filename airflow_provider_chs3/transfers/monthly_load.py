@@ -189,6 +189,7 @@ def _compared(load_arguments: Mapping[str, Any]) -> dict[str, Any]:
 def _refuse_append(load_arguments: Mapping[str, Any]) -> None:
     if load_arguments.get("write_mode", "replace") == "append":
         raise ConfigurationError(
-            "monthly_load loads months that changed since publishing, and write_mode='append' publishes nothing: each "
-            "run would append the same rows again: leave write_mode out, or map S3ToClickHouseOperator over months."
+            "monthly_load loads months that changed since publishing, and write_mode='append' publishes nothing, so "
+            "each run would append the same rows again: leave write_mode out, or map S3ToClickHouseOperator over "
+            "months."
         )

@@ -124,7 +124,7 @@ def test_the_port_of_a_database_is_recognised(make_hook: MakeHook, chs3_mysql: M
 
 def test_a_server_that_hangs_up_is_said(make_hook: MakeHook, chs3_postgres: PostgresServer) -> None:
     message = no_connection(make_hook(host="127.0.0.1", port=chs3_postgres.port))
-    assert "it takes the connection, but does not answer as ClickHouse does (" in message
+    assert "it accepts the connection, but does not answer as ClickHouse does (" in message
 
 
 def test_something_else_at_the_address_is_not_worth_a_retry(make_hook: MakeHook, first_node: RunningNode) -> None:
@@ -142,7 +142,7 @@ def test_of_several_hosts_each_is_explained(make_hook: MakeHook, closed_port: in
 
 def test_a_server_that_says_nothing_is_told(make_hook: MakeHook, silent_port: int) -> None:
     message = no_connection(make_hook(host="127.0.0.1", port=silent_port, extra={"connect_timeout_seconds": 0.5}))
-    assert message.startswith(f"127.0.0.1:{silent_port}: timed out: it takes the connection and says nothing;")
+    assert message.startswith(f"127.0.0.1:{silent_port}: timed out: it accepts the connection, but sends nothing;")
 
 
 def test_a_host_that_does_not_answer_is_told(make_hook: MakeHook) -> None:

@@ -102,7 +102,7 @@ def test_values_of_any_type_in_containers_have_the_type_of_json(
 def test_null_among_values_of_any_type_is_refused(lake: Lake, column: str, value: Any) -> None:
     create(lake, f"v {column}")
     lake.put(f"{PREFIX}a.jsonl", json.dumps({"ts": AT, "v": value}).encode())
-    with pytest.raises(AirflowFailException, match="ClickHouse reads no null of JSON into a Dynamic"):
+    with pytest.raises(AirflowFailException, match="ClickHouse cannot read a JSON null into a Dynamic"):
         lake.load()
 
 

@@ -74,7 +74,7 @@ def test_a_table_that_exists_on_one_node_only(lake: Lake) -> None:
     [
         ("ADD COLUMN extra String", "its columns are extra String there and missing elsewhere"),
         ("MODIFY COLUMN passenger_count UInt16", "passenger_count UInt16 there and passenger_count UInt8 elsewhere"),
-        ("MODIFY COLUMN zone String AFTER fare", "stand in another order"),
+        ("MODIFY COLUMN zone String AFTER fare", "are in another order"),
         ("ADD INDEX i fare TYPE minmax GRANULARITY 1", "its indices are"),
         ("ADD PROJECTION p (SELECT zone, count() GROUP BY zone)", "its projections are"),
     ],
@@ -171,7 +171,7 @@ def test_hostile_names_are_just_names_that_do_not_exist(trips_lake: Lake, name: 
     refused(trips_lake, "does not exist", database=f"test_{name}")
     refused(trips_lake, "is not known", cluster=name)
     refused(trips_lake, "does not exist", staging_database=f"test_{name}")
-    refused(trips_lake, "no such column", columns=[name])
+    refused(trips_lake, "No such column", columns=[name])
 
 
 def test_unknown_columns_are_told_with_the_known(trips_lake: Lake) -> None:

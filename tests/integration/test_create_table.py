@@ -143,7 +143,7 @@ def test_without_files_there_is_nothing_to_create_it_from(lake: Lake) -> None:
 
 def test_what_it_cannot_create_it_refuses(lake: Lake) -> None:
     lake.put(f"trips/{MONTH}/a.parquet", parquet(pa.table({"n": pa.array([1])})))
-    refused(lake, f"No column has dates of {MONTH}", create_table="if_missing")
+    refused(lake, f"No column has dates in {MONTH}", create_table="if_missing")
     refused(lake, "columns or select name those to load", create_table="if_missing", columns=["n"])
     refused(lake, "create_table='always' is not known", create_table="always")
     refused(lake, "does not exist")

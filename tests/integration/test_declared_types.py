@@ -74,7 +74,7 @@ class TestTimestampsWithoutAZone:
         body = parquet(at=pa.array([[dt.datetime(2026, 10, 5, 12)]], pa.list_(pa.timestamp("us"))))
         lake.put(PREFIX + "a.parquet", body)
         for meaning in (None, "column_zone"):
-            refused(lake, "'column_zone' is for columns that are timestamps themselves", naive_timestamps=meaning)
+            refused(lake, "'column_zone' works only for columns that are timestamps", naive_timestamps=meaning)
         assert loaded(lake, "a.parquet", body, "toString(at)", naive_timestamps="utc") == ["['2026-10-05 08:00:00']"]
         local = {"ts": "ts", "at": "arrayMap(t -> toDateTime64(toString(t), 6, 'America/New_York'), at)"}
         found = loaded(lake, "a.parquet", body, "toString(at)", naive_timestamps="utc", select=local)

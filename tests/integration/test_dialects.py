@@ -22,9 +22,9 @@ def test_a_file_with_another_delimiter(lake: Lake) -> None:
 def test_a_missing_column_is_told_with_those_that_are_there(lake: Lake) -> None:
     create(lake, "n Int32")
     lake.put(PREFIX + "a.csv", f"ts;n\n{AT};5\n".encode())
-    refused(lake, r"It has 'ts;n'\..*Fields look separated by ';': csv=\{'delimiter': ';'\}")
+    refused(lake, r"It has 'ts;n'\..*Fields seem to be separated by ';': csv=\{'delimiter': ';'\}")
     lake.put(PREFIX + "a.csv", f"ts,N\n{AT},5\n".encode())
-    refused(lake, r"It has 'ts', 'N'\. Names are compared letter by letter: 'N' is another one")
+    refused(lake, r"It has 'ts', 'N'\. Names must match exactly: 'N' is another name")
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_each_choice_has_its_reason(lake: Lake, capsys: pytest.CaptureFixture[st
 
 def test_files_without_dates_of_the_month_are_refused(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     lake.put(f"trips/{MONTH}/a.parquet", parquet(pa.table({"n": pa.array([1])})))
-    assert f"No column has dates of {MONTH}" in refusal(lake, capsys)
+    assert f"No column has dates in {MONTH}" in refusal(lake, capsys)
 
 
 def test_columns_that_no_type_holds_are_refused(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:

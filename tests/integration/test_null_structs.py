@@ -80,7 +80,7 @@ def test_those_of_parquet_are_refused_and_others_loaded(lake: Lake, column_type:
     of, given, _ = CASES.get(column_type, CASES[NULLABLE])
     create(lake, f"n {column_type}")
     lake.put(PREFIX + "a.parquet", parquet(n=pa.array(given, of)))
-    refused(lake, r"Column 'n' is .* has .*NULL.* In Parquet, servers read a NULL struct as one of NULLs")
+    refused(lake, r"Column 'n' is .* has .*NULL.* Servers read a NULL struct of Parquet as a struct of NULLs")
     if of == STRUCT:
         assert loaded(lake, "a.parquet", parquet(n=pa.array([WHOLE], of)), "toString(n)") == ["(1,'x')"]
 
@@ -95,7 +95,7 @@ def test_those_of_parquet_are_refused_and_others_loaded(lake: Lake, column_type:
 def test_select_says_what_a_struct_of_nulls_in_parquet_is(lake: Lake, expression: str, shown: list[Any]) -> None:
     create(lake, f"n {NULLABLE}")
     lake.put(PREFIX + "a.parquet", parquet(n=pa.array(ALL, STRUCT)))
-    refused(lake, "In Parquet, servers read a NULL struct", select={"ts": "ts", "n": "n"})
+    refused(lake, "Servers read a NULL struct of Parquet", select={"ts": "ts", "n": "n"})
     lake.load(select={"ts": "ts", "n": expression})
     assert values(lake, "toString(n)") == shown
 

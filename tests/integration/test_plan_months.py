@@ -218,7 +218,7 @@ class TestMonths:
             plan(trips_lake, all_months=True)
 
     def test_all_months_and_a_look_back_exclude_each_other(self) -> None:
-        with pytest.raises(ConfigurationError, match="exclude each other"):
+        with pytest.raises(ConfigurationError, match="Give either"):
             PlanMonthsOperator(task_id="plan", table="t", key="{YYYY-MM}", all_months=True, lookback_months=1)
 
 

@@ -223,7 +223,7 @@ def test_a_profile_that_fixes_what_a_load_needs_is_a_finding(
 @pytest.mark.parametrize("profile", ["fixed", "fixed_skipping"])
 def test_so_is_one_of_the_user_as_whom_nodes_ask_each_other(lake: Lake, profile: str) -> None:
     numbered(lake, 2, 10)
-    found = rf"'user_{profile}' of the user with which other nodes query it does not let a load have {NAMES[profile]}"
+    found = rf"'user_{profile}' of the user that other nodes use to query it forbids {NAMES[profile]}"
     refused(lake, found, file_format="CSV", select={"at": "c1", "n": "c2"}, cluster=cluster_of(profile))
 
 
@@ -232,7 +232,7 @@ def test_so_is_one_of_the_user_as_whom_nodes_ask_each_other(lake: Lake, profile:
 @pytest.mark.parametrize("profile", [*LIMITED, "fixed_early"])
 def test_so_is_one_that_cuts_the_answers_of_other_nodes_off(lake: Lake, profile: str) -> None:
     numbers = numbered(lake, 20, 2)
-    found = "cut off by the profile of the user with which nodes query each other"
+    found = "cut off by the profile of the user that nodes use to query each other"
     if IS_OLDEST and profile == "limited":
         # There a statement's own limit reaches the other nodes.
         lake.load(file_format="CSV", select={"at": "c1", "n": "c2"}, cluster=cluster_of(profile))
@@ -247,7 +247,7 @@ def test_so_is_one_that_rewrites_the_answers_of_other_nodes(lake: Lake, profile:
     if profile not in PROFILES:
         pytest.skip("these servers do not know the settings of that profile")
     numbered(lake, 2, 10)
-    found = "a profile of the user with which other nodes query it rewrites answers"
+    found = "the user that other nodes use to query it has a profile that rewrites answers"
     refused(lake, found, file_format="CSV", select={"at": "c1", "n": "c2"}, cluster=cluster_of(profile))
 
 
@@ -296,7 +296,7 @@ def test_the_doctor_finds_what_a_profile_forbids(
 def test_the_doctor_finds_what_the_profile_of_nodes_forbids(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     numbered(lake, 1, 1)
     (*_, found) = doctor(lake, capsys, "--cluster", cluster_of("fixed"))
-    assert "'user_fixed' of the user with which other nodes query it does not let a load have optimize" in found
+    assert "'user_fixed' of the user that other nodes use to query it forbids optimize" in found
 
 
 def test_no_answer_comes_from_a_cache(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

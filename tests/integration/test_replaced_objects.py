@@ -135,7 +135,7 @@ def test_a_column_that_cannot_hold_every_path_is_refused_before_anything_is_writ
 @pytest.mark.parametrize(
     ("meddle", "why"),
     [
-        ("ALTER TABLE {} DELETE WHERE n = 50 SETTINGS mutations_sync = 1", "and not exactly the"),
+        ("ALTER TABLE {} DELETE WHERE n = 50 SETTINGS mutations_sync = 1", "rows instead of exactly the"),
         ("SYSTEM STOP MERGES {}", "made no progress for 1 s: merges are stopped"),
     ],
     ids=["rows lost in staging", "merges stopped in staging"],

@@ -163,7 +163,9 @@ class TestDisks:
 
     def test_a_full_one_stops_the_load(self, on_disks: Lake) -> None:
         self.create_table(on_disks, "full")
-        refused(on_disks, "There are 0 bytes free on full of .*, but its part of 2026-10 is about .*: make room there")
+        refused(
+            on_disks, ".* has only 0 bytes free on full, and its part of 2026-10 takes about .*: free some space there"
+        )
 
     def test_one_in_s3_is_told_and_loaded(self, on_disks: Lake, capfd: pytest.CaptureFixture[str]) -> None:
         self.create_table(on_disks, "remote")

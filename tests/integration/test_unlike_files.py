@@ -122,7 +122,7 @@ def _structs(*pairs: tuple[str, int]) -> pa.Array:
 
 AB, BA = _structs(("a", 1), ("b", 2)), _structs(("b", 20), ("a", 10))
 XY, YX = _structs(("x", 1), ("y", 2)), _structs(("y", 20), ("x", 10))
-ORDERS = r"'v' is .*have the fields (`\w`), (`\w`) in \S+/[01].\w+, but in another order in \S+/[01].\w+: \2, \1\."
+ORDERS = r"'v' is .*the fields of its structs are (`\w`), (`\w`) in \S+/[01].\w+, but \2, \1 in \S+/[01].\w+\."
 
 
 def _listed(array: pa.Array) -> pa.Array:

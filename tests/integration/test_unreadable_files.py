@@ -96,7 +96,7 @@ FILES: dict[str, tuple[str, str, bytes, str]] = {
         "n Int32",
         "a.csv",
         f"ts,n\r{AT},1\r{AT},2\r".encode(),
-        r"Lines look ended by \\r alone: end them with \\n",
+        r"Lines seem to end with \\r alone: end them with \\n",
     ),
     "NULL for a Tuple": (
         "t Tuple(a Int32, b Int32)",
@@ -109,7 +109,7 @@ FILES: dict[str, tuple[str, str, bytes, str]] = {
         "n Int32",
         "a.jsonl",
         json.dumps({"TS": AT, "N": 1}).encode(),
-        r"Names are compared letter by letter: 'TS' is another one\. (?!.*null_as_default)",
+        r"Names must match exactly: 'TS' is another name\. (?!.*null_as_default)",
     ),
 }
 
@@ -156,7 +156,9 @@ def test_a_page_without_a_byte_of_values_is_called_valid(lake: Lake, codec: str)
     create(lake, "n Int32, f Nullable(Float32)")
     lake.put(f"{PREFIX}a.parquet", as_spark_writes_nulls(codec))
     if codec in ("snappy", "lz4"):
-        refused(lake, r"a.parquet cannot be read as Parquet: .* or it is valid, .* Leave the column out with columns=")
+        refused(
+            lake, r"a.parquet cannot be read as Parquet: .* or it is valid but .* Leave the column out with columns="
+        )
         lake.load(columns=["ts", "n"])
     else:
         lake.load()

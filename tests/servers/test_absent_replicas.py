@@ -142,7 +142,7 @@ def test_one_that_missed_the_last_load_does_not_take_it_for_somebody_elses(nodes
     load_without_the_second(nodes, lake)
     lake.on_every_node(f"SYSTEM SYNC REPLICA {lake.database}.{lake.table}")
     nodes.kill(*FIRST)
-    with pytest.raises(TransientError, match="which is down, may know: start it"):
+    with pytest.raises(TransientError, match="may know, but is down: start it"):
         lake.load()
     nodes.bring_back()
     assert lake.load()["status"] == "unchanged"

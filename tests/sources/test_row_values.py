@@ -149,7 +149,7 @@ def test_columns_may_have_names_that_a_load_gives(row_lake: RowLake) -> None:
 
 def test_a_column_named_path_is_refused(row_lake: RowLake) -> None:
     name = _make(row_lake, {"_path": ("int", "Int32")}, [["1"]])
-    with pytest.raises(AirflowFailException, match=r"has a column '_path'.*load a view that names it otherwise"):
+    with pytest.raises(AirflowFailException, match=r"has a column '_path'.*load a view that renames it"):
         _load(row_lake, name)
 
 

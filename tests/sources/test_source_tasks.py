@@ -125,7 +125,7 @@ def test_a_table_is_created_from_files_alone(lake: SourceLake) -> None:
     lake.on_every_node(f"DROP TABLE {lake.database}.trips SYNC")
     if is_of_rows(lake):
         with pytest.raises(
-            AirflowFailException, match=r"takes the columns of files, but .* has no files: create .* yourself"
+            AirflowFailException, match=r"gets its columns from files, but .* has no files: create .* yourself"
         ):
             lake.load(create_table="if_missing")
         return

@@ -41,7 +41,7 @@ def settle_new_columns(load: LoadContext, reading: Reading) -> Steps[None]:
             "table, or load without them with on_new_columns='warn'."
         )
     yield from _add(load, lacking)
-    raise ColumnsAddedError(f"{load.context.target} got the columns {names}, which the files of {load.months} have.")
+    raise ColumnsAddedError(f"The columns {names} of the files of {load.months} were added to {load.context.target}.")
 
 
 def _names(load: LoadContext, reading: Reading) -> Steps[Sequence[str]]:
@@ -63,7 +63,7 @@ def _add(load: LoadContext, names: Sequence[str]) -> Steps[None]:
     # Rows that are there already have no value.
     new = [new_column(replace(each, lacking_files=len(files.manifest.objects)), sample) for each in columns]
     shown = "\n".join(f"  {each.name} {each.type}" for each in new)
-    yield from Log(name=f"The files of {load.months} have new columns, which {load.context.target} gets:\n{shown}")
+    yield from Log(name=f"The files of {load.months} have new columns. Adding them to {load.context.target}:\n{shown}")
     clauses = ", ".join(f"ADD COLUMN IF NOT EXISTS {identifier(each.name)} {each.type}" for each in new)
     context, named = load.context, load.request.target
     sql = Sql(f"ALTER TABLE {table(context.target)} {clauses}")

@@ -114,9 +114,8 @@ def nodes_without_room(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterat
         if each.disks and free_bytes < needed_bytes:
             names = ", ".join(disk.name for disk in each.disks)
             yield (
-                f"There are {size_text(free_bytes)} free on {names} of {node}, but its part of "
-                f"{load.months} is about {size_text(needed_bytes)}: make room there. The month before stays until "
-                "the new one is published."
+                f"{node} has only {size_text(free_bytes)} free on {names}, and its part of {load.months} takes about "
+                f"{size_text(needed_bytes)}: free some space there. The old rows stay until the new ones are published."
             )
 
 
@@ -143,8 +142,8 @@ def _too_full(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:
             fact = f"{others.parts:,} parts (max_parts_in_total={limit:,})"
         if fact:
             yield (
-                f"{load.context.target} on {node} refuses INSERTs, as it has {fact}: wait for its merges, or "
-                "find out why they do not keep up (system.merges, system.mutations). Nothing was loaded."
+                f"{load.context.target} on {node} refuses INSERTs because it has {fact}: wait for its merges, or find "
+                "out why they do not keep up (system.merges, system.mutations). Nothing was loaded."
             )
 
 

@@ -118,7 +118,7 @@ def check_distribution(location: TableLocation, *, distribution: str, target: Ta
     if location.sharding_key:
         yield from _check_replication(location)
         return
-    way_out = "leave distribution out, so that each node keeps the rows that it reads"
+    way_out = "leave distribution out: each node then keeps the rows that it reads"
     if location.sharding_key is None:
         finding = (
             f"distribution='sharding_key' needs a Distributed table with a sharding key, and {target} is not one: give "
@@ -144,9 +144,9 @@ def _check_replication(location: TableLocation) -> Steps[None]:
         raise PreflightError(
             [
                 f"Cluster {location.cluster!r} has internal_replication = false: with a sharding key it would write "
-                "each row to every replica of a shard, and these replicate it as well. Set "
-                "internal_replication to true in the definition of the cluster, or leave distribution out, so that "
-                "each node keeps the rows that it reads."
+                "each row to every replica of a shard, and the replicas would replicate it as well. Set "
+                "internal_replication to true in the definition of the cluster, or leave distribution out: each node "
+                "then keeps the rows that it reads."
             ]
         )
 
@@ -177,7 +177,10 @@ def local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName
     matched = _DISTRIBUTED.match(rows[0][1])
     if matched is None:
         raise PreflightError(
-            [f"{target} is Distributed in a way that is not understood ({rows[0][1]}): name its local table."]
+            [
+                f"The definition of the Distributed table {target} is not understood ({rows[0][1]}): name its "
+                "local table."
+            ]
         )
     named, database, name = (re.sub(r"\\(.)", r"\1", part) for part in matched.groups()[:3])
     # Servers expand macros in the cluster's name alone (seen on 25.8 and 26.9).
@@ -185,7 +188,7 @@ def local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName
     if cluster and (yield from _expanded(cluster)) != of_cluster:
         raise PreflightError(
             [
-                f"{target} is Distributed over cluster {of_cluster!r}, but cluster={cluster!r} was asked for: leave "
+                f"{target} is Distributed over cluster {of_cluster!r}, but the load names cluster={cluster!r}: leave "
                 "cluster out."
             ]
         )

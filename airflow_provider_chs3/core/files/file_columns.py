@@ -108,8 +108,8 @@ def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
         raise SourceError(unreadable(path, files.format, error)) from error
     if rows and not any(rows[0]):
         raise SourceError(
-            f"{path} begins with an empty line where the names of its columns should be. Write the file again, or say "
-            "with csv={'skip_lines': …} how many lines come before them."
+            f"{path} begins with an empty line where the names of its columns should be. Write the file again, or give "
+            "the number of lines before them as csv={'skip_lines': …}."
         )
     return {name: TEXT_TYPE for name in rows[0] if name} if rows else {}
 
@@ -150,8 +150,8 @@ def check_is_not_compressed(files: Files, path: str) -> Steps[None]:
         if found := next((name for magic, name in _MAGIC.items() if beginning.startswith(magic)), ""):
             check_servers_read(path, found)
             raise SourceError(
-                f"{path} is compressed with {found}, which its key does not say: give compression={found!r}, or write "
-                "it under a key that ends accordingly."
+                f"{path} is compressed with {found}, but its key does not say so: give compression={found!r}, or "
+                "rename the object to match."
             )
 
 
@@ -159,8 +159,8 @@ def _check_names(path: str, names: Iterable[object]) -> None:
     """Check that names are UTF-8: the driver returns other texts as bytes."""
     if no_text := [name for name in names if isinstance(name, bytes)]:
         raise SourceError(
-            f"The names of the columns of {path} are not UTF-8: {no_text[0][:_SHOWN_BYTES]!r}. Write the file as "
-            "UTF-8, or say with compression=… or file_format=… what it is."
+            f"The column names of {path} are not UTF-8: {no_text[0][:_SHOWN_BYTES]!r}. Write the file as UTF-8, or "
+            "give its compression=… or file_format=…."
         )
 
 
@@ -171,4 +171,4 @@ def _check_matches_alone(files: Files, glob: str, path: str) -> Steps[None]:
     rows = yield from Query(name=f"Look for files with names like {path}", sql=sql, settings=files.look_settings)
     others = sorted(row[0] for row in rows if row[0] != path)
     if others:
-        raise SourceError(f"ClickHouse cannot tell {path} from {others[0]} by a glob: rename one of them.")
+        raise SourceError(f"ClickHouse cannot distinguish {path} from {others[0]} in a glob: rename one of them.")

@@ -111,8 +111,8 @@ def _kind(
         types[column.name] = _of_raw_bytes(of, target).text
         if _has_bytes_of_uuid(of, target):
             raise SourceError(
-                f"Column {column.name!r} in {path} has bytes that are not declared as UUIDs, and ClickHouse would take "
-                "them in its own order: say which one it is with select={…}, or write the column as UUID or text."
+                f"Column {column.name!r} in {path} has bytes that are not declared as UUIDs, and ClickHouse would read "
+                "them in its own byte order: convert them in select={…}, or write the column as UUID or text."
             )
     return FileKind(path, paths, types, naive)
 
@@ -178,8 +178,8 @@ def _check_times_of_day(footers: Footers, by_file: Mapping[str, Mapping[str, str
         times_of_day = schema.times_of_day | _fields_of(schema.times_of_day, types, with_fields(types, wanted))
         if found := sorted(times_of_day & names):
             raise SourceError(
-                f"Column {found[0]!r} in {schema.example} holds times of day, which ClickHouse reads as moments of "
-                "1970: make the column a Time64, or say with select={…} what becomes of it."
+                f"Column {found[0]!r} in {schema.example} holds times of day, which ClickHouse reads as points in time "
+                f"in 1970: make the column a Time64, or convert it in select={{…}}."
             )
 
 

@@ -183,8 +183,8 @@ def _with_a_rest(groups: Sequence[FileGroup]) -> tuple[FileGroup, ...]:
 def _check_any(loaded: Sequence[LoadedColumn], names: Iterable[str]) -> None:
     if not loaded:
         raise SourceError(
-            f"The files have none of the table's columns. They have {', '.join(names)}: name what to load with "
-            "select={…}."
+            f"The files have none of the table's columns. They have {', '.join(names)}: map them to the table's in "
+            f"select={{…}}."
         )
 
 
@@ -209,7 +209,7 @@ def count_rows(files: Files, reading: Reading) -> Steps[int]:
         answer = yield from files.look(f"Count the rows of {len(batch.paths)} files", sql)
         beginning = files.source.beginning_of(batch)
         if other := next((path for path, _ in answer if not path.startswith(beginning)), None):
-            raise SourceError(f"ClickHouse calls a file {other!r}, which begins with {beginning!r} in the listing.")
+            raise SourceError(f"ClickHouse calls a file {other!r}, but in the listing it begins with {beginning!r}.")
         wanted = set(batch.paths)
         rows |= {path: count for path, count in answer if path in wanted}
         if not rows.keys() >= wanted:

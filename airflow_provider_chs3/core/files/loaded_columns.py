@@ -56,7 +56,7 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.columns and self.select:
-            raise ConfigurationError("columns and select exclude each other: select names its columns itself.")
+            raise ConfigurationError("Give either columns or select: select names its columns itself.")
         if len(set(self.columns)) < len(self.columns):
             raise ConfigurationError(f"columns={list(self.columns)} names a column twice.")
         if self.naive_timestamps not in _NAIVE_TIMESTAMPS:
@@ -75,7 +75,7 @@ class Selection:
         unknown = [name for name in (*names, *self.lossy_columns) if name not in loaded]
         if unknown:
             raise ConfigurationError(
-                f"{', '.join(map(repr, unknown))}: no such column to load in the target; it takes {', '.join(loaded)}."
+                f"No such column to load in the target: {', '.join(map(repr, unknown))}. It takes {', '.join(loaded)}."
             )
         return [loaded[name] for name in names] if names else list(loaded.values())
 
@@ -245,8 +245,8 @@ def plain_columns(
             raise SourceError(_is_missing(column.name, lacking, by_file))
         if column.name == "_path":
             raise SourceError(
-                "The files have a column '_path', which hides ClickHouse's own, with which a load reads only "
-                "the month's objects. Rename the column in the files, or load the others with columns=[…]."
+                "The files have a column '_path'. It hides ClickHouse's virtual column, which a load needs to read "
+                "only the month's objects. Rename the column in the files, or load the others with columns=[…]."
             )
         loaded.append(LoadedColumn(column, identifier(column.name), types[column.name]))
     return loaded
@@ -267,11 +267,11 @@ def _hint_at(name: str, found: Sequence[str]) -> str:
     if alike := alike_hint(name, found):
         return alike
     if len(found) == 1 and (delimiter := next((each for each in ";\t|" if each in found[0]), "")):
-        return f" Fields look separated by {delimiter!r}: csv={{'delimiter': {delimiter!r}}}."
+        return f" Fields seem to be separated by {delimiter!r}: csv={{'delimiter': {delimiter!r}}}."
     if any("\r" in each for each in found):
-        return " Lines look ended by \\r alone: end them with \\n, or \\r\\n."
+        return " Lines seem to end with \\r alone: end them with \\n, or \\r\\n."
     if any(not each.isprintable() for each in found):
-        return " It looks compressed, or is of another format: compression=… or file_format=…."
+        return " It looks compressed, or has another format: give compression=… or file_format=…."
     return ""
 
 
@@ -283,7 +283,7 @@ def alike_hint(name: str, found: Iterable[str]) -> str:
         found: The file's names.
     """
     alike = [each for each in found if each.lower().strip() == name.lower() and each != name]
-    return f" Names are compared letter by letter: {alike[0]!r} is another one." if alike else ""
+    return f" Names must match exactly: {alike[0]!r} is another name." if alike else ""
 
 
 def _nullable(column_type: str, *, has_structs: bool = False) -> str:

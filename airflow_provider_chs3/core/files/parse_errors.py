@@ -25,8 +25,8 @@ _ESCAPED_KEY = re.compile(r"element with name '(.*\\u[0-9a-fA-F]{4}.*?)'")
 _WAYS_OUT = (
     (
         "input_format_tsv_crlf_end_of_line",
-        "Its lines end as Windows ends them: settings={'input_format_tsv_crlf_end_of_line': 1} reads them so, or write "
-        "it with plain line ends.",
+        "Its lines end with \\r\\n, as on Windows: give settings={'input_format_tsv_crlf_end_of_line': 1}, or "
+        "write it with \\n.",
     ),
     (r"CR\) not followed by", "Its lines end with \\r alone: write it with \\n, or \\r\\n."),
     ("Not an Arrow file", "An IPC stream is another format: write it with pyarrow.ipc.new_file, or as Parquet."),
@@ -37,15 +37,15 @@ _WAYS_OUT = (
     ),
     (
         r"surrogate",
-        "Half of a surrogate pair (\\ud800) is no character. Fix the file, or give settings="
-        "{'input_format_json_throw_on_bad_escape_sequence': 0}: such escapes then stay as they are written, in fields "
-        "that are loaded and in others.",
+        "Half of a surrogate pair (\\ud800) is not a character. Fix the file, or give settings="
+        "{'input_format_json_throw_on_bad_escape_sequence': 0}: such escapes then stay as written, in loaded "
+        "fields and in others.",
     ),
     (
         r"Malformed (?:snappy )?compressed page|Corrupt (?:snappy|Lz4) compressed data",
-        "It is damaged, or it is valid, and the servers cannot read it: of a page (version 2) in which all values are "
-        "NULL, Spark writes nothing where they expect Snappy or LZ4. Leave the column out with columns=[…], or write "
-        "the file with zstd, or with pages of version 1.",
+        "It is damaged, or it is valid but the servers cannot read it: for a page (version 2) in which all values "
+        "are NULL, Spark writes nothing where the servers expect Snappy or LZ4. Leave the column out with "
+        "columns=[…], or write the file with zstd, or with pages of version 1.",
     ),
     (
         r"inflate failed|ZSTD|LZ4|lzma|LZMA|[Bb]rotli",
@@ -53,8 +53,8 @@ _WAYS_OUT = (
     ),
     (
         r"types are not allowed inside Variant",
-        "ClickHouse reads no null of JSON into a Dynamic column where NULL is to stay NULL: leave the key out of such "
-        "lines, which is NULL too, or make the column a Nullable one of the type that it holds.",
+        "ClickHouse cannot read a JSON null into a Dynamic column where NULL must stay NULL: leave the key out of "
+        "such lines, which means NULL, too, or make the column Nullable of the type that it holds.",
     ),
     (r"[Dd]uplicate (column|field)|column with this name already exists", "Rename one of them in the file."),
 )
@@ -100,7 +100,7 @@ def unreadable(path: str, file_format: Format, error: ClickHouseServerError) -> 
     way_out = next((way for pattern, way in _WAYS_OUT if re.search(pattern, error.message)), None)
     if way_out is None:
         is_csv = file_format.name.startswith("CSV")
-        way_out = "Fix the file, or say with csv={…} how its fields are written." if is_csv else "Fix the file."
+        way_out = "Fix the file, or describe how its fields are written in csv={…}." if is_csv else "Fix the file."
     return f"{where}{column} cannot be read as {file_format.name}: {reason_of(error)}. {way_out}"
 
 

@@ -95,7 +95,7 @@ def check_row_wise(
     except ClickHouseServerError as error:
         known = ", ".join(types)
         raise ConfigurationError(
-            f"The server does not take select: {reason_of(error)}. All files of the month have {known}."
+            f"The server rejects select: {reason_of(error)}. All files of the month have {known}."
         ) from error
     for node, what in _REFUSED_IN_PLAN.items():
         if node in plan[0][0]:
@@ -156,7 +156,7 @@ def _names_in(name: str, expression: str) -> Steps[tuple[list[str], list[str]]]:
             identifiers.append(line.removeprefix(_IDENTIFIER))
         if _ALIAS.search(line):
             raise ConfigurationError(
-                f"{where}={expression!r} gives its value a name, which the others would see: leave out AS."
+                f"{where}={expression!r} gives its value a name, which the other expressions would see: leave out AS."
             )
     return functions, identifiers
 
@@ -169,6 +169,6 @@ def _check_function(where: str, function: str) -> None:
 
 def _refusal(where: str, what: str) -> str:
     return (
-        f"{where} holds {what}: every node loads its own files row by row, and would see only these. "
-        "Give row-wise expressions, and aggregate in the table or downstream."
+        f"{where} holds {what}: every node loads its own files row by row, and sees no others. Give row-wise "
+        "expressions, and aggregate in the table or downstream."
     )

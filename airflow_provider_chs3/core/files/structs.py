@@ -78,10 +78,10 @@ def check_orders(by_file: Iterable[tuple[str, Sequence[LoadedColumn]]]) -> None:
                 first, order = found.setdefault((name, place, frozenset(labels)), (path, labels))
                 if labels != order:
                     raise SourceError(
-                        f"Column {name!r} is {column_type}, with elements without names, and its structs have the "
-                        f"fields {', '.join(map(identifier, order))} in {first}, but in another order in {path}: "
-                        f"{', '.join(map(identifier, labels))}. Name the elements in the table, write all files in one "
-                        "order, or give the column in select={…}."
+                        f"Column {name!r} is {column_type}, whose elements have no names, and the fields of its "
+                        f"structs are {', '.join(map(identifier, order))} in {first}, but "
+                        f"{', '.join(map(identifier, labels))} in {path}. Name the elements in the table, write all "
+                        "files in one order, or give the column in select={…}."
                     )
 
 
@@ -101,7 +101,8 @@ def check_no_containers(loaded: Iterable[LoadedColumn], source: Source) -> None:
         if bare.name in COMPOUND or (of.is_container and bare.name not in _TEXTS):
             raise ConfigurationError(
                 f"Column {each.column.name!r} is {each.column.type}, but {of.type} in {source.place}: only a String "
-                "takes its text. Give an expression with select={…}, or leave the column out with columns=[…]."
+                f"can hold its text. Give an expression with select={{…}}, or leave the column out with "
+                "columns=[…]."
             )
 
 

@@ -81,7 +81,7 @@ def publish_group(staged: GroupStaged) -> Steps[Published]:
         if lost:
             yield from Log(name=f"Another load dropped the staging table of {len(lost)} months: creating another.")
         remaining = [each for each in remaining if each.month in lost]
-    often = TransientError(f"Other loads ended the publication {_MOST_TABLES} times. Nothing more was published.")
+    often = TransientError(f"Other loads interrupted the publication {_MOST_TABLES} times. Nothing more was published.")
     return Published(outcomes | {each.month: often for each in remaining}, attempts)
 
 

@@ -73,7 +73,7 @@ def remove_objects(load: LoadContext) -> Steps[dict[Node, Staged]]:
         kept = {path: count for path, count in found[node].items() if path not in removed}
         if rows != kept or sum(rows.values()) != staged[node].rows:
             raise BaseChangedError(
-                f"The DELETE in staging {load.staging} on {node} left {staged[node].rows} rows, and not exactly the "
+                f"The DELETE in staging {load.staging} on {node} left {staged[node].rows} rows instead of exactly the "
                 f"{sum(kept.values())} of the other objects."
             )
     return staged

@@ -125,7 +125,7 @@ class LandingRequest:
         if was != topic_id:
             raise SourceError(
                 f"Topic {self.topic!r} was deleted and created again: its id was {was} ({self.topic_key}) and is "
-                f"{topic_id}. Its offsets begin anew, so land it under another key."
+                f"{topic_id}. Its offsets start over, so land it under another key."
             )
 
     def layout(self) -> bytes:
@@ -167,8 +167,8 @@ class LandingRequest:
             if other_start < end and start < other_end:
                 raise SourceError(
                     f"Another run landed topic {self.topic!r} from {other_start} to {other_end}, which overlaps this "
-                    f"one, from {start} to {end}: its messages would be there twice. Leave this run out, or delete "
-                    f"that run's objects, {key} and its result under {self.records}done/."
+                    f"one, from {start} to {end}: its messages would be landed twice. Skip this run, or delete that "
+                    f"run's objects, {key} and its result under {self.records}done/."
                 )
 
     @property

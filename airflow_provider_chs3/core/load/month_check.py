@@ -138,13 +138,13 @@ def compare(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[tupl
         )
     if found is ComparisonStatus.TARGET_CHANGED and request.policies.on_target_changed == "fail":
         raise TargetChangedError(
-            f"{where}: {why}. A reload would undo that (rows that were erased on request would come back): "
-            "if that is right, give on_target_changed='reload'."
+            f"{where}: {why}. A reload would undo that (rows erased on request would come back): if you want it, give "
+            "on_target_changed='reload'."
         )
     if found is ComparisonStatus.FEWER_NODES and request.policies.on_target_changed == "fail":
         raise TargetChangedError(
-            f"{where}: {why}. The others may still hold their rows of {request.month}, and all rows of it would be "
-            "there twice. Load on all nodes, as with cluster=…; if the others are gone for good, give "
+            f"{where}: {why}. The others may still hold their rows of {request.month}, which would then be there "
+            "twice. Load on all nodes, as with cluster=…; if the others are gone for good, give "
             "on_target_changed='reload'."
         )
     if found is not ComparisonStatus.UNCHANGED:
@@ -218,8 +218,8 @@ def _check_absent(load: LoadContext, nodes: Collection[Node]) -> None:
     if absent and load.request.policies.on_target_changed == "fail":
         raise TransientError(
             f"{load.context.target}, {load.request.month}: {', '.join(map(str, nodes))} cannot tell whether a load or "
-            f"somebody else wrote what is there. {', '.join(map(str, absent))}, which is down, may know: start it. "
-            "on_target_changed='reload' loads the month in any case."
+            f"somebody else wrote the rows there. {', '.join(map(str, absent))} may know, but is down: start it, or "
+            "load the month anyway with on_target_changed='reload'."
         )
 
 
@@ -232,5 +232,5 @@ def _check_shrink(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> None
         raise SourceError(
             f"The {load.request.source.kind.contents} of {load.request.month} shrank from {size_text(was)} to "
             f"{size_text(is_now)} since they were published, by more than "
-            f"max_shrink_fraction={policies.max_shrink_fraction}: if that is right, raise it for this run."
+            f"max_shrink_fraction={policies.max_shrink_fraction}: if that is intended, raise it for this run."
         )

@@ -199,7 +199,7 @@ def _take_up(
         was_ended = isinstance(error, SupersededError) or error.code == QUERY_WAS_CANCELLED
         # The end of a task that a person cleared may come later than its next try.
         if was_ended and not request.resumes:
-            raise InsertLostError(f"Attempt {resumable.nonce} was ended just when this one found it.") from error
+            raise InsertLostError(f"Attempt {resumable.nonce} was ended just as this one found it.") from error
         raise
     return mine, done
 

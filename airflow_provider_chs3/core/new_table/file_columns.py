@@ -52,9 +52,9 @@ def columns_of(files: Files) -> Steps[list[FileColumn]]:
             examples[name].setdefault(str(_without_null(ColumnType(of_file))), kind.example)
     if "_path" in examples:
         raise SourceError(
-            "A table for these files would need a column '_path', which hides ClickHouse's own, with which a load "
-            "reads only the month's objects. Rename the column in the files, or create the table without it, and load "
-            "with on_new_columns='warn'."
+            "A table for these files would need a column '_path'. It hides ClickHouse's virtual column, which a load "
+            "needs to read only the month's objects. Rename the column in the files, or create the table without it, "
+            "and load with on_new_columns='warn'."
         )
     found = []
     for name, by_type in examples.items():

@@ -55,7 +55,7 @@ class NewTableRequest:
     def __post_init__(self) -> None:
         if not self.source.has_files:
             raise ConfigurationError(
-                f"A new table takes the columns of files, but {self.source.place} has no files: create {self.table} "
+                f"A new table gets its columns from files, but {self.source.place} has no files: create {self.table} "
                 "yourself, and load without create_table='if_missing'."
             )
 
@@ -225,7 +225,7 @@ def _month_column(columns: Sequence[FileColumn], sample: Sample, month: Month) -
     if not best or not sample.month_rows[best]:
         times = ", ".join(map(repr, sample.month_rows)) or "none"
         raise SourceError(
-            f"No column has dates of {month}, which the table needs to be partitioned by month: of {len(columns)} "
+            f"No column has dates in {month}, and the table needs one to be partitioned by month: of {len(columns)} "
             f"columns, those with dates or times are: {times}."
         )
     return best

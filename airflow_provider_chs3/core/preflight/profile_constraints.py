@@ -211,7 +211,7 @@ def check_passed_on(context: TargetContext, sent: SettingValues) -> Steps[None]:
     except ClickHouseServerError as error:
         if error.code in _REWRITTEN:
             finding = (
-                f"{error.host}: a profile of the user with which other nodes query it rewrites answers "
+                f"{error.host}: the user that other nodes use to query it has a profile that rewrites answers "
                 f"({error.message}): remove select, filter, sort, order, page and additional_result_filter from it."
             )
             raise PreflightError([finding]) from error
@@ -256,13 +256,13 @@ def _not_passed_on(by_node: _ByNode, sent: SettingValues, *, nodes: int) -> Iter
         if other:
             wanted = ", ".join(f"{name} = {str(sent[name])!r} (it is {value!r} there)" for name, value in other.items())
             yield (
-                f"Node {host}:{port}: {_named(profiles)} of the user with which other nodes query it does not let a "
-                f"load have {wanted}: change that constraint of the profile, or give the cluster a secret."
+                f"Node {host}:{port}: {_named(profiles)} of the user that other nodes use to query it forbids "
+                f"{wanted}: change that constraint of the profile, or give the cluster a secret."
             )
     if len(by_node) < nodes or any(len(there) < len(sent) for there in by_node.values()):
         yield (
-            "Answers of other nodes are cut off by the profile of the user with which nodes query each other, which no "
-            "statement can change: remove limit and offset from that profile."
+            "Answers of other nodes are cut off by the profile of the user that nodes use to query each other, and no "
+            "statement can change that: remove limit and offset from the profile."
         )
 
 

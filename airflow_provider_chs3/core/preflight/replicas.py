@@ -72,8 +72,8 @@ def _databases(context: TargetContext, answers: Mapping[Node, list[Row]]) -> Ite
     database = context.staging_database
     if any(rows[0][3] == "Replicated" for rows in answers.values()):
         yield (
-            f"Database {database!r} has the engine Replicated, which repeats on every node what is created on one: "
-            "give a staging_database of engine Atomic, on every node."
+            f"Database {database!r} has the engine Replicated, which creates each table on every node: give a "
+            "staging_database of engine Atomic that exists on every node."
         )
 
 
@@ -98,6 +98,6 @@ def _shards(context: TargetContext, places: Mapping[Node, KeeperPlace]) -> Itera
         if len(numbers) > 1:
             yield (
                 f"Shards {', '.join(map(str, sorted(numbers)))} of cluster {context.cluster!r} replicate "
-                f"{context.target} to each other ({path}), so that all of them have the same rows: name a cluster in "
-                "which they are replicas of one shard."
+                f"{context.target} to each other ({path}), so all of them have the same rows: name a cluster in which "
+                "they are replicas of one shard."
             )

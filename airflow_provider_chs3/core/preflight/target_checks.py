@@ -67,8 +67,8 @@ def _filtered(context: TargetContext) -> Iterator[str]:
         if facts.filtered:
             yield (
                 f"A row policy filters {', '.join(f'system.{name}' for name in facts.filtered)} for the connection's "
-                f"user on {node}: it may hide a column or rows of {context.target}, which would be lost. Except "
-                "the user from the policy (ALTER ROW POLICY … TO ALL EXCEPT …), or load as another user."
+                f"user on {node}: it may hide a column or rows of {context.target}, which would be lost. Exempt the "
+                "user from the policy (ALTER ROW POLICY … TO ALL EXCEPT …), or load as another user."
             )
 
 
@@ -82,7 +82,7 @@ def _listed_twice(context: TargetContext) -> Iterator[str]:
             shards = ", ".join(str(node.shard_num) for node in nodes)
             yield (
                 f"Cluster {context.cluster!r} lists one server more than once: {_named(nodes)} (shards {shards}). Each "
-                "listing would replace what the other has published. Name a cluster with each server once, such as one "
+                "entry would replace what the other has published. Name a cluster with each server once, such as one "
                 "of this server alone."
             )
 
@@ -91,7 +91,10 @@ def _missing(context: TargetContext) -> Iterator[str]:
     target, nodes = context.target, context.nodes
     for database in sorted({target.database, context.staging_database}):
         if "." in database and context.cluster:
-            yield f"Database {database!r} has a dot in its name, which the function cluster() cannot take: use another."
+            yield (
+                f"Database {database!r} has a dot in its name, which the function cluster() does not accept: "
+                "use another."
+            )
     absent = [node for node, facts in nodes.items() if facts.target is None]
     where = f"on {_named(absent)}" if context.cluster else "on the server"
     no_database = any(target.database not in nodes[node].databases for node in absent)
@@ -130,7 +133,7 @@ def _difference(part: str, odd: object, usual: object) -> str:
     there = ", ".join(str(each) for each in odd if each not in usual)
     elsewhere = ", ".join(str(each) for each in usual if each not in odd)
     if not there and not elsewhere:
-        return f"its {part} stand in another order"
+        return f"its {part} are in another order"
     return f"its {part} are {there or 'missing'} there and {elsewhere or 'missing'} elsewhere"
 
 
@@ -148,8 +151,8 @@ def _engines(context: TargetContext) -> Iterator[str]:
             yield f"Table {context.target} on {node} has engine {engine}: only MergeTree tables have partitions."
         elif engine.endswith("VersionedCollapsingMergeTree"):
             yield (
-                f"Table {context.target} on {node} is a {engine}, whose hidden sorting column keeps the partitions of "
-                "a plain staging table out: use CollapsingMergeTree or ReplacingMergeTree."
+                f"Table {context.target} on {node} is a {engine}, whose hidden sorting column keeps it from taking "
+                "partitions of a plain staging table: use CollapsingMergeTree or ReplacingMergeTree."
             )
         elif not facts.is_rehearsed:
             yield (
@@ -160,8 +163,8 @@ def _engines(context: TargetContext) -> Iterator[str]:
         elif shards[node.shard_num] > 1 and not engine.startswith("Replicated"):
             yield (
                 f"Shard {node.shard_num} of cluster {context.cluster!r} has {shards[node.shard_num]} replicas, but "
-                f"{context.target} on {node} is a plain {engine}: each replica would get a part of the rows. "
-                "Name a cluster with one replica per shard."
+                f"{context.target} on {node} is a plain {engine}: each replica would get only a part of the rows. Name "
+                "a cluster with one replica per shard."
             )
 
 
@@ -191,8 +194,8 @@ def _ledgers(context: TargetContext) -> Iterator[str]:
             )
         elif facts.ledger_engine and not facts.ledger_engine.endswith("MergeTree"):
             yield (
-                f"{context.ledger} on {node} is a {facts.ledger_engine}, which keeps no records: rename it, so that "
-                "the next load creates a new one."
+                f"{context.ledger} on {node} is a {facts.ledger_engine}, which keeps no records: rename it, and the "
+                "next load creates a new one."
             )
         if lacking := [name for name in OBJECT_COLUMNS if facts.object_columns and name not in facts.object_columns]:
             yield (
@@ -280,5 +283,5 @@ def _not_monthly(context: TargetContext, why: str) -> str:
     )
     return (
         f"Table {context.target} is not partitioned by month (its key is {table_facts.partition_key or 'none'!r}; "
-        f"{why}), so that a month could not be replaced: create it with {use}."
+        f"{why}), so a month cannot be replaced: create it with {use}."
     )

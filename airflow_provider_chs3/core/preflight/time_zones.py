@@ -38,13 +38,13 @@ def zone_findings(context: TargetContext, settings: SettingValues) -> Iterator[s
     zones = "; ".join(f"{zone} on {', '.join(map(str, nodes))}" for zone, nodes in context.server_zones.items())
     if not context.zone_of(settings):
         yield (
-            f"The nodes have different time zones ({zones}), so a time without a zone would be another moment on each: "
-            "set one timezone on all, or say with settings={'session_timezone': 'Europe/Berlin'} in which one such "
-            "times are read."
+            f"The nodes have different time zones ({zones}), so a time without a zone would mean another moment on "
+            "each: set one timezone on all, or give the zone of such times, as in "
+            "settings={'session_timezone': 'Europe/Berlin'}."
         )
     for what in going_by_servers(context.table_facts):
         yield (
-            f"The nodes have different time zones ({zones}), and {context.target} computes {what} in that of each node "
-            "whatever session_timezone is: set one timezone on all, or make it a table whose times name their zone, as "
-            "in DateTime('UTC')."
+            f"The nodes have different time zones ({zones}), and {context.target} computes {what} in the zone of each "
+            "node, whatever session_timezone is: set one timezone on all, or recreate the table with zones in its "
+            "times, as in DateTime('UTC')."
         )

@@ -20,8 +20,8 @@ _LOOK_FOR_MISFITS = "Look for the value that does not fit"
 #: What a NULL struct looks like, and what is said of it.
 _NULL = "NULL"
 _OF_NULLS = (
-    " In Parquet, servers read a NULL struct as one of NULLs: make it a Tuple that is not Nullable, or say with "
-    "select={…} which one it is."
+    " Servers read a NULL struct of Parquet as a struct of NULLs: make the column a Tuple that is not "
+    "Nullable, or say in select={…} which of the two is meant."
 )
 
 #: An overflow of dates is seen by casting back.

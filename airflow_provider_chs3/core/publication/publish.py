@@ -143,7 +143,7 @@ def _replace(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[None]:
             raise
         raise VerificationError(
             f"Staging {load.staging} lost its rows on {error.host} right before they were published: somebody drops "
-            "parts of it. There the month is unchanged; other nodes may have the new one. The next run loads it again."
+            "parts of it. The month is unchanged there; other nodes may have the new one. The next run loads it again."
         ) from error
 
 
@@ -157,9 +157,9 @@ def _key_of_other_type(load: LoadContext, host: str) -> str:
     target, key = load.context.target, load.context.table_facts.partition_key
     return (
         f"{target} on {host} takes no rows of {load.request.month}: its partition key {key!r} has another type there "
-        "than in a new table. An ALTER does that, up to the server's next restart, if its session changes what the "
-        "key returns (cast_keep_nullable, enable_extended_results_for_datetime_functions …); parts that were inserted "
-        "since are broken after the restart. There the month is unchanged; other nodes may have the new one. Save what "
+        "than in a new table. An ALTER causes this until the server's next restart, if its session changes what the "
+        "key returns (cast_keep_nullable, enable_extended_results_for_datetime_functions …); parts inserted since then "
+        "are broken after the restart. The month is unchanged there; other nodes may have the new one. Save what "
         f"others inserted since the ALTER, run DETACH TABLE {table(target)} and ATTACH TABLE {table(target)} there, "
         "and load again."
     )

@@ -47,7 +47,7 @@ class SqlTable:
         for name, value in {"table": self.name, "month_column": self.month_column, **optional}.items():
             if not _is_text(value):
                 way_out = "give one, or leave it out" if name in optional else "give one"
-                raise ConfigurationError(f"{name}={value!r} is empty, or not a text that a database knows: {way_out}.")
+                raise ConfigurationError(f"{name}={value!r} is empty, or not text that a database can hold: {way_out}.")
         zone_of(self.timezone)
 
     @property

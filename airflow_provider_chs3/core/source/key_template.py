@@ -108,8 +108,9 @@ class KeyTemplate:
         months = self.months_named(key)
         if len(months) > 1:
             raise SourceError(
-                f"{key!r} may be of {' or of '.join(map(str, months))} by key={self.text!r}, as a wildcard stands "
-                "before the month: replace it by what the keys have there, or move the object to a key with one date."
+                f"{key!r} may belong to {' or to '.join(map(str, months))} by key={self.text!r}, as a wildcard "
+                "precedes the month: replace it with what the keys have there, or move the object to a key with one "
+                "date."
             )
         return months[0] if months else None
 

@@ -253,6 +253,6 @@ class ObjectSource(Source):
         """
         if unreadable := next((part for part in self.kind.unreadable if part in key), ""):
             raise SourceError(
-                f"ClickHouse cannot read {each.path}: {unreadable!r} in a key means something else to it. Copy the "
+                f"ClickHouse cannot read {each.path}: {unreadable!r} in a key has a special meaning for it. Copy the "
                 "object to another key, or leave it out with key=…."
             )

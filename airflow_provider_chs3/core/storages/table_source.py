@@ -75,14 +75,15 @@ class TableSource(S3Source):
         """Refuse deleted rows that an insert could not leave out."""
         if (rows := sum(map(len, deleted.values()))) > MOST_DELETED_ROWS:
             raise SourceError(
-                f"Delete files remove {rows:,} rows of the {len(deleted)} data files of {self.table} that are to be "
-                f"loaded, and a load takes {MOST_DELETED_ROWS:,}. Compact the table (rewrite_data_files), or load "
-                "fewer months at once."
+                f"Delete files remove {rows:,} rows of the {len(deleted)} data files of {self.table} to load, and a "
+                f"load takes at most {MOST_DELETED_ROWS:,}. Compact the table (rewrite_data_files), or load fewer "
+                "months at once."
             )
         if deleted and _ROW_NUMBER in columns:
             raise SourceError(
-                f"{self.table} has a column {_ROW_NUMBER!r}, which hides ClickHouse's own, by which a load leaves out "
-                "the rows that delete files remove. Compact the table (rewrite_data_files), or rename the column."
+                f"{self.table} has a column {_ROW_NUMBER!r}. It hides ClickHouse's virtual column, which a load needs "
+                "to leave out the rows that delete files remove. Compact the table (rewrite_data_files), or rename "
+                "the column."
             )
 
     def left_out_rows(self, path: str) -> int:

@@ -94,8 +94,8 @@ def _check_engines(context: TargetContext) -> None:
     if not have_one_replica(context.nodes):
         raise PreflightError(
             [
-                f"Shards of cluster {context.cluster!r} have several replicas, but {what}, so that they may all have "
-                "the same rows, or each its own: name a cluster with one replica a shard."
+                f"Shards of cluster {context.cluster!r} have several replicas, but {what}, so they may all have the "
+                "same rows, or each its own: name a cluster with one replica per shard."
             ]
         )
 
@@ -111,8 +111,8 @@ def _columns(context: TargetContext) -> tuple[tuple[str, str], ...]:
     if facts and any(each.name == "_partition_id" for each in facts.columns):
         raise PreflightError(
             [
-                f"Table {context.target} has a column '_partition_id', which hides ClickHouse's own, by which the "
-                "month's rows are found: rename the column."
+                f"Table {context.target} has a column '_partition_id'. It hides ClickHouse's virtual column, which "
+                "finds the month's rows: rename the column."
             ]
         )
     if odd := [str(node) for node, others in by_node.items() if others != columns]:

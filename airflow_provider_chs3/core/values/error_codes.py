@@ -58,7 +58,7 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
     ),
     (
         frozenset({UNKNOWN_TABLE, UNKNOWN_DATABASE}),
-        "A table or database is not there on that node: create it on every node of the cluster, or attach it again.",
+        "A table or database is missing on that node: create it on every node of the cluster, or attach it again.",
     ),
     (frozenset({50}), "The format cannot hold that type: leave the column out, or give it another type."),
     (frozenset({107, 636}), "Files are missing or cannot be read: check the bucket, the key and the format."),
@@ -106,7 +106,8 @@ _TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
     (frozenset({159, 160}), "It took too long: raise the limit that the message names, or load less at once."),
     (
         frozenset({3, 32, 209, 210, 236, 279, 319}),
-        "A node went away, or its merges were stopped: check that it is up; the retry first ends what is left.",
+        "A node went away, or its merges were stopped: check that it is up; the retry first ends the queries that "
+        "are left.",
     ),
     (
         frozenset({33, 354, 554, 561}),
@@ -191,7 +192,7 @@ def hint_of(error: Chs3Error) -> str:
     if hint := _hint_of_source(error):
         return hint
     if is_too_many_partitions(error):
-        return "One block held rows of too many months: the files of a month should hold that month."
+        return "One block held rows of too many months: the files of a month should hold only that month."
     if error.code == ACCESS_DENIED and (lacks := _LACKS.search(error.message)):
         grant = _OF_SYSTEM.sub("SELECT ON ", lacks["grant"])
         return f"Let an administrator GRANT {grant} to user {lacks['user']!r} there; docs/privileges.md has all grants."

@@ -127,8 +127,8 @@ class RowsListing(Listing):
                 raise SourceError(f"{self.table.shown} has no column {name!r}. It has {', '.join(map(repr, names))}.")
         if _PATH in names:
             raise SourceError(
-                f"{self.table.shown} has a column {_PATH!r}, a name under which ClickHouse shows where a row is from: "
-                "load a view that names it otherwise."
+                f"{self.table.shown} has a column {_PATH!r}, the name of the virtual column that shows where a row is "
+                "from: load a view that renames it."
             )
         return found
 

@@ -213,4 +213,4 @@ def half_character(error: UnicodeEncodeError) -> ConfigurationError:
     """
     # Not the text around it, which may be a secret.
     half = error.object[error.start]
-    return ConfigurationError(f"{half!r} is half a character, without UTF-8: remove it, or send bytes.")
+    return ConfigurationError(f"{half!r} is half a character, which UTF-8 cannot encode: remove it, or send bytes.")

@@ -141,7 +141,7 @@ def _about_certificate(address: str, reason: str) -> str:
         way_out = "reach the server under a name that its certificate holds (host, 'alt_hosts', 'node_addresses')"
     if "expired" in reason:
         way_out = "have it renewed"
-    return f"{address} has a certificate that is not trusted: {reason}. The way out: {way_out}."
+    return f"{address} has a certificate that is not trusted: {reason}. To fix this, {way_out}."
 
 
 def _first_line(error: BaseException) -> str:

@@ -140,8 +140,8 @@ def problem_of(path: str, table: str, deletes: Iterable[IcebergFile]) -> str:
 
 def _problem(path: str, table: str, kind: str) -> str:
     return (
-        f"{path} of {table} has rows that {kind}, and a load leaves out those of position deletes in Parquet alone. "
-        "Compact the table (rewrite_data_files), then load the month again."
+        f"{path} of {table} has rows that {kind}, and a load supports only position deletes in Parquet. Compact the "
+        "table (rewrite_data_files), then load the month again."
     )
 
 

@@ -107,7 +107,7 @@ def with_problems(file: DataFile, *, table: str, month_column: str) -> DataFile:
 def _problem(path: str, first: Month, last: Month, *, table: str, month_column: str) -> str:
     holds = f"holds rows of {first} to {last}"
     if (first, last) == ALL_MONTHS:
-        holds = f"does not say of which month its rows are: it has no statistics of {month_column!r}"
+        holds = f"does not show to which month its rows belong: it has no statistics of {month_column!r}"
     return (
         f"{path} of {table} {holds}, and files are loaded whole. Partition the table by month or day of "
         f"{month_column!r}, and rewrite its files."

@@ -153,7 +153,7 @@ class MonthTask(BaseOperator):
         if (reload := self.reload_of_run(context)) and (names := ", ".join(months)):
             raise ConfigurationError(
                 f"This run reloads {reload}, but {names} has no objects, and the table keeps what it has. Put the "
-                "objects back; or, if the rows are to go, give on_no_objects='empty'."
+                "objects back; or, if the rows should go, give on_no_objects='empty'."
             )
 
     def month_of_run(self, context: Context) -> Month:

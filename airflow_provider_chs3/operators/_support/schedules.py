@@ -38,7 +38,7 @@ def check_schedule(task: BaseOperator, *, instead: str) -> None:
     raise ConfigurationError(
         f"DAG {task.dag_id!r} has schedule={given}, whose runs have no data interval (since Airflow 3), and task "
         f"{task.task_id!r} takes its month from there: give the DAG schedule=CronDataIntervalTimetable({cron}, "
-        f"timezone={zone}), of airflow.timetables.interval, or the task {instead}."
+        f"timezone={zone}), from airflow.timetables.interval, or the task {instead}."
     )
 
 

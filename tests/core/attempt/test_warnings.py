@@ -64,7 +64,7 @@ class TestRoom:
     def test_a_node_without_room_for_its_part_is_refused_with_disk_and_bytes(self, free):
         tight = replace(ROOMY, disks=(Disk("fast", "Local", free),))
         with pytest.raises(
-            PreflightError, match=rf"There are {free} bytes free on fast of ch-2:9000, .* about 1,000 bytes"
+            PreflightError, match=rf"ch-2:9000 has only {free} bytes free on fast, .* about 1,000 bytes"
         ):
             said(two=tight)
 
@@ -80,7 +80,7 @@ class TestRoom:
         with pytest.raises(PreflightError) as raised:
             said(tight, two=with_parts(fullest_parts=30))
         room, parts = raised.value.findings
-        assert "0 bytes free on fast of ch-1:9000" in room
+        assert "ch-1:9000 has only 0 bytes free on fast" in room
         assert "db.trips on ch-2:9000 refuses INSERTs" in parts
 
 

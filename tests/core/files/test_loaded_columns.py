@@ -33,12 +33,12 @@ class TestSelection:
 
     @pytest.mark.parametrize("selection", [Selection(columns=("id", "nope")), Selection(select={"nope": "1"})])
     def test_an_unknown_column_is_told_with_the_known_ones(self, selection):
-        with pytest.raises(ConfigurationError, match="'nope': no such column to load in the target; it takes id, at"):
+        with pytest.raises(ConfigurationError, match=r"No such column to load in the target: 'nope'\. It takes id, at"):
             selection.wanted([ID, AT])
 
     @pytest.mark.parametrize("column", COMPUTED, ids=lambda column: column.default_kind)
     def test_a_computed_column_cannot_be_loaded(self, column):
-        with pytest.raises(ConfigurationError, match="no such column to load"):
+        with pytest.raises(ConfigurationError, match="No such column to load"):
             Selection(columns=(column.name,)).wanted([ID, column])
 
     def test_a_column_goes_in_once(self):
@@ -46,7 +46,7 @@ class TestSelection:
             Selection(columns=("id", "id"))
 
     def test_columns_and_select_exclude_each_other(self):
-        with pytest.raises(ConfigurationError, match="exclude each other"):
+        with pytest.raises(ConfigurationError, match="Give either"):
             Selection(columns=("id",), select={"id": "1"})
 
 
@@ -168,9 +168,7 @@ class TestPlainColumns:
             self.columns([ID, NOTE], a="id note", b="id")
 
     def test_names_are_compared_with_their_case(self):
-        with pytest.raises(
-            SourceError, match=r"Column 'id' is missing in a\. .* letter by letter: 'ID' is another one"
-        ):
+        with pytest.raises(SourceError, match=r"Column 'id' is missing in a\. .* match exactly: 'ID' is another name"):
             self.columns([ID], a="ID")
 
 

@@ -75,7 +75,7 @@ def test_row_and_column_are_told():
         ("Error while reading Parquet data: IOError: Corrupt Lz4 compressed data", "or it is valid"),
         ("Incorrect surrogate pair of unicode escape sequences in JSON", "Half of a surrogate pair"),
         ("Nullable/LowCardinality(Nullable) types are not allowed inside Variant type", "leave the key out"),
-        ("Expected end of line: (at row 1)", "say with csv={…} how its fields are written"),
+        ("Expected end of line: (at row 1)", "describe how its fields are written in csv={…}"),
     ],
 )
 def test_the_way_out_follows_from_the_reason(message, way_out):

@@ -163,7 +163,7 @@ class TestMoreThanOneExpression:
 
     @pytest.mark.parametrize("line", ["    Identifier a (alias b)", "    Function plus (alias b) (children 1)"])
     def test_that_names_a_value_is_refused(self, line):
-        with pytest.raises(ConfigurationError, match="which the others would see"):
+        with pytest.raises(ConfigurationError, match="which the other expressions would see"):
             check(parsed(line), expression="a AS b")
 
     def test_distinct_is_met_in_brackets(self):
@@ -171,7 +171,7 @@ class TestMoreThanOneExpression:
         error = server_error(62, "Syntax error: failed at position 41 (a).")
         with pytest.raises(
             ConfigurationError,
-            match=r"The server does not take select: Syntax error.* All files of the month have a, b`x\.",
+            match=r"The server rejects select: Syntax error.* All files of the month have a, b`x\.",
         ):
             check(parsed("    Identifier a"), error, expression="DISTINCT a")
 

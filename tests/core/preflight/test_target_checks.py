@@ -76,7 +76,7 @@ class TestDifferences:
                 {"columns": (replace(ID, default_kind="DEFAULT", default_expression="5"), AT)},
                 "its columns are id UInt64 DEFAULT 5 there and id UInt64 elsewhere",
             ),
-            ({"columns": (AT, ID)}, "its columns stand in another order"),
+            ({"columns": (AT, ID)}, "its columns are in another order"),
             ({"indices": (("ix", "minmax", "id", 1),)}, "its indices are ('ix', 'minmax', 'id', 1) there and missing"),
             (
                 {"projections": (("p", "Normal", "SELECT id"),)},

@@ -37,7 +37,7 @@ def test_they_pass_where_it_is_given():
 
 def test_but_not_where_a_key_goes_by_each():
     (finding,) = zone_findings(context("UTC", "Asia/Tokyo", facts=with_target()), {"session_timezone": "UTC"})
-    assert "computes its partition key 'toYYYYMM(at)' in that of each node" in finding
+    assert "computes its partition key 'toYYYYMM(at)' in the zone of each node" in finding
 
 
 def test_an_empty_zone_is_none():

@@ -97,7 +97,9 @@ def test_a_second_read_can_be_asked_for():
 
 @pytest.mark.parametrize("path", ["/lake/a.csv", "a.csv"])
 def test_files_that_servers_call_otherwise_than_the_listing_are_not_counted_as_none(path):
-    with pytest.raises(SourceError, match=f"ClickHouse calls a file '{path}', which begins with 'lake/' in"):
+    with pytest.raises(
+        SourceError, match=f"ClickHouse calls a file '{path}', but in the listing it begins with 'lake/'"
+    ):
         rows(load(count_again=True), ALL, None, [(path, 2)])
 
 

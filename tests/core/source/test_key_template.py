@@ -258,7 +258,7 @@ class TestMonthOfKey:
         ],
     )
     def test_a_key_that_names_two_months_is_refused(self, template, key):
-        with pytest.raises(SourceError, match=r"may be of 2026-\d\d or of 2026-1\d by key=.*wildcard stands before"):
+        with pytest.raises(SourceError, match=r"may belong to 2026-\d\d or to 2026-1\d by key=.*wildcard precedes"):
             KeyTemplate(template).month_of(key)
 
     @pytest.mark.parametrize(
