@@ -15,13 +15,12 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 
 _ABOUT = """Check what loads depend on, and maintain their records, from the shell. Connections are Airflow's, named by
 their ids, from its database, its secrets backend or AIRFLOW_CONN_<ID>; the command line contains no secrets. Results go
-to stdout, everything else to stderr."""
+to stdout, all else to stderr."""
 
 _EXIT_CODES = """exit codes:
-  0  everything is in order: every month as published, nothing to load, all adopted, nothing left to clean, no
-     finding; also after a calibration, whatever its result
-  1  something is not: months to load (plan), not as published (ledger), refused (adopt), staging to drop
-     (clean --dry-run), findings (doctor), or rows that differ from the objects (rehearse)
+  0  nothing to do: every month as published, nothing to load, all adopted, nothing left to clean, no finding; also
+  after a calibration, whatever its result 1  something to do: months to load (plan), not as published (ledger), refused
+     (adopt), staging to drop (clean --dry-run), findings (doctor), or rows that differ from the objects (rehearse)
   2  wrong arguments, or an error; stderr says which
 """
 
@@ -80,7 +79,7 @@ def _add_plan(commands: Any) -> None:
     _add_table(command)
     _add_source(command)
     _add_months(command, all_months="all months in the bucket")
-    _add_definition(command, "a change is a reason to load; compared only if given")
+    _add_definition(command, "if given, months loaded with another one are to load")
 
 
 def _add_adopt(commands: Any) -> None:
@@ -102,7 +101,7 @@ def _add_forget(commands: Any) -> None:
 
 
 def _add_clean(commands: Any) -> None:
-    command = _command(commands, "clean", "drop the staging that dead loads left behind, and end their queries")
+    command = _command(commands, "clean", "drop the staging tables that dead loads left behind, and end their queries")
     command.add_argument("--database", help="database of staging and ledger; the connection's by default")
     command.add_argument("--cluster", help="cluster; the connection's by default")
     command.add_argument(
@@ -133,11 +132,11 @@ def _add_doctor(commands: Any) -> None:
 
 
 def _add_calibrate(commands: Any) -> None:
-    about = "load samples of a month into throw-away tables, and save the best settings for the table's loads"
+    about = "load samples of a month into throwaway tables, and save the best settings for the table's loads"
     command = _command(commands, "calibrate", about)
     _add_table(command)
     _add_source(command)
-    command.add_argument("--month", required=True, metavar="YYYY-MM", help="month whose files are the sample")
+    command.add_argument("--month", required=True, metavar="YYYY-MM", help="month whose files are sampled")
     command.add_argument(
         "--budget-seconds", type=float, default=300, metavar="SECONDS", help="time limit for all trials (%(default)s)"
     )
@@ -146,7 +145,7 @@ def _add_calibrate(commands: Any) -> None:
         type=float,
         default=1,
         metavar="SECONDS",
-        help="minimum time to load the sample: less is not conclusive (%(default)s)",
+        help="minimum time to load the sample: a shorter time proves nothing (%(default)s)",
     )
 
 
@@ -155,9 +154,9 @@ def _add_rehearse(commands: Any) -> None:
         commands, "rehearse", "prove on these servers that months are exact, with small objects and a separate table"
     )
     command.add_argument(
-        "--database", required=True, help="database in which it creates its table and staging, and drops them again"
+        "--database", required=True, help="database in which it creates, and drops again, its table and staging"
     )
-    command.add_argument("--bucket", help="bucket, or container, to which it writes its objects; HDFS has none")
+    command.add_argument("--bucket", help="bucket, or container, for its objects; HDFS has none")
     command.add_argument("--prefix", required=True, help="prefix of their keys; no objects may exist under it")
     command.add_argument(
         "--like",
@@ -183,7 +182,7 @@ def _add_ddl(commands: Any) -> None:
     command.add_argument("--cluster", help="cluster; the connection's by default, else one server")
     _add_source(command)
     command.add_argument("--month", required=True, metavar="YYYY-MM", help="month whose files define the columns")
-    command.add_argument("--file-format", metavar="NAME", help="format of the files; by their endings by default")
+    command.add_argument("--file-format", metavar="NAME", help="format of the files; by default from their endings")
 
 
 def _command(commands: Any, name: str, about: str) -> argparse.ArgumentParser:
@@ -223,7 +222,7 @@ def _add_source(command: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="table of a database or a lakehouse, in place of --key; URI of a Delta one",
     )
-    command.add_argument("--month-column", metavar="NAME", help="its column that says the month of a row")
+    command.add_argument("--month-column", metavar="NAME", help="its column whose value decides the month of a row")
     for name, what in (("key-column", "key"), ("fingerprint", "aggregate"), ("timezone", "zone of months")):
         command.add_argument(f"--{name}", help=f"{what} of a database's table, as its loads have it")
 
@@ -233,10 +232,10 @@ def _add_storage(command: argparse.ArgumentParser, storages: tuple[str, ...]) ->
         "--storage",
         choices=storages,
         default="s3",
-        help="what the months are in, if it is not S3 (%(default)s)",
+        help="where the months are, if not in S3 (%(default)s)",
     )
     command.add_argument(
-        "--storage-conn-id", metavar="ID", help="connection to such a storage; by default that of its operator"
+        "--storage-conn-id", metavar="ID", help="connection to that storage; by default that of its operator"
     )
     command.add_argument("--hdfs-url", metavar="URL", help="name node of HDFS, as seen from the servers")
 

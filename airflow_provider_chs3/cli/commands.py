@@ -198,7 +198,7 @@ def _calibrate(given: argparse.Namespace) -> CommandResult:
 def _rehearse(given: argparse.Namespace) -> CommandResult:
     arguments = {"cluster": given.cluster, "clickhouse_conn_id": given.conn_id}
     if not given.bucket and given.storage != "hdfs":
-        raise ConfigurationError("A rehearsal writes objects: give their bucket or container, --bucket.")
+        raise ConfigurationError("A rehearsal writes objects: give their bucket or container as --bucket.")
     like = given.like.rpartition(".") if given.like else None
     rehearsed = Rehearsal(
         arguments,

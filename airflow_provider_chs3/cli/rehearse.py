@@ -161,10 +161,10 @@ class Rehearsal:
         return {
             "a first load": with_more_files,
             "the same once more": lambda: self._load(status="unchanged"),
-            "files that come late": with_more_files,
+            "files that arrive late": with_more_files,
             "a file that is overwritten": changing(self._load),
             "a file that is deleted": self._load_without_a_file,
-            "a worker that dies in mid-insert": changing(lambda: self._die(lambda step: isinstance(step, Insert))),
+            "a worker that dies during the insert": changing(lambda: self._die(lambda step: isinstance(step, Insert))),
             "a worker that dies before it publishes": changing(lambda: self._die(_is("Record the intent"))),
             "a worker that dies while it publishes": changing(lambda: self._die(_is(f"Record {MONTH} as published"))),
             "two loads at once": changing(self._load_twice),
@@ -280,7 +280,7 @@ def _is(beginning: str) -> Callable[[AnyStep], bool]:
 def _describe_error(error: Exception) -> str:
     """Return an error's message, with what to do about it."""
     if isinstance(error, ClickHouseServerError) and error.code == S3_ERROR and "NoSuchBucket" in error.message:
-        hint = "The servers find no such bucket: with --named-collection, the bucket is the end of its url."
+        hint = "The servers find no such bucket: with --named-collection, the bucket is the last part of its url."
     else:
         hint = hint_of(error) if isinstance(error, Chs3Error) else ""
     return f"{str(error) or type(error).__name__} {hint}".rstrip()

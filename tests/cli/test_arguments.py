@@ -117,8 +117,8 @@ _REHEARSE = ["rehearse", "--database", "scratch", "--prefix", "rehearsals/"]
         ([*_PLAN, "--storage-conn-id", "lake"], "--storage-conn-id: --storage s3 does not take this."),
         ([*_PLAN, "--storage", "azure", "--role-arn", "r"], "--role-arn: --storage azure does not take this."),
         ([*_PLAN, "--storage", "hdfs"], "--storage hdfs needs the URL of the name node: give --hdfs-url."),
-        ([*_REHEARSE], "A rehearsal writes objects: give their bucket or container, --bucket."),
-        ([*_REHEARSE, "--storage", "gcs"], "A rehearsal writes objects: give their bucket or container, --bucket."),
+        ([*_REHEARSE], "A rehearsal writes objects: give their bucket or container as --bucket."),
+        ([*_REHEARSE, "--storage", "gcs"], "A rehearsal writes objects: give their bucket or container as --bucket."),
         (
             [*_REHEARSE, "--storage", "hdfs", "--hdfs-url", "hdfs://nn", "--bucket", "lake"],
             "--bucket: --storage hdfs does not take this.",

@@ -28,7 +28,7 @@ def test_a_named_collection_that_is_not_there(lake: Lake, rehearse: Rehearse) ->
 
 def test_a_named_collection_without_the_bucket(lake: Lake, rehearse: Rehearse) -> None:
     err = refused(rehearse, "--named-collection", S3_NAMED_COLLECTION)
-    assert "the bucket is the end of its url" in err
+    assert "the bucket is the last part of its url" in err
     assert left(lake) == ([], 0)
 
 

@@ -75,7 +75,7 @@ def test_a_reload_is_a_run_like_the_last_one_that_is_asked_for_just_this_month(l
     page.get_by_text("The run is queued.").wait_for()
     page.get_by_text(f"DAG {LOADER} is running").wait_for(timeout=4_000)
     runs.end(run.run_id)
-    page.get_by_text("has not loaded this month").wait_for()
+    page.get_by_text("did not load this month").wait_for()
     keep(page, "what-came-of-a-reload")
     assert troubles == []
 
@@ -151,9 +151,9 @@ def test_rows_of_others_are_replaced_if_that_is_ticked(loaded: Lake, open_page: 
     loaded.on_node(0, f"INSERT INTO {loaded.database}.trips (trip_id, pickup_at) VALUES (1, '{MONTH}-05 00:00:00')")
     page, _ = open_month(open_page, "changed by somebody")
     page.get_by_role("button", name="Reload…").click()
-    box = page.get_by_role("checkbox", name="Replace the rows that somebody else put there or changed")
+    box = page.get_by_role("checkbox", name="Also replace rows that somebody else inserted or changed")
     assert not box.is_checked()
-    page.get_by_text("Replace the rows that somebody else").click()
+    page.get_by_text("Also replace rows that somebody else").click()
     assert box.is_checked()
     keep(page, "reload-a-changed-month")
     page.get_by_role("alertdialog").get_by_role("button", name="Reload", exact=True).click()

@@ -110,7 +110,7 @@ def test_a_load_whose_worker_was_killed_is_unfinished_while_its_insert_runs_on(
     assert states[1]["insert"] is None
     assert states[1]["why"] == (
         "its newest load ended without publishing; the partition was never loaded; "
-        "its task has failed, but a query of it still runs: the next load ends it"
+        "its task has failed, but one of its queries still runs: the next load ends it"
     )
 
 

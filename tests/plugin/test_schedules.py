@@ -164,7 +164,7 @@ def test_a_held_month_is_let_go_by_who_may_edit_its_dag(
     set_dag(is_paused=True)
     page, troubles = open_page(PAGE, role="viewer")
     needs = page.get_by_role("region", name="What needs attention")
-    refused = f"Airflow does not let you edit DAG {LOADER}: ask its owner, airflow, or somebody else who may."
+    refused = f"Airflow does not let you edit DAG {LOADER}: ask its owner, airflow, or somebody with the permission."
     needs.get_by_text(refused).wait_for()
     assert needs.get_by_role("button").all_inner_texts() == ["Open"]
     needs.get_by_role("button").click()
@@ -176,7 +176,7 @@ def test_a_held_month_is_let_go_by_who_may_edit_its_dag(
     page, troubles = open_page(PAGE, role="admin")
     page.get_by_role("button", name=f"Unpause {trips_lake.database}.trips {MONTH}").click()
     dialog = page.get_by_role("alertdialog", name=f"Unpause: {trips_lake.database}.trips {MONTH}")
-    assert "with catchup, all those that were due while it was paused" in dialog.inner_text()
+    assert "with catchup, all runs that were due while it was paused" in dialog.inner_text()
     assert is_paused()
     dialog.get_by_role("button", name="Unpause", exact=True).click()
     dialog.get_by_role("status").get_by_text(f"Unpaused: DAG {LOADER}.").wait_for()

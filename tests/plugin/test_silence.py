@@ -60,14 +60,14 @@ def test_bars_of_a_node_that_is_down_are_lower_bounds_and_one_line_tells_of_it(
         [f"{MONTH}: published, at least {later:,} rows, {without}", True],
     ]
     legend = page.get_by_role("note", name="Legend").inner_text()
-    assert "at least so many: a node does not answer" in legend
+    assert "a lower bound: a node does not answer" in legend
     assert f"Least ≥ {least:,} rows, most ≥ {most:,} rows" in legend
     silent = page.get_by_role("note", name="What does not answer")
     assert silent.inner_text().strip() == "1 node does not answer"
     keep(page, "a-node-is-down")
     silent.get_by_text("1 node does not answer").click()
     silent.get_by_text(f"check that {second.host}:{second.tcp_port} is up").wait_for()
-    assert "Months are judged by the other nodes." in silent.inner_text()
+    assert "The states of months come from the other nodes." in silent.inner_text()
     assert page.get_by_role("alert").count() == 0
     page.get_by_role("radiogroup", name="Strips show").get_by_text("Duration").click()
     page.get_by_role("note", name="Legend").get_by_text("Insert time").wait_for()
@@ -96,7 +96,7 @@ def test_connections_that_do_not_answer_are_loud_only_if_their_tables_are_not_kn
     page.reload()
     loud = page.get_by_role("alert")
     loud.wait_for()
-    assert loud.inner_text().splitlines()[0] == "2 connections cannot be queried: their tables are not known"
+    assert loud.inner_text().splitlines()[0] == "2 connections cannot be queried: their tables are unknown"
     loud.get_by_text("chs3_one, chs3_two").click()
     assert "chs3_default" not in loud.inner_text()
     quiet = page.get_by_role("note", name="What does not answer")

@@ -28,7 +28,7 @@ def test_it_says_how_old_what_it_shows_is_and_offers_actions_as_soon_as_it_can(
     assert panel.get_by_role("button", name="Reload…").count() == 0
     failed = page.get_by_text("Refresh failed: Airflow's API server cannot be reached.")
     failed.wait_for()
-    assert re.search(r"What is shown is from \d+ s ago\.$", failed.inner_text())
+    assert re.search(r"The data below is from \d+ s ago\.$", failed.inner_text())
     page.unroute("**/chs3/api/**")
     panel.get_by_role("button", name="Reload…").wait_for(timeout=20_000)
 
@@ -41,5 +41,5 @@ def test_an_action_whose_answer_is_lost_does_not_claim_that_nothing_was_done(loa
     page.route("**/dagRuns", lambda route: (route.fetch(), route.abort()))
     dialog = page.get_by_role("alertdialog")
     dialog.get_by_role("button", name="Reload", exact=True).click()
-    dialog.get_by_text("It may have been done or not: look at the runs of the DAG before you try again.").wait_for()
+    dialog.get_by_text("Airflow may have done it: look at the runs of the DAG before you try again.").wait_for()
     assert len(runs.runs(LOADER)) == 2

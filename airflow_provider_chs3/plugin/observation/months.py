@@ -34,7 +34,7 @@ _DOING = {
     RunningStep.VERIFY: "a load is proving that it has staged the objects' rows",
     RunningStep.PUBLISH: "a load is publishing it",
 }
-_ORPHANED = "its task has failed, but a query of it still runs: the next load ends it"
+_ORPHANED = "its task has failed, but one of its queries still runs: the next load ends it"
 
 
 class Together(NamedTuple):
@@ -142,7 +142,7 @@ def _gone(seen: ClusterSnapshot, month: JoinedMonth) -> MonthOverview:
     return MonthOverview(
         month=month.month,
         state=MonthState.GONE,
-        why=f"the table {what}; the ledger has its months under the name {month.table}",
+        why=f"the table {what}; the ledger lists its months under the name {month.table}",
         owner=month.owner,
         **_publication(month)._asdict(),
     )

@@ -26,7 +26,7 @@ function Freshness({ data, dataUpdatedAt, error, isFetching }: Asked) {
   if (error) {
     return (
       <Text fontSize="sm" color="fg.error" role="status">
-        Refresh failed: {error.message}{data ? <> What is shown is from <Ago seconds={dataUpdatedAt / 1_000} />.</> : null}
+        Refresh failed: {error.message}{data ? <> The data below is from <Ago seconds={dataUpdatedAt / 1_000} />.</> : null}
       </Text>
     );
   }

@@ -24,7 +24,7 @@ test("what stands in the way is said", () => {
   expect(obstacle("reload", RIGHTS)).toBe("");
   expect(obstacle("reload", { ...RIGHTS, dag: null })).toContain("cannot be imported");
   expect(obstacle("end", { ...RIGHTS, dag: { ...ALL, may_end_tasks: false } })).toContain("end tasks of DAG d");
-  expect(obstacle("unpause", { ...RIGHTS, dag: { ...ALL, may_edit: false } }, "me")).toBe("Airflow does not let you edit DAG d: ask its owner, me, or somebody else who may.");
+  expect(obstacle("unpause", { ...RIGHTS, dag: { ...ALL, may_edit: false } }, "me")).toBe("Airflow does not let you edit DAG d: ask its owner, me, or somebody with the permission.");
   expect(obstacle("merge", { ...RIGHTS, actions_dag: { ...ALL, dag_id: "actions", may_start_runs: false } }, "me")).toBe("Airflow does not let you start runs of DAG actions.");
   expect(obstacle("merge", { ...RIGHTS, actions_dag: null })).toContain("add the DAG actions");
 });

@@ -74,9 +74,9 @@ describe("an insert over all answers", () => {
     const later = { ...first, read_rows: 350, rows_per_second: 50, nodes: [node("a", 250)] };
     const seen = seenInsert(seenInsert(null, first), later);
     expect(seen.nodes.map(({ name, read_rows: rows, isDone }) => [name, rows, isDone])).toEqual([["a", 250, false], ["b", 100, true]]);
-    expect(seen.whyLonger).toBe("longer than before, as b is done reading");
+    expect(seen.whyLonger).toBe("longer than before: b has finished reading");
     const again = seenInsert(seen, { ...later, rows_per_second: 40 });
-    expect(again.whyLonger).toBe("longer than before, as reading has become slower");
+    expect(again.whyLonger).toBe("longer than before: reading has slowed down");
   });
 
   test("never reads less than before", () => {

@@ -31,7 +31,7 @@ interface Started {
   publishedBefore: string;
 }
 
-// The last action on a month. It outlives the panel, which may be closed while the run is at work.
+// The last action on a month. It outlives the panel, which may be closed while the run is active.
 function useStarted({ table, month }: Props) {
   const client = useQueryClient();
   const queryKey = ["started", table.key, month.month];

@@ -33,7 +33,7 @@ async function reload({ table, month }: Subject, task: Task, replacesOthers: boo
   const last = await lastRun(task);
   const asked = { database: table.database, table: table.table, months: [month.month] };
   const conf = { ...last?.conf, chs3_reload: replacesOthers ? { ...asked, replace_rows_of_others: true } : asked };
-  const note = `Reload of ${whatOf({ table, month })}, asked for on the months page`;
+  const note = `Reload of ${whatOf({ table, month })}, requested on the months page`;
   return ask<Run>(runsOf(task.dag_id), { method: "POST", body: {
     conf, note,
     ...(last?.logical_date ? {
@@ -54,7 +54,7 @@ function runAction({ table, month, rights }: Subject, action: Kind): Promise<Run
     clickhouse_conn_id: table.connIds[0],
     cluster: table.cluster ?? "",
   };
-  const note = `${action} of ${whatOf({ table, month })}, asked for on the months page`;
+  const note = `${action} of ${whatOf({ table, month })}, requested on the months page`;
   return ask<Run>(runsOf(rights.actions_dag_id), { method: "POST", body: { logical_date: null, conf, note } });
 }
 
@@ -77,7 +77,7 @@ export async function perform(kind: Kind, subject: Subject, replacesOthers: bool
     return runAction(subject, kind);
   }
   if (!task) {
-    throw new Error("The task that loaded the month is not known.");
+    throw new Error("The task that loaded the month is unknown.");
   }
   if (kind === "unpause") {
     return unpause(task);
@@ -99,16 +99,16 @@ export function outcome(run: Run, before: string, month: MonthRow, isSettled: bo
     return { isOver: false, isGood: true, text: "The run has ended. Looking at the month…" };
   }
   if (run.state === "success" && isNew && isByOther) {
-    return { isOver: true, isGood: false, text: "The run has ended without an error, but the month's newest load belongs to another run: see that run for its outcome." };
+    return { isOver: true, isGood: false, text: "The run ended without an error, but the month's newest load belongs to another run: look there for the outcome." };
   }
   if (run.state === "success") {
     return isNew
-      ? { isOver: true, isGood: true, text: "The run has ended, and has loaded the month again." }
-      : { isOver: true, isGood: false, text: "The run has ended without an error, but has not loaded this month: its tasks were about other months, or found nothing to do." };
+      ? { isOver: true, isGood: true, text: "The run has ended and loaded the month again." }
+      : { isOver: true, isGood: false, text: "The run ended without an error, but did not load this month: its tasks loaded other months, or found nothing to do." };
   }
   if (run.state === "failed") {
     return { isOver: true, isGood: false, text: runText(run) };
   }
-  return { isOver: false, isGood: true, text: isNew && !isByOther && month.state !== "loading" ? "The month has been loaded again; the run still has work." : runText(run) };
+  return { isOver: false, isGood: true, text: isNew && !isByOther && month.state !== "loading" ? "The month has been loaded again; the run is still active." : runText(run) };
 }
 

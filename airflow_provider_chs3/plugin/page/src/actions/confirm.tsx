@@ -9,13 +9,13 @@ import { lastRun, perform, type Run } from "./airflow";
 import { KINDS, whatOf, type Kind, type Subject } from "./kinds";
 
 const GONE =
-  "Airflow no longer has the run that loaded this month, so the new one has neither its conf nor its data interval. If the DAG takes " +
-  "the month from them, the run loads nothing, and fails unless other loads are in it. The panel will show what came of it.";
+  "Airflow no longer has the run that loaded this month, so the new run has neither its conf nor its data interval. If the DAG takes " +
+  "the month from them, the run loads nothing, and fails unless it also has other loads. The panel will show the outcome.";
 
 // A lost answer does not show what Airflow has done.
 function failureText(error: Error): string {
   return error instanceof RequestError && error.status < 500 ? `Nothing was done. ${error.message}`
-    : `${error.message} It may have been done or not: look at the runs of the DAG before you try again.`;
+    : `${error.message} Airflow may have done it: look at the runs of the DAG before you try again.`;
 }
 
 export function Confirm({ kind, subject, close, onStarted }: {
@@ -43,7 +43,7 @@ export function Confirm({ kind, subject, close, onStarted }: {
     onError: () => { isAsked.current = false; },
     onSuccess: (run) => {
       onStarted(run);
-      // From now on, and as long as a run is at work, the months are looked at more often.
+      // From now on, and while a run is active, the months are polled more often.
       void client.invalidateQueries({ queryKey: ["months"] });
       void client.invalidateQueries({ queryKey: ["rights"] });
     },
@@ -73,7 +73,7 @@ export function Confirm({ kind, subject, close, onStarted }: {
                     <Checkbox.HiddenInput />
                     <Checkbox.Control />
                     <Checkbox.Label fontWeight="normal">
-                      Replace the rows that somebody else put there or changed, too; rows erased on request come back. Otherwise the load stops.
+                      Also replace rows that somebody else inserted or changed; rows erased on request come back. Otherwise the load stops.
                     </Checkbox.Label>
                   </Checkbox.Root>
                 ) : null}
@@ -81,7 +81,7 @@ export function Confirm({ kind, subject, close, onStarted }: {
                   {act.isPending ? "Sending the request to Airflow…" : null}
                   {act.isError ? failureText(act.error) : null}
                   {act.isSuccess && act.data ? <>Started: <RunLink dagId={act.data.dag_id} runId={act.data.dag_run_id} />.</> : null}
-                  {act.isSuccess && kind === "end" && month.task ? <>Marked as failed; its queries are being ended: <TaskLink task={month.task} />.</> : null}
+                  {act.isSuccess && kind === "end" && month.task ? <>Marked as failed; ending its queries: <TaskLink task={month.task} />.</> : null}
                   {act.isSuccess && kind === "unpause" && month.task ? <>Unpaused: DAG <DagLink dagId={month.task.dag_id} />.</> : null}
                 </Text>
               </Stack>

@@ -1,4 +1,4 @@
-// The actions on a month: when each makes sense, what it does, and what stands in its way.
+// The actions on a month: when each makes sense, what it does, and what prevents it.
 import type { DagRights, MonthRow, Rights } from "../api/types";
 import type { TableRow } from "../model/fleet";
 import { nameOf } from "../model/fleet";
@@ -31,9 +31,9 @@ export const KINDS: Record<Kind, ActionKind> = {
     dag: (rights) => rights.dag,
     isFor: (month) => month.task !== null && month.state === "held",
     says: ({ rights }) => [
-      `Unpauses DAG ${rights.dag?.dag_id ?? ""}, for all that it loads: Airflow starts its runs that wait and the one that is due by its ` +
-        "schedule; with catchup, all those that were due while it was paused.",
-      "They load this month, if they are about it: the table keeps its rows until the new ones are counted and replace them.",
+      `Unpauses DAG ${rights.dag?.dag_id ?? ""}, with everything that it loads: Airflow starts its waiting runs, and the run that is due by its ` +
+        "schedule; with catchup, all runs that were due while it was paused.",
+      "If they include this month, they load it: the table keeps its rows until the new ones are counted and replace them.",
     ],
   },
   reload: {
@@ -73,7 +73,7 @@ export const KINDS: Record<Kind, ActionKind> = {
     dag: (rights) => rights.actions_dag,
     isFor: (month) => month.published_at !== "" && month.state !== "loading",
     says: ({ table, month, rights }) => month.state === "gone" ? [
-      `Starts a run of DAG ${rights.actions_dag_id} that removes ${count(goneOf(table).length, "month")} of this table, all that it had, from the ` +
+      `Starts a run of DAG ${rights.actions_dag_id} that removes ${count(goneOf(table).length, "month")} of this table, all of its months, from the ` +
         "ledger. No rows are touched, and the table leaves this page.",
     ] : [
       `Starts a run of DAG ${rights.actions_dag_id} that removes the month from the ledger.`,
@@ -89,7 +89,7 @@ const DOING = { may_start_runs: "start runs of", may_end_tasks: "end tasks of", 
 
 // That the user lacks a right, and who has it.
 export function refusal(right: ActionKind["right"], dagId: string, owner: string | undefined): string {
-  return `Airflow does not let you ${DOING[right]} DAG ${dagId}${owner ? `: ask its owner, ${owner}, or somebody else who may` : ""}.`;
+  return `Airflow does not let you ${DOING[right]} DAG ${dagId}${owner ? `: ask its owner, ${owner}, or somebody with the permission` : ""}.`;
 }
 
 // Why the user cannot do something; empty if nothing is in the way.

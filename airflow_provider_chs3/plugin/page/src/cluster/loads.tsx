@@ -1,4 +1,4 @@
-// The loads that are at work on a cluster.
+// The loads that are running on a cluster.
 import { Box, Text } from "@chakra-ui/react";
 import type { ConnectionNodes } from "../api/types";
 import { bytes, duration, number, rate } from "../model/format";
@@ -11,7 +11,7 @@ type RunningLoad = ConnectionNodes["loads"][number];
 
 function row({ table, month, task, insert, total_rows: total }: RunningLoad) {
   const what = [
-    table ?? "an append: not in a ledger", <Text key="month" whiteSpace="nowrap">{month}</Text>,
+    table ?? "an append, which no ledger records", <Text key="month" whiteSpace="nowrap">{month}</Text>,
     task ? <Box key="task" minW="14rem"><TaskLink task={task} /></Box> : "",
   ];
   if (!insert) {

@@ -17,15 +17,15 @@ const loud = (palette: string) => ({ palette, fill: `${palette}.solid`, ink: "wh
 
 // In the order of urgency.
 export const STATES: Record<State, Look> = {
-  gone: { label: "table is gone", means: "The table was dropped or renamed, with this month.", next: "If that was meant, forget its months, and the table leaves this page. If not, rename it back, or restore it at once (UNDROP TABLE): a new table of this name has none of these rows.", ...loud("red") },
+  gone: { label: "table is gone", means: "The table was dropped or renamed, with this month.", next: "If that was intended, forget its months, and the table leaves this page. If not, rename it back, or restore it at once (UNDROP TABLE): a new table of this name has none of these rows.", ...loud("red") },
   stuck: { label: "stuck", means: "A person must act: the panel says how.", ...loud("red") },
   failed: { label: "failed", means: "The newest load ended with an error.", ...loud("red") },
-  changed: { label: "changed by somebody", means: "There are rows that no load wrote.", next: "No load touches it until you decide: reload it to replace those rows, or adopt it (chs3 adopt) to keep them.", ...loud("purple") },
+  changed: { label: "changed by somebody", means: "It has rows that no load wrote.", next: "Loads stop until you decide: reload it to replace those rows, or adopt it (chs3 adopt) to keep them.", ...loud("purple") },
   held: { label: "held", means: "The next load would change it, but its DAG is paused.", next: "Unpause the DAG: its next run loads the month. If it has no schedule, reload the month.", ...loud("orange") },
-  stranded: { label: "stranded", means: "The next load would change it, but Airflow starts no run by itself.", next: "No load starts by itself: fix its DAG or bring it back, or reload the month.", ...loud("orange") },
-  late: { label: "late", means: "A run of its DAG was due, and Airflow has not created it.", next: "Check that Airflow's scheduler and DAG processor are running: that run will load the month.", ...quiet("orange") },
+  stranded: { label: "stranded", means: "The next load would change it, but Airflow will not start one.", next: "No load starts by itself: fix its DAG or bring it back, or reload the month.", ...loud("orange") },
+  late: { label: "late", means: "A run of its DAG is due, but Airflow has not created it.", next: "Check that Airflow's scheduler and DAG processor are running: that run will load the month.", ...quiet("orange") },
   unfinished: { label: "unfinished", means: "The newest load was killed: the next one repairs it.", next: "The next load repairs it. If its DAG has no schedule, reload it.", ...loud("orange") },
-  changed_in_storage: { label: "changed in the storage since", means: "A plan found other objects: the next load takes them.", next: "The next load takes them. If its DAG has no schedule, reload it.", ...quiet("cyan") },
+  changed_in_storage: { label: "changed in the storage since", means: "A plan found other objects: the next load reads them.", next: "The next load reads them. If its DAG has no schedule, reload it.", ...quiet("cyan") },
   too_many_parts: { label: "too many parts", means: "Merges have settled with more parts than they should leave.", next: "Queries read more parts than they need to: force merges, or merge closed months on a schedule.", ...quiet("yellow") },
   loading: { label: "loading", means: "A load is running.", ...loud("blue") },
   merging: { label: "merging", means: "Published; merges are still running.", next: "Nothing to do: merges finish on their own.", ...quiet("teal") },

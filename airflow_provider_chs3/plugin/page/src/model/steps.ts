@@ -109,5 +109,5 @@ function whyLonger(before: SeenInsert, now: Insert, done: readonly string[]): st
     return "";
   }
   const since = done.filter((name) => before.nodes.some((node) => node.name === name && !node.isDone));
-  return since.length ? `longer than before, as ${since.join(", ")} ${since.length > 1 ? "are" : "is"} done reading` : "longer than before, as reading has become slower";
+  return since.length ? `longer than before: ${since.join(", ")} ${since.length > 1 ? "have" : "has"} finished reading` : "longer than before: reading has slowed down";
 }

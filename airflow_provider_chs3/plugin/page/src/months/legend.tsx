@@ -29,7 +29,7 @@ export function Legend({ tables, shows }: { tables: readonly TableRow[]; shows: 
         <Flex as="span" gap="2px" aria-hidden>{SHARES.map((share) => <Cell key={share} kind="heat" share={share} />)}</Flex>
         the table&apos;s maximum
       </Flex>
-      {bounds.length ? <Entry kind="heat least" share={0.5} text="at least so many: a node does not answer" /> : null}
+      {bounds.length ? <Entry kind="heat least" share={0.5} text="a lower bound: a node does not answer" /> : null}
       <Entry kind="unknown" text="not measured" />
       <Entry kind="marked" text="needs attention" />
       {extent ? <Text as="span">Least {bound}{measure.tell(extent.least)}, most {bound}{measure.tell(extent.most)}</Text> : null}

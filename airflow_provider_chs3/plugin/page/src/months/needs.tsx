@@ -1,4 +1,4 @@
-// The months that need a person: what, since when, whose, and the one thing that helps.
+// The months that need a person: what happened, since when, whose it is, and the one action that helps.
 import { Box, Button, Flex, Heading, Text } from "@chakra-ui/react";
 import { useState } from "react";
 import { KINDS, refusal, type Kind } from "../actions/kinds";
@@ -69,7 +69,7 @@ export function FailedRuns({ runs, problems, owners }: {
         <Box key={run.dag_id} _notFirst={{ mt: 2 }}>
           <Flex gap={2} align="baseline" wrap="wrap">
             <Text as="span" aria-hidden>✕</Text>
-            <Text>The newest <RunLink dagId={run.dag_id} runId={run.run_id} /> failed, and no month says so.</Text>
+            <Text>The newest <RunLink dagId={run.dag_id} runId={run.run_id} /> failed before any month could show it.</Text>
             {owners[run.dag_id] ? <Text fontSize="sm">Owner {owners[run.dag_id]}.</Text> : null}
             {run.ended_at === null ? null : <Text fontSize="sm"><Ago seconds={run.ended_at} /></Text>}
           </Flex>

@@ -68,7 +68,7 @@ function Published({ load, nodes }: { load: Load; nodes: readonly NodeRows[] }) 
   const changes = Object.entries(load.object_changes)
     .sort(([one], [other]) => OBJECTS.indexOf(one) - OBJECTS.indexOf(other)).map(([what, found]) => `${number(found)} ${what}`);
   return (
-    <Section title={load.is_published ? "Load that published it" : "Last load that published; the rows of now may be others"}>
+    <Section title={load.is_published ? "Load that published it" : "Last load that published; its rows may have changed since"}>
       <Facts rows={[
         ["Recorded", <><UtcTime key="at" text={load.recorded_at} />, attempt {load.attempt}</>],
         Boolean(load.reason) && ["Reason", load.reason],

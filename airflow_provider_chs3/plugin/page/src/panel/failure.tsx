@@ -7,7 +7,7 @@ export function FailureNote({ failure }: { failure: Failure }) {
   return (
     <Note title={`The newest load failed: ${failure.type ?? "an error"}`}>
       {failure.message === null
-        ? <Text>The message may quote rows: only those who may read the task&apos;s logs see it.</Text>
+        ? <Text>The message may quote rows: only users who may read the task&apos;s logs see it.</Text>
         : <Text whiteSpace="pre-wrap">{failure.message}</Text>}
       {failure.hint ? <Text mt={2} fontWeight="medium">{failure.hint}</Text> : null}
       <Text mt={2} fontSize="xs">

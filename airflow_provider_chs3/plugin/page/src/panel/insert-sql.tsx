@@ -10,7 +10,7 @@ export function InsertSql({ sql, queryIds }: { sql: string; queryIds: readonly s
   return (
     <Section title="SQL">
       {sql ? <Sql text={sql} label="Copy the SQL" />
-        : <Faint>Not in Airflow: its task was cleared, or you may not read the DAG&apos;s XComs.</Faint>}
+        : <Faint>Airflow does not show it: its task was cleared, or you may not read the DAG&apos;s XComs.</Faint>}
       <Box mt={3}><Faint>To get the whole statement from the servers&apos; query log:</Faint></Box>
       <Sql text={logged} label="Copy the query" />
     </Section>

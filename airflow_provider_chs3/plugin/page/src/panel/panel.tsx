@@ -97,7 +97,7 @@ function Month({ table, month, place, owners }: Opened & { owners: Record<string
         <Summary month={month} table={table} owner={owner} />
         {error ? <Note title="No details">{error.message}</Note> : null}
         {isKnown && isPending ? <Box mt={6}><Waiting lines={4} /></Box> : null}
-        {data === null ? <Faint>No load has recorded anything about it.</Faint> : null}
+        {data === null ? <Faint>No load has left a record of it.</Faint> : null}
         {data ? <Details details={data} month={month} place={place} /> : null}
       </Drawer.Body>
     </>

@@ -1,4 +1,4 @@
-// A load at work: which step it is in, how far, and for how long still.
+// A running load: which step it is in, how far, and for how much longer.
 import { Box, Flex, Progress, Text } from "@chakra-ui/react";
 import { useState } from "react";
 import type { FinishedLoad, Inserting, MonthDetails, MonthRow } from "../api/types";
@@ -8,8 +8,8 @@ import { Facts, Faint, NAMES_WIDTH, Section } from "../ui/parts";
 
 const AFTER_INSERT = {
   insert: "The insert has begun.",
-  verify: "The insert has ended. The load lists the objects again, and counts what it staged: the table does not have it yet.",
-  publish: "The staged rows are proved to be those of the objects. They replace the month's on each node, in one step.",
+  verify: "The insert has ended. The load lists the objects again and counts the staged rows: they are not in the table yet.",
+  publish: "The staged rows are proved to be those of the objects. On each node they replace the month in one step.",
 };
 const MARK = { done: "✓ ", current: "", waiting: "" };
 const FILL = { done: "blue.solid", current: "blue.emphasized", waiting: "bg.emphasized" };
@@ -27,7 +27,7 @@ function Stepper({ steps, last }: { steps: readonly StepProgress[]; last: Finish
           </Box>
         ))}
       </Box>
-      {last ? <Box mt={1}><Faint>Last: the newest load of this table that published, {last.month}, {count(last.rows, "row")}.</Faint></Box> : null}
+      {last ? <Box mt={1}><Faint>Last: this table's newest load that published, {last.month}, {count(last.rows, "row")}.</Faint></Box> : null}
     </Box>
   );
 }
@@ -47,7 +47,7 @@ export function Running({ month, details }: { month: MonthRow; details: MonthDet
     <Section title="Running">
       {inserting ? <Stepper steps={progressOf(inserting, month, details?.last_finished ?? null)} last={details?.last_finished ?? null} /> : null}
       {insert ? <Inserts month={month} insert={insert} last={details?.last_finished ?? null} />
-        : <Faint>{month.step ? AFTER_INSERT[month.step] : "No insert of it runs right now: its task is between two steps, or about to go on."}</Faint>}
+        : <Faint>{month.step ? AFTER_INSERT[month.step] : "No insert of this load is running: its task is between two steps, or about to continue."}</Faint>}
     </Section>
   );
 }
@@ -58,7 +58,7 @@ function textOf({ leastSeconds, usualSeconds }: TimeLeft): string {
   }
   return leastSeconds
     ? `at least ${duration(leastSeconds)} to read; the last rows are written after that`
-    : "all rows are read; the rest of them is being written";
+    : "all rows are read; the rest are being written";
 }
 
 function Inserts({ month, insert, last }: {

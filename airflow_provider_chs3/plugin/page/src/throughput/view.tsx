@@ -57,7 +57,7 @@ function Connection({ seen, days, isOfDag }: { seen: ConnectionSpeed; days: numb
   const loads = useMemo(() => seen.loads.filter((load) => nameOf(load) === name), [seen.loads, name]);
   const to = seen.seen_at ?? 0;
   const range = { from: to - days * DAY_SECONDS, to };
-  const notes = [...silentLogs(seen), ...(seen.is_cut ? ["There were more loads than can be shown: the oldest are missing."] : [])];
+  const notes = [...silentLogs(seen), ...(seen.is_cut ? ["There are more loads than this page can show: the oldest are missing."] : [])];
   return (
     <Box as="section" aria-label={`Connection ${seen.conn_ids.join(", ")}`} mb={8}>
       <Flex gap={3} align="center" wrap="wrap" mb={2}>
@@ -114,7 +114,7 @@ const LEAST_LOADS = 3;
 function Slow({ loads }: { loads: readonly LoadSpeed[] }) {
   const slow = loads.filter((load) => load.why_slow).reverse();
   if (!slow.length) {
-    return <Faint>{loads.length < LEAST_LOADS ? "Too few loads to tell whether one was slow." : "None of these loads was slow compared to the others."}</Faint>;
+    return <Faint>{loads.length < LEAST_LOADS ? "Too few loads to say whether one was slow." : "None of these loads was slow compared to the others."}</Faint>;
   }
   return (
     <Box borderWidth={1} rounded="md" my={3}>

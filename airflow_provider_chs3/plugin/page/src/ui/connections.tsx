@@ -13,7 +13,7 @@ export function Troubles({ connections }: { connections: readonly SeenConnection
       <Text key={id}><b>Connection {id}</b>: {ended(error)} {at === null ? null : <>Its data below is from <Time at={new Date(at * 1_000)} />.</>}</Text>
     )),
     ...nodes.map(({ name, conn_id: id, error }) => (
-      <Text key={`${name} ${error}`}><b>Node {name || `of connection ${id}`}</b>: {ended(error)} Months are judged by the other nodes.</Text>
+      <Text key={`${name} ${error}`}><b>Node {name || `of connection ${id}`}</b>: {ended(error)} The states of months come from the other nodes.</Text>
     )),
   ];
   return (
@@ -27,10 +27,10 @@ export function Troubles({ connections }: { connections: readonly SeenConnection
 function Unknown({ connections }: { connections: readonly SeenConnection[] }) {
   const [only, more] = connections;
   if (only && !more) {
-    return <Note title={`Connection ${only.conn_id} cannot be queried: its tables are not known`}>{ended(only.error)}</Note>;
+    return <Note title={`Connection ${only.conn_id} cannot be queried: its tables are unknown`}>{ended(only.error)}</Note>;
   }
   return (
-    <Note title={`${connections.length} connections cannot be queried: their tables are not known`}>
+    <Note title={`${connections.length} connections cannot be queried: their tables are unknown`}>
       <Box as="details">
         <Box as="summary" cursor="pointer">{connections.map((seen) => seen.conn_id).join(", ")}</Box>
         {connections.map((seen) => <Text key={seen.conn_id} mt={1}><b>{seen.conn_id}</b>: {ended(seen.error)}</Text>)}
@@ -67,9 +67,9 @@ export function NoConnections() {
   return (
     <Box maxW="3xl" mx="auto" mt={12}>
       <Heading size="md">Connect Airflow to ClickHouse first</Heading>
-      <Text mt={2}>Airflow&apos;s database and environment have no connection of type chs3. Once you have added one, the months of its tables are shown here:</Text>
+      <Text mt={2}>Airflow&apos;s database and environment have no connection of type chs3. Once you have added one, this page shows the months of its tables:</Text>
       <Sql text={ADD} />
-      <Text mt={2} color="fg.muted">Connections that are only in a secrets backend cannot be listed.</Text>
+      <Text mt={2} color="fg.muted">Airflow cannot list connections that are only in a secrets backend.</Text>
     </Box>
   );
 }
@@ -99,7 +99,7 @@ export function NoTables() {
   return (
     <Box maxW="3xl" mx="auto" mt={12}>
       <Heading size="md">No month has been loaded yet</Heading>
-      <Text mt={2}>There is no ledger here yet: the first load creates it. This DAG loads what is new, every night:</Text>
+      <Text mt={2}>There is no ledger here yet: the first load creates it. This DAG loads new objects every night:</Text>
       <Sql text={LOAD} />
     </Box>
   );

@@ -14,7 +14,7 @@ export function RunFailure({ dagId, runId }: { dagId: string; runId: string }) {
   return (
     <Box fontSize="sm" overflowWrap="anywhere">
       <Text as="span" fontWeight="semibold">Task {task.task_id}{index} failed</Text>{others ? `, the first of ${others + 1}` : ""}:{" "}
-      {error === null ? "its error is for those who may read its log." : error ? ended(error) : "its log shows no error."}{" "}
+      {error === null ? "its error is shown only to users who may read its log." : error ? ended(error) : "its log shows no error."}{" "}
       <TaskLink task={task} logs />
     </Box>
   );
