@@ -250,12 +250,12 @@ def _impossible(node: Node, each: SizedNode, facts: NodeFacts, now: NodeNow) -> 
     """Report declarations above the machine's size: such loads would slow the node down or trigger its OOM killer."""
     spec, has = each.spec, facts.measured.cores
     if 0 < has < spec.cores:
-        yield f"Node {node}: {each.source} declare {spec.cores} cores, but the machine has {has}: correct it."
+        yield f"Node {node}: {each.source} declare {spec.cores} cores, but the machine has {has}: correct them."
     has = now.physical_memory_bytes
     if 0 < has < spec.memory_bytes:
         yield (
-            f"Node {node}: {each.source} declare {spec.memory_bytes} bytes of memory, but the machine has "
-            f"{has}: correct it."
+            f"Node {node}: {each.source} declare {spec.memory_bytes} bytes of memory, but the machine has {has}: "
+            "correct them."
         )
 
 

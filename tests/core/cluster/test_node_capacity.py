@@ -56,7 +56,7 @@ class TestSources:
 
 class TestLimits:
     def test_more_cores_than_the_machine_has_are_refused(self):
-        wanted = "Node ch-1:9000: operator's node_specs declare 9 cores, but the machine has 8: correct it."
+        wanted = "Node ch-1:9000: operator's node_specs declare 9 cores, but the machine has 8: correct them."
         with pytest.raises(ConfigurationError, match=wanted):
             sized(argument={"default": NodeSpec(9, GIB)})
 
