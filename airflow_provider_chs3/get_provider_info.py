@@ -20,7 +20,7 @@ def get_provider_info() -> dict[str, object]:
     return {
         "package-name": "airflow-provider-chs3",
         "name": "ClickHouse loads from S3",
-        "description": "Scheduled loads from S3 into ClickHouse, one month a task.",
+        "description": "Scheduled loads from S3 into ClickHouse, one month per task.",
         "versions": [__version__],
         "integrations": _INTEGRATIONS,
         "operators": [_modules(*_OPERATORS, package="operators")],
@@ -56,13 +56,13 @@ def get_provider_info() -> dict[str, object]:
 #: Options in section `[chs3]` of Airflow's configuration; `defaults` reads them.
 OPTIONS = {
     "clickhouse_conn_id": _option(
-        "Connection of type ``chs3`` of operators, sensors, the hook and the command line.",
+        "Connection of type ``chs3`` for operators, sensors, the hook and the command line.",
         kind="string",
         default="chs3_default",
         example="clickhouse_prod",
     ),
     "aws_conn_id": _option(
-        "Connection of type ``aws`` by which objects in S3 are listed and read.",
+        "Connection of type ``aws`` that lists and reads objects in S3.",
         kind="string",
         default="aws_default",
         example="s3_lake",
@@ -78,12 +78,13 @@ OPTIONS = {
         example="30",
     ),
     "page_query_timeout_seconds": _option(
-        "Seconds after which the pages in Airflow's UI give up a query to ClickHouse.",
+        "Seconds after which the pages in Airflow's UI give up on a query to ClickHouse.",
         default="10",
         example="30",
     ),
     "page_cache_seconds": _option(
-        "Seconds for which all users of the pages share an answer; answers from query logs six times as long.",
+        "Seconds for which all users of the pages share an answer; answers from query logs are shared six times as "
+        "long.",
         default="5",
         example="60",
     ),
@@ -175,7 +176,7 @@ _CONNECTION_FIELDS = {
     },
     "ca_certs": {
         "label": "CA certificates",
-        "description": "A file on the workers; by default the authorities that certifi or the system trust.",
+        "description": "A file on the workers; by default the authorities that certifi or the system trusts.",
         "schema": {"type": ["string", "null"]},
     },
     "certfile": {
@@ -185,7 +186,7 @@ _CONNECTION_FIELDS = {
     },
     "keyfile": {
         "label": "Client key",
-        "description": "A file on the workers; not needed where the certificate's file holds the key.",
+        "description": "A file on the workers; not needed if the certificate's file also holds the key.",
         "schema": {"type": ["string", "null"]},
     },
     "compression": {

@@ -70,7 +70,7 @@ class TestLoss:
 
     def test_if_all_ledgers_are_lost_nobody_vouches_for_the_rows(self, loaded: Lake) -> None:
         loaded.on_every_node(f"DROP TABLE {loaded.database}.chs3_ledger SYNC")
-        with pytest.raises(AirflowFailException, match="rows that no load has put there"):
+        with pytest.raises(AirflowFailException, match="rows that no load wrote"):
             loaded.load()
         assert loaded.facts() == TRIPS.facts(MONTH)
 
@@ -81,7 +81,7 @@ class TestLoss:
         loaded.on_node(1, f"DROP TABLE {name} SYNC")
         loaded.on_node(1, create)
         loaded.on_node(1, f"INSERT INTO {name} (trip_id, pickup_at) VALUES (1, '{MONTH}-05 00:00:00')")
-        with pytest.raises(AirflowFailException, match="rows that no load has put there"):
+        with pytest.raises(AirflowFailException, match="rows that no load wrote"):
             loaded.load()
 
     @pytest.mark.parametrize("deferrable", [False, True])

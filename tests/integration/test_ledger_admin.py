@@ -95,7 +95,7 @@ class TestAdopt:
         )
         with pytest.raises(AirflowFailException, match=r"hold 600 rows, .* holds 599 \(.*: \d+, .*\)"):
             adopt(foreign)
-        assert ledger(foreign)[0]["standing"] == "the partition holds rows that no load has put there"
+        assert ledger(foreign)[0]["standing"] == "the partition holds rows that no load wrote"
 
     def test_a_row_too_many_is_refused(self, foreign: Lake) -> None:
         name = f"{foreign.database}.{foreign.table}"

@@ -100,7 +100,7 @@ class TestRowsThatNoLoadKnows:
     def test_stop_the_load(self, trips_lake: Lake) -> None:
         insert_one_row(trips_lake)
         trips_lake.upload(TRIPS)
-        with pytest.raises(AirflowFailException, match=r"no load has put there.*replace_unknown=True"):
+        with pytest.raises(AirflowFailException, match=r"no load wrote.*replace_unknown=True"):
             trips_lake.load()
         assert trips_lake.facts().rows == 1
 

@@ -73,5 +73,5 @@ def test_what_somebody_else_inserts_meanwhile_still_is(
     table = f"{trips_lake.database}.{trips_lake.table}"
     insert = f"INSERT INTO {table} (trip_id, pickup_at) VALUES (7, '{MONTH}-01 00:00:00')"
     Between(monkeypatch, lambda: trips_lake.on_every_node(insert))
-    with pytest.raises(AirflowFailException, match=r"no load has put there|was changed since it was published"):
+    with pytest.raises(AirflowFailException, match=r"no load wrote|was changed since it was published"):
         trips_lake.load()

@@ -139,5 +139,5 @@ def test_a_table_that_is_swapped_at_the_moment_of_publication_is_told(
     with pytest.raises(AirflowFailException, match=rf"became another table .* {told}.* not recorded as published"):
         trips_lake.load()
     strikes.reset()
-    with pytest.raises(AirflowFailException, match="rows that no load has put there"):
+    with pytest.raises(AirflowFailException, match="rows that no load wrote"):
         trips_lake.load()

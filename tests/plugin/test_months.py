@@ -159,7 +159,7 @@ def test_rows_of_others_are_told(as_user: AsUser, trips_lake: Lake) -> None:
         "2026-11": "never_loaded",
         "2026-12": "changed",
     }
-    assert found["2026-12"]["why"].startswith("the partition holds rows that no load has put there")
+    assert found["2026-12"]["why"].startswith("the partition holds rows that no load wrote")
 
 
 @pytest.mark.thorough(but=1)

@@ -20,7 +20,7 @@ from tests.plugin.test_months import TRIPS, months
 AsUser = Callable[[str | None], TestClient]
 
 LATER = "2026-11"
-UNKNOWN = "the partition holds rows that no load has put there"
+UNKNOWN = "the partition holds rows that no load wrote"
 CHANGED = "the partition was changed since it was published"
 
 

@@ -37,7 +37,7 @@ class ComparisonStatus(Enum):
     FEWER_NODES = "an earlier load wrote it to more nodes than this one"
     MORE_NODES = "it was published on fewer nodes than the cluster has now"
     LEDGER_LOST = "a node has lost its records of it"
-    ROWS_UNKNOWN = "the partition holds rows that no load has put there"
+    ROWS_UNKNOWN = "the partition holds rows that no load wrote"
     TARGET_CHANGED = "the partition was changed since it was published"
 
 
