@@ -74,14 +74,16 @@ class Answer:
         conn_id: The connection.
         error: The reason why there is no current answer, in which case the rest is the last one; empty if there is one.
         seen_at: Time of that answer, as Unix time by this machine's clock; None if there was none.
+        unread: What to do about ledgers that it left out; empty if there are none.
     """
 
     conn_id: str
     error: str = ""
     seen_at: float | None = None
+    unread: str = ""
 
     def _as_json(self) -> dict[str, Any]:
-        return {"conn_id": self.conn_id, "error": self.error, "seen_at": self.seen_at}
+        return {"conn_id": self.conn_id, "error": self.error, "seen_at": self.seen_at, "unread": self.unread}
 
 
 S = TypeVar("S", bound=Answer)

@@ -101,11 +101,13 @@ def publish(cluster: ClickHouseCluster, objects: Objects) -> None:
             client.execute(
                 "INSERT INTO chs3_ledger (sequence, event, target_database, target_table, target_uuid, month, "
                 "partition_id, attempt, fingerprint, definition, source_bytes, nodes, rows, min_block, max_block, "
-                "data_version) SELECT 1, 'published', database, table, (SELECT toString(uuid) FROM system.tables "
+                "data_version, evidence) SELECT 1, 'published', database, table, "
+                "(SELECT toString(uuid) FROM system.tables "
                 f"WHERE database = 'default' AND name = '{TABLE}'), "
                 "concat(substring(partition_id, 1, 4), '-', substring(partition_id, 5)), partition_id, 'bench', "
                 "transform(partition_id, %(ids)s, %(prints)s, ''), '', %(bytes)s, %(nodes)s, rows, min_block_number, "
-                "max_block_number, data_version FROM system.parts WHERE active AND database = 'default' "
+                "max_block_number, data_version, concat('{\"rows\":', toString(rows), ',\"parts\":null}') "
+                "FROM system.parts WHERE active AND database = 'default' "
                 f"AND table = '{TABLE}'",
                 values,
             )

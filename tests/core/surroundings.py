@@ -26,7 +26,6 @@ TARGET = TableFacts(
 FACTS = NodeFacts(
     target=TARGET,
     databases=frozenset({"db"}),
-    ledger_columns=frozenset(),
     known_settings={"insert_deduplicate": None, "optimize_on_insert": None},
     measured=NodeSpec(cores=8, memory_bytes=32 * 1024**3),
     time_zone="UTC",

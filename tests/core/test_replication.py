@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from airflow_provider_chs3.core.attempt.months_together import SharedStaging
+from airflow_provider_chs3.core.cluster.node_facts import RecordTable
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.cluster.topology import KeeperPlace
 from airflow_provider_chs3.core.files.file_groups import Reading
@@ -289,7 +290,7 @@ def nothing():
 
 
 def test_a_plan_asks_each_replica_for_itself():
-    facts = {node: replace(facts, ledger_columns=frozenset({"month"})) for node, facts in AROUND.nodes.items()}
+    facts = {node: replace(facts, ledger=RecordTable()) for node, facts in AROUND.nodes.items()}
     asked = drive(
         look_up_months(replace(AROUND, nodes=facts), {MONTH: "202610"}),
         lambda step: {node: [([], [], [], [])] for node in step.sql},

@@ -1,13 +1,21 @@
-"""The ledger outlives what happens to it: the loss of a node's, an older package's, the node itself."""
+"""The ledger outlives what happens to it: the loss of a node's, another version of the package, the node itself."""
 
 from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.ledger.table import ALL_COLUMNS
+from airflow_provider_chs3.cli.main import main
+from airflow_provider_chs3.operators.ledger import AdoptMonthsOperator, ForgetMonthsOperator, ListLedgerOperator
+from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.testbed.trips import Trips
+from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from tests.integration.lake import MONTH, Lake
+from tests.integration.refusal import parquet
 
 TRIPS = Trips(rows_per_month=600, files_per_month=3)
 OTHER_TRIPS = Trips(seed=2, rows_per_month=500, files_per_month=3)
@@ -25,11 +33,6 @@ def lose_ledger(lake: Lake) -> None:
     """On a node that holds rows: nodes take files as they come, so that one may have none."""
     rows = lake.rows_per_node()
     lake.on_node(rows.index(max(rows)), f"DROP TABLE {lake.database}.chs3_ledger SYNC")
-
-
-def ledger_columns(lake: Lake) -> list[list[str]]:
-    sql = f"SELECT name FROM system.columns WHERE database = '{lake.database}' AND table = 'chs3_ledger'"
-    return [sorted(name for (name,) in rows) for rows in lake.on_every_node(sql)]
 
 
 class TestLoss:
@@ -84,68 +87,104 @@ class TestLoss:
         with pytest.raises(AirflowFailException, match="rows that no load wrote"):
             loaded.load()
 
+
+#: As a version of this package with another schema would make its tables.
+OTHER_SCHEMA = "MODIFY COMMENT 'records of airflow-provider-chs3, schema 0'"
+
+
+def alter_records(lake: Lake, *names: str, numbers: tuple[int, ...] = (0, 1, 2)) -> None:
+    for name in names:
+        for number in numbers[: len(lake.cluster.nodes)]:
+            lake.on_node(number, f"ALTER TABLE {lake.database}.{name} {OTHER_SCHEMA}")
+
+
+def records(lake: Lake) -> list[list[tuple[Any, ...]]]:
+    return lake.on_every_node(f"SELECT * FROM {lake.database}.chs3_ledger ORDER BY ALL")
+
+
+def refused(lake: Lake, **options: Any) -> str:
+    """The error of a load that leaves target and ledger as they are."""
+    before = records(lake), lake.facts(), lake.left_behind()
+    with pytest.raises(AirflowFailException, match="not made by this version of the package") as raised:
+        lake.load(**options)
+    assert (records(lake), lake.facts(), lake.left_behind()) == before
+    return str(raised.value)
+
+
+def follow(lake: Lake, error: str) -> None:
+    """Do what the error says, to the letter."""
+    rename, adopting = re.search(
+        r"run (RENAME TABLE .*?) on each of these nodes, and then chs3 (.*) with ", error
+    ).groups()
+    named = re.search(r" on ([^ ]*(?:, [^ ]*)*): not made", error)[1].split(", ")
+    for number, node in enumerate(lake.cluster.nodes):
+        if f"{node.host}:{node.tcp_port}" in named:
+            lake.on_node(number, rename)
+    source = ["--bucket", lake.bucket, "--key", "trips/{YYYY-MM}/", "--cluster", lake.cluster.name]
+    assert main([*shlex.split(adopting), *source]) == 0
+
+
+class TestOtherSchema:
+    def test_the_advice_of_the_error_leads_to_increments(self, loaded: Lake) -> None:
+        alter_records(loaded, "chs3_ledger", "chs3_objects")
+        follow(loaded, refused(loaded))
+        assert loaded.load()["status"] == "unchanged"
+        # What was adopted has been counted alone, so that the first change takes all objects.
+        for name, objects in (("a", 4), ("b", 1)):
+            loaded.put(f"trips/{MONTH}/{name}.parquet", parquet(OTHER_TRIPS.table(MONTH)))
+            assert loaded.load()["loaded_objects"] == objects
+        assert sum(loaded.rows_per_node()) == TRIPS.rows_per_month + 2 * OTHER_TRIPS.rows_per_month
+
+    @pytest.mark.three_nodes
+    def test_so_it_does_where_one_node_has_another(self, loaded: Lake) -> None:
+        alter_records(loaded, "chs3_ledger", numbers=(1,))
+        follow(loaded, refused(loaded))
+        assert loaded.load()["status"] == "unchanged"
+
+    @pytest.mark.parametrize("name", ["chs3_ledger", "chs3_objects"])
+    def test_one_of_the_two_tables_is_enough(self, loaded: Lake, name: str) -> None:
+        alter_records(loaded, name)
+        follow(loaded, refused(loaded))
+        assert loaded.load()["status"] == "unchanged"
+
+    @pytest.mark.parametrize("options", [{"deferrable": True}, {"write_mode": "append", "retries": 0}])
+    def test_other_ways_to_load_are_refused_too(self, loaded: Lake, options: dict[str, Any]) -> None:
+        alter_records(loaded, "chs3_ledger")
+        refused(loaded, **options)
+
+    def test_groups_plans_and_commands_are_too(self, loaded: Lake) -> None:
+        alter_records(loaded, "chs3_ledger")
+        where = {"database": loaded.database, "table": loaded.table, "cluster": loaded.cluster.name}
+        source = {"bucket": loaded.bucket, "key": "trips/{YYYY-MM}/"}
+        several = [MONTH, "2026-11"]
+        for operator in (
+            S3MonthsToClickHouseOperator(task_id="load", months=several, **source, **where),
+            PlanMonthsOperator(task_id="plan", months=several, definition={}, **source, **where),
+            AdoptMonthsOperator(task_id="adopt", months=several, **source, **where),
+            ForgetMonthsOperator(task_id="forget", months=several, **where),
+            ListLedgerOperator(task_id="list", **where),
+        ):
+            with pytest.raises(AirflowFailException, match="not made by this version of the package"):
+                operator.execute({})
+
     @pytest.mark.parametrize("deferrable", [False, True])
-    def test_a_table_of_the_ledgers_name_that_is_none_is_refused_with_a_way_out(
-        self, trips_lake: Lake, deferrable: bool
+    @pytest.mark.parametrize("name", ["chs3_ledger", "chs3_objects"])
+    def test_a_table_of_that_name_of_somebody_else_is_refused_with_a_way_out(
+        self, trips_lake: Lake, name: str, deferrable: bool
     ) -> None:
-        trips_lake.on_every_node(f"CREATE TABLE {trips_lake.database}.chs3_ledger (event String) ORDER BY event")
+        trips_lake.on_every_node(f"CREATE TABLE {trips_lake.database}.{name} (event String) ORDER BY event")
         trips_lake.upload(TRIPS)
-        with pytest.raises(AirflowFailException, match=r"is not a ledger of this package, .* staging_database"):
+        said = rf"{name} on .*: not made by this version of the package, .* give another database as staging_database"
+        with pytest.raises(AirflowFailException, match=said):
             trips_lake.load(deferrable=deferrable)
 
-    def test_so_is_one_of_the_name_of_the_table_of_objects(self, trips_lake: Lake) -> None:
-        trips_lake.on_every_node(f"CREATE TABLE {trips_lake.database}.chs3_objects (path String) ORDER BY path")
-        trips_lake.upload(TRIPS)
-        told = r"chs3_objects on .* is not this package's table of objects, as it has no column loaded_at, .* rename it"
-        with pytest.raises(AirflowFailException, match=told):
-            trips_lake.load()
-
-
-#: Of the ledger's first version.
-FIRST_COLUMNS = [
-    name for name in ALL_COLUMNS if name not in ("nodes", "data_version", "evidence", "structure", "summary")
-]
-
-
-class TestUpgrade:
-    @pytest.fixture
-    def older(self, loaded: Lake) -> Lake:
-        """The ledgers are as the last version made them."""
-        loaded.on_every_node(f"ALTER TABLE {loaded.database}.chs3_ledger DROP COLUMN data_version")
-        return loaded
-
-    def test_what_an_older_version_published_is_unchanged(self, older: Lake) -> None:
-        assert older.load()["status"] == "unchanged"
-
-    @pytest.mark.three_nodes
-    def test_a_load_that_writes_adds_the_columns_that_lack(self, older: Lake) -> None:
-        older.upload(OTHER_TRIPS)
-        assert older.load()["reason"] == "its objects changed since it was published"
-        assert older.facts() == OTHER_TRIPS.facts(MONTH)
-        assert ledger_columns(older) == [sorted(ALL_COLUMNS)] * 3
-
-    @pytest.mark.thorough
-    @pytest.mark.three_nodes
-    def test_one_node_may_have_it_already(self, older: Lake) -> None:
-        older.on_node(1, f"ALTER TABLE {older.database}.chs3_ledger ADD COLUMN data_version Int64")
-        older.upload(OTHER_TRIPS)
-        assert older.load()["status"] == "published"
-        assert ledger_columns(older) == [sorted(ALL_COLUMNS)] * 3
-
-    @pytest.mark.thorough
-    @pytest.mark.three_nodes
-    def test_a_record_that_tells_too_little_costs_a_reload(self, older: Lake) -> None:
-        older.on_every_node(f"ALTER TABLE {older.database}.chs3_ledger DROP COLUMN nodes")
-        for name in ("evidence", "structure", "summary"):
-            older.on_every_node(f"ALTER TABLE {older.database}.chs3_ledger DROP COLUMN {name}")
-        assert ledger_columns(older) == [sorted(FIRST_COLUMNS)] * 3
-        assert older.load()["status"] == "published"
-        assert older.facts() == TRIPS.facts(MONTH)
-        assert older.load()["status"] == "unchanged"
-
-    @pytest.mark.thorough
-    def test_columns_of_a_newer_version_are_left_alone(self, loaded: Lake) -> None:
-        loaded.on_every_node(f"ALTER TABLE {loaded.database}.chs3_ledger ADD COLUMN newer String")
-        loaded.upload(OTHER_TRIPS)
-        assert loaded.load()["status"] == "published"
+    @pytest.mark.parametrize("engine", ["Null", "Memory"])
+    def test_so_is_one_that_keeps_no_records(self, loaded: Lake, engine: str) -> None:
+        ledger = f"{loaded.database}.chs3_ledger"
+        loaded.on_every_node(f"RENAME TABLE {ledger} TO {ledger}_was")
+        loaded.on_every_node(f"CREATE TABLE {ledger} AS {ledger}_was ENGINE = {engine}")
+        with pytest.raises(AirflowFailException, match=f"engine and comment are {engine} and "):
+            loaded.load()
+        loaded.on_every_node(f"DROP TABLE {ledger}")
+        loaded.on_every_node(f"RENAME TABLE {ledger}_was TO {ledger}")
         assert loaded.load()["status"] == "unchanged"

@@ -82,17 +82,3 @@ def test_a_run_that_finds_the_month_as_published_says_so_after_a_failure_and_onl
     for _ in range(2):
         assert trips_lake.load()["status"] == "unchanged"
     assert len(records(trips_lake, "unchanged")) == 1
-
-
-@pytest.mark.parametrize("engine", ["Null", "Memory"])
-def test_a_ledger_that_keeps_nothing_is_refused(trips_lake: Lake, engine: str) -> None:
-    trips_lake.upload(TRIPS)
-    trips_lake.load()
-    ledger = f"{trips_lake.database}.chs3_ledger"
-    trips_lake.on_every_node(f"RENAME TABLE {ledger} TO {ledger}_was")
-    trips_lake.on_every_node(f"CREATE TABLE {ledger} AS {ledger}_was ENGINE = {engine}")
-    with pytest.raises(AirflowFailException, match=f"chs3_ledger on .* is a {engine}, which keeps no records"):
-        trips_lake.load()
-    trips_lake.on_every_node(f"DROP TABLE {ledger}")
-    trips_lake.on_every_node(f"RENAME TABLE {ledger}_was TO {ledger}")
-    assert trips_lake.load()["status"] == "unchanged"

@@ -295,22 +295,3 @@ def test_the_upkeep_of_the_ledger_takes_a_loader_who_may_count_the_rows(
     assert CleanStagingOperator(task_id="clean", database="stage", **cluster).execute({}) == []
     log_in(own_lake, PLANNER, monkeypatch)
     assert ListLedgerOperator(task_id="list", **table).execute({})[0]["rows"] == TRIPS.rows_per_month
-
-
-def test_a_ledger_of_an_older_version_names_what_to_run(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    load_as(own_lake, NARROW, monkeypatch)
-    own_lake.on_every_node("ALTER TABLE stage.chs3_ledger DROP COLUMN data_version")
-    assert load_as(own_lake, NARROW, monkeypatch)["status"] == "unchanged"
-    own_lake.upload(Trips(seed=2, rows_per_month=800, files_per_month=3))
-    with pytest.raises(AirflowFailException, match=r"run ALTER TABLE `stage`\.`chs3_ledger` ADD COLUMN IF NOT EXISTS"):
-        load_as(own_lake, NARROW, monkeypatch)
-    assert own_lake.facts() == TRIPS.facts(MONTH)
-
-
-def test_the_privilege_for_that_has_the_ledger_mended(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    load_as(own_lake, NARROW, monkeypatch)
-    own_lake.on_every_node("ALTER TABLE stage.chs3_ledger DROP COLUMN data_version")
-    changed = Trips(seed=2, rows_per_month=800, files_per_month=3)
-    own_lake.upload(changed)
-    assert load_as(own_lake, KEEPER, monkeypatch)["status"] == "published"
-    assert own_lake.facts() == changed.facts(MONTH)

@@ -1,4 +1,4 @@
-"""What records are good for once some of them are lost, of another attempt, or of an older version."""
+"""What records are good for once some of them are lost or of another attempt."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from tests.integration.events import (
     events,
     fullest,
     load,
-    parts,
     published,
-    refused,
 )
 from tests.integration.lake import MONTH, Lake
 
@@ -69,31 +67,3 @@ class TestLostLedger:
         published(events)
         self.lose(events, fullest(events))
         assert load(events)["reason"] == "a node has lost its records of it"
-
-
-class TestOlderRecords:
-    def make_it_of_0_1_0(self, lake: Lake) -> None:
-        """Take away what came after 0.1.0: columns of the ledger, and the table of objects."""
-        for name in ("data_version", "evidence", "structure", "base", "increments", "summary"):
-            lake.on_every_node(f"ALTER TABLE {lake.database}.chs3_ledger DROP COLUMN {name}")
-        lake.on_every_node(f"DROP TABLE {lake.database}.chs3_objects SYNC")
-
-    def test_they_are_unchanged_and_get_the_evidence(self, events: Lake) -> None:
-        published(events)
-        self.make_it_of_0_1_0(events)
-        assert load(events)["status"] == "unchanged"
-        number = fullest(events)
-        alter(events, number, f"DROP PART '{parts(events, number)[1]}'")
-        refused(events)
-
-    @pytest.mark.thorough
-    def test_when_the_month_was_published_stays(self, events: Lake) -> None:
-        published(events)
-        sql = (
-            f"SELECT DISTINCT recorded_at, attempt, fingerprint, rows FROM {events.database}.chs3_ledger "
-            "WHERE event = 'published'"
-        )
-        before = events.on_every_node(sql)
-        self.make_it_of_0_1_0(events)
-        load(events)
-        assert events.on_every_node(sql) == before

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.integration.events import (
-    alter_ledger,
     create,
     events,
     load,
@@ -99,16 +98,6 @@ class TestStructure:
         result = load(events, select=select, settings=settings)
         assert result["reason"].endswith(f": setting {next(iter(settings))} was not given and is '1'")
         assert load(events, select=select, settings=settings)["status"] == "unchanged"
-
-    def test_a_setting_that_older_records_lack_is_compared_from_the_next_run_on(self, events: Lake) -> None:
-        published(events)
-        lacking = "structure = replaceOne(structure, ',\"other_settings\":{}', '')"
-        for number in range(len(events.cluster.nodes)):
-            alter_ledger(events, number, f"UPDATE {lacking} WHERE event = 'published'")
-        settings = {"transform_null_in": 1}
-        assert plan(events, definition={"settings": settings}) == []
-        assert load(events, settings=settings)["status"] == "unchanged"
-        assert load(events)["reason"].endswith(": setting transform_null_in was '1' and is not given")
 
     @pytest.mark.parametrize("kind", ["DEFAULT", "MATERIALIZED"])
     def test_a_default_that_merges_have_written_for_a_new_column_is_compared(self, events: Lake, kind: str) -> None:

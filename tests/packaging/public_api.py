@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import airflow_provider_chs3
+from airflow_provider_chs3.core.cluster.topology import RECORDS_SCHEMA
 from airflow_provider_chs3.core.ledger.table import ALL_COLUMNS
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.hooks.connection import KNOWN_EXTRAS
@@ -38,7 +39,7 @@ def public_api() -> str:
     lines = sorted(line for module in modules() for line in _names(module))
     lines += [f"connection extra {name}" for name in KNOWN_EXTRAS]
     lines += [f"result {field.name}" for field in fields(LoadResult)]
-    lines += [f"ledger column {name}" for name in ALL_COLUMNS]
+    lines += [f"ledger: {RECORDS_SCHEMA}", *(f"ledger column {name}" for name in ALL_COLUMNS)]
     return "\n".join(lines) + "\n"
 
 

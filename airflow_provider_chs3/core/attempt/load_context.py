@@ -9,7 +9,7 @@ from functools import partial
 
 from airflow_provider_chs3.core.attempt.months_together import GroupOfFiles, SharedStaging
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
-from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.cluster.node_facts import RecordTable, TargetContext
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.files.text_fields import has_escaped_labels, lacks_elements_of_containers
 from airflow_provider_chs3.core.ledger.comparison import ExpectedMonth, spread
@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
 from airflow_provider_chs3.core.ledger.queries import look_up_each
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, look_up, month_on_node
 from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas
-from airflow_provider_chs3.core.ledger.table import COLUMNS, LedgerKey
+from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.source.csv_dialect import reading_settings
 from airflow_provider_chs3.core.source.file_set import LOOK_THREADS, Files
@@ -180,7 +180,7 @@ class LoadContext:
 
     def with_ledger(self) -> LoadContext:
         """Return the same load, once the ledger exists on every node."""
-        nodes = {node: replace(facts, ledger_columns=frozenset(COLUMNS)) for node, facts in self.context.nodes.items()}
+        nodes = {node: replace(facts, ledger=RecordTable()) for node, facts in self.context.nodes.items()}
         return replace(self, context=replace(self.context, nodes=nodes))
 
     def key_on(self, node: Node) -> LedgerKey:
@@ -203,7 +203,7 @@ class LoadContext:
         ledger, nodes = self.context.ledger, self.context.nodes
 
         def of_node(node: Node) -> Sql:
-            return look_up(ledger, self.key_on(node), columns=nodes[node].ledger_columns if with_records else ())
+            return look_up(ledger, self.key_on(node), with_records=with_records and nodes[node].has_ledger)
 
         step = QueryOneOfSeveral(
             name=f"Look up {self.request.month}" + (" in the ledger" if with_records else ""),
@@ -220,7 +220,7 @@ def _look_up_several(loads: Sequence[LoadContext], *, with_records: bool) -> dic
     ledger, nodes = loads[0].context.ledger, loads[0].context.nodes
     keys = {node: [load.key_on(node) for load in loads] for node in nodes}
     return {
-        node: look_up_each(ledger, keys[node], columns=facts.ledger_columns if with_records else ())
+        node: look_up_each(ledger, keys[node], with_records=with_records and facts.has_ledger)
         for node, facts in nodes.items()
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST, MonthOnNode, record
-from airflow_provider_chs3.core.ledger.table import LedgerKey, lacks_of_ledger
+from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.object_history.replaced import objects_to_read
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.request.load_request import LoadRequest
@@ -89,9 +89,9 @@ class ResumableLoad:
     plan: InsertPlan
     running: str
     done: tuple[DoneInsert, ...]
-    seconds_by_step: Mapping[str, float] = field(default_factory=dict)
-    increment: Mapping[str, Any] | None = None
-    records: Mapping[str, str] | None = None
+    seconds_by_step: Mapping[str, float]
+    increment: Mapping[str, Any] | None
+    records: Mapping[str, str]
 
     def manifest_in(self, listed: Manifest) -> Manifest:
         """Return the objects of the attempt from a current listing, without those that came later.
@@ -116,8 +116,7 @@ class ResumableLoad:
         """
         assert self.increment is not None
         recorded = dict(self.increment)
-        # Older versions of this package did not record which objects are read in place of published ones.
-        recorded["removed"] = tuple(recorded.get("removed", ()))
+        recorded["removed"] = tuple(recorded["removed"])
         new = objects_to_read(ObjectChanges.between(published, month), month, recorded["removed"])
         if new.fingerprint != recorded.pop("fingerprint"):
             raise ObjectsChangedError("The record of the month's objects changed while new ones were loaded.")
@@ -133,9 +132,7 @@ class ResumableLoad:
         Raises:
             ObjectsChangedError: If another load published the month meanwhile.
         """
-        # Older versions of this package did not record it.
-        if self.records is not None:
-            check_none_newer(month, self.records, now)
+        check_none_newer(month, self.records, now)
         before = {
             node: MonthOnNode(month.record, self.before.get(node_key(node), PartitionState()), month.has_history)
             for node, month in now.items()
@@ -199,10 +196,8 @@ def find_resumable_load(request: LoadRequest, context: TargetContext) -> Steps[R
     if request.resumes not in (None, nonce):
         raise SupersededError(superseded(Attempt(context.target, request.month, request.resumes or "")))
     found = json.loads(details)
-    # Older versions of this package did not record the structure.
-    now = request.structure(context)
-    is_same = definition == request.definition and found.get("structure", now) == now
-    is_own = owner == request.owner and is_same and found["is_durable"]
+    is_own = owner == request.owner and definition == request.definition and found["is_durable"]
+    is_own = is_own and found["structure"] == request.structure(context)
     if not is_own or not (yield from is_staging_there(context, Attempt(context.target, request.month, nonce))):
         return None
     context = yield from find_replicas(context)
@@ -252,7 +247,7 @@ def attempts_of(context: TargetContext, month: Month, owner: str) -> Steps[set[s
 def _key_of(context: TargetContext, month: Month) -> LedgerKey | None:
     """Return the key of a month's records on the coordinator; None if it has no ledger, or no such table."""
     facts = context.nodes[context.coordinator]
-    if facts.target is None or not facts.has_ledger or lacks_of_ledger(facts.ledger_columns):
+    if facts.target is None or not facts.has_ledger:
         return None
     return LedgerKey(context.target, facts.target.uuid, month, "")
 
@@ -269,16 +264,14 @@ def _of_json(context: TargetContext, nonce: str, fingerprint: str, details: Mapp
         plan=InsertPlan.of_json(details["plan"]),
         running=details["running"],
         done=tuple(DoneInsert(each["query_id"], _stats_of_json(each["stats"])) for each in details["done"]),
-        # Older versions of this package did not record it.
-        seconds_by_step=details.get("seconds_by_step", {}),
-        increment=details.get("increment"),
-        records=details.get("records"),
+        seconds_by_step=details["seconds_by_step"],
+        increment=details["increment"],
+        records=details["records"],
     )
 
 
 def _stats_of_json(values: Mapping[str, Any]) -> InsertStats:
-    # Older versions of this package did not record what was read.
-    source = values.get("source")
+    source = values["source"]
     return InsertStats(**{**values, "source": SourceRead(**source) if source else None})
 
 

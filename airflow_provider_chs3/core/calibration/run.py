@@ -104,7 +104,7 @@ def calibrate(request: CalibrationRequest) -> Steps[Calibration]:
     ended = yield from ReadClock(name="Read the clock")
     calibration = _result(bench, versions, choice, records, ended)
     ledger = load.context.ledger
-    yield from make_ledger(ledger, {node: facts.ledger_columns for node, facts in load.context.nodes.items()})
+    yield from make_ledger(load.context, load.context.nodes)
     yield from record_profile(load, ledger, calibration.as_json())
     yield from Log(name=calibration.described())
     return calibration

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from airflow_provider_chs3.core.cluster.absent_replicas import leave_out_absent
 from airflow_provider_chs3.core.cluster.row_policies import find_filtered, policies_query
@@ -12,6 +13,7 @@ from airflow_provider_chs3.core.cluster.table_facts import TableFacts, target_fa
 from airflow_provider_chs3.core.cluster.time_zones import same_name
 from airflow_provider_chs3.core.cluster.topology import (
     OBJECTS_TABLE,
+    RECORDS_SCHEMA,
     KeeperPlace,
     TableLocation,
     TableRequest,
@@ -46,6 +48,23 @@ _IS_PERMISSION = """
         AND NOT readonly AND coalesce(max, '') NOT IN ('0', 'false')"""
 
 
+class RecordTable(NamedTuple):
+    """A table that has the name of the ledger, or of the table of loaded objects.
+
+    Args:
+        engine: Its engine.
+        comment: Its comment.
+    """
+
+    engine: str = "MergeTree"
+    comment: str = RECORDS_SCHEMA
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it is as this version of the package makes it."""
+        return self.comment == RECORDS_SCHEMA and self.engine.endswith("MergeTree")
+
+
 @dataclass(frozen=True)
 class NodeFacts:
     """The facts of one node.
@@ -53,8 +72,8 @@ class NodeFacts:
     Args:
         target: The target on that node; None if missing.
         databases: The requested databases that exist.
-        ledger_columns: Columns of its ledger; empty if it has no ledger.
-        object_columns: Columns of its table of loaded objects; empty if there is none.
+        ledger: Its ledger; None if missing.
+        objects: Its table of loaded objects; None if missing.
         known_settings: The requested settings that the server knows, each with the highest number that the user's
             profile allows, or None.
         measured: Cores and memory limit, as measured by the server; 0 bytes means unknown.
@@ -64,7 +83,6 @@ class NodeFacts:
         time_zone: Time zone of the server, which columns have that name none.
         permissions: Settings that another CREATE of the target may need, and may enable.
         reading_defaults: Settings for reading files, each with the server's default.
-        ledger_engine: Engine of its ledger; empty if there is none.
         is_rehearsed: Whether the target's engine is tested, or a rehearsal has passed there.
         filtered: Tables of `system` that a row policy filters for the user; empty also if not asked for.
         server: What distinguishes the server from others, under whatever names a cluster lists it.
@@ -72,7 +90,6 @@ class NodeFacts:
 
     target: TableFacts | None
     databases: frozenset[str]
-    ledger_columns: frozenset[str]
     known_settings: Mapping[str, int | None]
     measured: NodeSpec
     macros: Mapping[str, str] = field(default_factory=dict)
@@ -81,16 +98,16 @@ class NodeFacts:
     time_zone: str = ""
     permissions: frozenset[str] = frozenset()
     reading_defaults: Mapping[str, str] = field(default_factory=dict)
-    ledger_engine: str = ""
-    object_columns: frozenset[str] = frozenset()
+    ledger: RecordTable | None = None
+    objects: RecordTable | None = None
     is_rehearsed: bool = True
     filtered: tuple[str, ...] = ()
     server: str = ""
 
     @property
     def has_ledger(self) -> bool:
-        """Whether the ledger exists."""
-        return bool(self.ledger_columns)
+        """Whether it has a ledger of this version of the package."""
+        return bool(self.ledger and self.ledger.is_current)
 
 
 @dataclass(frozen=True)
@@ -255,11 +272,9 @@ def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) 
     # clickhouse-driver: a tuple out of a sub-query is a Nullable(Tuple(…)), which it cannot read.
     return f"""SELECT {target_query(target)},
     (SELECT groupArray(name) FROM system.databases WHERE {one_of("name", (target.database, ledger.database))}),
-    (SELECT groupArray((table, name)) FROM system.columns
-        WHERE database = {literal(ledger.database)} AND {one_of("table", (ledger.table, OBJECTS_TABLE))}),
-    (SELECT [(anyIf(engine, database = {literal(ledger.database)} AND name = {literal(ledger.table)}), {_HAS_METRICS})]
+    (SELECT [(groupArrayIf((name, engine, comment), database = {literal(ledger.database)}), {_HAS_METRICS})]
         FROM system.tables WHERE {one_of("database", (ledger.database, "system"))}
-        AND {one_of("name", (ledger.table, "asynchronous_metrics"))}),
+        AND {one_of("name", (ledger.table, OBJECTS_TABLE, "asynchronous_metrics"))}),
     (SELECT [(groupArrayIf((name, max), {is_asked_for}), groupArrayIf(name, {_IS_PERMISSION}),
             groupArrayIf((name, default), {has_default()}), {_CORES})] FROM system.settings),
     {of_tables},
@@ -268,15 +283,15 @@ def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) 
 
 
 def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
-    *target, databases, of_ledger, tables, settings, table_settings, time_zone, server, memory_bytes, macros = row
-    ledger_engine, metrics = tables[0]
+    *target, databases, tables, settings, table_settings, time_zone, server, memory_bytes, macros = row
+    of_records, metrics = tables[0]
+    records = {name: RecordTable(engine, comment) for name, engine, comment in of_records}
     known, permissions, defaults, cores = settings[0]
     return NodeFacts(
         target=target_facts(target),
         databases=frozenset(databases),
-        ledger_columns=frozenset(name for of_table, name in of_ledger if of_table == ledger.table),
-        object_columns=frozenset(name for of_table, name in of_ledger if of_table == OBJECTS_TABLE),
-        ledger_engine=ledger_engine,
+        ledger=records.get(ledger.table),
+        objects=records.get(OBJECTS_TABLE),
         known_settings={
             **{name: int(most) if most and most.isdecimal() else None for name, most in known},
             **dict.fromkeys(table_settings),

@@ -88,7 +88,7 @@ class Reading:
             )
             for group in values["groups"]
         )
-        names, file_rows = values["names"], values.get("file_rows")
+        names, file_rows = values["names"], values["file_rows"]
         return cls(
             groups=groups,
             rows=values["rows"],

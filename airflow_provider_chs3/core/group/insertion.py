@@ -126,8 +126,8 @@ def _prepare(group: GroupPlan) -> Steps[GroupPlan]:
     """Create what is missing on the nodes, and end earlier attempts at these months."""
     load = group.load
     context = load.context
-    yield from make_ledger(context.ledger, {node: facts.ledger_columns for node, facts in context.nodes.items()})
-    yield from make_objects_table(context.ledger, {node: facts.object_columns for node, facts in context.nodes.items()})
+    yield from make_ledger(context, context.nodes)
+    yield from make_objects_table(context)
     yield from end_earlier_attempts(context, load.attempt, *(each.load.attempt for each in group.months))
     months = tuple(replace(each, load=each.load.with_ledger()) for each in group.months)
     return replace(group, load=load.with_ledger(), months=months)

@@ -41,10 +41,10 @@ def _identity(record: Record) -> tuple[str, str, int, str]:
 
 def _why_not(month: MonthOnNode, table_facts: TableFacts) -> str:
     record, state = month.record, month.state
-    evidence = evidence_of(record) if record else None
     if record is None or record.event != "published" or not record.base:
         return "it was not published by a load that recorded its objects"
-    if evidence is None or evidence.parts is None or state.each_part is None:
+    evidence = evidence_of(record)
+    if evidence.parts is None or state.each_part is None:
         return "it has too many parts to compare each"
     if is_changed(month, table_facts=table_facts):
         return "it was changed since it was published"

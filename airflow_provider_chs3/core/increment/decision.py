@@ -133,7 +133,7 @@ def _why_whole(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[s
         return "this run asks for a reload"
     if context.absent:
         return f"{', '.join(map(str, context.absent))} is down"
-    if not all(facts.object_columns for facts in context.nodes.values()):
+    if not all(facts.objects for facts in context.nodes.values()):
         return "a node has no record of the objects that were loaded before"
     if why := why_whole(table_facts):
         return why

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable
 
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
-from airflow_provider_chs3.core.ledger.table import columns_of_ledgers
+from airflow_provider_chs3.core.ledger.table import ledgers_query, own_ledgers
 from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.workflow.operations import Query, Steps
@@ -17,20 +17,18 @@ def cluster_of_ledgers() -> Steps[str | None]:
     Returns:
         The cluster; None if no ledger names one, or they name several.
     """
-    found = yield from Query(name="Find the ledgers", sql=columns_of_ledgers())
-    ledgers: dict[str, list[str]] = dict(found)
-    if not any("details" in columns for columns in ledgers.values()):
+    found = yield from Query(name="Find the ledgers", sql=ledgers_query())
+    if not (databases := own_ledgers(found)):
         return None
-    named = yield from Query(name="Ask the ledgers for their cluster", sql=_clusters(ledgers))
+    named = yield from Query(name="Ask the ledgers for their cluster", sql=_clusters(databases))
     return named[0][0] if len(named) == 1 else None
 
 
-def _clusters(columns_by_database: Mapping[str, Collection[str]]) -> Sql:
+def _clusters(databases: Iterable[str]) -> Sql:
     # Of each ledger, the one of what was published last.
     newest = " UNION ALL ".join(
         "SELECT JSONExtractString(argMax(details, recorded_at), 'cluster') AS cluster "
         f"FROM {table(TableName(database, LEDGER_TABLE))} WHERE event = 'published'"
-        for database, columns in sorted(columns_by_database.items())
-        if "details" in columns
+        for database in databases
     )
     return Sql(f"SELECT DISTINCT cluster FROM ({newest}) WHERE cluster != ''")

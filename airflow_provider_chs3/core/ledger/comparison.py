@@ -15,7 +15,6 @@ from airflow_provider_chs3.core.ledger.partition_changes import (
     is_explained,
     is_left_by_crash,
     is_made_of_staged,
-    is_untouched,
     shows_replaced,
     undone_mutation,
 )
@@ -136,8 +135,7 @@ def _is_published_everywhere(months: Mapping[Node, MonthOnNode], here: int, tabl
         record = month.record
         if record is None or record.event != "published" or record.nodes != here:
             return False
-        evidence = evidence_of(record)
-        if evidence is None or not _is_as_recorded(record, evidence, month.state, table_facts):
+        if not _is_as_recorded(record, evidence_of(record), month.state, table_facts):
             return False
         attempts.add(record.attempt)
     return len(attempts) == 1
@@ -199,14 +197,14 @@ def _has_other_rows(node: Node, months: Mapping[Node, MonthOnNode], table_facts:
     return rows > published or (published > 0 and not rows and not table_facts.may_lose_all)
 
 
-def evidence_of(record: Record) -> Evidence | None:
-    """Return the recorded evidence of the partition; None in a record of an older version of this package."""
+def evidence_of(record: Record) -> Evidence:
+    """Return the recorded evidence of the partition."""
     return _evidence_of_text(record.evidence)
 
 
 # A comparison asks for the evidence of each node several times.
 @lru_cache(maxsize=64)
-def _evidence_of_text(text: str) -> Evidence | None:
+def _evidence_of_text(text: str) -> Evidence:
     return Evidence.of_text(text)
 
 
@@ -222,35 +220,24 @@ def is_changed(month: MonthOnNode, *, table_facts: TableFacts) -> bool:
     record, state = month.record, month.state
     if record is None:
         return False
-    evidence = evidence_of(record)
-    if evidence is None:
-        return _is_changed_by_blocks(record, state, table_facts)
     if _undone(month):
         return True
+    evidence = evidence_of(record)
     if _is_as_recorded(record, evidence, state, table_facts) or _has_crashed(month, table_facts):
         return False
     return record.event == "published" or not (
         _is_replaced(record, state, keeps_every_row=table_facts.keeps_every_row)
-        and _may_be_of_intent(record, evidence, state)
+        and is_made_of_staged(evidence.beside, state)
     )
 
 
 def _undone(month: MonthOnNode) -> str:
     """Return which mutation the load of an intent has undone, as a text; empty if none."""
-    record, evidence = month.record, evidence_of(month.record) if month.record else None
-    if record is None or evidence is None or record.event != "intent" or not evidence.rows:
+    record = month.record
+    if record is None or record.event != "intent" or not (evidence := evidence_of(record)).rows:
         return ""
     command = undone_mutation(month.state, after=evidence.last_mutation)
     return f"{command} ran at the moment when a load replaced it, and is undone" if command else ""
-
-
-def _may_be_of_intent(intent: Record, evidence: Evidence, state: PartitionState) -> bool:
-    return is_made_of_staged(evidence.beside, state) if _knows_staged(intent, evidence) else is_untouched(state)
-
-
-def _knows_staged(intent: Record, evidence: Evidence) -> bool:
-    # Otherwise it is one of an older version of this package, which did not record what was staged.
-    return evidence.beside.rows == intent.rows
 
 
 def _is_as_recorded(record: Record, evidence: Evidence, state: PartitionState, table_facts: TableFacts) -> bool:
@@ -264,24 +251,11 @@ def _is_as_recorded(record: Record, evidence: Evidence, state: PartitionState, t
 def _has_crashed(month: MonthOnNode, table_facts: TableFacts) -> bool:
     """Check whether a partition is neither as before nor as after it was replaced, but what a crash leaves."""
     record, state = month.record, month.state
-    evidence = evidence_of(record) if record else None
-    if record is None or evidence is None or _is_as_recorded(record, evidence, state, table_facts):
+    if record is None or _is_as_recorded(record, evidence := evidence_of(record), state, table_facts):
         return False
     if record.event == "intent":
-        return _knows_staged(record, evidence) and is_left_by_crash(evidence, state)
+        return is_left_by_crash(evidence, state)
     return record.event == "published" and shows_replaced(evidence, state) and is_left_by_crash(evidence, state)
-
-
-def _is_changed_by_blocks(record: Record, state: PartitionState, table_facts: TableFacts) -> bool:
-    """Compare with a record of an older version of this package: the range of blocks, and the highest data version.
-
-    Merges keep the range, an INSERT raises its end, and a mutation raises the version above it, even one of another
-    month.
-    """
-    if _has_blocks_of(record, state, may_lose_all=table_facts.may_lose_all):
-        return False
-    is_replaced = _is_replaced(record, state, keeps_every_row=table_facts.keeps_every_row)
-    return record.event == "published" or not is_replaced or state.data_version > state.max_block
 
 
 def _has_blocks_of(record: Record, state: PartitionState, *, may_lose_all: bool) -> bool:

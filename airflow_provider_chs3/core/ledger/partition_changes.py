@@ -116,7 +116,7 @@ def missing_parts(recorded: Evidence, state: PartitionState) -> list[Part]:
     return [] if set(state.each_part) - own else sorted(own - set(state.each_part))
 
 
-def is_untouched(state: PartitionState) -> bool:
+def _is_untouched(state: PartitionState) -> bool:
     """Check that no mutation of this partition has passed its parts, and none waits for them.
 
     Args:
@@ -139,7 +139,7 @@ def is_made_of_staged(staged: Contents, state: PartitionState) -> bool:
     if state.each_part is None or staged.of_parts is None:
         return True
     known, data = set(staged.of_parts), {content[:DATA_DIGITS] for content in staged.of_parts}
-    return is_untouched(state) and all(
+    return _is_untouched(state) and all(
         # A mutation of other months leaves the data as they are, and may write the files beside them anew.
         part.level > 0 or part.content in known or (part.mutation and part.data in data)
         for part in state.each_part

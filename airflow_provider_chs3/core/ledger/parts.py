@@ -156,10 +156,8 @@ class Evidence:
     last_mutation: int = 0
 
     @classmethod
-    def of_text(cls, text: str) -> Self | None:
-        """Parse the text of `as_text`; None for the empty text of older versions of this package."""
-        if not text:
-            return None
+    def of_text(cls, text: str) -> Self:
+        """Parse the text of `as_text`."""
         told: dict[str, Any] = json.loads(text)
         parts: Sequence[Sequence[Any]] | None = told["parts"]
         return cls(

@@ -84,31 +84,33 @@ def _has_one_replica(context: TargetContext) -> bool:
 
 def _ask_for_months(context: TargetContext, months: Collection[Month]) -> Steps[list[Row]]:
     name = f"Look up {len(months)} months in the ledger"
-    shapes = {facts.ledger_columns for facts in context.nodes.values()}
-    if context.cluster and len(shapes) == 1 and _has_one_replica(context):
-        sql = _look_up_months(context, months, shapes.pop(), cluster=context.cluster, number="_shard_num")
+    have_ledgers = {facts.has_ledger for facts in context.nodes.values()}
+    if context.cluster and len(have_ledgers) == 1 and _has_one_replica(context):
+        sql = _look_up_months(
+            context, months, with_records=have_ledgers.pop(), cluster=context.cluster, number="_shard_num"
+        )
         rows = yield from Query(name=f"{name} of every node", sql=sql)
         return rows
-    # A table or column that one node lacks fails the query for all; and replicas could not be distinguished.
+    # A table that one node lacks fails the query for all; and replicas could not be distinguished.
     numbers = _numbers(context)
     each = {
         node: _look_up_months(
-            context, months, context.nodes[node].ledger_columns, cluster=None, number=f"toUInt32({numbers[node]})"
+            context, months, with_records=facts.has_ledger, cluster=None, number=f"toUInt32({numbers[node]})"
         )
-        for node in context.nodes
+        for node, facts in context.nodes.items()
     }
     answers = yield from QueryNodes(name=name, sql=each)
     return [rows[0] for rows in answers.values()]
 
 
 def _look_up_months(
-    context: TargetContext, months: Iterable[Month], columns: Collection[str], *, cluster: str | None, number: str
+    context: TargetContext, months: Iterable[Month], *, with_records: bool, cluster: str | None, number: str
 ) -> Sql:
     target = context.target
     # Each node's records are about its own table, and no two tables share a UUID.
     uuids = sorted({facts.target.uuid for facts in context.nodes.values() if facts.target})
     is_own = one_of("target_uuid", uuids)
-    of_record = record_columns(columns, structure="hex(cityHash64(structure))")
+    of_record = record_columns(structure="hex(cityHash64(structure))")
     own = newest(of_record, condition=is_own)
     of_months = (
         f"FROM {_from(context.ledger, cluster)} "
@@ -116,10 +118,9 @@ def _look_up_months(
         f"AND {one_of('month', map(str, months))} AND {IS_STATE}"
     )
     records = structures = "emptyArrayString()"
-    if columns:
+    if with_records:
         each = f"({number}, month, {own}, countIf({is_own}) > 0) AS record"
         records = f"(SELECT groupArray(record) FROM (SELECT {each} {of_months} GROUP BY {number}, month))"
-    if "structure" in columns:
         structures = f"(SELECT groupUniqArray((hex(cityHash64(structure)), structure)) {of_months})"
     of_table = f"database = {literal(target.database)} AND table = {literal(target.table)}"
     states = partition_states(of_table, by=number, source=_from(TableName("system", "parts"), cluster))
@@ -128,13 +129,13 @@ def _look_up_months(
     return passed_on(sql) if cluster else sql
 
 
-def look_up_each(ledger: TableName, keys: Sequence[LedgerKey], *, columns: Collection[str]) -> Sql:
+def look_up_each(ledger: TableName, keys: Sequence[LedgerKey], *, with_records: bool) -> Sql:
     """Return the query for several months of one table, each as `core.ledger.records.look_up` asks for it.
 
     Args:
         ledger: The ledger.
         keys: The months; at least one.
-        columns: Columns of the node's ledger; none if it has no ledger.
+        with_records: Whether to ask for the records; not where there is no ledger.
 
     Returns:
         A SELECT with a row for each month: its place among the keys, from 0, and the columns of `look_up`.
@@ -142,10 +143,10 @@ def look_up_each(ledger: TableName, keys: Sequence[LedgerKey], *, columns: Colle
     key, months, ids = keys[0], literals(str(each.month) for each in keys), literals(each.partition_id for each in keys)
     records, known = "emptyArrayString()", "emptyArrayString()"
     own = "emptyArrayString()"
-    if columns:
+    if with_records:
         of_months = f"month IN ({months}) AND {IS_STATE}"
         records = (
-            f"(SELECT groupArray((month, record)) FROM (SELECT month, {newest(record_columns(columns))} AS record "
+            f"(SELECT groupArray((month, record)) FROM (SELECT month, {newest(record_columns())} AS record "
             f"FROM {table(ledger)} WHERE {key.table_condition} AND {of_months} GROUP BY month))"
         )
         known = f"(SELECT groupUniqArray(month) FROM {table(ledger)} WHERE {key.name_condition} AND {of_months})"

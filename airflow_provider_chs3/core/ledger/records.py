@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from airflow_provider_chs3.core.ledger.mutations import mutations_of, mutations_query
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import PARTITION, partition_states
-from airflow_provider_chs3.core.ledger.table import COLUMNS, LedgerKey, absent
+from airflow_provider_chs3.core.ledger.table import COLUMNS, LedgerKey
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.workflow.operations import Row
@@ -31,17 +31,15 @@ class Record:
         min_block: Lowest block number of the partition, before it was replaced (`intent`) or after (`published`); 0
             without parts.
         max_block: The highest.
-        data_version: Highest data version, above `max_block` if a mutation had run; 0 in records of older versions of
-            this package.
+        data_version: Highest data version, above `max_block` if a mutation had run.
         evidence: The evidence by which the partition is recognized, before it was replaced or after (see
-            `core.ledger.parts.Evidence`); empty in records of older versions, which are compared by blocks and version
-            alone.
+            `core.ledger.parts.Evidence`).
         sequence: Its number: the newest record of a node has the highest; in a replicated table, the newest of a shard.
         base: The attempt that loaded the whole month; empty if no increment may build on it.
         increments: Number of loads since then that added new objects alone.
         age_seconds: Time since it was written, by the clock of its node.
         structure: The table, and what was loaded into it (see `core.ledger.structure_record`); empty if nothing was
-            published, and in records of older versions.
+            published.
     """
 
     event: str
@@ -107,20 +105,14 @@ def newest(columns: str, *, condition: str = IS_STATE) -> str:
     return f"argMaxIf(({columns}), (sequence, recorded_at), {condition})"
 
 
-def record_columns(known: Collection[str], *, structure: str | None = None) -> str:
-    """Return the columns of `Record` in its order; columns that an older ledger lacks are 0 or empty.
+def record_columns(*, structure: str = "structure") -> str:
+    """Return the columns of `Record` in its order.
 
     Args:
-        known: The columns of the ledger.
-        structure: An expression to ask for instead of the structure, which may be long; None asks for the structure.
+        structure: An expression to ask for instead of the structure, which may be long. Default: the structure.
     """
-    computed = {"age_seconds": _AGE_SECONDS}
-    columns = {
-        name: computed.get(name) or (name if name in known else absent(name)) for name in Record.__dataclass_fields__
-    }
-    if structure is not None and "structure" in known:
-        columns["structure"] = structure
-    return ", ".join(columns.values())
+    computed = {"age_seconds": _AGE_SECONDS, "structure": structure}
+    return ", ".join(computed.get(name, name) for name in Record.__dataclass_fields__)
 
 
 def record_of(fields: Iterable[Any]) -> Record | None:
@@ -129,18 +121,18 @@ def record_of(fields: Iterable[Any]) -> Record | None:
     return None if found.event == "forgotten" else found
 
 
-def look_up(ledger: TableName, key: LedgerKey, *, columns: Collection[str]) -> Sql:
+def look_up(ledger: TableName, key: LedgerKey, *, with_records: bool) -> Sql:
     """Return the query for the newest record of a month on a node, and for the month's parts.
 
     Args:
         ledger: The ledger.
         key: The month.
-        columns: Columns of the node's ledger; none if it has no ledger.
+        with_records: Whether to ask for the record; not where there is no ledger.
     """
     records = "[([], 0)]"
-    if columns:
+    if with_records:
         is_own = f"target_uuid = {literal(key.target_uuid)}"
-        own = newest(record_columns(columns), condition=is_own)
+        own = newest(record_columns(), condition=is_own)
         records = (
             f"(SELECT [(if(countIf({is_own}) > 0, [{own}], []), count() > 0)] FROM {table(ledger)} "
             f"WHERE {key.name_condition} AND {key.month_condition} AND {IS_STATE})"
@@ -238,12 +230,11 @@ def rendered(event: str, key: LedgerKey, values: Values) -> dict[str, str]:
 def renew(ledger: TableName, key: LedgerKey, *, attempt: str, evidence: Mapping[str, str | int], structure: str) -> Sql:
     """Return the statement that adds the newest record of a month again, with the current evidence.
 
-    Merges changed the parts, the table got columns, or an older version of this package recorded less. It remains the
-    record of that time, and is added only if nothing came after it: an intent with the same number was recorded later,
-    and counts as newer.
+    Merges changed the parts, or the table got columns. It remains the record of that time, and is added only if nothing
+    came after it: an intent with the same number was recorded later, and counts as newer.
 
     Args:
-        ledger: The ledger, with all columns.
+        ledger: The ledger.
         key: The key of the record.
         attempt: The attempt that published.
         evidence: The columns with the evidence of the partition.

@@ -16,8 +16,6 @@ from airflow_provider_chs3.core.values.models import SettingValues
 Structure: TypeAlias = Mapping[str, Any]
 
 _KEYS = ("partition_key", "sorting_key", "primary_key", "sampling_key")
-#: Beginnings of the settings that all records have; those of older versions of this package have no others.
-_FIRST_SETTINGS = ("input_format_", "format_", "date_time_", "cast_", "schema_inference_")
 #: Parts of the names of those that change how fast files are read, and not what is read.
 _OF_SPEED = ("_block_", "_watermark", "_parallel_", "_push_down", "_bloom_filter", "_prefetch", "_seek")
 
@@ -48,7 +46,7 @@ def structure_of(
         "projections": [list(each) for each in table_facts.projections],
         "time_zone": None if settings is None else context.zone_of(settings),
         "server_zone": ", ".join(context.server_zones) if any(going_by_servers(table_facts)) else "",
-        **_recorded_settings(settings),
+        "settings": None if settings is None else settings_of_reading(settings),
         "sharding": [context.sharding_key, len(context.publishers), shard_num] if by_key else None,
         **({"adds_columns": True} if adds_columns else {}),
     }
@@ -97,10 +95,8 @@ def _differences(recorded: Structure, now: Structure, shard_num: int) -> Iterato
         yield f"times without a zone were read in {recorded['time_zone']!r}, and are now read in {now['time_zone']!r}"
     if recorded["server_zone"] != now["server_zone"]:
         yield f"the servers' time zone was {recorded['server_zone']!r} and is {now['server_zone']!r}"
-    for group in ("settings", "other_settings"):
-        # An older record without the others does not say which of them the month was loaded with.
-        if now[group] is not None and recorded.get(group) is not None:
-            yield from _settings(recorded[group], now[group])
+    if now["settings"] is not None:
+        yield from _settings(recorded["settings"], now["settings"])
     if recorded["sharding"] and now["sharding"]:
         yield from _sharding(recorded["sharding"], now["sharding"], shard_num)
 
@@ -117,9 +113,9 @@ def _columns(recorded: Structure, now: Structure) -> Iterator[str]:
 
 def _of_new(recorded: Structure, column: Column) -> Iterator[str]:
     """Return the difference that a new column makes: none if no file has it, as existing rows have its default."""
-    if not recorded.get("every_column", True) or not column.is_loaded:
+    if not recorded["every_column"] or not column.is_loaded:
         return
-    in_files = recorded.get("in_files")
+    in_files = recorded["in_files"]
     if in_files is None and column.default_kind != "EPHEMERAL":
         yield f"the table got column {column.name!r}"
     elif in_files is not None and column.name in in_files:
@@ -128,9 +124,9 @@ def _of_new(recorded: Structure, column: Column) -> Iterator[str]:
 
 def _of_lacking(recorded: Structure, now: Structure) -> Iterator[str]:
     """Return the difference that it makes to add columns from now on: none if the files have no others."""
-    if not now.get("adds_columns") or recorded.get("adds_columns") or not recorded.get("every_column", True):
+    if not now.get("adds_columns") or recorded.get("adds_columns") or not recorded["every_column"]:
         return
-    in_files = recorded.get("in_files")
+    in_files = recorded["in_files"]
     if in_files is None:
         yield "its files have not been checked for columns that the table lacks, which on_new_columns='add' adds"
         return
@@ -165,14 +161,6 @@ def _sharding(before: Sequence[Any], now: Sequence[Any], shard_num: int) -> Iter
         yield f"shard {place} of {shards} is shard {shard_num} of {shards_now} now"
 
 
-def _recorded_settings(settings: SettingValues | None) -> Structure:
-    if settings is None:
-        return {"settings": None, "other_settings": None}
-    given = settings_of_reading(settings)
-    first = {name: value for name, value in given.items() if name.startswith(_FIRST_SETTINGS)}
-    return {"settings": first, "other_settings": {name: given[name] for name in given if name not in first}}
-
-
 def _changes_values(setting: str) -> bool:
     # The time zone is recorded by itself, whoever names it.
     return (
@@ -188,6 +176,6 @@ def loaded_as_recorded(text: str, loaded: Iterable[str], in_files: Iterable[str]
         loaded: The columns that get their values from files.
         in_files: All columns of the files; None if files do not name them.
     """
-    recorded: Structure = json.loads(text) if text else {}
+    recorded: Structure = json.loads(text)
     now = loaded_of(loaded, in_files, every_column=True)
-    return bool(recorded) and all(recorded.get(name) == now[name] for name in ("loaded", "in_files"))
+    return all(recorded[name] == now[name] for name in ("loaded", "in_files"))

@@ -1,19 +1,19 @@
-"""The ledger as a table: its columns and keys, and the columns that newer versions of this package add."""
+"""The ledger as a table: its columns, its keys, and the version of its schema."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
+from airflow_provider_chs3.core.cluster.node_facts import RecordTable, TargetContext
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, OBJECTS_TABLE, RECORDS_SCHEMA
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
-from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
-from airflow_provider_chs3.exceptions import ClickHouseServerError, PreflightError
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
+from airflow_provider_chs3.exceptions import PreflightError
 
-_ACCESS_DENIED = 497
-
-#: Columns are only ever added, and always named, so that an upgraded package reads what an older one wrote.
+#: Whoever changes these or what is in their JSON raises `RECORDS_SCHEMA`.
 COLUMNS = {
     "recorded_at": "DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'by the clock of this node'",
     "sequence": "UInt64 COMMENT 'order of the records of one month on this node'",
@@ -45,13 +45,14 @@ COLUMNS = {
 _SUMMARY_TYPE = (
     "Tuple(owner String, running String, plan Tuple(rows UInt64), "
     "error Tuple(message String, hint String, type String), "
-    "insert_seconds Float64, loaded_rows Nullable(UInt64), rows UInt64, "
+    "insert_seconds Float64, loaded_rows UInt64, "
     "together Tuple(months String, seconds Float64))"
 )
-SUMMARY = f"JSONExtract(details, '{_SUMMARY_TYPE}')"
 #: Columns that the server computes when it writes a record. Details are kilobytes: to read them of all the loads that
 #: there ever were takes most of the time of an overview.
-_COMPUTED = {"summary": f"{_SUMMARY_TYPE} MATERIALIZED {SUMMARY} COMMENT 'of details'"}
+_COMPUTED = {
+    "summary": f"{_SUMMARY_TYPE} MATERIALIZED JSONExtract(details, '{_SUMMARY_TYPE}') COMMENT 'of details'",
+}
 #: Those of a ledger, in the order of its table.
 ALL_COLUMNS = COLUMNS | _COMPUTED
 
@@ -68,25 +69,6 @@ DURABLE: Mapping[str, int] = {
 
 #: A server may refuse INSERTs at so few parts that its merges, which leave parts of a few rows alone, never help.
 _WITHOUT_LIMITS: Mapping[str, int] = {"parts_to_delay_insert": 1_000_000, "parts_to_throw_insert": 1_000_000}
-
-#: Those that came with a later version of this package.
-_LATER = ("nodes", "data_version", "evidence", "structure", "base", "increments")
-
-
-def lacks_of_ledger(columns: Collection[str]) -> list[str]:
-    """Return the columns that every version of this package gives a ledger, and this table lacks.
-
-    Args:
-        columns: Its columns; none if the table does not exist, which then lacks nothing.
-    """
-    return [name for name in COLUMNS if columns and name not in columns and name not in _LATER]
-
-
-def columns_of_ledgers() -> Sql:
-    """Return the query for a node's ledgers: database and columns of each."""
-    return Sql(
-        f"SELECT database, groupArray(name) FROM system.columns WHERE table = {literal(LEDGER_TABLE)} GROUP BY 1"
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +101,49 @@ class LedgerKey:
         return f"month = {literal(str(self.month))}"
 
 
-def absent(name: str) -> str:
-    """Return the value for a column that an older ledger lacks."""
-    return "''" if "String" in COLUMNS[name].split()[0] else "0"
+def ledgers_query() -> Sql:
+    """Return the query for all tables of a node that have a ledger's name; `own_ledgers` parses the answer."""
+    return Sql(f"SELECT database, engine, comment FROM system.tables WHERE name = {literal(LEDGER_TABLE)}")
+
+
+def own_ledgers(rows: Iterable[Row]) -> list[str]:
+    """Return the databases of a node's ledgers, without those of other versions of this package."""
+    return sorted(database for database, *found in rows if RecordTable(*found).is_current)
+
+
+def other_schemas(context: TargetContext) -> Iterator[str]:
+    """Yield what to do about ledgers and tables of loaded objects that this version of the package has not made.
+
+    Args:
+        context: The facts of the nodes.
+    """
+    nodes_by_tables = defaultdict[tuple[tuple[TableName, RecordTable], ...], list[Node]](list)
+    for node, facts in context.nodes.items():
+        tables = ((context.ledger.table, facts.ledger), (OBJECTS_TABLE, facts.objects))
+        others = ((TableName(context.ledger.database, name), found) for name, found in tables if found)
+        nodes_by_tables[tuple((name, found) for name, found in others if not found.is_current)].append(node)
+    for tables_of_nodes, nodes in nodes_by_tables.items():
+        if tables_of_nodes:
+            yield other_schema(dict(tables_of_nodes), nodes, target=str(context.target))
+
+
+def other_schema(tables: Mapping[TableName, RecordTable], nodes: Iterable[Node], *, target: str) -> str:
+    """Return what to do about tables that this version of the package has not made.
+
+    Args:
+        tables: The tables.
+        nodes: The nodes that have them.
+        target: The table whose months they record.
+    """
+    engine, comment = next(iter(tables.values()))
+    renamed = (f"{table(name)} TO {table(TableName(name.database, f'old_{name.table}'))}" for name in tables)
+    return (
+        f"{' and '.join(map(str, tables))} on {', '.join(map(str, nodes))}: not made by this version of the package, "
+        f"as engine and comment are {engine} and {comment!r}, not MergeTree and {RECORDS_SCHEMA!r}. If another version "
+        f"made what is there, run RENAME TABLE {', '.join(renamed)} on each of these nodes, and then chs3 adopt "
+        f"--table {target} --all-months with the source and the arguments of the loads, which records the published "
+        "months again. Otherwise give another database as staging_database."
+    )
 
 
 def create_ledger(ledger: TableName) -> Sql:
@@ -130,7 +152,7 @@ def create_ledger(ledger: TableName) -> Sql:
     return Sql(
         f"CREATE TABLE IF NOT EXISTS {table(ledger)} ({columns}) ENGINE = MergeTree "
         "ORDER BY (target_database, target_table, month, sequence) "
-        f"SETTINGS {', '.join(record_settings())}"
+        f"SETTINGS {', '.join(record_settings())} COMMENT {literal(RECORDS_SCHEMA)}"
     )
 
 
@@ -145,41 +167,18 @@ def durable_settings() -> Iterator[str]:
     return (f"{name} = {value}" for name, value in DURABLE.items())
 
 
-def make_ledger(ledger: TableName, known: Mapping[Node, Collection[str]]) -> Steps[None]:
-    """Create the ledger on every node that lacks it, and add the columns that an older ledger lacks.
+def make_ledger(context: TargetContext, nodes: Collection[Node]) -> Steps[None]:
+    """Create the ledger on the nodes that lack it.
 
     Args:
-        ledger: The ledger.
-        known: The columns of each node's ledger; none if it has no ledger.
+        context: The facts of the nodes.
+        nodes: The nodes that it is needed on.
 
     Raises:
-        PreflightError: If the user may not add columns that are new in this version of the package.
+        PreflightError: If one of them has a ledger of another schema.
     """
-    if missing := [node for node, columns in known.items() if not columns]:
-        yield from QueryNodes(name="Create the ledger", sql=dict.fromkeys(missing, create_ledger(ledger)))
-    added = {
-        node: _add(ledger, columns) for node, columns in known.items() if columns and ALL_COLUMNS.keys() - set(columns)
-    }
-    if not added:
-        return
-    try:
-        yield from QueryNodes(name="Add columns that the ledger of an older version lacks", sql=added)
-    except ClickHouseServerError as error:
-        if error.code != _ACCESS_DENIED:
-            raise
-        statements = "; ".join(f"{sql} (on {node})" for node, sql in added.items())
-        raise PreflightError(
-            [
-                "The ledger is from an older version of this package, and the user may not add columns to it: run "
-                f"{statements}; or GRANT ALTER ADD COLUMN ON {table(ledger)} to the user."
-            ]
-        ) from error
-
-
-def _add(ledger: TableName, columns: Collection[str]) -> Sql:
-    clauses = (
-        f"ADD COLUMN IF NOT EXISTS {identifier(name)} {declaration}"
-        for name, declaration in ALL_COLUMNS.items()
-        if name not in columns
-    )
-    return Sql(f"ALTER TABLE {table(ledger)} {', '.join(clauses)}")
+    if findings := list(other_schemas(context)):
+        raise PreflightError(findings)
+    if missing := [node for node in nodes if not context.nodes[node].has_ledger]:
+        sql = create_ledger(context.ledger)
+        yield from QueryNodes(name="Create the ledger", sql=dict.fromkeys(missing, sql))

@@ -158,9 +158,9 @@ def _are_broken(load: LoadContext, months: Mapping[Node, MonthOnNode]) -> Steps[
     Their block numbers show it: each publication has its own.
     """
     missing = {
-        node: missing_parts(evidence, month.state)
+        node: missing_parts(evidence_of(month.record), month.state)
         for node, month in months.items()
-        if month.record and (evidence := evidence_of(month.record)) and month.record.event == "published"
+        if month.record and month.record.event == "published"
     }
     if len(missing) < len(months) or not all(missing.values()):
         return False
@@ -203,9 +203,8 @@ def _is_of_stale(load: LoadContext, months: Mapping[Node, MonthOnNode]) -> Steps
         last = max((published[attempt] for attempt in newest & published.keys()), default=0)
         earlier |= {attempt for attempt, at in published.items() if at <= last}
         for attempt, event, evidence, _ in rows:
-            found = Evidence.of_text(evidence) if event == "intent" else None
-            if found and found.beside.of_parts:
-                staged.add((attempt, tuple(sorted(found.beside.of_parts))))
+            if event == "intent" and (parts := Evidence.of_text(evidence).beside.of_parts):
+                staged.add((attempt, tuple(sorted(parts))))
     stale = {contents for attempt, contents in staged if attempt not in earlier | newest}
     there = [month.state.contents.of_parts for month in months.values()]
     return all(contents is not None and tuple(sorted(contents)) in stale for contents in there)

@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.insertion.insert import Inserted, Verified
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.recording import NewRecord
 from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST
-from airflow_provider_chs3.core.ledger.table import COLUMNS, make_ledger
+from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.pace.past_loads import SLOW_SECONDS
 from airflow_provider_chs3.core.pace.records import read_pace
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
@@ -132,11 +132,9 @@ def record_failure(load: LoadContext, error: Exception) -> Steps[None]:
     if isinstance(error, SupersededError):
         return
     coordinator = load.context.coordinator
-    columns = load.context.nodes[coordinator].ledger_columns
     details = {"owner": load.request.owner, "error": _error_as_json(error)}
     try:
-        if not columns.issuperset(COLUMNS):
-            yield from make_ledger(load.context.ledger, {coordinator: columns})
+        yield from make_ledger(load.context, [coordinator])
         yield from _record(load, "failed", details)
     except Exception as another:  # Whatever it is, it must not stand for the error of the load.
         yield from Log(name=f"Could not record why the load failed: {another}")

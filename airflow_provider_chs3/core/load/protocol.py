@@ -214,8 +214,8 @@ def _sizes(load: LoadContext) -> str:
 def _replace(load: LoadContext, plan: InsertPlan, before: Mapping[Node, MonthOnNode], reason: str) -> Steps[LoadResult]:
     context = load.context
     initial_state = InitialState(before=before, reason=reason)
-    yield from make_ledger(context.ledger, {node: facts.ledger_columns for node, facts in context.nodes.items()})
-    yield from make_objects_table(context.ledger, {node: facts.object_columns for node, facts in context.nodes.items()})
+    yield from make_ledger(context, context.nodes)
+    yield from make_objects_table(context)
     load = load.with_ledger()
     yield from end_earlier_attempts(load.context, load.attempt)
     try:

@@ -117,8 +117,7 @@ def adopt_month(request: LoadRequest) -> Steps[AdoptedMonth]:
             reason=_mismatch(load, before, counted),
             rows_by_node=counted.rows_by_node,
         )
-    ledgers = {node: facts.ledger_columns for node, facts in load.context.nodes.items()}
-    yield from make_ledger(load.context.ledger, ledgers)
+    yield from make_ledger(load.context, load.context.nodes)
     load = load.with_ledger()
     yield from _check_unchanged(load, before)
     shards = rows_of_shards({node: each.state for node, each in before.items()})

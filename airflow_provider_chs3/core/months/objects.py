@@ -55,7 +55,7 @@ def list_objects(request: LedgerRequest) -> Steps[list[LoadedObject]]:
     """
     context = yield from look_at_table(request)
     node = context.coordinator
-    if not (context.nodes[node].object_columns and context.nodes[node].ledger_columns):
+    if not (context.nodes[node].objects and context.nodes[node].has_ledger):
         return []
     of_table = ledger_key(context, node, Month(2000, 1), "").table_condition
     if request.months is not None:

@@ -175,7 +175,7 @@ def _ask(context: TargetContext) -> Steps[tuple[_Records, _States]]:
     """Read the newest record of each month, and the partitions, on each node."""
     answers = yield from QueryNodes(
         name="Ask the ledgers for their months",
-        sql={node: _months_query(context, node, facts.ledger_columns) for node, facts in context.nodes.items()},
+        sql={node: _months_query(context, node) for node in context.nodes},
     )
     newest, partitions = {}, {}
     for node, ((months, states),) in answers.items():
@@ -184,9 +184,9 @@ def _ask(context: TargetContext) -> Steps[tuple[_Records, _States]]:
     return newest, partitions
 
 
-def _months_query(context: TargetContext, node: Node, columns: Collection[str]) -> Sql:
+def _months_query(context: TargetContext, node: Node) -> Sql:
     months = "emptyArrayString()"
-    if columns:
+    if context.nodes[node].has_ledger:
         fields = newest("formatDateTime(recorded_at, '%F %T', 'UTC'), objects, details")
         months = (
             f"(SELECT groupArray(found) FROM (SELECT (month, {fields}) AS found FROM {table(context.ledger)} "
@@ -211,7 +211,7 @@ def _table_condition(context: TargetContext, node: Node) -> str:
 def _ask_for_loads(context: TargetContext) -> Steps[dict[str, Mapping[str, Any]]]:
     """Read what loads did, by their attempts, from the coordinator."""
     coordinator = context.coordinator
-    if not context.nodes[coordinator].ledger_columns:
+    if not context.nodes[coordinator].has_ledger:
         return {}
     sql = Sql(
         f"SELECT attempt, details FROM {table(context.ledger)} "
@@ -254,7 +254,7 @@ def _listed(
         published_at=max(each.recorded_at for each in records),
         was_adopted=bool(records[0].details and json.loads(records[0].details).get("adopted")),
         insert_seconds=load.get("insert_seconds"),
-        loaded_rows=load.get("loaded_rows", load.get("rows", 0)),
+        loaded_rows=load.get("loaded_rows", 0),
     )
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-
-from airflow_provider_chs3.core.cluster.topology import OBJECTS_TABLE
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.cluster.topology import OBJECTS_TABLE, RECORDS_SCHEMA
 from airflow_provider_chs3.core.ledger.table import record_settings
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, table
-from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
+from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
 #: A month that is older, and changes once more, is loaded whole.
 _KEPT_DAYS = 400
-#: Columns are only ever added, and always named, so that a newer package reads what an older one wrote.
+#: Whoever changes these raises `RECORDS_SCHEMA`.
 OBJECT_COLUMNS = {
     "loaded_at": "DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'by the clock of this node'",
     "target_database": "LowCardinality(String)",
@@ -35,16 +34,14 @@ def objects_table(ledger: TableName) -> TableName:
     return TableName(ledger.database, OBJECTS_TABLE)
 
 
-def make_objects_table(ledger: TableName, known: Mapping[Node, Collection[str]]) -> Steps[None]:
+def make_objects_table(context: TargetContext) -> Steps[None]:
     """Create the table on the nodes that lack it.
 
     Args:
-        ledger: The ledger, in whose database it is.
-        known: The table's columns on each node; empty where it is missing.
+        context: The facts of the nodes.
     """
-    missing = [node for node, columns in known.items() if not columns]
-    if missing:
-        sql = _create(objects_table(ledger))
+    if missing := [node for node, facts in context.nodes.items() if not facts.objects]:
+        sql = _create(objects_table(context.ledger))
         yield from QueryNodes(name="Create the table of loaded objects", sql=dict.fromkeys(missing, sql))
 
 
@@ -54,5 +51,5 @@ def _create(name: TableName) -> Sql:
         f"CREATE TABLE IF NOT EXISTS {table(name)} ({columns}) ENGINE = MergeTree "
         "PARTITION BY toYYYYMM(loaded_at) ORDER BY (target_database, target_table, month, base, attempt, path) "
         f"TTL toDateTime(loaded_at) + INTERVAL {_KEPT_DAYS} DAY "
-        f"SETTINGS {', '.join((*record_settings(), 'ttl_only_drop_parts = 1'))}"
+        f"SETTINGS {', '.join((*record_settings(), 'ttl_only_drop_parts = 1'))} COMMENT {literal(RECORDS_SCHEMA)}"
     )

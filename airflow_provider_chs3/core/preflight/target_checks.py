@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
-from airflow_provider_chs3.core.ledger.table import lacks_of_ledger
-from airflow_provider_chs3.core.object_history.table import OBJECT_COLUMNS, objects_table
+from airflow_provider_chs3.core.ledger.table import other_schemas
 from airflow_provider_chs3.core.preflight.partition_key import (
     has_times,
     is_of_days,
@@ -51,7 +50,7 @@ def check_target(context: TargetContext, *, required_settings: Iterable[str], ob
         *_differing(context),
         *_engines(context),
         *_unknown_settings(context, required_settings),
-        *_ledgers(context),
+        *other_schemas(context),
         *_object_column(context, object_column),
     ]
     if findings:
@@ -183,25 +182,6 @@ def _unknown_settings(context: TargetContext, required: Iterable[str]) -> Iterat
         unknown = sorted(set(required) - facts.known_settings.keys())
         if unknown:
             yield f"Node {node} does not know {', '.join(unknown)}, which a load depends on: upgrade it."
-
-
-def _ledgers(context: TargetContext) -> Iterator[str]:
-    for node, facts in context.nodes.items():
-        if lacking := lacks_of_ledger(facts.ledger_columns):
-            yield (
-                f"{context.ledger} on {node} is not a ledger of this package, as it has no column {', '.join(lacking)}"
-                ": rename it, or give another database as staging_database."
-            )
-        elif facts.ledger_engine and not facts.ledger_engine.endswith("MergeTree"):
-            yield (
-                f"{context.ledger} on {node} is a {facts.ledger_engine}, which keeps no records: rename it, and the "
-                "next load creates a new one."
-            )
-        if lacking := [name for name in OBJECT_COLUMNS if facts.object_columns and name not in facts.object_columns]:
-            yield (
-                f"{objects_table(context.ledger)} on {node} is not this package's table of objects, as it has no "
-                f"column {', '.join(lacking)}: rename it, or give another database as staging_database."
-            )
 
 
 def month_of_partition(partition_id: str, *, key: str = "") -> Month | None:

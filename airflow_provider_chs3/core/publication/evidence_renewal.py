@@ -45,9 +45,9 @@ def renew_records(load: LoadContext, months: Mapping[Node, MonthOnNode]) -> Step
     """Record the evidence of an unchanged month again, if merges changed its parts or ALTERs its table.
 
     The fewer merges lie between a record and the current parts, the more it proves. A column that the table got since
-    is compared from now on, because a merge writes its default into the parts. Records of older versions of this
-    package are completed. Replicas that were down while others published get their record, so that the others may be
-    down next time. If this fails, the month is published nevertheless.
+    is compared from now on, because a merge writes its default into the parts. Replicas that were down while others
+    published get their record, so that the others may be down next time. If this fails, the month is published
+    nevertheless.
 
     Args:
         load: The load that found the month unchanged.
@@ -63,14 +63,13 @@ def renew_records(load: LoadContext, months: Mapping[Node, MonthOnNode]) -> Step
     }
     if not old:
         return
-    ledger, nodes = load.context.ledger, load.context.nodes
     try:
-        yield from make_ledger(ledger, {node: nodes[node].ledger_columns for node in old})
+        yield from make_ledger(load.context, old)
         statements = {
             node: _copy(load, node, each, months[node].state, shards)
             if months[node].is_of_replica
             else renew(
-                ledger,
+                load.context.ledger,
                 load.key_on(node),
                 attempt=each.attempt,
                 evidence=evidence_of_state(states[node], shards),
@@ -92,17 +91,13 @@ def _copy(load: LoadContext, node: Node, newest: Record, state: PartitionState, 
 
 
 def _is_up_to_date(load: LoadContext, node: Node, month: MonthOnNode, shards: Mapping[int, int]) -> bool:
-    evidence = evidence_of(month.record) if month.record else None
     return (
         month.record is not None
-        and evidence is not None
-        and replace(evidence, beside=NOTHING_BESIDE) == month.state.evidence(shards)
+        and replace(evidence_of(month.record), beside=NOTHING_BESIDE) == month.state.evidence(shards)
         and month.record.structure == _structure_of_now(load, node, month.record)
     )
 
 
 def _structure_of_now(load: LoadContext, node: Node, newest: Record) -> str:
     """Return the current table, which gives the same rows as the recorded one, with the recorded files."""
-    if not newest.structure:
-        return structure_text(load, node)
     return as_text(json.loads(newest.structure), load.request.structure(load.context, shard_num=node.shard_num))

@@ -85,7 +85,7 @@ def _drop(location: TableLocation) -> Steps[None]:
     yield from context.on_each(name=f"Drop {target}", sql=Sql(f"DROP TABLE IF EXISTS {table(target)} SYNC"))
     ledger, objects = location.ledger, objects_table(location.ledger)
     yield from _delete_records(target, ledger, [node for node, facts in context.nodes.items() if facts.has_ledger])
-    yield from _delete_records(target, objects, [node for node, facts in context.nodes.items() if facts.object_columns])
+    yield from _delete_records(target, objects, [node for node, facts in context.nodes.items() if facts.objects])
 
 
 def _delete_records(target: TableName, records: TableName, nodes: Collection[Node]) -> Steps[None]:

@@ -229,7 +229,7 @@ def remember_passed(where: Where, staging_database: str | None) -> Steps[TableNa
     context = yield from _inspect_target(where, where.like, staging_database=ledger.database)
     if not any(facts.target and family(facts.target.engine) for facts in context.nodes.values()):
         return None
-    yield from make_ledger(ledger, {node: facts.ledger_columns for node, facts in context.nodes.items()})
+    yield from make_ledger(context, context.nodes)
     yield from context.on_each(name="Record that the rehearsal has passed", sql=remember(ledger, where.like))
     return ledger
 

@@ -176,7 +176,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
 
     @counts_failures
     def merges_complete(
-        self, context: Context, event: Mapping[str, Any], result: dict[str, object], since: float | None = None
+        self, context: Context, event: Mapping[str, Any], result: dict[str, object], since: float
     ) -> dict[str, object]:
         """Continue once the merges have settled.
 
@@ -184,7 +184,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
             context: Airflow's.
             event: The event of `MergeHealthTrigger`.
             result: The load's result.
-            since: Start of the wait, in seconds since 1970; None if an older version of this package deferred.
+            since: Start of the wait, in seconds since 1970.
 
         Raises:
             AirflowFailException: If a person must act on the merges.

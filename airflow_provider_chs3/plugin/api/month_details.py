@@ -29,6 +29,9 @@ _OF_LOAD = (
     "memory_bytes",
     "memory_steps",
     "query_ids",
+    "loaded_objects",
+    "loaded_bytes",
+    "object_changes",
 )
 _OF_ERROR = ("type", "code", "name", "host", "query_id", "message", "hint", "is_terminal")
 
@@ -117,23 +120,17 @@ def _entry_as_json(entry: Entry) -> dict[str, Any]:
 
 def _load(entry: Entry) -> dict[str, Any]:
     details = entry.details
-    seconds = details.get("insert_seconds") or 0
-    # Older versions of this package loaded all objects of a month, and did not record these numbers.
-    loaded_bytes = details.get("loaded_bytes", entry.source_bytes)
-    reasons = details.get("setting_reasons", {})
+    seconds, loaded_bytes, reasons = details["insert_seconds"], details["loaded_bytes"], details["setting_reasons"]
     return (
         _entry_as_json(entry)
-        | {name: details.get(name) for name in _OF_LOAD}
+        | {name: details[name] for name in _OF_LOAD}
         | {
-            "loaded_objects": details.get("loaded_objects", entry.objects),
-            "loaded_bytes": loaded_bytes,
-            "object_changes": details.get("object_changes", {}),
-            "rows_per_second": round(details.get("loaded_rows", details.get("rows", 0)) / seconds) if seconds else None,
+            "rows_per_second": round(details["loaded_rows"] / seconds) if seconds else None,
             "bytes_per_second": round(loaded_bytes / seconds) if seconds else None,
-            "seconds_by_step": _steps(details.get("seconds_by_step", {})),
+            "seconds_by_step": _steps(details["seconds_by_step"]),
             "settings": _settings(
                 {"name": name, "value": value, "reason": reasons.get(name, "")}
-                for name, value in details.get("settings", {}).items()
+                for name, value in details["settings"].items()
             ),
         }
     )
@@ -159,28 +156,24 @@ def _finished(load: FinishedLoad) -> dict[str, Any]:
 
 
 def _inserting(entry: Entry) -> dict[str, Any]:
-    plan: Mapping[str, Any] = entry.details.get("plan", {})
-    done: Collection[Mapping[str, Any]] = entry.details.get("done", ())
-    started = [*(each["query_id"] for each in done), entry.details.get("running")]
+    plan: Mapping[str, Any] = entry.details["plan"]
+    done: Collection[Mapping[str, Any]] = entry.details["done"]
+    started = [*(each["query_id"] for each in done), entry.details["running"]]
     # A load that was resumed has timed its first inserts; of another one they are timed alone.
     spent = dict(entry.details.get("seconds_by_step", {}))
     if inserting := max(spent.get("insert", 0.0), sum(each["stats"]["seconds"] for each in done)):
         spent["insert"] = inserting
     return _entry_as_json(entry) | {
-        # Older versions of this package did not record what was read.
-        "loaded_objects": entry.details.get("loaded_objects", entry.objects),
-        "loaded_bytes": entry.details.get("loaded_bytes", entry.source_bytes),
-        "reason": entry.details.get("reason", ""),
-        "memory_bytes": plan.get("memory_bytes"),
-        "memory_steps": plan.get("memory_steps"),
+        **{name: entry.details[name] for name in ("loaded_objects", "loaded_bytes", "reason")},
+        **{name: plan[name] for name in ("memory_bytes", "memory_steps")},
         "query_ids": [query_id for query_id in started if query_id],
         "seconds_by_step": _steps(spent),
-        "settings": _settings(plan.get("settings", ())),
+        "settings": _settings(plan["settings"]),
     }
 
 
 def _failure(entry: Entry, readable_logs: Container[str]) -> dict[str, Any]:
-    error: Mapping[str, Any] = entry.details.get("error", {})
-    is_full = is_of_dag_in(entry.details.get("owner", ""), readable_logs)
+    error: Mapping[str, Any] = entry.details["error"]
+    is_full = is_of_dag_in(entry.details["owner"], readable_logs)
     values = {name: error.get(name) for name in _OF_ERROR if is_full or name != "message"}
     return _entry_as_json(entry) | {"message": None} | values

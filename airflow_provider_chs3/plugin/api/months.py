@@ -104,6 +104,7 @@ def look_at_months(conn_id: str) -> MonthsAnswer:
             tables |= overview(compared, tasks=tasks, thresholds=thresholds, only=changed)
         return MonthsAnswer(
             conn_id=conn_id,
+            unread=seen.unread,
             seen_at=time.time(),
             cluster=seen.cluster,
             nodes={str(node): seen.down.get(node, "") for node in sorted([*seen.nodes, *seen.down])},

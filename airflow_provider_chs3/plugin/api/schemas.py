@@ -103,11 +103,15 @@ class NodeError(BaseModel):
 
 
 class Seen(BaseModel):
-    """What all answers of a connection have; the error is why the rest is old, or missing."""
+    """What all answers of a connection have.
+
+    The error is why the rest is old, or missing; `unread` says what to do about ledgers that are left out.
+    """
 
     conn_id: str
     error: str
     seen_at: float | None
+    unread: str
     cluster: str | None
 
 

@@ -77,14 +77,13 @@ def throughput_answers(days: Days) -> LastAnswers[ThroughputAnswer]:
     def look(conn_id: str) -> ThroughputAnswer:
         hook = hook_of(conn_id)
         seen = carry_out(look_at_throughput(hook.options.cluster, days=int(days)), hook)
-        return ThroughputAnswer(conn_id=conn_id, seen_at=time.time(), seen=seen)
+        return ThroughputAnswer(conn_id=conn_id, unread=seen.unread, seen_at=time.time(), seen=seen)
 
     return LastAnswers(look, nothing=lambda conn_id: ThroughputAnswer(conn_id=conn_id))
 
 
 def _load_as_json(load: SeenLoad, readable_dags: Collection[str]) -> dict[str, Any]:
-    whole_seconds = load.timed.whole if load.seconds_by_step else None
-    is_settled = whole_seconds is not None and load.merge_seconds is not None
+    whole_seconds = load.timed.whole
     return {
         "database": load.table.database,
         "table": load.table.table,
@@ -103,7 +102,7 @@ def _load_as_json(load: SeenLoad, readable_dags: Collection[str]) -> dict[str, A
         "storage_seconds": load.storage_seconds,
         "merge_seconds": load.merge_seconds,
         "seconds_to_published": whole_seconds,
-        "seconds_to_healthy": (whole_seconds or 0.0) + (load.merge_seconds or 0.0) if is_settled else None,
+        "seconds_to_healthy": None if load.merge_seconds is None else whole_seconds + load.merge_seconds,
         "why_slow": load.judgement.why,
         "task": task_as_json(load.owner, readable_dags),
     }

@@ -123,7 +123,6 @@ def _facts(cores: int, memory_bytes: int, macros: Iterable[Row], metrics: int) -
     return NodeFacts(
         target=None,
         databases=frozenset(),
-        ledger_columns=frozenset(),
         known_settings={},
         measured=NodeSpec(cores=int(cores), memory_bytes=int(memory_bytes)),
         macros=dict(macros),

@@ -64,7 +64,7 @@ class JoinedMonth(NamedTuple):
         newest = self.failure or self.unpublished
         if newest:
             return newest.owner
-        # One that found no objects has inserted nothing; older versions of this package named the inserting one alone.
+        # One that found no objects has inserted nothing.
         loads = (each.load.owner for each in self.records.values() if each.load.owner)
         return next(loads, self.inserting.owner if self.inserting else "")
 

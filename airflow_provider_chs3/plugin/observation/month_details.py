@@ -9,12 +9,12 @@ from typing import Any
 
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, nodes_of
 from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST
-from airflow_provider_chs3.core.ledger.table import absent, columns_of_ledgers
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
 
 _COLUMNS = ("event", "attempt", "sequence", "rows", "objects", "source_bytes", "details")
 #: Records of one node that belong to no load, and make earlier records of loads obsolete.
@@ -125,8 +125,8 @@ def look_at_month(cluster: str | None, target: TableName, month: Month) -> Steps
     """
     nodes = yield from nodes_of(cluster)
     down: dict[Node, Chs3Error] = {}
-    found = yield from query_reachable("Find the ledgers", dict.fromkeys(nodes, columns_of_ledgers()), down)
-    statements = {node: _of_month(target, month, dict(rows)) for node, rows in found.items()}
+    ledgers = yield from find_ledgers(nodes, down)
+    statements = {node: _of_month(target, month, databases) for node, databases in ledgers.databases.items()}
     answers = yield from query_reachable(f"Read the records and parts of {month}", statements, down)
     answered = {node: (_entries(rows[0][0]), rows[0][2:]) for node, rows in answers.items()}
     finished = [_finished(*each) for rows in answers.values() for each in rows[0][1]]
@@ -137,20 +137,19 @@ def _finished(month: str, rows: int, seconds: Iterable[tuple[str, float]], publi
     return FinishedLoad(month, rows, dict(seconds), published_at)
 
 
-def _of_month(target: TableName, month: Month, columns_by_database: Mapping[str, Collection[str]]) -> Sql:
+def _of_month(target: TableName, month: Month, ledgers: Collection[str]) -> Sql:
     """Return the query for the newest record of each event, for the table's newest load, and for the parts."""
     name = f"database = {literal(target.database)} AND table = {literal(target.table)}"
     records = finished = "emptyArrayString()"
-    if columns_by_database:
-        ledgers = sorted(columns_by_database.items())
-        every = " UNION ALL ".join(_records(target, month, *each) for each in ledgers)
+    if ledgers:
+        every = " UNION ALL ".join(_records(target, month, database) for database in ledgers)
         records = f"(SELECT groupArray(({', '.join(_COLUMNS)}, at)) FROM ({every}))"
-        loads = " UNION ALL ".join(_newest_load(target, *each) for each in ledgers)
+        loads = " UNION ALL ".join(_newest_load(target, database) for database in ledgers)
         finished = f"(SELECT groupArray((month, loaded, seconds, at)) FROM ({loads}))"
     return Sql(
         f"SELECT {records}, {finished}, sum(rows), count(), sum(bytes_on_disk) FROM system.parts "
         f"WHERE {name} AND active AND rows > 0 "
-        f"AND partition_id IN ({partition_ids(target, month, columns_by_database)})"
+        f"AND partition_id IN ({partition_ids(target, month, ledgers)})"
     )
 
 
@@ -163,16 +162,15 @@ def partition_ids(target: TableName, month: Month, ledgers: Collection[str]) -> 
         ledgers: Databases of the node's ledgers.
     """
     usual = literals(_usual_partition_ids(month))
-    recorded = [f"SELECT partition_id {_of_month_in(target, month, database)}" for database in sorted(ledgers)]
+    recorded = [f"SELECT partition_id {_of_month_in(target, month, database)}" for database in ledgers]
     return " UNION ALL ".join([f"SELECT arrayJoin([{usual}])", *recorded]) if recorded else usual
 
 
-def _records(target: TableName, month: Month, database: str, columns: Collection[str]) -> str:
+def _records(target: TableName, month: Month, database: str) -> str:
     """Return the query for the newest record of each event, in one ledger."""
-    named = ", ".join(name if name in columns else f"{absent(name)} AS {name}" for name in _COLUMNS)
     return (
-        f"SELECT {named}, formatDateTime(recorded_at, '%F %T', 'UTC') AS at {_of_month_in(target, month, database)} "
-        f"{NEWEST_FIRST} LIMIT 1 BY event"
+        f"SELECT {', '.join(_COLUMNS)}, formatDateTime(recorded_at, '%F %T', 'UTC') AS at "
+        f"{_of_month_in(target, month, database)} {NEWEST_FIRST} LIMIT 1 BY event"
     )
 
 
@@ -190,12 +188,11 @@ def _of_table(target: TableName, database: str) -> str:
     )
 
 
-def _newest_load(target: TableName, database: str, columns: Collection[str]) -> str:
+def _newest_load(target: TableName, database: str) -> str:
     """Return the query for the newest load that published, in one ledger."""
-    details = "details" if "details" in columns else absent("details")
     return (
-        f"SELECT month, JSONExtractUInt({details}, 'loaded_rows') AS loaded, "
-        f"JSONExtractKeysAndValues({details}, 'seconds_by_step', 'Float64') AS seconds, toFloat64(recorded_at) AS at "
+        "SELECT month, JSONExtractUInt(details, 'loaded_rows') AS loaded, "
+        "JSONExtractKeysAndValues(details, 'seconds_by_step', 'Float64') AS seconds, toFloat64(recorded_at) AS at "
         f"{_of_table(target, database)} AND event = 'load' ORDER BY recorded_at DESC LIMIT 1"
     )
 

@@ -13,7 +13,6 @@ from airflow_provider_chs3.core.cluster.topology import nodes_of
 from airflow_provider_chs3.core.cluster.untested_engines import is_rehearsal
 from airflow_provider_chs3.core.ledger.mutations import Mutation, mutations_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.table import columns_of_ledgers
 from airflow_provider_chs3.core.merges.observation import Merge, MergeState, UnfinishedMutation, replica_of
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
@@ -21,6 +20,7 @@ from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_o
 from airflow_provider_chs3.core.workflow.operations import Gather, Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation import months_queries
+from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
 from airflow_provider_chs3.plugin.observation.months_records import is_published
 
 #: Of every table of a database of the engine Ordinary.
@@ -157,11 +157,13 @@ class ClusterSnapshot:
         cluster: The cluster; None for a single server.
         nodes: The answers of each node.
         down: The reasons why the others did not answer.
+        unread: What to do about ledgers that are left out; empty if there are none.
     """
 
     cluster: str | None
     nodes: Mapping[Node, NodeSnapshot]
     down: Mapping[Node, str]
+    unread: str
 
 
 def look_at_all_tables(cluster: str | None) -> Steps[ClusterSnapshot]:
@@ -176,10 +178,9 @@ def look_at_all_tables(cluster: str | None) -> Steps[ClusterSnapshot]:
     """
     nodes = yield from nodes_of(cluster)
     down: dict[Node, Chs3Error] = {}
-    ledgers = yield from query_reachable("Find the ledgers", dict.fromkeys(nodes, columns_of_ledgers()), down)
-    columns: dict[Node, dict[str, Collection[str]]] = {node: dict(rows) for node, rows in ledgers.items() if rows}
+    ledgers, unread = yield from find_ledgers(nodes, down)
     # Before the parts: those of a month that is published meanwhile would be unlike its record, and nobody loading it.
-    statements = {node: months_queries.records(each) for node, each in columns.items()}
+    statements = {node: months_queries.records(each) for node, each in ledgers.items() if each}
     records = yield from query_reachable("Read the months in the ledgers", statements, down)
     tables = sorted({TableName(*row[:2]) for rows in records.values() for row in rows})
     uuids = sorted({row[2] for rows in records.values() for row in rows} - {_NO_UUID})
@@ -199,7 +200,7 @@ def look_at_all_tables(cluster: str | None) -> Steps[ClusterSnapshot]:
         for node in ledgers
         if node not in down
     }
-    return ClusterSnapshot(cluster=cluster, nodes=snapshots, down=texts_of(down))
+    return ClusterSnapshot(cluster=cluster, nodes=snapshots, down=texts_of(down), unread=unread)
 
 
 def with_contents(seen: ClusterSnapshot, tables: Collection[TableName]) -> Steps[ClusterSnapshot]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
 from airflow_provider_chs3.core.ledger.mutations import mutations_query
 from airflow_provider_chs3.core.ledger.parts import partition_states
 from airflow_provider_chs3.core.ledger.records import IS_CHECKED, IS_STATE, newest
-from airflow_provider_chs3.core.ledger.table import SUMMARY, absent
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.staging.tables import IS_STAGING
@@ -38,30 +37,23 @@ _LOADED = "event = 'load'"
 _RECORDED_AT = "formatDateTime(recorded_at, '%F %T', 'UTC')"
 
 
-def records(columns_by_database: Mapping[str, Collection[str]]) -> Sql:
+def records(databases: Iterable[str]) -> Sql:
     """Return the query for the newest records of each month of each table, in all ledgers of a node.
 
     Args:
-        columns_by_database: Database of each ledger → its columns.
+        databases: The databases of its ledgers.
     """
-    return Sql(" UNION ALL ".join(_records(*each) for each in sorted(columns_by_database.items())))
+    return Sql(" UNION ALL ".join(map(_records, databases)))
 
 
-def _records(database: str, columns: Collection[str]) -> str:
-    def known(name: str) -> str:
-        return name if name in columns else absent(name)
-
-    published = ["partition_id", *map(known, RECORD), known("objects"), _RECORDED_AT, literal(database)]
+def _records(database: str) -> str:
+    published = ["partition_id", *RECORD, "objects", _RECORDED_AT, literal(database)]
     inserting = ["attempt", "summary.owner", "summary.running", "summary.plan.rows", "toFloat64(recorded_at)"]
     error, hint = "summary.error.message", "summary.error.hint"
     text = f"leftUTF8(concat({error}, ' ', {hint}), {ERROR_CHARACTERS})"
     failed = ["attempt", "summary.owner", text, "summary.error.type", hint, _RECORDED_AT]
-    # Older versions of this package loaded all rows of a month, and recorded only those.
-    loaded_rows, together = "ifNull(summary.loaded_rows, summary.rows)", "summary.together"
-    shared = [f"{together}.months", f"{together}.seconds"]
-    loaded = ["attempt", "summary.owner", "summary.insert_seconds", loaded_rows, *shared]
-    ledger = table(TableName(database, LEDGER_TABLE))
-    source = ledger if "summary" in columns else f"(SELECT *, {SUMMARY} AS summary FROM {ledger})"
+    shared = ["summary.together.months", "summary.together.seconds"]
+    loaded = ["attempt", "summary.owner", "summary.insert_seconds", "summary.loaded_rows", *shared]
     keys = "target_database, target_table, target_uuid, month"
     # Without tuples, of which the driver makes an object each.
     return (
@@ -74,7 +66,7 @@ def _records(database: str, columns: Collection[str]) -> str:
         f"{newest(', '.join(inserting), condition=_INSERTING)} AS inserting, maxIf(sequence, {_FAILED}) AS failures, "
         f"{newest(', '.join(failed), condition=_FAILED)} AS failed, "
         f"{newest(', '.join(loaded), condition=_LOADED)} AS loaded "
-        f"FROM {source} WHERE event NOT IN ('calibrated', 'rehearsed') "
+        f"FROM {table(TableName(database, LEDGER_TABLE))} WHERE event NOT IN ('calibrated', 'rehearsed') "
         # Sorted, they come in few blocks: grouped alone in up to 256, each of which takes a worker milliseconds.
         f"GROUP BY {keys} ORDER BY target_database, target_table, month)"
     )

@@ -60,6 +60,9 @@ def resumable() -> ResumableLoad:
         plan=PLAN,
         running="q",
         done=(),
+        seconds_by_step={},
+        increment=None,
+        records={},
     )
 
 

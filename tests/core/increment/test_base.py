@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_chs3.core.increment.base import why_no_base
 from airflow_provider_chs3.core.ledger.mutations import Mutation
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.parts import Part
+from airflow_provider_chs3.core.ledger.parts import Evidence, Part
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
 from tests.core.surroundings import ONE, TWO, with_target
 
@@ -63,7 +63,7 @@ def test_the_recorded_parts_or_merges_of_them_are_a_base(parts):
         (month((PARTS[0],)), "was changed since"),
         (month((PARTS[0], Part(3, 3, 0, 3, 20, "e" * 24))), "was changed since"),
         (month(PARTS, mutations=(Mutation(9, "", "DELETE WHERE 1", False, ("202610",)),)), "was changed since"),
-        (month(PARTS, evidence=""), "too many parts"),
+        (month(PARTS, evidence=Evidence(rows=30, parts=None).as_text()), "too many parts"),
     ],
 )  # fmt: skip
 def test_anything_else_is_none(found, why):

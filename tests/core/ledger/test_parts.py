@@ -127,11 +127,13 @@ def test_where_lightweight_updates_are_taken_a_version_proves_nothing():
 
 
 def test_after_an_intent_either_version_is_no_change():
-    intent = replace(RECORD, event="intent", rows=12)
+    staged = Contents(12, ("staged",))
+    evidence = Evidence(rows=30, parts=PARTS, beside=staged)
+    intent = replace(RECORD, event="intent", rows=12, evidence=evidence.as_text())
     assert not changed(*PARTS, record=intent)
-    assert not changed(Part(11, 11, 0, 11, 12), record=intent)
-    assert changed(Part(11, 11, 0, 12, 12), record=intent)
-    assert changed(*PARTS[1:], record=intent)
+    assert not changed(Part(11, 11, 0, 11, 12, "staged"), record=intent)
+    assert changed(Part(11, 11, 0, 11, 12, "other"), record=intent)
+    assert changed(Part(11, 11, 0, 12, 12, "mutated"), record=intent)
 
 
 BEFORE = PARTS[:2]

@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.ledger.records import (
     month_on_node,
     record,
 )
-from airflow_provider_chs3.core.ledger.table import COLUMNS, LedgerKey, create_ledger
+from airflow_provider_chs3.core.ledger.table import LedgerKey, create_ledger
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.values.models import Month, TableName
 
@@ -53,24 +53,20 @@ class TestStatements:
         assert "CREATE TABLE IF NOT EXISTS `st\\`aging`.`chs3_ledger`" in create_ledger(LEDGER).text
 
     def test_the_look_up_reads_no_ledger_that_is_not_there(self):
-        assert LEDGER_TABLE not in look_up(LEDGER, HOSTILE, columns=()).text
+        assert LEDGER_TABLE not in look_up(LEDGER, HOSTILE, with_records=False).text
 
-    def test_the_look_up_asks_an_older_ledger_for_no_column_that_it_lacks(self):
-        text = look_up(LEDGER, HOSTILE, columns=set(COLUMNS) - {"definition", "data_version"}).text
-        assert "((event, attempt, fingerprint, '', source_bytes, nodes, rows, min_block, max_block, 0, " in text
-
-    @pytest.mark.parametrize("columns", [COLUMNS, ()])
-    def test_the_look_up_counts_the_months_active_parts(self, columns):
-        text = look_up(LEDGER, HOSTILE, columns=columns).text
+    @pytest.mark.parametrize("with_records", [True, False])
+    def test_the_look_up_counts_the_months_active_parts(self, with_records):
+        text = look_up(LEDGER, HOSTILE, with_records=with_records).text
         assert f" AND {PARTITION} = {literal(HOSTILE.partition_id)} AND active GROUP BY partition" in text
 
     def test_the_look_up_reads_the_newest_record_by_its_number(self):
-        text = look_up(LEDGER, HOSTILE, columns=COLUMNS).text
+        text = look_up(LEDGER, HOSTILE, with_records=True).text
         assert "argMaxIf((event, " in text
         assert "), (sequence, recorded_at), target_uuid = " in text
 
     def test_records_of_loads_are_not_records_of_nodes(self):
-        assert "event IN ('intent', 'published', 'forgotten')" in look_up(LEDGER, HOSTILE, columns=COLUMNS).text
+        assert "event IN ('intent', 'published', 'forgotten')" in look_up(LEDGER, HOSTILE, with_records=True).text
 
     @pytest.mark.parametrize("value", ["d'b", "t; DROP TABLE y --", "uu'id", "2026-10"])
     def test_records_are_found_by_table_uuid_and_month(self, value):
@@ -92,7 +88,9 @@ class TestStatements:
         text = record(LEDGER, HOSTILE, "load", {"details": details}).text
         assert literal(json.dumps(details, sort_keys=True, ensure_ascii=False)) in text
 
-    @pytest.mark.parametrize("sql", [record(LEDGER, HOSTILE, "intent", {}), look_up(LEDGER, HOSTILE, columns=COLUMNS)])
+    @pytest.mark.parametrize(
+        "sql", [record(LEDGER, HOSTILE, "intent", {}), look_up(LEDGER, HOSTILE, with_records=True)]
+    )
     def test_every_column_is_one_of_the_ledgers(self, sql):
         known = set(re.findall(r"`(\w+)` ", create_ledger(LEDGER).text))
         named = re.search(r"chs3_ledger` \((.*?)\) SELECT|argMaxIf\(\(([^()]*)\), ", with_names(sql.text))
@@ -116,5 +114,5 @@ class TestAnswer:
         )
 
     def test_the_record_is_asked_for_in_its_fields_order(self):
-        asked = re.search(r"argMaxIf\(\(([^()]*)\), ", with_names(look_up(LEDGER, HOSTILE, columns=COLUMNS).text))[1]
+        asked = re.search(r"argMaxIf\(\(([^()]*)\), ", with_names(look_up(LEDGER, HOSTILE, with_records=True).text))[1]
         assert re.split(r",\s*", asked) == list(Record.__dataclass_fields__)

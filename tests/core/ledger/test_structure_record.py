@@ -159,15 +159,6 @@ class TestSettings:
     def test_so_do_those_of_what_select_makes(self, name):
         assert difference_of(recorded(), now(settings={name: 1})) == f"setting {name} was not given and is '1'"
 
-    def test_those_that_older_versions_did_not_record_are_not_compared(self):
-        older = {name: value for name, value in recorded().items() if name != "other_settings"}
-        assert difference_of(older, now(settings={"transform_null_in": 1})) == ""
-        assert difference_of(older, now(settings={self.NAME: 1})).endswith("was not given and is '1'")
-
-    def test_one_that_only_older_versions_recorded_is_not_compared(self):
-        older = recorded() | {"settings": {"format_avro_schema_registry_url": "http://one"}}
-        assert difference_of(older, now()) == ""
-
 
 class TestSharding:
     def test_another_key(self):

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from airflow_provider_chs3.core.cluster.node_facts import RecordTable
 from airflow_provider_chs3.core.ledger.mutations import mutations_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.queries import look_up_months
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
-from airflow_provider_chs3.core.ledger.table import ALL_COLUMNS
 from airflow_provider_chs3.core.months.plan import PlannedMonth
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.storages.s3_source import Credentials, S3Source
@@ -130,7 +130,7 @@ STATE = PartitionState.of("202610", (10, 1, 99, 5, 7, 7, PARTS), mutations_of([M
 STATE_FIELDS = (10, 1, 99, 5, 7, 7, PARTS)
 MUTATIONS = [(number, [MUTATION]) for number in (1, 2)]
 OCTOBER_ALONE = {OCTOBER: "202610"}
-KNOWING = replace(FACTS, ledger_columns=frozenset(ALL_COLUMNS))
+KNOWING = replace(FACTS, ledger=RecordTable())
 
 
 class TestLookUp:
@@ -155,14 +155,6 @@ class TestLookUp:
         rows = [([(1, "2026-10", forgotten, 1)], [], [(1, "202610", STATE_FIELDS)], MUTATIONS)]
         driven = drive(look_up_months(surroundings(KNOWING, nodes=(ONE,)), OCTOBER_ALONE), rows)
         assert driven.result[OCTOBER] == {ONE: MonthOnNode(None, STATE, has_history=True, has_rows=True)}
-
-    def test_ledgers_of_different_versions_are_asked_one_by_one(self):
-        older = replace(FACTS, ledger_columns=frozenset(ALL_COLUMNS) - {"data_version"})
-        answer = {node: [([], [], [], [])] for node in (ONE, TWO)}
-        (step,) = drive(look_up_months(surroundings(KNOWING, older, nodes=(ONE, TWO)), OCTOBER_ALONE), answer).steps
-        assert isinstance(step, QueryNodes)
-        asked = [sql.text.split(" AS record ")[0] for sql in step.sql.values()]
-        assert ["data_version" in text for text in asked] == [True, False]
 
     def test_nodes_without_a_ledger_are_asked_for_their_rows(self):
         context = surroundings(KNOWING, FACTS, KNOWING)

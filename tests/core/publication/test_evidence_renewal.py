@@ -7,27 +7,33 @@ from types import SimpleNamespace
 
 import pytest
 
+from airflow_provider_chs3.core.cluster.node_facts import RecordTable
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
 from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Evidence, Part
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
-from airflow_provider_chs3.core.ledger.table import ALL_COLUMNS, LedgerKey
+from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.publication.evidence_renewal import renew_records
 from airflow_provider_chs3.core.values.models import Month, TableName
-from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes
+from airflow_provider_chs3.core.workflow.operations import QueryNodes
 from airflow_provider_chs3.exceptions import PreflightError
-from tests.core.driving import drive, server_error
+from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, TWO, surroundings
 
-KNOWING = replace(FACTS, ledger_columns=frozenset(ALL_COLUMNS))
-OLDER = replace(FACTS, ledger_columns=frozenset(ALL_COLUMNS) - {"evidence", "structure"})
+KNOWING = replace(FACTS, ledger=RecordTable())
 PARTS = (Part(5, 5, 0, 5, 10, "hash"),)
 STATE = PartitionState(10, 1, 99, 5, 5, 5, PARTS)
 SHARDS = {1: 10, 2: 10}
-RECORD = Record("published", "nonce", "f", "d", 100, 2, 10, 5, 5, 5)
 STRUCTURE = '{"loaded":["n"],"columns":["n"]}'
-CURRENT = replace(RECORD, evidence=STATE.evidence(SHARDS).as_text(), structure=STRUCTURE)
+RECORD = Record(
+    "published",
+    "nonce",
+    *("f", "d", 100, 2, 10, 5, 5, 5),
+    evidence=Evidence(rows=10, parts=None).as_text(),
+    structure=STRUCTURE,
+)
+CURRENT = replace(RECORD, evidence=STATE.evidence(SHARDS).as_text())
 
 
 def load(facts=KNOWING):
@@ -74,13 +80,6 @@ def test_a_replica_that_goes_by_the_record_of_another_gets_none():
     assert drive(renew_records(load(), months)).steps == []
 
 
-def test_a_user_who_may_not_add_columns_is_told_how():
-    adding, said = renewed(RECORD, RECORD, server_error(497), None, facts=OLDER)
-    assert isinstance(adding, QueryNodes)
-    assert isinstance(said, Log)
-    assert "GRANT ALTER ADD COLUMN ON `db`.`chs3_ledger`" in said.name
-
-
 def test_an_error_of_another_kind_is_no_error_of_the_month():
     _, said = renewed(RECORD, RECORD, PreflightError(["it did not work"]), None)
     assert said.name.startswith("The month is as published, but its current parts could not be recorded: ")
@@ -90,4 +89,3 @@ def test_evidence_is_compact_and_comes_back_as_it_was():
     many = Evidence(rows=30, parts=(PARTS[0], Part(6, 9, 2, 12, 20, "", "patch-1-202610", 1)), rows_of_shards={2: 5})
     assert Evidence.of_text(many.as_text()) == many
     assert STATE.evidence().as_text() == '{"rows":10,"parts":[[5,5,0,5,10,"hash"]]}'
-    assert Evidence.of_text("") is None

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_chs3.core.cluster.node_facts import RecordTable
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import Step, TryQueryNodes
@@ -48,7 +49,7 @@ def look(tables: int, months: int, *, down: dict[str, int] | None = None) -> Dri
 
         return of
 
-    answers = [[("taxi", ["event"])], records(tables, months), [], [circumstances(tables)]]
+    answers = [[("taxi", *RecordTable())], records(tables, months), [], [circumstances(tables)]]
     return drive(look_at_all_tables("main"), CLUSTERS, *map(answer, answers))
 
 

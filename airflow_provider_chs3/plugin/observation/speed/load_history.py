@@ -32,7 +32,7 @@ class SeenLoad:
         insert_seconds: Duration of the insert in seconds.
         peak_memory_bytes: Peak memory on one node; None if not known.
         memory_bytes: Memory that it was allowed there; 0 if not known.
-        seconds_by_step: `core.workflow.step_timer.STEP_NAMES` → seconds; empty in records of older versions.
+        seconds_by_step: `core.workflow.step_timer.STEP_NAMES` → seconds.
         storage_seconds: Seconds that the threads waited for the storage, added up; None without a log, and for
             a storage that servers do not count.
         merge_seconds: Seconds from publishing to the end of the last merge that followed; None without a log, or while
@@ -60,8 +60,8 @@ class SeenLoad:
 
     @property
     def begun_at(self) -> float:
-        """Its start, as Unix time; if only its insert is known, the insert's start."""
-        return self.published_at - (sum(self.seconds_by_step.values()) or self.insert_seconds)
+        """Its start, as Unix time."""
+        return self.published_at - sum(self.seconds_by_step.values())
 
     @property
     def partition(self) -> tuple[str, str, str]:
@@ -71,10 +71,9 @@ class SeenLoad:
     @property
     def timed(self) -> LoadTiming:
         """Its timing, for the judgement."""
-        steps = self.seconds_by_step or {"insert": self.insert_seconds}
         logged = {STORAGE: self.storage_seconds, MERGES: self.merge_seconds}
         known = {step: seconds for step, seconds in logged.items() if seconds is not None}
-        return LoadTiming(rows=self.rows, seconds={**steps, **known})
+        return LoadTiming(rows=self.rows, seconds={**self.seconds_by_step, **known})
 
 
 def loads_of(rows: Iterable[Row]) -> tuple[SeenLoad, ...]:

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.cluster.topology import nodes_of
-from airflow_provider_chs3.core.ledger.table import columns_of_ledgers
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
 from airflow_provider_chs3.plugin.observation.month_details import partition_ids
 from airflow_provider_chs3.plugin.observation.speed import throughput_queries
 from airflow_provider_chs3.plugin.observation.speed.logs import ask_log
@@ -66,8 +66,8 @@ def look_at_month_parts(cluster: str | None, target: TableName, month: Month) ->
     """
     nodes = yield from nodes_of(cluster)
     down: dict[Node, Chs3Error] = {}
-    ledgers = yield from query_reachable("Find the ledgers", dict.fromkeys(nodes, columns_of_ledgers()), down)
-    of_month = {node: f"partition_id IN ({partition_ids(target, month, dict(rows))})" for node, rows in ledgers.items()}
+    ledgers = (yield from find_ledgers(nodes, down)).databases
+    of_month = {node: f"partition_id IN ({partition_ids(target, month, each)})" for node, each in ledgers.items()}
     counts = {node: _now(target, condition) for node, condition in of_month.items()}
     answers = yield from query_reachable(f"Count the parts of {month}", counts, down)
     if not answers:

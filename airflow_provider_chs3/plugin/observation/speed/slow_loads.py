@@ -43,16 +43,11 @@ class LoadTiming:
 
     Args:
         rows: Rows that it loaded.
-        seconds: Step → seconds, as far as known: the steps of the load, `storage` and `merges`.
+        seconds: Step → seconds: the steps of the load, and as far as known `storage` and `merges`.
     """
 
     rows: int
     seconds: Mapping[str, float]
-
-    @property
-    def is_known_by_steps(self) -> bool:
-        """Whether more than its insert is known; records of older versions have only that."""
-        return bool(self.seconds.keys() - _BESIDE - {"insert"})
 
     @property
     def whole(self) -> float:
@@ -96,8 +91,6 @@ def judge(loads: Sequence[LoadTiming]) -> list[Judgement]:
 
 
 def _all_seconds(load: LoadTiming) -> dict[str, float]:
-    if not load.is_known_by_steps:
-        return dict(load.seconds)
     # A step that did not happen took no time, as is usual for failed attempts.
     return {**dict.fromkeys(STEP_NAMES, 0.0), **load.seconds, _WHOLE: load.whole}
 
@@ -129,8 +122,7 @@ def _judge(load: LoadTiming, usual: Mapping[str, _Usual]) -> Judgement:
     seconds = _all_seconds(load)
     beyond = {step: usual[step].beyond(load, took) for step, took in seconds.items() if step in usual}
     slow = {step for step, more in beyond.items() if _is_slow(seconds[step], more)}
-    whole = _WHOLE if load.is_known_by_steps else "insert"
-    if not slow & {whole, MERGES}:
+    if not slow & {_WHOLE, MERGES}:
         return Judgement()
     # If no single step is slow, the one with the largest excess explains it.
     explained = slow - {_WHOLE} or {max(beyond.keys() - {_WHOLE}, key=lambda step: beyond[step])}

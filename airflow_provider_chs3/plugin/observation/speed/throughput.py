@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.cluster.topology import nodes_of
-from airflow_provider_chs3.core.ledger.table import columns_of_ledgers
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
 from airflow_provider_chs3.plugin.observation.speed import throughput_queries
 from airflow_provider_chs3.plugin.observation.speed.load_history import SeenLoad, judged, loads_of
 from airflow_provider_chs3.plugin.observation.speed.logs import Log, ask_log, silent_logs
@@ -31,6 +31,7 @@ class Throughput:
         nodes: The nodes that answered.
         down: The reasons why the others did not.
         silent: Node → the reason why each of its logs has nothing, or not enough.
+        unread: What to do about ledgers that are left out; empty if there are none.
     """
 
     cluster: str | None
@@ -40,6 +41,7 @@ class Throughput:
     nodes: tuple[Node, ...]
     down: Mapping[Node, str]
     silent: Mapping[Node, tuple[str, ...]]
+    unread: str = ""
 
 
 #: The value for a cluster that has not answered yet.
@@ -61,14 +63,22 @@ def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
     """
     nodes = yield from nodes_of(cluster)
     down: dict[Node, Chs3Error] = {}
-    columns = yield from query_reachable("Find the ledgers", dict.fromkeys(nodes, columns_of_ledgers()), down)
-    statements = {node: throughput_queries.loads(dict(rows), days=days) for node, rows in columns.items() if rows}
+    ledgers, unread = yield from find_ledgers(nodes, down)
+    statements = {node: throughput_queries.loads(each, days=days) for node, each in ledgers.items() if each}
     records = yield from query_reachable("Read the loads in the ledgers", statements, down)
     loads = loads_of(row for rows in records.values() for row in rows)
     is_cut = any(len(rows) == throughput_queries.MAX_LOADS for rows in records.values())
     # A node without a ledger may still have parts and logs.
-    answered = [node for node in columns if node not in down]
-    seen = replace(NOTHING, cluster=cluster, loads=loads, is_cut=is_cut, nodes=tuple(answered), down=texts_of(down))
+    answered = [node for node in ledgers if node not in down]
+    seen = replace(
+        NOTHING,
+        cluster=cluster,
+        loads=loads,
+        is_cut=is_cut,
+        nodes=tuple(answered),
+        down=texts_of(down),
+        unread=unread,
+    )
     if not loads:
         return seen
     now_of = throughput_queries.now(sorted({load.table for load in loads}))

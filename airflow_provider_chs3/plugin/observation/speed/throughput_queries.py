@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
-from airflow_provider_chs3.core.ledger.table import absent
 from airflow_provider_chs3.core.source.store_kinds import TIME_EVENTS
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.values.models import TableName
@@ -35,47 +34,37 @@ _LOG_BEGUN_AT = (
 )
 
 
-def loads(columns_by_database: Mapping[str, Collection[str]], *, days: int) -> Sql:
+def loads(databases: Iterable[str], *, days: int) -> Sql:
     """Return the query for the newest recorded loads of a node.
 
     Args:
-        columns_by_database: Database of each ledger → its columns.
+        databases: The databases of its ledgers.
         days: Days to look back.
     """
-    each = " UNION ALL ".join(_loads(*each, days=days) for each in sorted(columns_by_database.items()))
+    each = " UNION ALL ".join(_loads(each, days=days) for each in databases)
     return Sql(f"SELECT * FROM ({each}) ORDER BY published_at DESC LIMIT {MAX_LOADS}")
 
 
-def _loads(database: str, columns: Collection[str], *, days: int) -> str:
-    details = "details" if "details" in columns else absent("details")
-
+def _loads(database: str, *, days: int) -> str:
     def of_load(expression: str) -> str:
         return f"argMaxIf({expression}, sequence, event = 'load')"
 
     def number(name: str) -> str:
         # JSON null is 0 as a number.
-        return f"JSONExtractUInt({details}, {literal(name)})"
+        return f"JSONExtractUInt(details, {literal(name)})"
 
-    def loaded(name: str, otherwise: str) -> str:
-        # Older versions of this package loaded all objects of a month, and did not record these numbers.
-        return f"if(JSONHas({details}, {literal(name)}), {number(name)}, {otherwise})"
-
-    read = (
-        loaded("loaded_bytes", "source_bytes"),
-        loaded("loaded_objects", "objects"),
-        loaded("loaded_rows", number("rows")),
-    )
+    read = map(number, ("loaded_bytes", "loaded_objects", "loaded_rows", "parts"))
     values = (
         "partition_id",
-        f"({', '.join(read)}, {number('parts')})",
-        f"JSONExtractFloat({details}, 'insert_seconds')",
+        f"({', '.join(read)})",
+        "JSONExtractFloat(details, 'insert_seconds')",
         f"({number('peak_memory_bytes')}, {number('memory_bytes')})",
-        f"JSONExtractKeysAndValues({details}, 'seconds_by_step', 'Float64')",
+        "JSONExtractKeysAndValues(details, 'seconds_by_step', 'Float64')",
     )
     # A load may have published a day after the record of its insert.
     return (
         "SELECT target_database, target_table, month, attempt, "
-        f"maxIf(JSONExtractString({details}, 'owner'), event = 'inserting'), "
+        "maxIf(JSONExtractString(details, 'owner'), event = 'inserting'), "
         f"toFloat64(maxIf(recorded_at, event = 'load')) AS published_at, {', '.join(map(of_load, values))} "
         f"FROM {table(TableName(database, LEDGER_TABLE))} "
         f"WHERE event IN ('load', 'inserting') AND recorded_at >= now() - toIntervalDay({days + 1}) "

@@ -11,7 +11,7 @@ function month(name: string, state: State = "published", more: Partial<MonthRow>
 
 function connection(connId: string, nodes: string[], tables: Record<string, MonthRow[]>): ConnectionMonths {
   return {
-    conn_id: connId, error: "", seen_at: 1, cluster: "c", nodes: nodes.map((name) => ({ name, error: "", is_missed: false })),
+    conn_id: connId, error: "", seen_at: 1, unread: "", cluster: "c", nodes: nodes.map((name) => ({ name, error: "", is_missed: false })),
     tables: Object.entries(tables).map(([table, months]) => ({ database: "d", table, months })),
   };
 }

@@ -79,8 +79,3 @@ def test_slow_merges_make_a_load_slow_though_it_published_in_time() -> None:
     alike = [load(merges=30.0)] * 3
     found = judge([load(merges=90.0), *alike])[0]
     assert found.why == "Merges after it took 90.0 s instead of the usual 30.0 s."
-
-
-def test_loads_of_which_only_the_insert_is_known_are_compared_by_it() -> None:
-    alike = [LoadTiming(rows=100, seconds={"insert": 5.0})] * 3
-    assert judge([LoadTiming(rows=100, seconds={"insert": 15.0}), *alike])[0].slow_steps == {"insert": 10.0}

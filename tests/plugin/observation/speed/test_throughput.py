@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_chs3.core.cluster.node_facts import RecordTable
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import Step, TryQueryNodes
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
@@ -35,7 +36,7 @@ MERGES = [
 LOG_BEGUN = ("", "", "", NOW - 86_400, 0)
 CHANGES = [("taxi", "trips", "202610", NOW - 600, 2), LOG_BEGUN]
 #: The answers to each of the statements, of every node.
-ANSWERS = ([("taxi", ["event", "details"])], RECORDS, PRESENT, INSERTS, MERGES, CHANGES)
+ANSWERS = ([("taxi", *RecordTable())], RECORDS, PRESENT, INSERTS, MERGES, CHANGES)
 
 
 def look(
@@ -134,10 +135,10 @@ def test_before_the_changes_that_a_node_tells_nothing_is_known() -> None:
     assert [len(points) for points in seen({(6, B): oldest_last}).parts.values()] == [146, 3]
 
 
-def test_what_was_recorded_without_steps_and_memory_is_told_all_the_same() -> None:
-    answers = tuple([record("one", FIRST, steps=[], peak=0)] if rows is RECORDS else rows for rows in ANSWERS)
+def test_a_peak_of_memory_that_nobody_knows_is_none() -> None:
+    answers = tuple([record("one", FIRST, peak=0)] if rows is RECORDS else rows for rows in ANSWERS)
     (load,) = look(answers).result.loads
-    assert (load.peak_memory_bytes, load.begun_at) == (None, FIRST - 6.5)
+    assert load.peak_memory_bytes is None
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])

@@ -224,6 +224,6 @@ function monthAt(index: number): string {
 // Something is about to change: a load or a run is active, or somebody waits for the first load of all.
 export function isBusy({ connections, busy_dags: dags }: Pick<Months, "connections" | "busy_dags">): boolean {
   const tables = connections.flatMap((seen) => seen.tables);
-  const awaitsFirst = !tables.length && connections.length > 0 && connections.every(({ error }) => !error);
+  const awaitsFirst = !tables.length && connections.length > 0 && connections.every(({ error, unread }) => !error && !unread);
   return awaitsFirst || dags.length > 0 || tables.some(({ months }) => months.some(({ state }) => state === "loading"));
 }

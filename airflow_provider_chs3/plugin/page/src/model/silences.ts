@@ -3,6 +3,7 @@ export interface SeenConnection {
   conn_id: string;
   error: string;
   seen_at: number | null;
+  unread: string;
   nodes: readonly { name: string; error: string }[];
 }
 
@@ -19,6 +20,8 @@ export interface Silences {
   old: SeenConnection[];
   // The others of their cluster answer. Each once, though several connections may lead to it.
   nodes: SilentNode[];
+  // Ledgers that are left out, with what to do.
+  unread: string[];
 }
 
 export function silences(connections: readonly SeenConnection[]): Silences {
@@ -33,5 +36,6 @@ export function silences(connections: readonly SeenConnection[]): Silences {
     unknown: broken.filter((seen) => seen.seen_at === null),
     old: broken.filter((seen) => seen.seen_at !== null),
     nodes: [...nodes.values()],
+    unread: [...new Set(connections.map(({ unread }) => unread).filter(Boolean))],
   };
 }

@@ -49,7 +49,7 @@ function Content({ data, place }: { data: Months; place: Place }) {
   );
   const problems = useMemo(() => problemsOf(shown, filter.states), [shown, filter]);
   const problemsOfAll = useMemo(() => problemsOf(tables, new Set()), [tables]);
-  const hasErrors = data.connections.some((seen) => seen.error);
+  const hasErrors = data.connections.some((seen) => seen.error || seen.unread);
   if (!tables.length) {
     return (
       <>

@@ -74,7 +74,7 @@ function Connection({ seen, days, isOfDag }: { seen: ConnectionSpeed; days: numb
       </Flex>
       {notes.map((note) => <Faint key={note}>{note}</Faint>)}
       {loads.length ? <Loads loads={loads} range={{ from: beginOf(loads.map((load) => load.published_at), range.from, to), to }} />
-        : seen.error ? null : <Faint>{isOfDag ? "This DAG has" : "No load has"} published {isOfDag ? "nothing" : "anything"} in the last {RANGES[days]}.</Faint>}
+        : seen.error || seen.unread ? null : <Faint>{isOfDag ? "This DAG has" : "No load has"} published {isOfDag ? "nothing" : "anything"} in the last {RANGES[days]}.</Faint>}
       <Parts seen={seen} range={range} />
     </Box>
   );

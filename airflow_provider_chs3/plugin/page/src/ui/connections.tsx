@@ -7,7 +7,7 @@ import { Note, Sql, Time } from "./parts";
 
 // Loud only if it hides something: else one line, so that what is known stays where it is.
 export function Troubles({ connections }: { connections: readonly SeenConnection[] }) {
-  const { unknown, old, nodes } = silences(connections);
+  const { unknown, old, nodes, unread } = silences(connections);
   const quiet = [
     ...old.map(({ conn_id: id, error, seen_at: at }) => (
       <Text key={id}><b>Connection {id}</b>: {ended(error)} {at === null ? null : <>Its data below is from <Time at={new Date(at * 1_000)} />.</>}</Text>
@@ -18,6 +18,7 @@ export function Troubles({ connections }: { connections: readonly SeenConnection
   ];
   return (
     <>
+      {unread.map((why) => <Note key={why} title="Some ledgers cannot be read: their months and loads are not shown">{ended(why)}</Note>)}
       {unknown.length ? <Unknown connections={unknown} /> : null}
       {quiet.length ? <Quiet title={<Who old={old} nodes={nodes} />}>{quiet}</Quiet> : null}
     </>

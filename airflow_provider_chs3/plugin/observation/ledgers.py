@@ -1,0 +1,47 @@
+"""Find the ledgers of each node."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from airflow_provider_chs3.core.cluster.node_facts import RecordTable
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
+from airflow_provider_chs3.core.ledger.table import ledgers_query, other_schema, own_ledgers
+from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.workflow.fan_out import query_reachable
+from airflow_provider_chs3.core.workflow.operations import Steps
+from airflow_provider_chs3.exceptions import Chs3Error
+
+
+class Ledgers(NamedTuple):
+    """The ledgers of the nodes that answered.
+
+    Args:
+        databases: The databases of each node's ledgers, in order.
+        unread: What to do about those of other versions of this package, which are left out; empty if there are none.
+    """
+
+    databases: Mapping[Node, list[str]]
+    unread: str
+
+
+def find_ledgers(nodes: Iterable[Node], down: dict[Node, Chs3Error]) -> Steps[Ledgers]:
+    """Find the ledgers of each node.
+
+    Args:
+        nodes: The nodes.
+        down: Gets the error of each node that does not answer.
+    """
+    answers = yield from query_reachable("Find the ledgers", dict.fromkeys(nodes, ledgers_query()), down)
+    others = defaultdict[tuple[str, RecordTable], list[Node]](list)
+    for node, rows in answers.items():
+        for database, *found in rows:
+            if not (ledger := RecordTable(*found)).is_current:
+                others[database, ledger].append(node)
+    unread = (
+        other_schema({TableName(database, LEDGER_TABLE): found}, having, target="…")
+        for (database, found), having in sorted(others.items())
+    )
+    return Ledgers({node: own_ledgers(rows) for node, rows in answers.items()}, " ".join(unread))

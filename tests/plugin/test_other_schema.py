@@ -1,0 +1,49 @@
+"""What the page says of ledgers that another version of the package made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.integration.lake import MONTH, Lake
+from tests.plugin.browsing import PAGE
+from tests.plugin.test_actions import Open
+from tests.plugin.test_months import AsUser, loaded
+
+SAID = "not made by this version of the package"
+
+
+@pytest.fixture
+def half_read(trips_lake: Lake) -> Lake:
+    """A table with months in two ledgers, one of which has another schema."""
+    elsewhere = f"{trips_lake.database}_elsewhere"
+    trips_lake.on_every_node(f"CREATE DATABASE {elsewhere}")
+    loaded(trips_lake, "2026-11")
+    loaded(trips_lake)
+    trips_lake.load(staging_database=elsewhere, replace_unknown=True)
+    trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.chs3_ledger MODIFY COMMENT 'schema 0'")
+    return trips_lake
+
+
+def answer(as_user: AsUser, lake: Lake, what: str, **query: Any) -> dict[str, Any]:
+    found = as_user("viewer").get(f"/chs3/api/{what}", params=query).raise_for_status().json()
+    (connection,) = found["connections"]
+    assert f"{lake.database}.chs3_ledger on " in connection["unread"]
+    assert SAID in connection["unread"]
+    return connection
+
+
+def test_it_is_named_beside_what_the_others_hold(as_user: AsUser, half_read: Lake) -> None:
+    (table,) = answer(as_user, half_read, "months")["tables"]
+    assert {each["month"]: each["ledger_database"] for each in table["months"]}[
+        MONTH
+    ] == f"{half_read.database}_elsewhere"
+    assert [load["month"] for load in answer(as_user, half_read, "throughput", days=30)["loads"]] == [MONTH]
+
+
+def test_a_person_sees_what_to_do(half_read: Lake, open_page: Open) -> None:
+    page, troubles = open_page(PAGE)
+    page.get_by_text(SAID).first.wait_for()
+    page.get_by_role("button", name=f"{MONTH}: published").wait_for()
+    assert troubles == []
