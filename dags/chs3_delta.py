@@ -12,8 +12,8 @@ from datetime import datetime
 from airflow.sdk import DAG, Param
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_provider_chs3.lakehouse import DeltaTable
 from airflow_provider_chs3.operators.retries import retries_by_error
+from airflow_provider_chs3.sources.delta import DeltaTable
 from airflow_provider_chs3.transfers.monthly_load import monthly_load
 
 with DAG(

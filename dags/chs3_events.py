@@ -51,7 +51,7 @@ with DAG(
 
     @task.short_circuit(inlets=[objects])
     def months(**context) -> list[str]:
-        from airflow_provider_chs3.events import months_of_events
+        from airflow_provider_chs3.sources.s3.events import months_of_events
 
         params = context["params"]
         return months_of_events(context, objects, bucket=params["bucket"], key=params["key"])

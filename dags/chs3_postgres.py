@@ -13,7 +13,7 @@ from airflow.sdk import DAG, Param
 from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_provider_chs3.operators.retries import retries_by_error
-from airflow_provider_chs3.rows import PostgresRows
+from airflow_provider_chs3.sources.postgres import PostgresRows
 from airflow_provider_chs3.transfers.monthly_load import monthly_load
 
 with DAG(

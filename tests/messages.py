@@ -17,6 +17,7 @@ _BY_OTHER_WAYS = (
     "_hindrances",
     "_standstill",
     "_mismatch",
+    "having",
     "_sentence",
     "_conversion_sentence",
     "unreadable",

@@ -31,9 +31,13 @@ PRELUDE = """
 from datetime import datetime, timedelta
 from airflow.sdk import DAG, task
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.lakehouse import DeltaTable, IcebergTable
-from airflow_provider_chs3.objects import AzureBlobs, GcsObjects, HdfsFiles
-from airflow_provider_chs3.rows import MySqlRows, PostgresRows
+from airflow_provider_chs3.sources.delta import DeltaTable
+from airflow_provider_chs3.sources.iceberg import IcebergTable
+from airflow_provider_chs3.sources.azure import AzureBlobs
+from airflow_provider_chs3.sources.gcs import GcsObjects
+from airflow_provider_chs3.sources.hdfs import HdfsFiles
+from airflow_provider_chs3.sources.mysql import MySqlRows
+from airflow_provider_chs3.sources.postgres import PostgresRows
 from airflow_provider_chs3.transfers.azure_blob_to_clickhouse import AzureBlobToClickHouseOperator
 from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Operator
 from airflow_provider_chs3.transfers.delta_to_clickhouse import DeltaToClickHouseOperator
@@ -274,7 +278,7 @@ def _is_right_connection(block: str) -> bool:
     from airflow.providers.common.compat.sdk import Connection
 
     from airflow_provider_chs3.hooks.connection import ConnectionOptions
-    from airflow_provider_chs3.hooks.listing.webhdfs_client import WebHdfsAccess
+    from airflow_provider_chs3.sources.hdfs.webhdfs import WebHdfsAccess
 
     given = json.loads(block)
     if "conn_type" not in given:

@@ -8,10 +8,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_chs3.cli.storages import STORAGES, TABLES
 from airflow_provider_chs3.core.doctor.privileges import PURPOSES
 from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.sources import OBJECT_STORAGES, STORAGES
 
 _ABOUT = """Check what loads depend on, and maintain their records, from the shell. Connections are Airflow's, named by
 their ids, from its database, its secrets backend or AIRFLOW_CONN_<ID>; the command line contains no secrets. Results go
@@ -171,7 +171,7 @@ def _add_rehearse(commands: Any) -> None:
     command.add_argument("--cluster", help="cluster; the connection's by default, else one server")
     command.add_argument("--clean", action="store_true", help="only remove what killed rehearsals left behind")
     _add_access(command)
-    _add_storage(command, STORAGES)
+    _add_storage(command, tuple(OBJECT_STORAGES))
 
 
 def _add_ddl(commands: Any) -> None:
@@ -216,7 +216,7 @@ def _add_source(command: argparse.ArgumentParser) -> None:
     command.add_argument("--key", help="template of the keys, such as trips/{YYYY-MM}/*.parquet")
     command.add_argument("--bucket", help="bucket of the objects, or container")
     _add_access(command)
-    _add_storage(command, (*STORAGES, *TABLES))
+    _add_storage(command, tuple(STORAGES))
     command.add_argument(
         "--source-table",
         metavar="NAME",

@@ -12,7 +12,7 @@ from airflow_provider_chs3.cli.arguments import months_of
 from airflow_provider_chs3.cli.doctor_output import described, diagnosis
 from airflow_provider_chs3.cli.new_table import suggested_table
 from airflow_provider_chs3.cli.rehearse import Rehearsal
-from airflow_provider_chs3.cli.storages import object_store, source_arguments
+from airflow_provider_chs3.cli.storages import object_storage, source_arguments
 from airflow_provider_chs3.cli.tables import age, rendered, size
 from airflow_provider_chs3.core.months.adopt import AdoptedMonth
 from airflow_provider_chs3.core.months.forget import ForgottenMonth
@@ -31,6 +31,7 @@ from airflow_provider_chs3.operators.ledger import (
     ListLedgerOperator,
 )
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.sources import storage_class
 
 
 @dataclass(frozen=True)
@@ -197,12 +198,12 @@ def _calibrate(given: argparse.Namespace) -> CommandResult:
 
 def _rehearse(given: argparse.Namespace) -> CommandResult:
     arguments = {"cluster": given.cluster, "clickhouse_conn_id": given.conn_id}
-    if not given.bucket and given.storage != "hdfs":
+    if not given.bucket and "bucket" in storage_class(given.storage).options:
         raise ConfigurationError("A rehearsal writes objects: give their bucket or container as --bucket.")
     like = given.like.rpartition(".") if given.like else None
     rehearsed = Rehearsal(
         arguments,
-        store_of=partial(object_store, given),
+        store_of=partial(object_storage, given),
         database=given.database,
         prefix=given.prefix,
         like=TableName(like[0] or given.database, like[2]) if like else None,

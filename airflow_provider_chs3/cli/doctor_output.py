@@ -12,15 +12,17 @@ from airflow_provider_chs3.cli.tables import rendered, size
 from airflow_provider_chs3.core.doctor.report import Check, CheckOutcome, Diagnosis, NodeReport
 from airflow_provider_chs3.core.doctor.run import DoctorRequest, examine
 from airflow_provider_chs3.core.source.source import Source
+from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.tuning.insert_settings import settings_table, tunable
 from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.connection import ConnectionOptions
-from airflow_provider_chs3.hooks.s3 import S3Listing
-from airflow_provider_chs3.objects import ObjectStore
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
 from airflow_provider_chs3.runners.blocking import Runner
+from airflow_provider_chs3.sources.s3 import S3Objects
+from airflow_provider_chs3.sources.s3.listing import S3Listing
+from airflow_provider_chs3.sources.storage import Storage
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,20 +48,23 @@ def diagnosis(arguments: Mapping[str, Any], *, month: str | None, purposes: tupl
     options = ClickHouseHook(clickhouse_conn_id=conn_id).options
     patience_seconds = min(_PATIENCE_SECONDS, options.send_receive_timeout_seconds)
     hasty = replace(options, send_receive_timeout_seconds=patience_seconds)
-    store: ObjectStore | None = arguments.get("objects")
-    listing = store.listing() if store else S3Listing(arguments.get("aws_conn_id"), is_patient=False)
+    storage: Storage | None = arguments.get("objects")
+    listing = storage.listing() if storage else S3Listing(arguments.get("aws_conn_id"), is_patient=False)
     runner = Runner(
         hook=ClickHouseHook.with_options(hasty, clickhouse_conn_id=conn_id),
         listing=listing,
         log=_LOG,
         progress_interval_seconds=10,
     )
+    kind = storage.kind() if storage else S3Objects.kind()
     source, error = _source(arguments, listing)
-    request = _request(arguments, options, purposes)
+    request = _request(arguments, options, purposes, kind)
     return runner.run(examine(replace(request, source=source, source_error=error, month=requested_month)))
 
 
-def _request(arguments: Mapping[str, Any], options: ConnectionOptions, purposes: tuple[str, ...]) -> DoctorRequest:
+def _request(
+    arguments: Mapping[str, Any], options: ConnectionOptions, purposes: tuple[str, ...], store: StoreKind
+) -> DoctorRequest:
     return DoctorRequest(
         target=TableName.of(arguments["table"] or "", arguments["database"], default_database=options.database),
         cluster=arguments["cluster"] or None,
@@ -67,15 +72,16 @@ def _request(arguments: Mapping[str, Any], options: ConnectionOptions, purposes:
         staging_database=arguments["staging_database"],
         declared=options.node_specs,
         addresses=tuple(options.node_addresses),
-        settings=tunable(options.settings),
+        settings=tunable(options.settings, store),
         purposes=purposes,
         now=datetime.now(UTC),
+        store=store,
     )
 
 
 def _source(arguments: Mapping[str, Any], listing: Any) -> tuple[Source | None, str]:
     """Return the source of the objects, or why it is not known."""
-    store: ObjectStore | None = arguments.get("objects")
+    store: Storage | None = arguments.get("objects")
     collection = getattr(store, "named_collection", None) if store else arguments.get("named_collection")
     if not store and not (arguments.get("key") and (arguments.get("bucket") or collection)):
         return None, ""

@@ -33,10 +33,10 @@ from airflow_provider_chs3.exceptions import (
     VerificationError,
 )
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.objects import ObjectStore
 from airflow_provider_chs3.operators._support.load_request import load_request
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
+from airflow_provider_chs3.sources.storage import Storage
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 _LOG = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class Rehearsal:
         self,
         arguments: Mapping[str, Any],
         *,
-        store_of: Callable[[str], ObjectStore],
+        store_of: Callable[[str], Storage],
         database: str,
         prefix: str,
         like: TableName | None,

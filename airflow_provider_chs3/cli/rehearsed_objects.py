@@ -9,8 +9,8 @@ from airflow_provider_chs3.core.cluster.untested_engines import NAME_PREFIX
 from airflow_provider_chs3.core.rehearsal import scratch
 from airflow_provider_chs3.core.rehearsal.scratch import MONTH
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.hooks.listing.listing import WritableListing
-from airflow_provider_chs3.objects import HdfsFiles, ObjectStore
+from airflow_provider_chs3.sources.listing import WritableListing
+from airflow_provider_chs3.sources.storage import Storage
 
 #: Characters with a special meaning in a load's key template, or to ClickHouse.
 _NOT_LITERAL = re.compile(r"^/|//|[{}*?]")
@@ -28,10 +28,11 @@ class RehearsedObjects:
         ConfigurationError: If keys cannot begin with the prefix, or the connection is wrong.
     """
 
-    def __init__(self, store_of: Callable[[str], ObjectStore], *, prefix: str, name: str) -> None:
-        # Paths of HDFS begin with a slash, which is no part of the key.
-        store = store_of(f"{prefix}{name}/{{YYYY-MM}}/")
-        prefix = prefix.removeprefix("/") if isinstance(store, HdfsFiles) else prefix
+    def __init__(self, store_of: Callable[[str], Storage], *, prefix: str, name: str) -> None:
+        folder = f"{name}/{{YYYY-MM}}/"
+        store = store_of(f"{prefix}{folder}")
+        # Without what is no part of keys, such as the slash with which paths of HDFS begin.
+        prefix = store.template.removesuffix(folder)
         if _NOT_LITERAL.search(prefix):
             raise ConfigurationError(
                 f"--prefix {prefix!r}: give the beginning of keys in the bucket, without a leading slash, double "

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.core.calibration.report import Calibration
     from airflow_provider_chs3.core.request.load_request import LoadRequest
-    from airflow_provider_chs3.hooks.listing.listing import Listing
     from airflow_provider_chs3.runners.blocking import Runner
+    from airflow_provider_chs3.sources.listing import Listing
 
 
 class CalibrateLoadOperator(ReadsFiles, MonthlyOperator):

@@ -11,7 +11,7 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.month_task import MonthTask
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.objects import ObjectStore
+    from airflow_provider_chs3.sources.storage import Storage
 
 
 class MonthlyOperator(MonthTask):
@@ -35,8 +35,8 @@ class MonthlyOperator(MonthTask):
         named_collection: A named collection on the servers that holds URL and keys; ClickHouse then lists, too.
         role_arn: A role that the servers may assume; ClickHouse then lists, too.
         endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.
-        objects: Objects in another storage than S3, such as `airflow_provider_chs3.objects.AzureBlobs`, in place of
-            `key`, `bucket` and the credentials for S3. Default: none.
+        objects: Another storage than S3, such as `airflow_provider_chs3.sources.azure.AzureBlobs`, in place of `key`,
+            `bucket` and the credentials for S3. Default: none.
 
     Raises:
         ConfigurationError: If it is not clear where the objects are, or `key` or `bucket` is given by both names.
@@ -89,9 +89,9 @@ class MonthlyOperator(MonthTask):
             raise ConfigurationError("Nothing says where the objects are: give key=… and bucket=…, or objects=….")
 
     @property
-    def store(self) -> ObjectStore:
+    def store(self) -> Storage:
         """The place of the objects."""
-        from airflow_provider_chs3.objects import S3Objects
+        from airflow_provider_chs3.sources.s3 import S3Objects
 
         if self.objects is not None:
             return self.objects

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.core.months.plan import PlannedMonth, PlanRequest
     from airflow_provider_chs3.core.request.reload import Reload
+    from airflow_provider_chs3.core.source.store_kind import StoreKind
     from airflow_provider_chs3.core.values.models import Month, SettingValue, SettingValues, TableName
-    from airflow_provider_chs3.hooks.listing.listing import Listing
+    from airflow_provider_chs3.sources.listing import Listing
 
 #: A plan over a whole bucket reports only the newest months to the page.
 _TOLD_MONTHS = 1_200
@@ -239,12 +240,15 @@ class PlanMonthsOperator(MonthlyOperator):
                 cluster=self.cluster or options.cluster,
                 **{name: value for name, value in (self.definition or {}).items() if name in OF_NEW_TABLE},
             ),
-            **_compared(options.settings, **(self.definition or {})) if self.definition is not None else {},
+            **_compared(options.settings, source.kind, **(self.definition or {}))
+            if self.definition is not None
+            else {},
         )
 
 
 def _compared(
     of_connection: SettingValues,
+    store: StoreKind,
     *,
     settings: Mapping[str, SettingValue] | None = None,
     on_other_months: str = "fail",
@@ -269,7 +273,7 @@ def _compared(
         file_format=format_named(file_format) if file_format else None,
         compression=compression or "auto",
     )
-    own = None if settings is None else {**tunable(of_connection), **check_settings(settings, where="settings")}
+    own = None if settings is None else {**tunable(of_connection, store), **check_settings(settings, where="settings")}
     return {
         "definition": definition,
         "distribution": distribution,

@@ -41,10 +41,10 @@ from airflow_provider_chs3.core.workflow.operations import (
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.diagnosis import check_one_server
-from airflow_provider_chs3.hooks.listing.listing import Listing, WritableListing
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
-from airflow_provider_chs3.hooks.tables.table_listing import TableListing
 from airflow_provider_chs3.runners.insert import ProgressLog, Quiet, run_insert
+from airflow_provider_chs3.sources.lakehouse.listing import TableListing
+from airflow_provider_chs3.sources.listing import Listing, WritableListing
 
 T = TypeVar("T")
 

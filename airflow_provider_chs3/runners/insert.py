@@ -135,7 +135,7 @@ def _insert(step: Insert, hook: ClickHouseHook, settings: Mapping[str, str | int
         outcome.read_rows, outcome.read_bytes, counters = hook.insert_select(
             step.sql.text, query_id=step.query_id, settings=settings, secrets=step.sql.secrets
         )
-        outcome.source = source_read_of(counters)
+        outcome.source = source_read_of(counters, step.bytes_event)
     except Exception as error:
         outcome.error = error
     finally:

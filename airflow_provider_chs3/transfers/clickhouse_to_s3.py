@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
     from airflow_provider_chs3.core.unload.request import UnloadRequest
-    from airflow_provider_chs3.objects import ObjectStore
     from airflow_provider_chs3.runners.blocking import Runner
     from airflow_provider_chs3.runners.unloading import Unload
+    from airflow_provider_chs3.sources.storage import Storage
 
 
 class ClickHouseToS3Operator(MonthTask):
@@ -87,9 +87,9 @@ class ClickHouseToS3Operator(MonthTask):
         return None if self.month else "month"
 
     @property
-    def store(self) -> ObjectStore:
+    def store(self) -> Storage:
         """The place that the objects are written to."""
-        from airflow_provider_chs3.objects import S3Objects
+        from airflow_provider_chs3.sources.s3 import S3Objects
 
         return S3Objects(key=self.key, bucket=self.bucket, aws_conn_id=self.aws_conn_id, endpoint_url=self.endpoint_url)
 
@@ -114,9 +114,9 @@ class ClickHouseToS3Operator(MonthTask):
             self._unload.cancel(self._runner(in_turns=True))
 
     def _request(self, context: Context) -> UnloadRequest:
-        from airflow_provider_chs3.core.storages.s3_source import S3Source
         from airflow_provider_chs3.core.unload.request import UnloadRequest
         from airflow_provider_chs3.core.values.models import Month, TableName
+        from airflow_provider_chs3.sources.s3.reading import S3Source
 
         options = self.hook().options
         source = self.source(self.listing())

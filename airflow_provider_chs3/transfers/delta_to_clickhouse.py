@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_provider_chs3.defaults import AWS_CONN_ID
-from airflow_provider_chs3.lakehouse import DeltaTable
 from airflow_provider_chs3.operators._support.month_load import MonthLoad
+from airflow_provider_chs3.sources.delta import DeltaTable
 
 
 class DeltaToClickHouseOperator(MonthLoad):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_chs3.objects import GcsObjects
 from airflow_provider_chs3.operators._support.month_load import MonthLoad
+from airflow_provider_chs3.sources.gcs import GcsObjects
 
 
 class GCSToClickHouseOperator(MonthLoad):

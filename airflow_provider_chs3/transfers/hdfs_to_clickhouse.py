@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_chs3.objects import HdfsFiles
 from airflow_provider_chs3.operators._support.month_load import MonthLoad
+from airflow_provider_chs3.sources.hdfs import HdfsFiles
 
 
 class HdfsToClickHouseOperator(MonthLoad):

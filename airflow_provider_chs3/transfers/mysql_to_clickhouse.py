@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_provider_chs3.operators._support.month_load import MonthLoad
-from airflow_provider_chs3.rows import MySqlRows
+from airflow_provider_chs3.sources.mysql import MySqlRows
 
 
 class MySqlToClickHouseOperator(MonthLoad):
@@ -18,7 +18,7 @@ class MySqlToClickHouseOperator(MonthLoad):
     Args:
         source_table: The table or view that is read. `table` is the one of ClickHouse.
         month_column: The column that says a row's month.
-        schema: As in `airflow_provider_chs3.rows.MySqlRows`. Default: the connection's database.
+        schema: As in `airflow_provider_chs3.sources.mysql.MySqlRows`. Default: the connection's database.
         key_column: The column by whose values nodes share the rows. Default: none; one node reads them all.
         fingerprint: An aggregate that changes with the month's rows. Default: a digest of all its values.
         row_timezone: The zone in which months of a column of instants begin. Default: `UTC`.

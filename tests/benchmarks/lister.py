@@ -41,9 +41,9 @@ class ListingResult:
 def list_as_we_do(given: Listing) -> ListingResult:
     """List all months, and fold each into its fingerprint."""
     from airflow_provider_chs3.core.source.key_template import KeyTemplate
-    from airflow_provider_chs3.core.storages.s3_source import S3Source
     from airflow_provider_chs3.core.workflow.driving import drive
-    from airflow_provider_chs3.hooks.s3 import S3Listing
+    from airflow_provider_chs3.sources.s3.listing import S3Listing
+    from airflow_provider_chs3.sources.s3.reading import S3Source
 
     listing = S3Listing("aws_default")
     credentials, endpoint_url = listing.access()

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3 import lakehouse, objects, rows
+from airflow_provider_chs3.sources import azure, database, delta, gcs, hdfs, iceberg, mysql, postgres
+from airflow_provider_chs3.sources import s3 as s3_storage
 from airflow_provider_chs3.testbed.s3 import S3Endpoint, S3Server
 from airflow_provider_chs3.testbed.sources.azure import AzureServer
 from airflow_provider_chs3.testbed.sources.gcs import GcsServer
@@ -27,7 +28,7 @@ from tests.sources.rows import MySqlRows, PostgresRows, Rows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_chs3.objects import ObjectStore
+    from airflow_provider_chs3.sources.storage import Storage
 
 MONTH = "2026-01"
 _TEMPLATE, _PATTERN = "trips/{YYYY-MM}/*.parquet", f"trips/{MONTH}/*.parquet"
@@ -44,7 +45,7 @@ class FilledPlace:
     """
 
     function: str
-    objects: ObjectStore
+    objects: Storage
     s3: S3Endpoint | None = None
 
 
@@ -96,7 +97,7 @@ def _put_files(place: Objects, tables: Iterator[pa.Table]) -> str:
 def _s3(servers: ExitStack, s3: S3Endpoint, tables: Iterator[pa.Table]) -> FilledPlace:
     place = S3Objects.create(s3)
     return FilledPlace(
-        function=_put_files(place, tables), objects=objects.S3Objects(bucket=place.bucket, key=_TEMPLATE), s3=s3
+        function=_put_files(place, tables), objects=s3_storage.S3Objects(bucket=place.bucket, key=_TEMPLATE), s3=s3
     )
 
 
@@ -105,7 +106,7 @@ def _azure(servers: ExitStack, s3: S3Endpoint, tables: Iterator[pa.Table]) -> Fi
     keys = {"login": server.account_name, "password": server.account_key, "host": server.account_url}
     _connect("wasb_default", {"conn_type": "wasb", **keys})
     place = AzureObjects.create(server)
-    store = objects.AzureBlobs(container=place.container, blob=_TEMPLATE)
+    store = azure.AzureBlobs(container=place.container, blob=_TEMPLATE)
     return FilledPlace(function=_put_files(place, tables), objects=store)
 
 
@@ -113,7 +114,7 @@ def _gcs(servers: ExitStack, s3: S3Endpoint, tables: Iterator[pa.Table]) -> Fill
     server = servers.enter_context(GcsServer.start())
     _connect("gcs_hmac_default", server.airflow_connection())
     place = GcsObjects.create(server)
-    store = objects.GcsObjects(bucket=place.bucket, object_name=_TEMPLATE)
+    store = gcs.GcsObjects(bucket=place.bucket, object_name=_TEMPLATE)
     return FilledPlace(function=_put_files(place, tables), objects=store)
 
 
@@ -121,11 +122,11 @@ def _hdfs(servers: ExitStack, s3: S3Endpoint, tables: Iterator[pa.Table]) -> Fil
     server = servers.enter_context(HdfsServer.start())
     _connect("webhdfs_default", server.airflow_connection())
     place = HdfsObjects.create(server)
-    store = objects.HdfsFiles(path=f"/{place.folder}/{_TEMPLATE}", hdfs_url=server.url)
+    store = hdfs.HdfsFiles(path=f"/{place.folder}/{_TEMPLATE}", hdfs_url=server.url)
     return FilledPlace(function=_put_files(place, tables), objects=store)
 
 
-def _put_rows(place: Rows, kind: type[rows.TableRows], tables: Iterator[pa.Table]) -> FilledPlace:
+def _put_rows(place: Rows, kind: type[database.TableRows], tables: Iterator[pa.Table]) -> FilledPlace:
     server, conn_type = place.server, "mysql" if isinstance(place, MySqlRows) else "postgres"
     login = {"login": server.user, "password": server.password, "schema": server.database}
     connection = {"conn_type": conn_type, "host": server.host, "port": server.port, **login}
@@ -138,12 +139,12 @@ def _put_rows(place: Rows, kind: type[rows.TableRows], tables: Iterator[pa.Table
 
 def _postgres(servers: ExitStack, s3: S3Endpoint, tables: Iterator[pa.Table]) -> FilledPlace:
     place = PostgresRows.create(servers.enter_context(PostgresServer.start()))
-    return _put_rows(place, rows.PostgresRows, tables)
+    return _put_rows(place, postgres.PostgresRows, tables)
 
 
 def _mysql(servers: ExitStack, s3: S3Endpoint, tables: Iterator[pa.Table]) -> FilledPlace:
     place = MySqlRows.create(servers.enter_context(MySqlServer.start()))
-    return _put_rows(place, rows.MySqlRows, tables)
+    return _put_rows(place, mysql.MySqlRows, tables)
 
 
 def _iceberg(servers: ExitStack, s3: S3Endpoint, tables: Iterator[pa.Table]) -> FilledPlace:
@@ -152,7 +153,7 @@ def _iceberg(servers: ExitStack, s3: S3Endpoint, tables: Iterator[pa.Table]) -> 
     for each in tables:
         table.put(each)
     _connect("iceberg_default", table.connection)
-    store = lakehouse.IcebergTable(table="lake.trips", month_column="pickup_at")
+    store = iceberg.IcebergTable(table="lake.trips", month_column="pickup_at")
     return FilledPlace(function=table.function(), objects=store, s3=s3)
 
 
@@ -162,7 +163,7 @@ def _delta(servers: ExitStack, s3: S3Endpoint, tables: Iterator[pa.Table]) -> Fi
     table = DeltaTable(tokenless, S3Objects.create(tokenless).bucket, Path())
     for each in tables:
         table.put(each)
-    store = lakehouse.DeltaTable(uri=table.uri, month_column="month")
+    store = delta.DeltaTable(uri=table.uri, month_column="month")
     return FilledPlace(function=table.function(), objects=store, s3=tokenless)
 
 

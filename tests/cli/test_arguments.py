@@ -64,9 +64,9 @@ def test_what_is_not_understood_ends_with_2(arguments: list[str], capsys: pytest
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ([], "--storage s3 needs the template of the keys: give --key."),
-        (["--storage", "hdfs", "--hdfs-url", "hdfs://h:1"], "--storage hdfs needs the template of the keys"),
-        (["--storage", "iceberg"], "--storage iceberg needs a table: give --source-table and --month-column."),
+        ([], "--storage s3 needs more options: give --key."),
+        (["--storage", "hdfs", "--hdfs-url", "hdfs://h:1"], "--storage hdfs needs more options: give --key."),
+        (["--storage", "iceberg"], "--storage iceberg needs more options: give --source-table and --month-column."),
         (
             ["--storage", "delta", "--source-table", "s3://b/t", "--month-column", "m", "--key", "k"],
             "--key: --storage delta",
@@ -116,7 +116,7 @@ _REHEARSE = ["rehearse", "--database", "scratch", "--prefix", "rehearsals/"]
         ([*_PLAN, "--bucket", "lake", "--hdfs-url", "hdfs://nn"], "--hdfs-url: --storage s3 does not take this."),
         ([*_PLAN, "--storage-conn-id", "lake"], "--storage-conn-id: --storage s3 does not take this."),
         ([*_PLAN, "--storage", "azure", "--role-arn", "r"], "--role-arn: --storage azure does not take this."),
-        ([*_PLAN, "--storage", "hdfs"], "--storage hdfs needs the URL of the name node: give --hdfs-url."),
+        ([*_PLAN, "--storage", "hdfs"], "--storage hdfs needs more options: give --hdfs-url."),
         ([*_REHEARSE], "A rehearsal writes objects: give their bucket or container as --bucket."),
         ([*_REHEARSE, "--storage", "gcs"], "A rehearsal writes objects: give their bucket or container as --bucket."),
         (

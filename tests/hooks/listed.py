@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_provider_chs3.core.values.models import S3Object
-from airflow_provider_chs3.hooks.s3 import S3Listing
+from airflow_provider_chs3.sources.s3.listing import S3Listing
 
 
 def listing_of(client: Any) -> S3Listing:

@@ -10,12 +10,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.storages.s3_source import Credentials, S3Source
 from airflow_provider_chs3.core.values.models import Manifest, Month
 from airflow_provider_chs3.core.values.month_objects import MonthObjects
 from airflow_provider_chs3.core.workflow.driving import drive
 from airflow_provider_chs3.core.workflow.operations import Gather
-from airflow_provider_chs3.hooks.listing.page_reader import read_leanly
+from airflow_provider_chs3.sources.s3.page_reader import read_leanly
+from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from tests.benchmarks.servers import s3_server
 from tests.hooks.listed import by_boto3, listing_of

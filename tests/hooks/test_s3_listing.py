@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_chs3.hooks._s3_client import parse_time
-from airflow_provider_chs3.hooks.listing.side_by_side import AT_ONCE
-from airflow_provider_chs3.hooks.s3 import S3Listing
+from airflow_provider_chs3.sources.s3.listing import S3Listing
+from airflow_provider_chs3.sources.side_by_side import AT_ONCE
 
 
 def test_times_are_read_without_botocores_guessing(

@@ -15,8 +15,8 @@ from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.values.models import Month, S3Object
 from airflow_provider_chs3.core.values.object_page import ObjectPage
 from airflow_provider_chs3.exceptions import TransientError
-from airflow_provider_chs3.hooks.listing.side_by_side import AT_ONCE, Page, pages_of
-from airflow_provider_chs3.hooks.s3 import S3Listing
+from airflow_provider_chs3.sources.s3.listing import S3Listing
+from airflow_provider_chs3.sources.side_by_side import AT_ONCE, Page, pages_of
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 TEMPLATES = [
@@ -157,7 +157,9 @@ def test_a_prefix_that_cannot_be_cut_is_listed_as_it_is():
 def test_a_directory_bucket_knows_no_prefixes_but_folders(monkeypatch):
     listing, asked = S3Listing("aws_default"), []
     monkeypatch.setattr(S3Listing, "_client", None)
-    monkeypatch.setattr("airflow_provider_chs3.hooks.s3.pages_of", lambda *given: asked.append(given[-1]) or [])
+    monkeypatch.setattr(
+        "airflow_provider_chs3.sources.s3.listing.pages_of", lambda *given: asked.append(given[-1]) or []
+    )
     for bucket in ("lake--use1-az4--x-s3", "lake"):
         assert list(listing.pages(bucket, "t/", TRIPS.narrower)) == []
     assert asked == [None, TRIPS.narrower]

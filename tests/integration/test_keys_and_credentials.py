@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.storages.s3_source import Credentials
-from airflow_provider_chs3.hooks.s3 import S3Listing
+from airflow_provider_chs3.sources.s3.listing import S3Listing
+from airflow_provider_chs3.sources.s3.reading import Credentials
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.s3 import S3Endpoint, S3Server
 from airflow_provider_chs3.testbed.trips import Trips

@@ -18,8 +18,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.core.attempt import retry_policy
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.s3 import S3Listing
 from airflow_provider_chs3.operators._support.load_request import load_request
+from airflow_provider_chs3.sources.s3.listing import S3Listing
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.s3 import S3Endpoint

@@ -162,7 +162,7 @@ class TestUpkeep:
         trips_lake.upload(TRIPS)
         code, out, _ = shell("adopt", "--month", MONTH)
         assert (code, cells(out.splitlines()[-1])[:2]) == (1, [MONTH, "refused"])
-        assert "its objects hold 600 rows, " in out
+        assert "its 3 objects hold 600 rows, " in out
 
     @pytest.mark.three_nodes
     def test_staging_that_would_be_dropped_ends_with_1_and_its_end_with_0(self, trips_lake: Lake, shell: Shell) -> None:

@@ -14,12 +14,18 @@ from airflow.providers.common.compat.sdk import DAG, BaseOperator
 
 import airflow_provider_chs3
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.lakehouse import DeltaTable, IcebergTable
-from airflow_provider_chs3.objects import AzureBlobs, GcsObjects, HdfsFiles, ObjectStore, S3Objects
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.operators.ledger import AdoptMonthsOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
-from airflow_provider_chs3.rows import MySqlRows, PostgresRows
+from airflow_provider_chs3.sources.azure import AzureBlobs
+from airflow_provider_chs3.sources.delta import DeltaTable
+from airflow_provider_chs3.sources.gcs import GcsObjects
+from airflow_provider_chs3.sources.hdfs import HdfsFiles
+from airflow_provider_chs3.sources.iceberg import IcebergTable
+from airflow_provider_chs3.sources.mysql import MySqlRows
+from airflow_provider_chs3.sources.postgres import PostgresRows
+from airflow_provider_chs3.sources.s3 import S3Objects
+from airflow_provider_chs3.sources.storage import Storage
 from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Operator
 from airflow_provider_chs3.transfers.kafka_to_s3 import KafkaToS3Operator
 from airflow_provider_chs3.transfers.monthly_load import monthly_load
@@ -93,14 +99,14 @@ def test_an_operator_templates_its_connections(kind: type[BaseOperator]) -> None
     assert _conn_ids(kind) <= (fields | in_store if "objects" in fields else fields)
 
 
-_STORES: tuple[type[ObjectStore], ...] = (
+_STORES: tuple[type[Storage], ...] = (
     *(S3Objects, AzureBlobs, GcsObjects, HdfsFiles),
     *(IcebergTable, DeltaTable, PostgresRows, MySqlRows),
 )
 
 
 @pytest.mark.parametrize("store", _STORES)
-def test_a_storage_templates_its_connections(store: type[ObjectStore]) -> None:
+def test_a_storage_templates_its_connections(store: type[Storage]) -> None:
     assert _conn_ids(store)
     assert _conn_ids(store) <= set(store.template_fields)
 

@@ -42,8 +42,8 @@ import gc, json
 from airflow_provider_chs3.cli.arguments import parser
 from airflow_provider_chs3.cli.main import with_default_connections
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.lakehouse import DeltaTable
-from airflow_provider_chs3.objects import S3Objects
+from airflow_provider_chs3.sources.delta import DeltaTable
+from airflow_provider_chs3.sources.s3 import S3Objects
 from airflow_provider_chs3.operators.clickhouse import ClickHouseOperator
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.plugin.app import create_app

@@ -15,6 +15,7 @@ from airflow_provider_chs3.core.cluster.topology import RECORDS_SCHEMA
 from airflow_provider_chs3.core.ledger.table import ALL_COLUMNS
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.hooks.connection import KNOWN_EXTRAS
+from airflow_provider_chs3.sources import STORAGES
 
 SNAPSHOT = Path(__file__).parent / "public_api.txt"
 
@@ -23,14 +24,14 @@ _PACKAGES = ("operators", "sensors", "transfers", "triggers")
 _MODULES = (
     "assets",
     "exceptions",
-    "lakehouse",
-    "objects",
-    "rows",
     "hooks.clickhouse",
     "hooks.connection",
     "runners.statements",
     "testbed.pytest_plugin",
     "testbed.trips",
+    "sources.storage",
+    "sources.s3.events",
+    *(f"sources.{name}" for name in STORAGES),
 )
 
 

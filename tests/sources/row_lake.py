@@ -7,7 +7,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.rows import MySqlRows, PostgresRows, TableRows
+from airflow_provider_chs3.sources.database import TableRows
+from airflow_provider_chs3.sources.mysql import MySqlRows
+from airflow_provider_chs3.sources.postgres import PostgresRows
 from airflow_provider_chs3.testbed.trips import COLUMNS, MonthFacts, create_table_sql, read_facts
 from airflow_provider_chs3.transfers.mysql_to_clickhouse import MySqlToClickHouseOperator
 from airflow_provider_chs3.transfers.postgres_to_clickhouse import PostgresToClickHouseOperator

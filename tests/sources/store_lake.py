@@ -6,7 +6,11 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.objects import AzureBlobs, GcsObjects, HdfsFiles, ObjectStore, S3Objects
+from airflow_provider_chs3.sources.azure import AzureBlobs
+from airflow_provider_chs3.sources.gcs import GcsObjects
+from airflow_provider_chs3.sources.hdfs import HdfsFiles
+from airflow_provider_chs3.sources.s3 import S3Objects
+from airflow_provider_chs3.sources.storage import Storage
 from airflow_provider_chs3.testbed.trips import MonthFacts, create_table_sql, read_facts
 from airflow_provider_chs3.transfers.azure_blob_to_clickhouse import AzureBlobToClickHouseOperator
 from airflow_provider_chs3.transfers.gcs_to_clickhouse import GCSToClickHouseOperator
@@ -70,7 +74,7 @@ class StoreLake:
         """What proves the rows of text."""
         return "second read" if isinstance(self.objects, HdfsObjects) else "insert"
 
-    def store(self) -> ObjectStore:
+    def store(self) -> Storage:
         if isinstance(self.objects, AzureObjects):
             return AzureBlobs(container=self.place, blob=TEMPLATE)
         if isinstance(self.objects, GcsBucket):

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3 import lakehouse
 from airflow_provider_chs3.operators._support.month_load import MonthLoad
+from airflow_provider_chs3.sources import delta, iceberg, lakehouse
 from airflow_provider_chs3.testbed.trips import MonthFacts, create_table_sql, read_facts
 from airflow_provider_chs3.transfers.delta_to_clickhouse import DeltaToClickHouseOperator
 from airflow_provider_chs3.transfers.iceberg_to_clickhouse import IcebergToClickHouseOperator
@@ -45,8 +45,8 @@ class TableLake:
     @property
     def objects(self) -> lakehouse.LakehouseTable:
         if isinstance(self.table, IcebergTable):
-            return lakehouse.IcebergTable(table="lake.trips", month_column="pickup_at")
-        return lakehouse.DeltaTable(uri=f"s3://{self.table.bucket}/trips", month_column="month")
+            return iceberg.IcebergTable(table="lake.trips", month_column="pickup_at")
+        return delta.DeltaTable(uri=f"s3://{self.table.bucket}/trips", month_column="month")
 
     @property
     def where(self) -> dict[str, Any]:

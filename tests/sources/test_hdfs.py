@@ -15,8 +15,8 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.exceptions import ConfigurationError, NotReadyError, SourceError, TransientError
-from airflow_provider_chs3.hooks.listing.webhdfs import WebHdfsListing
-from airflow_provider_chs3.objects import HdfsFiles
+from airflow_provider_chs3.sources.hdfs import HdfsFiles
+from airflow_provider_chs3.sources.hdfs.listing import WebHdfsListing
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.dag_bag import DagBag
 from tests.sources.hdfs import HdfsServer

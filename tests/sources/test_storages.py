@@ -11,8 +11,12 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.objects import AzureBlobs, GcsObjects, HdfsFiles, ObjectStore, S3Objects
 from airflow_provider_chs3.operators._support.month_load import MonthLoad
+from airflow_provider_chs3.sources.azure import AzureBlobs
+from airflow_provider_chs3.sources.gcs import GcsObjects
+from airflow_provider_chs3.sources.hdfs import HdfsFiles
+from airflow_provider_chs3.sources.s3 import S3Objects
+from airflow_provider_chs3.sources.storage import Storage
 from airflow_provider_chs3.transfers.azure_blob_to_clickhouse import AzureBlobToClickHouseOperator
 from airflow_provider_chs3.transfers.gcs_to_clickhouse import GCSToClickHouseOperator
 from airflow_provider_chs3.transfers.hdfs_to_clickhouse import HdfsToClickHouseOperator
@@ -77,7 +81,7 @@ def _needed(operator: type[MonthLoad]) -> list[str]:
         (HdfsFiles(path="/lake/{YYYY-MM}/", hdfs_url="hdfs://user@nn:8020/"), "hdfs://nn:8020"),
     ],
 )
-def test_lineage_names_the_storage(store: ObjectStore, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lineage_names_the_storage(store: Storage, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"conn_type": "wasb", "login": "lakes", "password": "bm9uZQ=="}
     monkeypatch.setenv("AIRFLOW_CONN_WASB_DEFAULT", json.dumps(given))
     assert store.namespace("lake") == namespace

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.storages import table_source
 from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.runners.blocking import Runner
+from airflow_provider_chs3.sources.lakehouse import reading
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from tests.integration import deferring
@@ -255,7 +255,7 @@ def test_a_delete_file_that_is_not_what_its_manifest_says_is_refused(lake: Table
 
 
 def test_too_many_deleted_rows_are_refused(lake: TableLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_source, "MOST_DELETED_ROWS", 3)
+    monkeypatch.setattr(reading, "MOST_DELETED_ROWS", 3)
     large, _ = january(lake)
     delete_by_position(lake.table.table(), {large: [0, 1, 2, 3]})
     with pytest.raises(AirflowFailException, match=r"remove 4 rows of the 1 data files .*, and a load takes 3\."):

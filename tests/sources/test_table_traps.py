@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.hooks.tables.table_listing import month_of, split_url
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.sources.lakehouse.listing import month_of, split_url
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.sources.table_lake import MONTH, TableLake
 

@@ -55,8 +55,8 @@ def check_manifest(request: LoadRequest, manifest: Manifest) -> None:
     if not manifest.objects and policies.on_no_objects == "fail":
         where = f"{request.source.place}/{request.source.pattern}"
         raise NotReadyError(
-            f"No {request.source.kind.contents} for {request.month} under {where}. If that is right for this month, "
-            "on_no_objects='skip' leaves it unchanged, and 'empty' publishes it without rows."
+            f"No {request.source.kind.contents.name} for {request.month} under {where}. If that is right for this "
+            "month, on_no_objects='skip' leaves it unchanged, and 'empty' publishes it without rows."
         )
     youngest = max(manifest.objects, key=lambda each: each.last_modified, default=None)
     # With no age asked for no clock is looked at: the storage's may be ahead, and objects may come after `now`.
@@ -161,7 +161,7 @@ def _inspect_target(request: LoadRequest) -> Steps[TargetContext]:
     place = yield from leave_out_absent(place)
     yield from check_distribution(place, distribution=request.policies.distribution, target=request.target)
     # A server that is too old, or where a grant is missing, may not answer the last one: the first error is reported.
-    names = names_to_look_up(request.settings)
+    names = names_to_look_up(request.settings, request.source.kind)
     looks = (_check_servers(request, place), look_at(place, settings=names, finds_policies=True))
     context: TargetContext = (yield from Gather(name=f"Look at {len(place.nodes)} nodes", workflows=looks))[1]
     return context

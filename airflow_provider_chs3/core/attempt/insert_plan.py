@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.files.data_volume import shape_of
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import read_columns
 from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT
-from airflow_provider_chs3.core.tuning.insert_settings import load_settings, settings_table
+from airflow_provider_chs3.core.tuning.insert_settings import load_settings, settings_table, without_exact
 from airflow_provider_chs3.core.tuning.resource_share import ResourceShare, resource_share_of, smallest
 from airflow_provider_chs3.core.values.models import Node, Setting, SettingValues
 from airflow_provider_chs3.core.values.quantities import size_text
@@ -126,7 +126,7 @@ def plan_insert(
     )
     retry_state = yield from _with_what_worked(load, history, one.memory_bytes)
     settings = (*lowered(computed, retry_state), *_without_absent(load))
-    yield from _tell(nodes, one, settings)
+    yield from _tell(nodes, one, without_exact(settings, request.source.kind))
     return InsertPlan(
         reading=reading,
         settings=settings,
@@ -152,7 +152,7 @@ def _with_what_worked(load: LoadContext, history: TableHistory, memory_bytes: in
     return replace(load.retry_state, memory_steps=load.retry_state.memory_steps + steps)
 
 
-def _tell(nodes: Mapping[Node, SizedNode], one: ResourceShare, settings: Iterable[Setting]) -> Steps[None]:
+def _tell(nodes: Mapping[Node, SizedNode], one: ResourceShare, settings: Sequence[Setting]) -> Steps[None]:
     lines = "\n".join(f"  {node}: {each}" for node, each in nodes.items())
     yield from Log(name=f"Nodes:\n{lines}")
     memory = size_text(one.memory_bytes) if one.memory_bytes else "an unknown part"

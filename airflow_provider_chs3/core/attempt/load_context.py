@@ -153,7 +153,7 @@ class LoadContext:
 
     def object_count(self, manifest: Manifest) -> int:
         """Return the number of objects for results and records: 0 for rows of a database, one to the manifest."""
-        return 0 if self.request.source.kind.is_of_rows else len(manifest.objects)
+        return self.request.source.kind.contents.count(manifest)
 
     @property
     def base(self) -> str:
@@ -195,7 +195,7 @@ class LoadContext:
             fingerprint=self.manifest.fingerprint,
             definition=self.request.definition,
             structure=self.request.structure(self.context),
-            contents=self.request.source.kind.contents,
+            contents=self.request.source.kind.contents.name,
         )
 
     def look_up(self, *, with_records: bool = True) -> Steps[dict[Node, MonthOnNode]]:

@@ -22,8 +22,9 @@ from airflow_provider_chs3.core.preflight.time_zones import check_zones
 from airflow_provider_chs3.core.proof.failed_insert import explain_sample
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.source.source import Source
-from airflow_provider_chs3.core.tuning.exact_settings import EXACT_NAMES, REQUIRED_SETTINGS
-from airflow_provider_chs3.core.tuning.insert_settings import load_settings
+from airflow_provider_chs3.core.source.store_kind import StoreKind
+from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
+from airflow_provider_chs3.core.tuning.insert_settings import load_settings, without_exact
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions, resource_share_of, smallest
 from airflow_provider_chs3.core.values.models import Manifest, Month, Node, NodeSpec, Setting, SettingValues
 from airflow_provider_chs3.core.values.quantities import quantity
@@ -44,6 +45,7 @@ class TrialSetup:
         context: The nodes that answer, and their table.
         now: The current state of the same nodes.
         specs: The spec of each node; those with wrong specs are missing.
+        store: The kind of storage that loads read.
         own: The connection's settings that loads use.
         declared: The connection's `node_specs`.
     """
@@ -51,6 +53,7 @@ class TrialSetup:
     context: TargetContext
     now: Mapping[Node, NodeNow]
     specs: Mapping[Node, NodeSpec]
+    store: StoreKind
     own: SettingValues
     declared: Mapping[str, NodeSpec]
 
@@ -121,9 +124,9 @@ def _simulate_load(scene: TrialSetup, request: LoadRequest, warnings: list[str])
     plan = yield from capturing_logs(plan_insert(load, now, reading, history), [])
     warnings.append((yield from _look_at_values(load, plan)))
     counted = [] if reading.rows is None else [f"{reading.rows:,} rows"]
-    sizes = counted if source.kind.is_of_rows else [manifest.sizes, *counted]
+    sizes = (*source.kind.contents.known(manifest), *counted)
     summary = f"{', '.join(sizes)}, into partition {partition_id}"
-    return [each for each in plan.settings if each.name not in EXACT_NAMES], summary
+    return without_exact(plan.settings, source.kind), summary
 
 
 def _look_at_values(load: LoadContext, plan: InsertPlan) -> Steps[str]:
@@ -133,7 +136,7 @@ def _look_at_values(load: LoadContext, plan: InsertPlan) -> Steps[str]:
         SourceError: If the insert would fail.
     """
     source, objects = load.files.source, load.manifest.objects
-    if source.kind.is_of_rows:
+    if not source.has_files:
         return "values were not checked: a load finds those that do not fit their columns"
     sample = objects[:: -(-len(objects) // _SAMPLED_OBJECTS) or 1]
     files = replace(
@@ -178,9 +181,9 @@ def settings_of_any_month(scene: TrialSetup) -> list[Setting]:
     data = DataVolume(is_on_remote_disk=any(each.is_on_remote_disk for each in scene.now.values()))
     one = resource_share_of(smallest(scene.specs.values()), ShareOptions(), data, scene.now.values())
     settings = load_settings(
-        one=one, data=data, known=scene.context.known_settings, own=scene.own, null_as_default=False
+        one=one, data=data, known=scene.context.known_settings, own=scene.own, null_as_default=False, store=scene.store
     )
-    return [each for each in settings if each.name not in EXACT_NAMES]
+    return without_exact(settings, scene.store)
 
 
 def check_settings(scene: TrialSetup, settings: list[Setting], *, month: Month | None) -> tuple[Check, list[Setting]]:

@@ -20,7 +20,7 @@ from airflow_provider_chs3.core.preflight.privileges import (
     privileges_of_replacing,
     privileges_of_replication,
 )
-from airflow_provider_chs3.core.source.store_kinds import S3, StoreKind
+from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable
@@ -41,7 +41,7 @@ PURPOSES: Mapping[str, str] = {
 
 
 def privileges_by_purpose(
-    location: TableLocation, *, named_collection: str | None, is_replicated: bool, store: StoreKind = S3
+    location: TableLocation, *, named_collection: str | None, is_replicated: bool, store: StoreKind
 ) -> dict[str, RequiredPrivileges]:
     """Return the privileges that each purpose needs on every node.
 
@@ -49,7 +49,7 @@ def privileges_by_purpose(
         location: The table and its nodes.
         named_collection: The named collection through which the servers read; None if they use other credentials.
         is_replicated: Whether the table is replicated.
-        store: The kind of storage that is read. Default: S3.
+        store: The kind of storage that is read.
     """
     load = privileges_of_replacing(location, named_collection=named_collection, store=store)
     if is_replicated:

@@ -12,7 +12,7 @@ from datetime import datetime
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_now
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, look_at
 from airflow_provider_chs3.core.cluster.topology import TableLocation, TableRequest, resolve_table
-from airflow_provider_chs3.core.doctor.constraints import NEEDED, find_forbidden
+from airflow_provider_chs3.core.doctor.constraints import find_forbidden, needed_by_loads
 from airflow_provider_chs3.core.doctor.disks import check_replication, check_room
 from airflow_provider_chs3.core.doctor.load_trial import TrialSetup, check_month, check_settings, check_table
 from airflow_provider_chs3.core.doctor.merges import check_backlog, check_merges_of
@@ -30,7 +30,7 @@ from airflow_provider_chs3.core.doctor.report import Check, Diagnosis, NodeRepor
 from airflow_provider_chs3.core.doctor.storage import StorageProbe, check_storage, look_at_storage
 from airflow_provider_chs3.core.preflight.profile_constraints import explain_refusal
 from airflow_provider_chs3.core.source.source import Source
-from airflow_provider_chs3.core.source.store_kinds import S3
+from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
 from airflow_provider_chs3.core.values.error_codes import SETTING_CONSTRAINT
 from airflow_provider_chs3.core.values.models import Month, Node, NodeSpec, Setting, SettingValues
@@ -48,6 +48,7 @@ class DoctorRequest(TableRequest):
     In addition to the table's arguments:
 
     Args:
+        store: The kind of storage that loads read.
         source: The source of the objects; None if it was not given, or is wrong.
         source_error: The problem of the source; empty if there is none.
         month: The month of the load; None if none was given.
@@ -59,6 +60,7 @@ class DoctorRequest(TableRequest):
     """
 
     now: datetime
+    store: StoreKind
     source: Source | None = None
     source_error: str = ""
     month: Month | None = None
@@ -96,7 +98,7 @@ def examine(request: DoctorRequest) -> Steps[Diagnosis]:
         location = yield from resolve_table(request)
     except Chs3Error as error:
         # The errors of hosts that do not answer are more precise.
-        findings = yield from _explain(error, hosts)
+        findings = yield from _explain(error, hosts, request.store)
         return (yield from _without_servers(request, Check(name="connection", findings=findings)))
     probes, down = yield from probe_nodes(location.nodes)
     connection = check_connection(hosts, probes, down, cluster=location.cluster)
@@ -121,10 +123,10 @@ def examine(request: DoctorRequest) -> Steps[Diagnosis]:
     )
 
 
-def _explain(error: Chs3Error, hosts: Sequence[tuple[bool, str]]) -> Steps[tuple[str, ...]]:
+def _explain(error: Chs3Error, hosts: Sequence[tuple[bool, str]], store: StoreKind) -> Steps[tuple[str, ...]]:
     if isinstance(error, ClickHouseServerError) and error.code == SETTING_CONSTRAINT:
         try:
-            yield from explain_refusal(error, NEEDED, own={})
+            yield from explain_refusal(error, needed_by_loads(store), own={})
         except Chs3Error as explained:
             return (in_a_line(str(explained)),)
     return failing_hosts(hosts) if not any(works for works, _ in hosts) else (describe_error(error),)
@@ -139,7 +141,9 @@ def _without_servers(request: DoctorRequest, connection: Check) -> Steps[Diagnos
 def _ask_servers(request: DoctorRequest, location: TableLocation, probes: Mapping[Node, NodeProbe]) -> Steps[_Servers]:
     errors: dict[Node, Chs3Error] = {}
     up = replace(location, nodes=tuple(probes))
-    context = yield from tolerating_errors(look_at(up, settings=names_to_look_up(request.settings)), errors)
+    context = yield from tolerating_errors(
+        look_at(up, settings=names_to_look_up(request.settings, request.store)), errors
+    )
     now = yield from tolerating_errors(ask_nodes_now(context, partition_id=""), errors)
     context = replace(context, nodes={node: context.nodes[node] for node in now})
     sizes = find_sizes(context, now, request.declared)
@@ -155,7 +159,7 @@ def _check_rights(request: DoctorRequest, servers: _Servers) -> Steps[Check]:
     needed = privileges_by_purpose(
         location,
         named_collection=request.source.named_collection if request.source else None,
-        store=request.source.kind if request.source else S3,
+        store=request.store,
         is_replicated=any(target.is_replicated for target in targets),
     )
     users = {node: probe.user for node, probe in servers.probes.items()}
@@ -201,6 +205,7 @@ def _check_load(
         context=context,
         now=servers.now,
         specs={node: each.spec for node, each in servers.sizes.nodes.items()},
+        store=request.store,
         own=request.settings,
         declared=request.declared,
     )
@@ -221,7 +226,7 @@ def _check_load(
     else:
         month, settings = yield from check_month(scene, request.source, request.month, now=request.now)
     sent, settings = check_settings(scene, settings, month=request.month)
-    forbidden = yield from find_forbidden(context, own=request.settings)
+    forbidden = yield from find_forbidden(context, needed=needed_by_loads(request.store), own=request.settings)
     sent = replace(sent, findings=(*sent.findings, *forbidden))
     if len(servers.context.nodes) < len(servers.location.nodes):
         sent = replace(sent, remarks=(f"by {len(context.nodes)} of {len(servers.location.nodes)} nodes",))

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_lines
 from airflow_provider_chs3.core.source.source import Source
-from airflow_provider_chs3.core.source.store_kinds import S3
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
 from airflow_provider_chs3.core.values.error_codes import is_of_storage, is_refused
 from airflow_provider_chs3.core.values.models import Month, Node, S3Object, SettingValues
@@ -123,9 +122,8 @@ def check_storage(look: StorageProbe, source: Source, *, month: Month | None) ->
     }
     findings += [f"from {line}" for line in in_lines(errors, lambda error: _remedy_for(error, source))]
     if not findings and not look.has_object:
-        of = f" of {month}" if month else ""
-        lacks = f"no {source.kind.contents}{of} by" if source.kind.is_of_rows else f"no object{of} fits"
-        findings.append(f"{look.where}: {lacks} {source.pattern!r}: check {look.options}, and --month.")
+        lacks = source.kind.contents.none_found(month, source.pattern)
+        findings.append(f"{look.where}: {lacks}: check {look.options}, and --month.")
     summary = f"{look.where}: {', '.join(_describe_access(look, errors))}"
     return Check(name="storage", summary=summary, findings=tuple(findings))
 
@@ -135,15 +133,12 @@ def _remedy_for(error: Chs3Error, source: Source) -> str:
     if not isinstance(error, ClickHouseServerError) or not is_of_storage(error) or is_refused(error):
         return ""
     where = source.server_url or f"the URL of {source.named_collection}"
-    further = "; endpoint_url sets the URL for servers only" if source.kind is S3 else ""
-    return f"Check that {where} is right and reachable from there{further}."
+    return f"Check that {where} is right and reachable from there{source.kind.server_remedy}."
 
 
 def _remedy_of_worker(look: StorageProbe, source: Source) -> str:
     """Return what to do where the worker cannot list."""
-    if source.kind is S3:
-        return f"Check {look.options}, and the AWS connection: keys, endpoint_url, region_name."
-    return f"Check {look.options}, and the connection to {source.kind.title}."
+    return f"Check {look.options}, and {source.kind.connection or f'the connection to {source.kind.title}'}."
 
 
 def _errors(timed: Mapping[Node, TimedAnswer]) -> dict[Node, Chs3Error]:

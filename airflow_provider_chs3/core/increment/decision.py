@@ -45,7 +45,7 @@ def find_increment(load: LoadContext, before: Mapping[Node, MonthOnNode], found:
         before: The month on each node.
         found: The comparison with the ledger.
     """
-    if found is not ComparisonStatus.OBJECTS_CHANGED or load.files.source.kind.is_of_rows:
+    if found is not ComparisonStatus.OBJECTS_CHANGED or not load.files.source.has_files:
         return Decision(load, "")
     why = yield from _why_whole(load, before)
     if why:

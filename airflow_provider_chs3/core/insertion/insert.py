@@ -219,22 +219,9 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted) -> Steps[Ver
         others.update(each.other_rows)
     if others and load.request.policies.on_other_months == "fail":
         counts = ", ".join(f"{partition}: {count}" for partition, count in sorted(others.items()))
-        raise SourceError(_of_other_months(load, counts))
+        source = load.files.source
+        raise source.kind.contents.of_other_months(load.request.month, source.place, counts)
     return Verified(staged, counted.rows, counted.counted_by)
-
-
-def _of_other_months(load: LoadContext, counts: str) -> str:
-    month, source = load.request.month, load.files.source
-    if source.kind.is_of_rows:
-        # Left out, they would be in no month at all.
-        return (
-            f"{source.place} has rows of {month} that the table puts into other months (partition: rows): {counts}. "
-            "Nothing was published. Give the source the time zone of the table's partition key: timezone=…."
-        )
-    return (
-        f"The objects of {month} hold rows of other months (partition: rows): {counts}. Nothing was published. "
-        "on_other_months='leave_out' loads the month without them."
-    )
 
 
 def check_objects(load: LoadContext, now: Manifest, *, cause: Exception | None = None) -> None:

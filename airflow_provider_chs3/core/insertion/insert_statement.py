@@ -9,7 +9,6 @@ from airflow_provider_chs3.core.source.source import Batch
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Insert
 
 #: What is thrown of a row of another month.
@@ -40,7 +39,7 @@ def insert_step(
         cluster=load.context.cluster,
     )
     text = f"INSERT INTO {_written(load, into)} ({names}) {select.text}"
-    what = "the rows" if load.files.source.kind.is_of_rows else quantity(len(batch.paths), "object")
+    what = load.files.source.kind.contents.inserted(len(batch.paths))
     return Insert(
         name=f"Insert {what} of {load.months}",
         sql=passed_on(Sql(text, select.secrets), {**load.files.neutral, **load.files.settings, **plan.setting_values}),
@@ -50,6 +49,7 @@ def insert_step(
         cluster=load.context.cluster,
         total_rows=plan.reading.rows,
         paths=batch.paths,
+        bytes_event=load.files.source.kind.bytes_event,
     )
 
 

@@ -229,7 +229,7 @@ def _check_shrink(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> None
     wanted_empty = policies.on_no_objects == "empty" and not load.manifest.objects
     if is_now < was * (1 - policies.max_shrink_fraction) and not wanted_empty:
         raise SourceError(
-            f"The {load.request.source.kind.contents} of {load.request.month} shrank from {size_text(was)} to "
+            f"The {load.request.source.kind.contents.name} of {load.request.month} shrank from {size_text(was)} to "
             f"{size_text(is_now)} since they were published, by more than "
             f"max_shrink_fraction={policies.max_shrink_fraction}: if that is intended, raise it for this run."
         )

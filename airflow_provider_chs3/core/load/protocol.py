@@ -49,7 +49,7 @@ from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED, is_terminal
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.values.quantities import quantity, size_text
+from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Log, Sleep, Steps
 from airflow_provider_chs3.core.workflow.step_timer import StepTimer, start_timer
 from airflow_provider_chs3.exceptions import (
@@ -116,7 +116,7 @@ def _load(
             status="skipped",
             month=request.month,
             target=request.target,
-            reason=f"no {source.kind.contents}",
+            reason=f"no {source.kind.contents.name}",
             has_no_objects=True,
             seconds_by_step=timer.seconds,
         )
@@ -205,9 +205,7 @@ def _take_up(
 
 
 def _sizes(load: LoadContext) -> str:
-    manifest = load.files.manifest
-    is_of_rows = load.request.source.kind.is_of_rows
-    sizes = f"about {size_text(manifest.size_bytes)}" if is_of_rows else manifest.sizes
+    sizes = load.request.source.kind.contents.sizes(load.files.manifest)
     return f"{sizes}, {quantity(len(load.context.nodes), 'node')}."
 
 

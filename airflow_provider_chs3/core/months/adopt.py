@@ -21,7 +21,6 @@ from airflow_provider_chs3.core.publication.evidence_renewal import structure_te
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.models import Month, Node
-from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import (
     NotReadyError,
@@ -123,8 +122,7 @@ def adopt_month(request: LoadRequest) -> Steps[AdoptedMonth]:
     shards = rows_of_shards({node: each.state for node, each in before.items()})
     records = {node: _record(load, node, each.state, shards, counted) for node, each in before.items()}
     yield from QueryNodes(name=f"Record {request.month} as published", sql=records)
-    objects = quantity(len(load.files.manifest.objects), "object")
-    reason = "its source has as many rows" if load.files.source.kind.is_of_rows else f"its {objects} hold as many rows"
+    reason = load.files.source.kind.contents.having(load.files.manifest, "as many")
     return AdoptedMonth(month=request.month, status="adopted", reason=reason, rows_by_node=counted.rows_by_node)
 
 
@@ -186,9 +184,8 @@ def _mismatch(load: LoadContext, before: Mapping[Node, MonthOnNode], counted: _C
         way_out = "load it with replace_unknown=True" if rows else "load it"
     per_node = ", ".join(f"{node}: {count:,}" for node, count in counted.rows_by_node.items())
     holds = f"{load.context.target} holds {rows:,} ({per_node}); {way_out}"
-    if load.files.source.kind.is_of_rows:
-        return f"its source has {counted.source_rows:,} rows, {holds}"
-    return f"its objects hold {counted.source_rows:,} rows, {holds}"
+    has = load.files.source.kind.contents.having(load.files.manifest, f"{counted.source_rows:,}")
+    return f"{has}, {holds}"
 
 
 def _check_unchanged(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[None]:

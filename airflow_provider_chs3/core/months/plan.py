@@ -119,7 +119,7 @@ def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
             settings=request.settings,
             adds_columns=request.on_new_columns == "add",
         ),
-        contents=request.source.kind.contents,
+        contents=request.source.kind.contents.name,
     )
     planned = [_planned(request, context, wanted, month, listed[month], published[month]) for month in sorted(listed)]
     for each in planned:
@@ -165,7 +165,7 @@ def _with_objects(listed: Mapping[Month, MonthObjects]) -> list[Month]:
 def _without_objects(request: PlanRequest, target: TableName, month: Month, objects: MonthObjects) -> PlannedMonth:
     """Return the plan for a month that was never loaded and has no objects."""
     is_to_load = not request.leave_out_empty
-    reason = f"it has no {request.source.kind.contents} yet"
+    reason = f"it has no {request.source.kind.contents.name} yet"
     return PlannedMonth(month, objects, reason, is_to_load=is_to_load, target=target)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.cluster.topology import TableLocation
-from airflow_provider_chs3.core.source.store_kinds import S3, StoreKind
+from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, table
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
@@ -79,7 +79,7 @@ class RequiredPrivileges:
 
 
 def privileges_of_replacing(
-    location: TableLocation, *, named_collection: str | None, store: StoreKind = S3
+    location: TableLocation, *, named_collection: str | None, store: StoreKind
 ) -> RequiredPrivileges:
     """Return the privileges for a load with `write_mode='replace'`.
 
@@ -89,7 +89,7 @@ def privileges_of_replacing(
     Args:
         location: The table and its nodes.
         named_collection: The named collection through which it reads; None if it uses other credentials.
-        store: The kind of storage that it reads. Default: S3.
+        store: The kind of storage that it reads.
     """
     own_tables = _own_tables(location.ledger)
     return RequiredPrivileges(
@@ -103,7 +103,7 @@ def privileges_of_replacing(
 
 
 def privileges_of_appending(
-    location: TableLocation, *, named_collection: str | None, store: StoreKind = S3
+    location: TableLocation, *, named_collection: str | None, store: StoreKind
 ) -> tuple[str, ...]:
     """Return the privileges for a load with `write_mode='append'`.
 

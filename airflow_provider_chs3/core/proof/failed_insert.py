@@ -29,11 +29,6 @@ SHOWN_CHARACTERS = 200
 _WITHOUT_REASON = 70
 
 
-def what_to_fix(files: Files) -> str:
-    """Return what holds a value that does not fit, for messages: a file, or a row of a database."""
-    return "row" if files.source.kind.is_of_rows else "file"
-
-
 def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError) -> Steps[str | None]:
     """Describe where a file could not be parsed, by reading that file alone and in order.
 
@@ -170,9 +165,9 @@ class _Hunt:
         if error is None:
             return None
         if not row:
-            return _conversion_sentence(each, path, None, error, fixed=what_to_fix(self.files))
+            return _conversion_sentence(each, path, None, error, fixed=self.files.source.kind.contents.holder)
         value, where = (yield from self._value(path, row, each)), f"row {row:,} of {path}"
-        return _conversion_sentence(each, where, value, error, fixed=what_to_fix(self.files))
+        return _conversion_sentence(each, where, value, error, fixed=self.files.source.kind.contents.holder)
 
     def _rows_of(self, path: str) -> Sql:
         glob = self.files.source.glob_of(path)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn, alike_hint
-from airflow_provider_chs3.core.proof.failed_insert import IN_ORDER, SHOWN_CHARACTERS, what_to_fix
+from airflow_provider_chs3.core.proof.failed_insert import IN_ORDER, SHOWN_CHARACTERS
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.source import Batch
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier
@@ -65,7 +65,7 @@ def _first_misfit(
             may_default = not hint and each.column.name not in group.defaults
             if at and each.hides_struct and _NULL in at.shown:
                 hint = _OF_NULLS
-            fixed = what_to_fix(files)
+            fixed = files.source.kind.contents.holder
             return _sentence(each, path, count, at, hint=hint, may_default=may_default, fixed=fixed)
     return None
 

@@ -16,7 +16,6 @@ from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import count_rows
 from airflow_provider_chs3.core.proof.whole_objects import check_unproved, find_ends_of_native
 from airflow_provider_chs3.core.source.source import Batch
-from airflow_provider_chs3.core.source.store_kinds import BYTES_EVENTS
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.operations import Log, Row, Sleep, SourceRead, Steps, TryQueryNodes
@@ -51,15 +50,16 @@ class SourceRows:
     counted_by: str
 
 
-def source_read_of(counters: Mapping[str, int]) -> SourceRead | None:
-    """Return what servers read for a statement: it reads from one kind of storage, and not from the others.
+def source_read_of(counters: Mapping[str, int], bytes_event: str | None) -> SourceRead | None:
+    """Return what servers read for a statement.
 
     Args:
         counters: The servers' counters: event → number; empty if they sent none.
+        bytes_event: The counter of bytes received from the storage; None if there is none.
     """
     if not counters:
         return None
-    return SourceRead(counters.get(_FILES, 0), sum(counters.get(event, 0) for event in BYTES_EVENTS))
+    return SourceRead(counters.get(_FILES, 0), counters.get(bytes_event or "", 0))
 
 
 def rows_of_source(load: LoadContext, reading: Reading, done: Sequence[DoneInsert]) -> Steps[SourceRows]:

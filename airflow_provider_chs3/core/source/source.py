@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from airflow_provider_chs3.core.source.store_kinds import S3, StoreKind
+from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, SettingValues
 from airflow_provider_chs3.core.values.month_objects import MonthObjects
@@ -27,7 +27,7 @@ class Batch:
 
     glob: str
     paths: tuple[str, ...]
-    path: str = S3.path
+    path: str = "_path"
 
     @property
     def condition(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.core.source.store_kinds import S3, StoreKind, all_exact_settings
+from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, NEWER, OF_FEW_ROWS
 from airflow_provider_chs3.core.sql.quoting import PARSED
 from airflow_provider_chs3.core.values.models import Setting, SettingValue, SettingValues
@@ -47,8 +47,8 @@ _BY_SHARDING_KEY = (
 #: Aliases of exact settings.
 _ALIASES = {"insert_distributed_sync", "allow_experimental_parallel_reading_from_replicas"}
 
-#: Names of the exact settings, which a user cannot set.
-EXACT_NAMES = frozenset(each.name for each in (*_EXACT, *all_exact_settings())) | {"insert_null_as_default"} | _ALIASES
+#: Names of the exact settings of every load, which a user cannot set; those of a kind of storage come on top.
+EXACT_NAMES = frozenset(each.name for each in _EXACT) | {"insert_null_as_default"} | _ALIASES
 
 #: Every node must know these. The others were added later or removed: a server without the setting does not have the
 #: problem that it guards against.
@@ -64,19 +64,28 @@ DDL_SETTINGS: SettingValues = {
 }
 
 
-def exact_settings(*, null_as_default: bool, by_sharding_key: bool, store: StoreKind = S3) -> dict[str, Setting]:
+def exact_names(store: StoreKind) -> frozenset[str]:
+    """Return the names of the exact settings, which a user cannot set.
+
+    Args:
+        store: The kind of storage that is read.
+    """
+    return EXACT_NAMES | {each.name for each in store.exact}
+
+
+def exact_settings(*, null_as_default: bool, by_sharding_key: bool, store: StoreKind) -> dict[str, Setting]:
     """Return the settings without which an insert could lose, double or change rows: name → setting.
 
     Args:
         null_as_default: Whether NULL in a column that cannot hold it becomes the column's default.
         by_sharding_key: Whether rows are distributed by a sharding key.
-        store: The kind of storage that is read. Default: S3.
+        store: The kind of storage that is read.
     """
     nulls = Setting("insert_null_as_default", int(null_as_default), "set by null_as_default")
     return {each.name: each for each in (*_EXACT, *store.exact, *_BY_SHARDING_KEY[: int(by_sharding_key)], nulls)}
 
 
-def needed_settings(*, null_as_default: bool, by_sharding_key: bool, store: StoreKind = S3) -> dict[str, SettingValue]:
+def needed_settings(*, null_as_default: bool, by_sharding_key: bool, store: StoreKind) -> dict[str, SettingValue]:
     """Return the settings that a user's profile must allow for every load, if the server knows them: name → value.
 
     The arguments are those of `exact_settings`.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.source.csv_dialect import READING_SETTING_NAMES
-from airflow_provider_chs3.core.source.store_kinds import S3, StoreKind
+from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, WHOLE, WITHOUT_ABSENT
 from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
 from airflow_provider_chs3.core.tuning.calibrated_profile import BY_RULE, Knobs, Profile
-from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS, EMPTY_SOURCE, EXACT_NAMES, exact_settings
+from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS, EMPTY_SOURCE, exact_names, exact_settings
 from airflow_provider_chs3.core.tuning.reader_settings import downloads, read_threads, reader_bytes, reader_memory
 from airflow_provider_chs3.core.tuning.resource_share import BLOCKS_OF_A_THREAD, ResourceShare, is_small
 from airflow_provider_chs3.core.values.models import ADAPTIVE_BUFFERS, Setting, SettingValue, SettingValues
@@ -170,7 +170,7 @@ def load_settings(
     null_as_default: bool,
     by_sharding_key: bool = False,
     profile: Profile | None = None,
-    store: StoreKind = S3,
+    store: StoreKind,
 ) -> tuple[Setting, ...]:
     """Compute all settings of an insert.
 
@@ -183,13 +183,13 @@ def load_settings(
         null_as_default: Whether NULL in a column that cannot hold it becomes the column's default.
         by_sharding_key: Whether rows are distributed by a sharding key. Default: False.
         profile: The table's calibrated profile; None uses the rules alone. Default: None.
-        store: The kind of storage that is read. Default: S3.
+        store: The kind of storage that is read.
 
     Raises:
         ConfigurationError: If one of the user's settings would make loads inexact, or is not known to every node.
     """
     exact = exact_settings(null_as_default=null_as_default, by_sharding_key=by_sharding_key, store=store)
-    refused = sorted(own.keys() & (EXACT_NAMES | WHOLE.keys()))
+    refused = sorted(own.keys() & (exact_names(store) | WHOLE.keys()))
     if refused:
         raise ConfigurationError(f"settings: {', '.join(refused)} cannot be changed, or loads would not be exact.")
     unknown = sorted(own.keys() - known.keys())
@@ -207,21 +207,49 @@ def _allowed(setting: Setting, highest: int | None) -> Setting:
     return Setting(setting.name, highest, f"limited by the user's profile; computed: {setting.value}")
 
 
-def names_to_look_up(own: SettingValues) -> tuple[str, ...]:
-    """Return the names of the settings to look up on every node."""
-    names = {*EXACT_NAMES, *READING_SETTING_NAMES, *TUNED_NAMES, *DDL_SETTINGS, EMPTY_SOURCE, ADAPTIVE_BUFFERS, *own}
+def names_to_look_up(own: SettingValues, store: StoreKind) -> tuple[str, ...]:
+    """Return the names of the settings to look up on every node.
+
+    Args:
+        own: The user's settings.
+        store: The kind of storage that is read.
+    """
+    names = {
+        *exact_names(store),
+        *READING_SETTING_NAMES,
+        *TUNED_NAMES,
+        *DDL_SETTINGS,
+        EMPTY_SOURCE,
+        ADAPTIVE_BUFFERS,
+        *own,
+    }
     return tuple(sorted(names | WITHOUT_ABSENT.keys()))
 
 
-def settings_table(settings: Iterable[Setting]) -> str:
-    """Format the settings as lines of name, value and reason, without those that every load has."""
-    shown = [each for each in settings if each.name not in EXACT_NAMES]
+def without_exact(settings: Iterable[Setting], store: StoreKind) -> list[Setting]:
+    """Return the settings without those that make every load exact.
+
+    Args:
+        settings: The settings of a load.
+        store: The kind of storage that is read.
+    """
+    exact = exact_names(store)
+    return [each for each in settings if each.name not in exact]
+
+
+def settings_table(shown: Sequence[Setting]) -> str:
+    """Format settings as lines of name, value and reason."""
     name_width = max((len(each.name) for each in shown), default=0)
     value_width = max((len(str(each.value)) for each in shown), default=0)
     return "\n".join(f"  {each.name:<{name_width}}  {each.value!s:>{value_width}}  {each.reason}" for each in shown)
 
 
-def tunable(settings: SettingValues) -> dict[str, SettingValue]:
-    """Return the connection's settings that a load adopts: none that change how it reads files."""
-    ours = EXACT_NAMES | COMPLETE.keys()
+def tunable(settings: SettingValues, store: StoreKind) -> dict[str, SettingValue]:
+    """Return the connection's settings that a load adopts: none that change how it reads files.
+
+    Args:
+        settings: The connection's settings.
+        store: The kind of storage that is read.
+    """
+    ours = exact_names(store) | COMPLETE.keys()
     return {name: value for name, value in settings.items() if name not in ours and not is_about_reading(name)}

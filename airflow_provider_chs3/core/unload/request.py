@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.source.globs import plain_prefix
-from airflow_provider_chs3.core.storages.s3_source import S3Source
+from airflow_provider_chs3.core.source.object_source import ObjectSource
 from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError
 
@@ -31,7 +31,7 @@ class UnloadRequest(TableRequest):
     """
 
     month: Month
-    source: S3Source
+    source: ObjectSource
 
     def __post_init__(self) -> None:
         template = self.source.template

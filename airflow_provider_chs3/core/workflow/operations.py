@@ -247,6 +247,7 @@ class Insert(Step[InsertStats]):
         cluster: The cluster that it runs on; None for a single server.
         total_rows: Rows that it will read, if known.
         paths: Paths of the objects that it reads.
+        bytes_event: The servers' counter of bytes received from its storage; None if there is none.
         is_started: Whether an earlier process sent it: then only wait for it.
     """
 
@@ -257,6 +258,7 @@ class Insert(Step[InsertStats]):
     cluster: str | None
     total_rows: int | None
     paths: tuple[str, ...]
+    bytes_event: str | None
     is_started: bool = False
 
 

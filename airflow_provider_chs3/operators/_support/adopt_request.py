@@ -15,8 +15,8 @@ from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.hooks.connection import check_settings
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.hooks.listing.listing import Listing
     from airflow_provider_chs3.operators._support.month_task import MonthTask
+    from airflow_provider_chs3.sources.listing import Listing
 
 
 def adopt_request(task: MonthTask, month: Month, listing: Listing, *, definition: Mapping[str, Any]) -> LoadRequest:
@@ -31,14 +31,14 @@ def adopt_request(task: MonthTask, month: Month, listing: Listing, *, definition
     Raises:
         ConfigurationError: If an argument is wrong.
     """
-    options, definition = task.hook().options, dict(definition)
+    options, definition, source = task.hook().options, dict(definition), task.source(listing)
     file_format, compression = definition.pop("file_format", None), definition.pop("compression", None)
     settings = check_settings(definition.pop("settings", None) or {}, where="settings")
     names = ("columns", "select", "null_as_default", "lossy_columns", "naive_timestamps", "csv")
     selection = selection_of(**{name: definition.pop(name) for name in names if name in definition})
     return LoadRequest(
         month=month,
-        source=task.source(listing),
+        source=source,
         target=TableName.of(task.table, task.database, default_database=options.database),
         cluster=task.cluster or None,
         default_cluster=options.cluster,
@@ -49,5 +49,5 @@ def adopt_request(task: MonthTask, month: Month, listing: Listing, *, definition
         compression=compression or "auto",
         selection=selection,
         policies=Policies(**definition),
-        settings={**tunable(options.settings), **settings},
+        settings={**tunable(options.settings, source.kind), **settings},
     )

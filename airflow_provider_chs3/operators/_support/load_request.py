@@ -20,10 +20,10 @@ from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.core.values.run_month import given_month
 from airflow_provider_chs3.core.workflow.operations import Insert
 from airflow_provider_chs3.hooks.connection import check_settings, parse_node_specs
-from airflow_provider_chs3.hooks.listing.listing import Listing
 from airflow_provider_chs3.operators._support.new_table import new_table_of
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.runners.detached_insert import DetachingRunner
+from airflow_provider_chs3.sources.listing import Listing
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
@@ -118,9 +118,9 @@ def what_is_loaded(task: ReadsFiles, listing: Listing) -> dict[str, Any]:
     Raises:
         ConfigurationError: If an argument is wrong.
     """
-    options = task.hook().options
+    options, source = task.hook().options, task.source(listing)
     return {
-        "source": task.source(listing),
+        "source": source,
         "target": TableName.of(task.table, task.database, default_database=options.database),
         "cluster": task.cluster or None,
         "default_cluster": options.cluster,
@@ -137,7 +137,7 @@ def what_is_loaded(task: ReadsFiles, listing: Listing) -> dict[str, Any]:
             naive_timestamps=task.naive_timestamps,
             csv=task.csv,
         ),
-        "settings": {**tunable(options.settings), **check_settings(task.settings or {}, where="settings")},
+        "settings": {**tunable(options.settings, source.kind), **check_settings(task.settings or {}, where="settings")},
         "node_specs": parse_node_specs(task.node_specs or {}, where="node_specs"),
         "connection_node_specs": options.node_specs,
     }

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.values.models import Month
     from airflow_provider_chs3.core.values.run_month import DagRun
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-    from airflow_provider_chs3.hooks.listing.listing import Listing
     from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
-    from airflow_provider_chs3.objects import ObjectStore
+    from airflow_provider_chs3.sources.listing import Listing
+    from airflow_provider_chs3.sources.storage import Storage
 
 
 #: XCom of tasks that load nothing in a run which asks for a reload: the reason.
@@ -58,7 +58,7 @@ class MonthTask(BaseOperator):
         cluster: str | None = None,
         staging_database: str | None = None,
         clickhouse_conn_id: str = CLICKHOUSE_CONN_ID,
-        objects: ObjectStore | None = None,
+        objects: Storage | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -102,7 +102,7 @@ class MonthTask(BaseOperator):
         return None
 
     @property
-    def store(self) -> ObjectStore:
+    def store(self) -> Storage:
         """The place of the objects."""
         assert self.objects is not None  # what does without it has a store of its own
         return self.objects

@@ -12,7 +12,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from airflow_provider_chs3.core.tuning.exact_settings import EXACT_NAMES
+from airflow_provider_chs3.core.tuning.exact_settings import exact_names
+from airflow_provider_chs3.sources.s3.reading import S3
 from airflow_provider_chs3.testbed.demo.lake import Lake, PartsOnNode
 
 # If output goes to a file, rich would use 80 columns.
@@ -49,7 +50,7 @@ class Screen:
     def settings(self, load: Mapping[str, Any]) -> None:
         """Show the settings of a load, each with its reason: those that were computed, then those of every load."""
         table = _table("Settings of the last load", "setting", "value", "reason")
-        for name, value in sorted(load["settings"].items(), key=lambda item: item[0] in EXACT_NAMES):
+        for name, value in sorted(load["settings"].items(), key=lambda item: item[0] in exact_names(S3)):
             table.add_row(name, str(value), load["setting_reasons"][name])
         self._console.print(table)
 

@@ -11,10 +11,10 @@ import pytest
 from airflow_provider_chs3.core.attempt.discovery import list_ready_month
 from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.storages.s3_source import Credentials, S3Source
 from airflow_provider_chs3.core.values.models import Month, S3Object, TableName
 from airflow_provider_chs3.core.workflow.operations import ListObjects, Query
 from airflow_provider_chs3.exceptions import NotReadyError
+from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
 from tests.core.driving import drive, listed
 
 OCTOBER = Month(2026, 10)

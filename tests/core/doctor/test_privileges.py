@@ -7,6 +7,7 @@ from airflow_provider_chs3.core.doctor.privileges import PURPOSES, check_rights,
 from airflow_provider_chs3.core.doctor.report import CheckOutcome
 from airflow_provider_chs3.core.preflight.privileges import RequiredPrivileges
 from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.sources.s3.reading import S3
 from tests.core.surroundings import ONE, TWO
 
 USERS = {ONE: "me", TWO: "me"}
@@ -55,6 +56,6 @@ class TestRights:
         place = TableLocation(
             cluster="c", target=TableName("taxi", "trips"), ledger=TableName("taxi", "l"), nodes=(ONE,)
         )
-        needed = privileges_by_purpose(place, named_collection=None, is_replicated=True)
+        needed = privileges_by_purpose(place, named_collection=None, is_replicated=True, store=S3)
         assert set(needed) == set(PURPOSES)
         assert "SELECT ON system.replicas" in needed["load"].every

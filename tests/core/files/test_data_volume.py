@@ -12,8 +12,8 @@ from airflow_provider_chs3.core.files.loaded_columns import FileGroup
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.storages.s3_source import Credentials, S3Source
 from airflow_provider_chs3.core.values.models import Manifest, S3Object
+from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
 
 
 class TestTheShapeOfTheData:

@@ -6,9 +6,9 @@ from airflow_provider_chs3.core.files.file_columns import describe
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.storages.s3_source import Credentials, S3Source
 from airflow_provider_chs3.core.values.models import Manifest
 from airflow_provider_chs3.core.workflow.operations import Gather, Log
+from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
 from tests.core.driving import drive
 
 SOURCE = S3Source("bucket", KeyTemplate("{YYYY-MM}/"), "http://s3", Credentials(), base="bucket/")

@@ -14,12 +14,12 @@ from airflow_provider_chs3.core.ledger.queries import look_up_months
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
 from airflow_provider_chs3.core.months.plan import PlannedMonth
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.storages.s3_source import Credentials, S3Source
 from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, TableName
 from airflow_provider_chs3.core.values.month_objects import MonthObjects
 from airflow_provider_chs3.core.workflow.driving import drive as carry_out
 from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, QueryNodes
 from airflow_provider_chs3.exceptions import SourceError
+from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
 from tests.core.driving import drive, listed
 from tests.core.surroundings import FACTS, ONE, THREE, TWO, surroundings
 

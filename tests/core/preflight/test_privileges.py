@@ -20,9 +20,9 @@ from airflow_provider_chs3.core.preflight.privileges import (
 )
 from airflow_provider_chs3.core.request.load_request import Policies
 from airflow_provider_chs3.core.request.privileges import privileges_of_load
-from airflow_provider_chs3.core.source.store_kinds import S3
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.exceptions import PreflightError
+from airflow_provider_chs3.sources.s3.reading import S3
 from tests.core.driving import drive
 from tests.core.surroundings import ONE, TWO
 from tests.narrow_user import documented, documented_also

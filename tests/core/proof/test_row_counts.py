@@ -13,9 +13,11 @@ from airflow_provider_chs3.core.proof.row_counts import rows_of_source, source_r
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.source.source import Batch
-from airflow_provider_chs3.core.source.store_kinds import HDFS, S3, StoreKind
+from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.workflow.operations import InsertStats, Query, Sleep, SourceRead
 from airflow_provider_chs3.exceptions import SourceError, TransientError
+from airflow_provider_chs3.sources.hdfs.reading import HDFS
+from airflow_provider_chs3.sources.s3.reading import S3
 from tests.core.driving import drive, server_error
 from tests.core.surroundings import ONE, TWO
 
@@ -137,5 +139,5 @@ def test_a_user_who_may_not_read_the_logs_waits_for_nothing():
 
 
 def test_no_counters_are_not_zero_bytes():
-    assert source_read_of({}) is None
-    assert source_read_of({"Query": 1}) == SourceRead(0, 0)
+    assert source_read_of({}, S3.bytes_event) is None
+    assert source_read_of({"Query": 1}, S3.bytes_event) == SourceRead(0, 0)

@@ -12,9 +12,9 @@ from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.storages.s3_source import Credentials, S3Source
 from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, TableName
 from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
 
 REQUEST = LoadRequest(
     month=Month(2026, 10),

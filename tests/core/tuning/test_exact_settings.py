@@ -6,6 +6,7 @@ import pytest
 
 from airflow_provider_chs3.core.tuning.exact_settings import EXACT_NAMES, REQUIRED_SETTINGS
 from airflow_provider_chs3.core.tuning.insert_settings import load_settings
+from airflow_provider_chs3.sources.s3.reading import S3
 from tests.core.tuning.test_insert_settings import KNOWN, LARGE, part, values
 
 
@@ -28,7 +29,9 @@ def test_they_are_always_sent(name, value):
 
 
 def test_they_let_one_node_send_the_rows_where_a_sharding_key_is_followed():
-    settings = load_settings(one=part(), data=LARGE, known=KNOWN, own={}, null_as_default=False, by_sharding_key=True)
+    settings = load_settings(
+        one=part(), data=LARGE, known=KNOWN, own={}, null_as_default=False, by_sharding_key=True, store=S3
+    )
     (distributed,) = [each for each in settings if each.name == "parallel_distributed_insert_select"]
     assert (distributed.value, "sharding key" in distributed.reason) == (0, True)
 

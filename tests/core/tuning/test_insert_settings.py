@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_chs3.core.files.data_volume import DataVolume
-from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS, EXACT_NAMES, REQUIRED_SETTINGS
+from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS, REQUIRED_SETTINGS, exact_names
 from airflow_provider_chs3.core.tuning.insert_settings import (
     TUNED_NAMES,
     load_settings,
@@ -13,17 +13,19 @@ from airflow_provider_chs3.core.tuning.insert_settings import (
     settings_table,
     tunable,
     tuned_settings,
+    without_exact,
 )
 from airflow_provider_chs3.core.tuning.resource_share import ISOLATED, ShareOptions, resource_share_of
 from airflow_provider_chs3.core.values.models import NodeSpec, Setting
 from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.sources.s3.reading import S3
 
 MIB = 1024**2
 GIB = 1024**3
 SPEC = NodeSpec(8, 32 * GIB)
 #: More than fits into any node's memory, in files that are read in ranges.
 LARGE = DataVolume(share_bytes=1000 * GIB, files_per_node=64, largest_file_bytes=GIB)
-KNOWN = dict.fromkeys(names_to_look_up({"max_threads": 1, "s3_max_connections": 1}))
+KNOWN = dict.fromkeys(names_to_look_up({"max_threads": 1, "s3_max_connections": 1}, S3))
 
 
 def part(spec=SPEC, *, data=LARGE, share=0.5, months=1):
@@ -31,7 +33,7 @@ def part(spec=SPEC, *, data=LARGE, share=0.5, months=1):
 
 
 def settings_of(*, own=None, known=KNOWN, null_as_default=False, data=LARGE):
-    return load_settings(one=part(), data=data, known=known, own=own or {}, null_as_default=null_as_default)
+    return load_settings(one=part(), data=data, known=known, own=own or {}, null_as_default=null_as_default, store=S3)
 
 
 def values(**options):
@@ -187,7 +189,7 @@ class TestTheTable:
         assert table == "  a        1  as it is\n  long  read  yours"
 
     def test_leaves_out_those_that_every_load_has(self):
-        assert "insert_deduplicate" not in settings_table(settings_of())
+        assert "insert_deduplicate" not in settings_table(without_exact(settings_of(), S3))
 
 
 class TestUsersSettings:
@@ -202,7 +204,7 @@ class TestUsersSettings:
         settings = settings_of(own={"max_threads": 7})
         assert [each.reason for each in settings if each.name == "max_threads"] == ["yours"]
 
-    @pytest.mark.parametrize("name", sorted(EXACT_NAMES))
+    @pytest.mark.parametrize("name", sorted(exact_names(S3)))
     def test_cannot_make_a_load_inexact(self, name):
         with pytest.raises(
             ConfigurationError, match=f"settings: {name} cannot be changed, or loads would not be exact"
@@ -243,16 +245,16 @@ def test_every_setting_is_sent_once():
 class TestNamesToLookUp:
     @pytest.mark.parametrize("name", [*DDL_SETTINGS, *REQUIRED_SETTINGS, "max_insert_threads", "mine"])
     def test_hold_everything_that_may_be_sent(self, name):
-        assert name in names_to_look_up({"mine": 1})
+        assert name in names_to_look_up({"mine": 1}, S3)
 
     def test_are_enough_for_all_settings_to_be_known(self):
-        assert set(values()) <= set(names_to_look_up({}))
+        assert set(values()) <= set(names_to_look_up({}, S3))
 
 
 class TestConnectionsSettings:
     def test_are_taken_over_where_a_load_is_free_to_choose(self):
-        assert tunable({"max_threads": 4}) == {"max_threads": 4}
+        assert tunable({"max_threads": 4}, S3) == {"max_threads": 4}
 
-    @pytest.mark.parametrize("name", sorted(EXACT_NAMES))
+    @pytest.mark.parametrize("name", sorted(exact_names(S3)))
     def test_are_left_out_where_it_is_not(self, name):
-        assert tunable({name: 1}) == {}
+        assert tunable({name: 1}, S3) == {}

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
-from airflow_provider_chs3.core.source.store_kinds import TIME_EVENTS
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.sources import kinds
 
 #: The most loads that a node returns, the newest.
 MAX_LOADS = 1000
@@ -86,7 +86,8 @@ def inserts(attempts: Iterable[str], *, begun_at: float, ended_at: float) -> Sql
         ended_at: End of the last.
     """
     attempt = _ATTEMPT_OF_QUERY.format("initial_query_id")
-    waited = " + ".join(f"sum(ProfileEvents[{literal(event)}])" for event in TIME_EVENTS)
+    events = {kind.time_event for kind in kinds() if kind.time_event}
+    waited = " + ".join(f"sum(ProfileEvents[{literal(event)}])" for event in sorted(events))
     return Sql(
         f"SELECT {attempt} AS attempt, ({waited}) / 1e6 "
         f"FROM system.query_log WHERE {_between(begun_at, ended_at)} AND type = 'QueryFinish' "

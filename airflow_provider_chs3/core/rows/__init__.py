@@ -1,1 +1,0 @@
-"""Find a month's rows in a database, and read each column exactly."""

@@ -1,0 +1,131 @@
+"""What a month consists of: objects of a storage, or rows of a database. Messages and results count it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from airflow_provider_chs3.core.values.models import Manifest, Month
+from airflow_provider_chs3.core.values.quantities import quantity, size_text
+from airflow_provider_chs3.exceptions import SourceError
+
+
+class Contents(ABC):
+    """What a month consists of.
+
+    Args:
+        name: The word for it: `objects` or `rows`.
+        holder: The word for what holds a value: a `file` or a `row`.
+    """
+
+    name: ClassVar[str]
+    holder: ClassVar[str]
+
+    @abstractmethod
+    def count(self, manifest: Manifest) -> int:
+        """Return the number of objects for results and records."""
+
+    @abstractmethod
+    def sizes(self, manifest: Manifest) -> str:
+        """Return what a month has, for the log."""
+
+    @abstractmethod
+    def known(self, manifest: Manifest) -> list[str]:
+        """Return what is certain of a month before its rows are counted, for the doctor."""
+
+    @abstractmethod
+    def inserted(self, count: int) -> str:
+        """Return what an insert reads, for the log.
+
+        Args:
+            count: The number of objects.
+        """
+
+    @abstractmethod
+    def having(self, manifest: Manifest, rows: str) -> str:
+        """Return how many rows the source has.
+
+        Args:
+            manifest: The month.
+            rows: The number, as text.
+        """
+
+    @abstractmethod
+    def none_found(self, month: Month | None, pattern: str) -> str:
+        """Return what was looked for and not found.
+
+        Args:
+            month: The month; None for any.
+            pattern: By which it is recognized.
+        """
+
+    @abstractmethod
+    def of_other_months(self, month: Month, place: str, counts: str) -> SourceError:
+        """Return the error of a month that has rows of other months.
+
+        Args:
+            month: The month.
+            place: The source.
+            counts: The partitions of these rows, and their numbers.
+        """
+
+
+class _Objects(Contents):
+    name, holder = "objects", "file"
+
+    def count(self, manifest: Manifest) -> int:
+        return len(manifest.objects)
+
+    def sizes(self, manifest: Manifest) -> str:
+        return manifest.sizes
+
+    def known(self, manifest: Manifest) -> list[str]:
+        return [manifest.sizes]
+
+    def inserted(self, count: int) -> str:
+        return quantity(count, "object")
+
+    def having(self, manifest: Manifest, rows: str) -> str:
+        return f"its {quantity(len(manifest.objects), 'object')} hold {rows} rows"
+
+    def none_found(self, month: Month | None, pattern: str) -> str:
+        return f"no object{f' of {month}' if month else ''} fits {pattern!r}"
+
+    def of_other_months(self, month: Month, place: str, counts: str) -> SourceError:
+        return SourceError(
+            f"The objects of {month} hold rows of other months (partition: rows): {counts}. Nothing was published. "
+            "on_other_months='leave_out' loads the month without them."
+        )
+
+
+class _Rows(Contents):
+    name, holder = "rows", "row"
+
+    def count(self, manifest: Manifest) -> int:
+        return 0
+
+    def sizes(self, manifest: Manifest) -> str:
+        return f"about {size_text(manifest.size_bytes)}"
+
+    def known(self, manifest: Manifest) -> list[str]:
+        return []
+
+    def inserted(self, count: int) -> str:
+        return "the rows"
+
+    def having(self, manifest: Manifest, rows: str) -> str:
+        return f"its source has {rows} rows"
+
+    def none_found(self, month: Month | None, pattern: str) -> str:
+        return f"no rows{f' of {month}' if month else ''} by {pattern!r}"
+
+    def of_other_months(self, month: Month, place: str, counts: str) -> SourceError:
+        # Left out, they would be in no month at all.
+        return SourceError(
+            f"{place} has rows of {month} that the table puts into other months (partition: rows): {counts}. "
+            "Nothing was published. Give the source the time zone of the table's partition key: timezone=…."
+        )
+
+
+OBJECTS: Contents = _Objects()
+ROWS: Contents = _Rows()

@@ -1,1 +1,0 @@
-"""Each storage: how its objects are named, and what reads them."""

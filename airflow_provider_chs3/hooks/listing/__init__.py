@@ -1,1 +1,0 @@
-"""Listings of many objects: pages read leanly, prefixes listed side by side."""

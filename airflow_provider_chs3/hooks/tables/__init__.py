@@ -1,1 +1,0 @@
-"""Tables of lakehouses, as seen from the worker."""

@@ -1,0 +1,41 @@
+"""Where months come from: a folder for each storage, with what lists it, what reads it, and its connection."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.core.source.store_kind import StoreKind
+    from airflow_provider_chs3.sources.storage import Storage
+
+#: The storages of objects: folder → its class, one of which is the `objects` of operators and `monthly_load`.
+OBJECT_STORAGES = {
+    "s3": "S3Objects",
+    "azure": "AzureBlobs",
+    "gcs": "GcsObjects",
+    "hdfs": "HdfsFiles",
+}
+#: All storages: tables of databases and lakehouses, too.
+STORAGES = {
+    **OBJECT_STORAGES,
+    "postgres": "PostgresRows",
+    "mysql": "MySqlRows",
+    "iceberg": "IcebergTable",
+    "delta": "DeltaTable",
+}
+
+
+def storage_class(name: str) -> type[Storage]:
+    """Return the class of a storage.
+
+    Args:
+        name: Its folder.
+    """
+    found: type[Storage] = getattr(import_module(f"{__name__}.{name}"), STORAGES[name])
+    return found
+
+
+def kinds() -> set[StoreKind]:
+    """Return what ClickHouse does differently for each storage."""
+    return {storage_class(name).kind() for name in STORAGES}

@@ -1,0 +1,121 @@
+"""Objects in Azure Blob Storage."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+from airflow_provider_chs3.core.source.object_source import ObjectSource
+from airflow_provider_chs3.core.source.object_trial import ObjectTrial
+from airflow_provider_chs3.core.source.source import AccessTrial
+from airflow_provider_chs3.core.source.store_kind import StoreKind, exact_files
+from airflow_provider_chs3.core.sql.quoting import Sql, literals
+from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+AZURE_BLOB = StoreKind(
+    title="Azure Blob Storage",
+    function="azureBlobStorage",
+    privilege="READ ON AZURE",
+    glob_argument="blob_path",
+    shape=("format", "compression_method", "structure"),
+    bytes_event="ReadBufferFromAzureBytes",
+    time_event="ReadBufferFromAzureMicroseconds",
+    exact=exact_files("azure"),
+    quick_failure={"azure_sdk_max_retries": 3},
+    no_cache={"schema_inference_use_cache_for_azure": 0},
+    probe_settings={"schema_inference_use_cache_for_azure": 0, "azure_sdk_max_retries": 0},
+)
+
+#: Azure's rule, and the three containers with names of their own.
+_CONTAINER = re.compile(r"(?=.{3,63}$)[a-z0-9]+(?:-[a-z0-9]+)*|\$root|\$web|\$logs")
+
+#: Names that the table function takes as they are, in which a glob would put a wildcard for some characters.
+_LITERAL = re.compile(r"(?!.*//)[A-Za-z0-9/_.=\- +,;&@()!$']*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AzureAccess:
+    """The access of the ClickHouse servers to the container: a key, a SAS token, an identity, or a named collection.
+
+    Args:
+        account_url: URL of the account, as reachable from the servers; empty with a named collection.
+        account_name: Name of the account, with `account_key`.
+        account_key: A key of the account.
+        sas_token: A shared access signature, without `?` in front.
+        named_collection: A named collection on the servers, with all of this.
+    """
+
+    account_url: str = ""
+    account_name: str = ""
+    account_key: str | None = field(default=None, repr=False)
+    sas_token: str | None = field(default=None, repr=False)
+    named_collection: str | None = None
+
+
+@dataclass(frozen=True)
+class AzureBlobSource(ObjectSource):
+    """Objects in a container of Azure Blob Storage.
+
+    Args:
+        bucket: The container; empty if a named collection names it.
+        template: Template of the names of a month's blobs.
+        access: How the servers get at it.
+        base: The container and a slash; found by listing if a named collection names the container.
+
+    Raises:
+        ConfigurationError: If the container's name is invalid or missing.
+    """
+
+    kind = AZURE_BLOB
+
+    access: AzureAccess
+
+    def __post_init__(self) -> None:
+        if self.access.named_collection is None and not _CONTAINER.fullmatch(self.bucket):
+            raise ConfigurationError(
+                f"container={self.bucket!r} is not the name of a container: give it without a URL or a blob's name."
+            )
+
+    @property
+    def url(self) -> str:
+        """The container as a URL, for people and for lineage."""
+        account = self.access.account_name
+        return f"wasbs://{self.bucket}@{account}" if account else f"wasbs://{self.bucket}"
+
+    @property
+    def named_collection(self) -> str | None:
+        """The named collection through which the servers read; None if they use other credentials."""
+        return self.access.named_collection
+
+    @property
+    def server_url(self) -> str:
+        """The URL at which the servers look for the storage; empty if a named collection says it."""
+        return self.access.account_url
+
+    def access_trial(self, month: Month | None) -> AccessTrial:
+        """Return a try to get at a month's objects, or at those of any month."""
+        return ObjectTrial(self, month)
+
+    def glob_of(self, path: str) -> str:
+        """Return a glob that matches one object: its name where that is none, so that more names can be told apart."""
+        key = path[len(self.base) :]
+        return key if _LITERAL.fullmatch(key) else super().glob_of(path)
+
+    def _located(self, glob: str) -> Sql:
+        given = self.access
+        if given.account_key:
+            url_and_key = [given.account_url, self.bucket, glob, given.account_name, given.account_key]
+            return Sql(literals(url_and_key), (given.account_key,))
+        if given.sas_token:
+            string = f"BlobEndpoint={given.account_url};SharedAccessSignature={given.sas_token}"
+            return Sql(literals([string, self.bucket, glob]), _signatures(given.sas_token))
+        # With the URL alone, servers use the identity that Azure gives their machines.
+        return Sql(literals([given.account_url, self.bucket, glob]))
+
+
+def _signatures(sas_token: str) -> tuple[str, ...]:
+    """Return what is secret in a token, as it is and decoded: the rest says what it allows, and until when."""
+    found = [field.removeprefix("sig=") for field in sas_token.split("&") if field.startswith("sig=")]
+    return tuple(dict.fromkeys(spelling for each in found or [sas_token] for spelling in (each, unquote(each))))

@@ -1,0 +1,82 @@
+"""Tables of databases that months are loaded from: one of these is the `objects` of operators and `monthly_load`."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from airflow_provider_chs3.sources.storage import Storage, same_names
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.sources.database.dialect import SqlTable
+    from airflow_provider_chs3.sources.database.listing import RowsListing
+    from airflow_provider_chs3.sources.database.reading import SqlSource
+
+
+@dataclass(kw_only=True)
+class TableRows(Storage):
+    """Rows of a table, each of which belongs to the month that one of its columns says."""
+
+    template_fields: ClassVar[Sequence[str]] = ("table", "schema", "named_collection", "server_address")
+    options: ClassVar[Mapping[str, str]] = {
+        "source_table": "table",
+        **same_names("month_column", "named_collection", "key_column", "fingerprint", "timezone"),
+    }
+
+    table: str
+    month_column: str
+    schema: str | None = None
+    key_column: str | None = None
+    fingerprint: str | None = None
+    timezone: str = "UTC"
+    server_address: str | None = None
+    named_collection: str | None = None
+
+    @classmethod
+    def of_options(cls, given: Mapping[str, Any]) -> Self:
+        """Return the table that options of the command line name: with its schema, or without; see `Storage`."""
+        schema, _, table = given["source_table"].rpartition(".")
+        found = super().of_options({**given, "source_table": table})
+        return replace(found, schema=schema) if schema else found
+
+    @property
+    def template(self) -> str:
+        """The month itself: a month is one object."""
+        return "{YYYY-MM}"
+
+    @property
+    def place(self) -> str:
+        """The table with its schema."""
+        return f"{self.schema}.{self.table}" if self.schema else self.table
+
+    def source(self, listing: Any) -> SqlSource:
+        """Return what the servers read; see `Storage.source`."""
+        source: SqlSource = listing.source(server_address=self.server_address, named_collection=self.named_collection)
+        return source
+
+    def namespace(self, place: str) -> str:
+        """Return OpenLineage's namespace of the database."""
+        listing = self.listing()
+        return f"{listing.dialect.scheme}://{listing.address}"
+
+    def table_dataset(self) -> tuple[str, str]:
+        """Return OpenLineage's namespace and name of the table."""
+        return self.namespace(""), f"{self.listing().connection.schema}.{self.place}"
+
+    @abstractmethod
+    def listing(self) -> RowsListing:
+        """Return what asks the database, from the worker."""
+
+    def _table(self) -> SqlTable:
+        from airflow_provider_chs3.sources.database.dialect import SqlTable
+
+        return SqlTable(
+            name=self.table,
+            schema=self.schema,
+            month_column=self.month_column,
+            key_column=self.key_column,
+            fingerprint=self.fingerprint,
+            timezone=self.timezone,
+        )

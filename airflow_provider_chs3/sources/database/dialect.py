@@ -1,0 +1,215 @@
+"""Define what differs between the SQL of databases, so that each value is read as its database writes it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from airflow_provider_chs3.core.source.formats import Format
+from airflow_provider_chs3.core.source.source import KnownColumn
+from airflow_provider_chs3.core.source.store_kind import StoreKind
+from airflow_provider_chs3.core.values.models import Month, Setting
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+TEXT = "Nullable(String)"
+TYPED = Format("rows", is_typed=True)
+NULLS = Setting("external_table_functions_use_nulls", 1, "NULL stays NULL")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SqlTable:
+    """A table whose rows belong to months.
+
+    Args:
+        name: The table, or a view.
+        schema: Its schema; None where the database has none.
+        month_column: The column that says the month of a row: a date, or a time.
+        key_column: The column by whose values nodes share the rows of a month; None lets one node read them all.
+        fingerprint: An aggregate that changes with the month's rows, in the database's SQL; None takes a digest of all
+            their values.
+        timezone: The zone in which months of a column begin that has instants.
+
+    Raises:
+        ConfigurationError: If a text is empty or has characters that databases do not know, or there is no such zone.
+    """
+
+    name: str
+    schema: str | None
+    month_column: str
+    key_column: str | None
+    fingerprint: str | None
+    timezone: str
+
+    def __post_init__(self) -> None:
+        given = {"schema": self.schema, "key_column": self.key_column, "fingerprint": self.fingerprint}
+        optional = {name: value for name, value in given.items() if value is not None}
+        for name, value in {"table": self.name, "month_column": self.month_column, **optional}.items():
+            if not _is_text(value):
+                way_out = "give one, or leave it out" if name in optional else "give one"
+                raise ConfigurationError(f"{name}={value!r} is empty, or not text that a database can hold: {way_out}.")
+        zone_of(self.timezone)
+
+    @property
+    def shown(self) -> str:
+        """The table with its schema, for messages."""
+        return f"{self.schema}.{self.name}" if self.schema else self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class SqlColumn(KnownColumn):
+    """A column of a table.
+
+    In addition to what all known columns have:
+
+    Args:
+        written: The expression that the database sends.
+        as_hex: The same as hexadecimal bytes of UTF-8, for a session of another encoding; empty for all but texts.
+        read: The expression by which ClickHouse takes what was sent, with `{0}` for the column, and `{is_hex}` for
+            whether texts are sent as hexadecimal bytes.
+        clickhouse_type: That expression's type.
+        is_integer: Whether its values are whole numbers.
+    """
+
+    written: str
+    as_hex: str = ""
+    read: str = "{0}"
+    clickhouse_type: str = TEXT
+    is_integer: bool = False
+
+
+class Dialect(ABC):
+    """The SQL of a database.
+
+    Args:
+        kind: What ClickHouse does differently for it.
+        scheme: The beginning of its URLs.
+    """
+
+    kind: ClassVar[StoreKind]
+    scheme: ClassVar[str]
+
+    @abstractmethod
+    def quoted(self, name: str) -> str:
+        """Quote an identifier."""
+
+    @abstractmethod
+    def columns(self, table: SqlTable) -> tuple[str, tuple[str, ...]]:
+        """Return the statement for the columns of a table, and its parameters; the answer goes to `column`."""
+
+    @abstractmethod
+    def column(self, name: str, *described: str) -> SqlColumn:
+        """Return how a column is read, from a row of the answer to `columns`."""
+
+    @abstractmethod
+    def in_month(self, column: SqlColumn, month: Month, timezone: str) -> str:
+        """Return the condition of a month's rows: a range, which an index serves.
+
+        Raises:
+            ConfigurationError: If the column says no month.
+        """
+
+    @abstractmethod
+    def first_of_months(self, column: SqlColumn, timezone: str) -> str:
+        """Return the expression of the month, as `YYYY-MM`; or several, of months which may have a row."""
+
+    @abstractmethod
+    def slice_of(self, column: SqlColumn, *, number: int, count: int) -> str:
+        """Return the condition of one of so many slices, of which each row is in exactly one."""
+
+    @abstractmethod
+    def digest(self, columns: Sequence[SqlColumn]) -> str:
+        """Return the aggregate over all values of these columns."""
+
+    def located(self, table: SqlTable) -> str:
+        """Return the quoted table."""
+        names = (table.schema, table.name) if table.schema else (table.name,)
+        return ".".join(map(self.quoted, names))
+
+    def rows_of_month(
+        self, table: SqlTable, columns: Sequence[SqlColumn], month: Month, *, part: tuple[int, int] = (0, 1)
+    ) -> str:
+        """Return the statement that reads a month's rows, or one slice of them.
+
+        Each column is sent under `own_prefix` and its number.
+
+        Args:
+            table: The table.
+            columns: Its columns, the ones that are sent.
+            month: The month.
+            part: The slice's number from 0, and how many there are. Default: all rows.
+        """
+        by_name, prefix = {each.name: each for each in columns}, own_prefix(columns)
+        sent = ", ".join(f"{each.written} AS {prefix}{number}" for number, each in enumerate(columns))
+        condition = self.in_month(by_name[table.month_column], month, table.timezone)
+        number, count = part
+        if count > 1 and table.key_column:
+            condition += f" AND {self.slice_of(by_name[table.key_column], number=number, count=count)}"
+        return f"SELECT {sent} FROM {self.located(table)} WHERE {condition}"
+
+    def version_of_month(self, table: SqlTable, columns: Sequence[SqlColumn], month: Month) -> str:
+        """Return the statement for a month's rows, the sum of their keys, and what changes with them."""
+        by_name = {each.name: each for each in columns}
+        key = by_name[table.key_column] if table.key_column else None
+        keys = f"SUM({self.quoted(key.name)})" if key and key.is_integer else "0"
+        condition = self.in_month(by_name[table.month_column], month, table.timezone)
+        changes = f"({table.fingerprint})" if table.fingerprint else self.digest(columns)
+        return f"SELECT COUNT(*), {keys}, {changes} FROM {self.located(table)} WHERE {condition}"
+
+    def months(self, table: SqlTable, columns: Sequence[SqlColumn]) -> str:
+        """Return the statement for all months that have rows, among what may be none, as of dates without a month."""
+        (column,) = (each for each in columns if each.name == table.month_column)
+        month = self.first_of_months(column, table.timezone)
+        where = f"{self.quoted(column.name)} IS NOT NULL"
+        return f"SELECT DISTINCT {month} FROM {self.located(table)} WHERE {where}"
+
+
+def own_prefix(columns: Sequence[SqlColumn]) -> str:
+    """Return how names begin that a load gives to values: ClickHouse quotes not all names well.
+
+    No column's name begins so: ClickHouse would take the one for the other.
+    """
+    prefixes = (f"chs3{number}_" for number in ("", *range(len(columns))))
+    return next(prefix for prefix in prefixes if not any(each.name.startswith(prefix) for each in columns))
+
+
+def not_a_month(column: SqlColumn) -> ConfigurationError:
+    """Return the error of a column that says no month."""
+    return ConfigurationError(
+        f"month_column={column.name!r} is of type {column.type}: give the column of a date or a time."
+    )
+
+
+def bounds_of(month: Month, timezone: str) -> tuple[datetime, datetime]:
+    """Return the instants in which a month begins and ends in a zone."""
+    zone, after = zone_of(timezone), month.shifted(1)
+    return datetime(month.year, month.number, 1, tzinfo=zone), datetime(after.year, after.number, 1, tzinfo=zone)
+
+
+def zone_of(timezone: str) -> ZoneInfo:
+    """Return a zone.
+
+    Raises:
+        ConfigurationError: If there is none of this name.
+    """
+    try:
+        return ZoneInfo(timezone)
+    # A folder of zones, such as 'Europe', is an error of the operating system.
+    except (ZoneInfoNotFoundError, TypeError, ValueError, OSError):
+        raise ConfigurationError(f"timezone={timezone!r} is not known: give a name such as 'Europe/Berlin'.") from None
+
+
+def days_of(month: Month) -> tuple[str, str]:
+    """Return the first days of a month and of the next one."""
+    return f"{month}-01", f"{month.shifted(1)}-01"
+
+
+def _is_text(value: object) -> bool:
+    """Return whether a value, which a template may have rendered, can be sent to a database."""
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        return False
+    # A lone surrogate has no UTF-8.
+    return not any("\ud800" <= each <= "\udfff" for each in value)

@@ -1,0 +1,241 @@
+"""A table of PostgreSQL or MySQL as the worker sees it: its columns, and the version of each month."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import importlib.util
+import json
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.core.values.object_page import ObjectPage
+from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, SourceError, TransientError
+from airflow_provider_chs3.sources.database.dialect import Dialect, SqlColumn, SqlTable
+from airflow_provider_chs3.sources.database.reading import SqlAccess, SqlSource, unit_of, version_of
+from airflow_provider_chs3.sources.listing import Listing
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Connection
+    from airflow.providers.common.sql.hooks.sql import DbApiHook
+
+#: Bytes that a value is taken for: databases do not report the size of a month.
+_BYTES_OF_A_VALUE = 8
+_PATH = "_path"
+
+
+class RowsListing(Listing):
+    """Asks a database about a table.
+
+    Args:
+        conn_id: The connection to the database.
+        table: The table.
+    """
+
+    dialect: ClassVar[Dialect]
+    port: ClassVar[int]
+    #: Of this package, with Airflow's provider of the database.
+    extra: ClassVar[str]
+    #: Modules that the provider's hook may connect by.
+    drivers: ClassVar[tuple[str, ...]]
+
+    def __init__(self, conn_id: str, table: SqlTable) -> None:
+        self.conn_id = conn_id
+        self.table = table
+        # Months of a plan are asked about at the same time.
+        self._lock = threading.Lock()
+
+    @cached_property
+    def connection(self) -> Connection:
+        """Airflow's connection.
+
+        Raises:
+            ConfigurationError: If it names no host or no database.
+        """
+        from airflow.providers.common.compat.sdk import BaseHook
+
+        found = BaseHook.get_connection(self.conn_id)
+        if not found.host or not found.schema:
+            raise ConfigurationError(
+                f"Connection {self.conn_id!r} leads to no database: give its host, and the database as schema."
+            )
+        return found
+
+    @property
+    def address(self) -> str:
+        """Host and port of the database."""
+        return f"{self.connection.host}:{self.connection.port or self.port}"
+
+    @property
+    def place(self) -> str:
+        """Database, schema and table, without slashes."""
+        shown = f"{self.connection.schema}.{self.table.shown}"
+        return shown.replace("%", "%25").replace("/", "%2F")
+
+    def source(self, *, server_address: str | None, named_collection: str | None) -> SqlSource:
+        """Return what the servers read.
+
+        Args:
+            server_address: Host and port as the servers reach them; None takes the connection's.
+            named_collection: A named collection on the servers; None gives them the connection's login.
+
+        Raises:
+            SourceError: If there is no such table or column.
+            TransientError: If the database does not answer.
+        """
+        # The worker asks first: if its own TLS is wrong, it says so.
+        given, columns = self.connection, self.columns
+        access = SqlAccess(named_collection=named_collection)
+        if not named_collection:
+            user, password = self.login_of_servers()
+            access = SqlAccess(
+                host=server_address or self.address,
+                database=str(given.schema),
+                user=user,
+                password=password,
+                tls=self.tls_of_servers(given.extra_dejson),
+            )
+        return SqlSource(dialect=self.dialect, table=self.table, columns=columns, full_name=self.place, access=access)
+
+    @cached_property
+    def columns(self) -> tuple[SqlColumn, ...]:
+        """The table's columns.
+
+        Raises:
+            SourceError: If there is no such table or column, or one is called `_path`.
+            TransientError: If the database does not answer.
+        """
+        statement, parameters = self.dialect.columns(self.table)
+        found = tuple(self.dialect.column(*map(_text, row)) for row in self._ask(statement, parameters))
+        if not found:
+            raise SourceError(
+                f"There is no table {self.table.shown} at {self.address}, or {self.connection.login!r} may not see it."
+            )
+        names = [each.name for each in found]
+        for name in (self.table.month_column, self.table.key_column):
+            if name and name not in names:
+                raise SourceError(f"{self.table.shown} has no column {name!r}. It has {', '.join(map(repr, names))}.")
+        if _PATH in names:
+            raise SourceError(
+                f"{self.table.shown} has a column {_PATH!r}, the name of the virtual column that shows where a row is "
+                "from: load a view that renames it."
+            )
+        return found
+
+    def pages(
+        self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
+    ) -> Iterator[ObjectPage]:
+        """Yield the month as one object, if it has rows.
+
+        Args:
+            bucket: Not needed.
+            prefix: The month; empty for all months.
+            narrower: Not needed.
+
+        Raises:
+            SourceError: If the database refuses the statement.
+            TransientError: If the database does not answer.
+        """
+        months = [Month.parse(prefix)] if prefix else self._months()
+        found = (self._unit(month) for month in months)
+        yield ObjectPage.of([each for each in found if each is not None])
+
+    def _months(self) -> list[Month]:
+        rows = self._ask(self.dialect.months(self.table, self.columns))
+        found = (_month(_text(value)) for row in rows for value in row)
+        return sorted({month for month in found if month})
+
+    def _unit(self, month: Month) -> Any:
+        statement = self.dialect.version_of_month(self.table, self.columns, month)
+        table = self.table
+        answers = self._ask(statement)
+        # Rows and keys come first.
+        if len(answers) != 1 or len(answers[0]) != 3:
+            raise SourceError(f"fingerprint={table.fingerprint!r} has several values: give one, as 'sum(version)'.")
+        rows, keys, changes = answers[0]
+        if not rows:
+            return None
+        # What is read of the rows, and how, is part of it: another column, or another zone, is another month.
+        read = [(each.name, each.type, each.read) for each in self.columns]
+        parts = [read, table.month_column, table.timezone, table.fingerprint, _text(changes)]
+        digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+        version = version_of(int(rows), int(keys or 0), digest)
+        return unit_of(self.place, month, version=version, size_bytes=int(rows) * len(read) * _BYTES_OF_A_VALUE)
+
+    def _ask(self, statement: str, parameters: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
+        try:
+            hook = self.hook
+            with self._lock, closing(hook.get_conn()) as connection, closing(connection.cursor()) as cursor:
+                cursor.execute(statement, parameters)
+                return list(cursor.fetchall())
+        except ImportError as error:
+            raise ConfigurationError(
+                f"The worker needs a provider that is not installed ({error}): install the extra {self.extra} of "
+                "airflow-provider-chs3."
+            ) from error
+        except self.driver_errors() as error:
+            raise self._explained(error) from None
+
+    def _explained(self, error: Exception) -> Chs3Error:
+        where = f"{self.table.shown} at {self.address}"
+        text = str(error).strip()
+        if self.is_transient(error):
+            return TransientError(f"The database of {where} does not answer: {text}")
+        return SourceError(
+            f"The database of {where} refuses {self.connection.login!r}: {text}. Check the connection "
+            f"{self.conn_id!r}, the user's SELECT on the table, and fingerprint=…."
+        )
+
+    def connection_with(self, **extra: Any) -> Connection:
+        """Return Airflow's connection with further options in its extra; its cursors return plain rows.
+
+        Args:
+            **extra: Name → value.
+        """
+        given = copy.copy(self.connection)
+        given.extra = json.dumps({**given.extra_dejson, **extra, "cursor": None})
+        return given
+
+    def login_of_servers(self) -> tuple[str, str]:
+        """Return user and password by which servers connect: with `iam` in the extra, the token of now."""
+        given = self.connection
+        password = given.password
+        if given.extra_dejson.get("iam"):
+            # PostgreSQL's hook returns login, password and port, MySQL's only the last two.
+            *_, password, _ = self.hook.get_iam_token(given)
+        return given.login or "", password or ""
+
+    def tls_of_servers(self, extra: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+        """Return arguments of ClickHouse's function by which servers connect as safely as the worker."""
+        return ()
+
+    @cached_property
+    @abstractmethod
+    def hook(self) -> DbApiHook:
+        """Airflow's hook of the database, which connects."""
+
+    def driver_errors(self) -> tuple[type[Exception], ...]:
+        """Return the classes of all errors of the drivers that the hook may use."""
+        return tuple(importlib.import_module(name).Error for name in self.drivers if importlib.util.find_spec(name))
+
+    @abstractmethod
+    def is_transient(self, error: Exception) -> bool:
+        """Check whether an error may pass by itself."""
+
+
+def _month(text: str) -> Month | None:
+    """Return the month; None of a date that no table holds, such as 9999-12-31, 0000-00-00 or infinity."""
+    try:
+        return Month.parse(text)
+    except ConfigurationError:
+        return None
+
+
+def _text(value: Any) -> str:
+    """Return a text of a catalogue: some drivers return bytes."""
+    return value.decode() if isinstance(value, bytes) else str(value)

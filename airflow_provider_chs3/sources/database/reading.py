@@ -1,0 +1,300 @@
+"""A table of a database as a source: a month of it is one object, whose version changes with its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Self
+
+from airflow_provider_chs3.core.source.source import AccessTrial, Batch, Checksum, Source
+from airflow_provider_chs3.core.source.store_kind import StoreKind
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of
+from airflow_provider_chs3.core.values.error_codes import UNKNOWN_FUNCTION
+from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, SettingValues
+from airflow_provider_chs3.core.values.month_objects import MonthObjects
+from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, Steps
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, PreflightError, SourceError
+from airflow_provider_chs3.sources.database.dialect import Dialect, SqlColumn, SqlTable, own_prefix
+
+#: What distinguishes a server from all others of a cluster.
+_SERVER = "toString((serverUUID(), hostName(), tcpPort()))"
+_ANY_MONTH = Month(2000, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SqlAccess:
+    """The access of the ClickHouse servers to the database.
+
+    Args:
+        host: Its host and port, as reachable from the servers; empty with a named collection.
+        database: The database.
+        user: The user.
+        password: The user's password.
+        tls: Arguments of ClickHouse's function that protect the connection, with their values.
+        named_collection: A named collection on the servers, with all of this.
+    """
+
+    host: str = ""
+    database: str = ""
+    user: str = ""
+    password: str = field(default="", repr=False)
+    tls: tuple[tuple[str, str], ...] = ()
+    named_collection: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SqlSource(Source):
+    """A table in a database.
+
+    Args:
+        dialect: The database's SQL.
+        table: The table.
+        columns: Its columns.
+        full_name: Database, schema and table, joined by dots, without slashes.
+        access: How the servers get at it.
+        shards: The `server_identity` of the servers of each shard; empty on a single server, and until the insert.
+    """
+
+    dialect: Dialect
+    table: SqlTable
+    columns: tuple[SqlColumn, ...]
+    full_name: str
+    access: SqlAccess
+    shards: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def kind(self) -> StoreKind:  # type: ignore[override]
+        """The kind of database."""
+        return self.dialect.kind
+
+    @property
+    def place(self) -> str:
+        """Database, schema and table."""
+        return self.full_name
+
+    @property
+    def pattern(self) -> str:
+        """The column that says the month, for messages."""
+        return self.table.month_column
+
+    @property
+    def named_collection(self) -> str | None:
+        """The named collection through which the servers read; None if they use other credentials."""
+        return self.access.named_collection
+
+    @property
+    def server_url(self) -> str:
+        """Host and port at which the servers look for the database; empty if a named collection says it."""
+        return self.access.host
+
+    def access_trial(self, month: Month | None) -> AccessTrial:
+        """Return a try to get at a month's rows, or at the table's columns."""
+        return RowsTrial(self, month)
+
+    @property
+    def known_columns(self) -> tuple[SqlColumn, ...]:
+        """The table's columns."""
+        return self.columns
+
+    @property
+    def why_one_by_one(self) -> str:
+        """Why its months are loaded one by one: a statement to the database reads one."""
+        return f"{self.place} has rows, which are read month by month"
+
+    @property
+    def server_identity(self) -> str:
+        """SQL of what distinguishes a server from all others: each reads a slice of its own."""
+        return _SERVER
+
+    def read_by(self, shards: Sequence[Sequence[str]]) -> Self:
+        """Return the source as the servers of these shards read it together."""
+        return replace(self, shards=tuple(map(tuple, shards)))
+
+    def list_months(self, months: Collection[Month]) -> Steps[tuple[Self, dict[Month, Manifest]]]:
+        """Ask the database for the versions of months; a month without rows has no object."""
+        listed = {}
+        for month in months:
+            name = f"Look at {self.place}, {month}"
+            pages = yield from ListObjects(name=name, bucket=self.place, prefix=str(month))
+            listed[month] = Manifest.of(each for page in pages for each in page.objects())
+        return self, listed
+
+    def summarize_months(self, months: Collection[Month] | None) -> Steps[dict[Month, MonthObjects]]:
+        """Ask the database for the versions of months for a comparison alone; see `Source.summarize_months`."""
+        if months is None:
+            pages = yield from ListObjects(name=f"Look for months in {self.place}", bucket=self.place, prefix="")
+            manifests = {_month_of(each.path): Manifest((each,)) for page in pages for each in page.objects()}
+        else:
+            _, manifests = yield from self.list_months(months)
+        return {each: MonthObjects.of(found, rows=self.known_rows(found)) for each, found in manifests.items()}
+
+    def describe(self, month: Month) -> Sql:
+        """Return the statement for the columns that a server gets of a month."""
+        function = self.table_function(str(month), file_format="")
+        return Sql(f"DESCRIBE TABLE {function.text}", function.secrets)
+
+    def check_access(self, manifest: Manifest, *, settings: SettingValues) -> Steps[None]:
+        """Check that the servers get in, and read each column as the type that its values are sent for."""
+        sql = self.describe(_month_of(manifest.objects[0].path))
+        try:
+            rows = yield from Query(name=f"Read the columns of {self.place}", sql=sql, settings=settings)
+        except ClickHouseServerError as error:
+            raise self.explained(error) from None
+        found = {name: column_type for name, column_type, *_ in rows}
+        for each in self.columns:
+            if found.get(each.name) != each.clickhouse_type:
+                raise SourceError(
+                    f"ClickHouse reads column {each.name!r} of {self.place} ({each.type}) as {found.get(each.name)} "
+                    f"and not as {each.clickhouse_type}: leave it out with a view."
+                )
+
+    def explained(self, error: ClickHouseServerError) -> Chs3Error:
+        """Return an error of a server in words of rows: one that is too old takes the query for a function."""
+        if error.code != UNKNOWN_FUNCTION or "`query`" not in error.message:
+            return error
+        return PreflightError(
+            [
+                f"The servers are too old to read {self.place}: 26.9 passes queries to a database, 25.8 does not. "
+                "Upgrade them, or export the month as files and load those."
+            ]
+        )
+
+    def known_rows(self, manifest: Manifest) -> int:
+        """Return the rows of all months of a manifest."""
+        return sum(_rows_and_keys(each.etag)[0] for each in manifest.objects)
+
+    def checksum_of(self, manifest: Manifest) -> Checksum | None:
+        """Return what the keys of all rows add up to, if the table has a key of whole numbers."""
+        if not any(each.is_integer and each.name == self.table.key_column for each in self.columns):
+            return None
+        total = sum(_rows_and_keys(each.etag)[1] for each in manifest.objects)
+        return Checksum(column=str(self.table.key_column), total=total)
+
+    def batches(self, manifest: Manifest) -> list[Batch]:
+        """Return one batch for each month."""
+        return [Batch(self.glob_of(each.path), (each.path,)) for each in manifest.objects]
+
+    def glob_of(self, path: str) -> str:
+        """Return the month as text."""
+        return str(_month_of(path))
+
+    def table_function(
+        self,
+        glob: str,
+        *,
+        file_format: str,
+        cluster: str | None = None,
+        structure: str = "auto",
+        compression: str = "auto",
+    ) -> Sql:
+        """Return a sub-query of the month's rows: all of them on this server, or on each server its slice.
+
+        Args:
+            glob: The month.
+            file_format: Not needed.
+            cluster: The cluster whose servers read their slices, once it is known which they are.
+            structure: Not needed: the database knows it.
+            compression: Not needed.
+        """
+        shards = self.shards if cluster else ()
+        readers = shards if self.table.key_column else shards[:1]
+        month, count = Month.parse(glob), max(1, len(readers))
+        parts = [self._rows(month, (number, count), readers[number] if readers else ()) for number in range(count)]
+        return Sql(f"({' UNION ALL '.join(parts)})", (self.access.password,) if self.access.password else ())
+
+    def _rows(self, month: Month, part: tuple[int, int], servers: Sequence[str]) -> str:
+        query, prefix = self.dialect.rows_of_month(self.table, self.columns, month, part=part), own_prefix(self.columns)
+        # A column that cannot be NULL is sent as such by some databases only.
+        values = [
+            f"toNullable({each.read.format(f'{prefix}{number}', is_hex=f'{prefix}is_hex')}) AS {identifier(each.name)}"
+            for number, each in enumerate(self.columns)
+        ]
+        path = f"{literal(f'{self.place}/{month}')} AS _path"
+        # A constant condition: the other servers do not ask for these rows at all.
+        where = f" WHERE {one_of(_SERVER, servers)}" if servers else ""
+        return f"SELECT {', '.join([*values, path])} FROM {self._function(query)}{where}"
+
+    def _function(self, query: str) -> str:
+        given, name = self.access, self.kind.function
+        if given.named_collection:
+            return f"{name}({identifier(given.named_collection)}, query = {literal(query)})"
+        where = f"{literals([given.host, given.database])}, query({literal(query)})"
+        tls = "".join(f", {argument} = {literal(value)}" for argument, value in given.tls)
+        return f"{name}({where}, {literals([given.user, given.password])}{tls})"
+
+    def select(self, values: Sequence[str], *, function: Sql, condition: str, cluster: str | None) -> Sql:
+        """Return the SELECT of an insert; see `Source.select`.
+
+        All of it is in the view: from a view, the servers' own INSERTs leave out expressions and conditions of the
+        statement around it.
+        """
+        if not cluster:
+            return super().select(values, function=function, condition=condition, cluster=None)
+        names = [f"{own_prefix(self.columns)}value_{number}" for number in range(len(values))]
+        made = ", ".join(f"{value} AS {name}" for value, name in zip(values, names, strict=True))
+        view = f"view(SELECT {made} FROM {function.text} WHERE {condition})"
+        return Sql(f"SELECT {', '.join(names)} FROM cluster({literal(cluster)}, {view})", function.secrets)
+
+
+def version_of(rows: int, keys: int, digest: str) -> str:
+    """Return the version of a month.
+
+    Args:
+        rows: Its rows.
+        keys: The sum of their keys; 0 if keys are not whole numbers.
+        digest: What changes with the rows.
+    """
+    return f"{rows}/{keys}/{digest}"
+
+
+@dataclass(frozen=True)
+class RowsTrial(AccessTrial):
+    """A try to ask the database for a month's version, and for the table's columns.
+
+    Args:
+        source: The source.
+        month: The month; None asks for columns alone, as all months take a pass over the table.
+    """
+
+    source: SqlSource
+    month: Month | None
+
+    @property
+    def where(self) -> str:
+        """The table, for messages."""
+        return self.source.place
+
+    def list_from_worker(self) -> Steps[Sequence[S3Object]] | None:
+        """Ask the database for the month's version; None without a month, as the worker knows the columns already."""
+        return None if self.month is None else self._version(self.month)
+
+    def _version(self, month: Month) -> Steps[Sequence[S3Object]]:
+        _, manifest = yield from self.source.list_month(month)
+        return manifest.objects
+
+    def read_on_server(self, listed: Sequence[S3Object]) -> Sql | None:
+        """Return the statement that reads the columns; None if the month has no rows."""
+        return None if self.month and not listed else self.source.describe(self.month or _ANY_MONTH)
+
+
+def _rows_and_keys(version: str) -> tuple[int, int]:
+    """Return a month's rows and the sum of their keys, of what `version_of` returned."""
+    rows, keys, _ = version.split("/")
+    return int(rows), int(keys)
+
+
+def _month_of(path: str) -> Month:
+    return Month.parse(path.rpartition("/")[2])
+
+
+def unit_of(place: str, month: Month, *, version: str, size_bytes: int) -> S3Object:
+    """Return a month as the object that a load records.
+
+    Args:
+        place: Database, schema and table.
+        month: The month.
+        version: Its version.
+        size_bytes: An estimate of its size.
+    """
+    return S3Object(f"{place}/{month}", size_bytes, version, datetime.fromtimestamp(0, UTC))

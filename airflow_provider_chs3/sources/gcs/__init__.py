@@ -1,0 +1,79 @@
+"""Objects in Google Cloud Storage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow_provider_chs3.sources.storage import Storage, same_names
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.core.source.object_source import ObjectSource
+    from airflow_provider_chs3.core.source.store_kind import StoreKind
+    from airflow_provider_chs3.sources.listing import Listing
+
+
+@dataclass(kw_only=True)
+class GcsObjects(Storage):
+    """Objects in Google Cloud Storage, read through its XML API with an HMAC key.
+
+    Args:
+        object_name: Template of the names of a month's objects, as `key` of `S3ToClickHouseOperator`:
+            `trips/{YYYY-MM}/*.parquet`.
+        bucket: The bucket; leave it out where `named_collection` names it.
+        hmac_conn_id: Connection of type `aws` that holds an HMAC key and the `endpoint_url` of Google. Default:
+            `gcs_hmac_default`.
+        named_collection: A named collection on the servers that holds URL and key; ClickHouse then lists, too.
+    """
+
+    template_fields: ClassVar[Sequence[str]] = ("object_name", "bucket", "hmac_conn_id", "named_collection")
+    options: ClassVar[Mapping[str, str]] = {
+        **{"key": "object_name", "storage_conn_id": "hmac_conn_id"},
+        **same_names("bucket", "named_collection"),
+    }
+
+    object_name: str
+    bucket: str | None = None
+    hmac_conn_id: str = "gcs_hmac_default"
+    named_collection: str | None = None
+
+    @property
+    def template(self) -> str:
+        """Template of the names of a month's objects."""
+        return self.object_name
+
+    @property
+    def place(self) -> str:
+        """The bucket; empty if a named collection names it."""
+        return self.bucket or ""
+
+    def listing(self) -> Listing:
+        """Return the listing, as seen from the worker."""
+        from airflow_provider_chs3.sources.s3.listing import S3Listing
+
+        return S3Listing(self.hmac_conn_id)
+
+    @classmethod
+    def kind(cls) -> StoreKind:
+        """Return what ClickHouse does differently for the storage."""
+        from airflow_provider_chs3.sources.s3.reading import S3
+
+        return S3
+
+    def source(self, listing: Any) -> ObjectSource:
+        """Return what the servers read; see `Storage.source`."""
+        from airflow_provider_chs3.core.source.key_template import KeyTemplate
+        from airflow_provider_chs3.sources.gcs.reading import GcsSource, check_is_google
+        from airflow_provider_chs3.sources.s3.reading import Credentials
+
+        if self.named_collection:
+            held, endpoint_url = Credentials(named_collection=self.named_collection), ""
+        else:
+            held, endpoint_url = listing.access()
+            check_is_google(endpoint_url, self.hmac_conn_id)
+        return GcsSource(self.place, KeyTemplate(self.object_name), endpoint_url, held)
+
+    def namespace(self, place: str) -> str:
+        """Return OpenLineage's namespace of a bucket."""
+        return f"gs://{place}"

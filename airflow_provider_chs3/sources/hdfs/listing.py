@@ -1,0 +1,109 @@
+"""HDFS as the worker sees it: listing by WebHDFS, through a connection of type `webhdfs`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow_provider_chs3.core.values.models import S3Object
+from airflow_provider_chs3.core.values.object_page import ObjectPage
+from airflow_provider_chs3.sources.hdfs.reading import BEING_WRITTEN
+from airflow_provider_chs3.sources.hdfs.webhdfs import WebHdfsAccess, WebHdfsClient
+from airflow_provider_chs3.sources.listing import WritableListing
+
+
+class WebHdfsListing(WritableListing):
+    """Lists files of HDFS.
+
+    Args:
+        webhdfs_conn_id: Connection of type `webhdfs`.
+    """
+
+    def __init__(self, webhdfs_conn_id: str) -> None:
+        self.webhdfs_conn_id = webhdfs_conn_id
+
+    def pages(
+        self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
+    ) -> Iterator[ObjectPage]:
+        """Yield the pages of the files whose paths begin with a prefix: folder by folder, as they are asked for.
+
+        Args:
+            bucket: Empty.
+            prefix: Beginning of the paths, without their first slash.
+            narrower: See `core.workflow.operations.ListObjects`.
+
+        Raises:
+            SourceError: If the user may not list a folder.
+            TransientError: If no name node answered.
+        """
+        wanted = (narrower(prefix) if narrower else ()) or (prefix,)
+        with self._client() as client:
+            folders = [prefix.rpartition("/")[0]]
+            while folders:
+                folder = folders.pop()
+                for statuses in client.folder(folder):
+                    named = [(f"{folder}/{each['pathSuffix']}".lstrip("/"), each) for each in statuses]
+                    found = [(key, each) for key, each in named if _is_file(key, each, wanted)]
+                    yield ObjectPage.of(
+                        [_file(f"{bucket}/{key}", each, client.is_cut(key, each)) for key, each in found]
+                    )
+                    folders += [key for key, each in named if _is_folder(key, each, wanted)]
+
+    def read(self, bucket: str, key: str, start: int, length: int) -> bytes:
+        """Return a part of a file; see `WritableListing.read`."""
+        with self._client() as client:
+            return client.read(key, start, length)
+
+    def put(self, bucket: str, key: str, body: bytes) -> None:
+        """Write a file, and the folders above it; see `WritableListing.put`."""
+        with self._client() as client:
+            client.write(key, body)
+
+    def delete(self, bucket: str, prefix: str) -> None:
+        """Delete the files and folders whose paths begin with a prefix; see `WritableListing.delete`."""
+        folder, _, beginning = prefix.rpartition("/")
+        with self._client() as client:
+            if not beginning:
+                client.remove(folder)
+                return
+            for name in [each["pathSuffix"] for page in client.folder(folder) for each in page]:
+                if name.startswith(beginning):
+                    client.remove(f"{folder}/{name}".lstrip("/"))
+
+    def _client(self) -> WebHdfsClient:
+        return WebHdfsClient(self.access(), f"HDFS (connection {self.webhdfs_conn_id!r})")
+
+    def check_connection(self) -> None:
+        """Check that the connection names a host; see `Listing.check_connection`."""
+        self.access()
+
+    def access(self) -> WebHdfsAccess:
+        """Return what the connection says.
+
+        Raises:
+            ConfigurationError: If the connection is wrong.
+        """
+        from airflow.providers.common.compat.sdk import BaseHook
+
+        return WebHdfsAccess.of(BaseHook.get_connection(self.webhdfs_conn_id))
+
+
+def _is_file(key: str, status: dict[str, Any], wanted: Sequence[str]) -> bool:
+    return status["type"] == "FILE" and key.startswith(tuple(wanted))
+
+
+def _is_folder(key: str, status: dict[str, Any], wanted: Sequence[str]) -> bool:
+    inside = f"{key}/"
+    return status["type"] == "DIRECTORY" and any(inside.startswith(each) or each.startswith(inside) for each in wanted)
+
+
+def _file(path: str, status: dict[str, Any], is_cut: bool) -> S3Object:
+    """Return a file: the id of its inode tells apart two of the same size that were written in one millisecond."""
+    milliseconds = status["modificationTime"]
+    return S3Object(
+        path=path,
+        size_bytes=status["length"],
+        etag=f"{milliseconds}-{status.get('fileId', 0)}{BEING_WRITTEN if is_cut else ''}",
+        last_modified=datetime.fromtimestamp(milliseconds / 1000, UTC),
+    )

@@ -1,0 +1,140 @@
+"""Files in HDFS."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.source.object_source import ObjectSource
+from airflow_provider_chs3.core.source.object_trial import ObjectTrial
+from airflow_provider_chs3.core.source.source import AccessTrial
+from airflow_provider_chs3.core.source.store_kind import StoreKind, exact_files
+from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.values.error_codes import is_without_name_node
+from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, SettingValues
+from airflow_provider_chs3.core.workflow.operations import Query, Steps
+from airflow_provider_chs3.exceptions import (
+    ClickHouseConnectionError,
+    ClickHouseServerError,
+    ConfigurationError,
+    NotReadyError,
+    TransientError,
+)
+
+HDFS = StoreKind(
+    title="HDFS",
+    function="hdfs",
+    privilege="READ ON HDFS",
+    glob_argument="url",
+    shape=("format", "structure", "compression_method"),
+    # There is one for reads through a pool of threads, which servers use or not by settings and the size of a file.
+    bytes_event=None,
+    time_event=None,
+    exact=exact_files("hdfs"),
+    # 26.9 begins it with a slash, 25.8 does not.
+    path="concat('/', trim(LEADING '/' FROM _path))",
+    no_cache={"schema_inference_use_cache_for_hdfs": 0},
+    probe_settings={"schema_inference_use_cache_for_hdfs": 0},
+)
+
+#: Ends the version of a file that somebody is writing, of which only whole blocks can be read.
+BEING_WRITTEN = "-being-written"
+#: A name node lists one file within milliseconds.
+_ANSWER_SECONDS = 10.0
+_NAME_NODE = re.compile(r"hdfs://([^/@:?#\s]+@)?[^/@:?#\s]+(:[0-9]+)?")
+
+
+@dataclass(frozen=True)
+class HdfsSource(ObjectSource):
+    """Files in HDFS. A path is absolute, and begins with the slash that ends the empty bucket.
+
+    Args:
+        bucket: Empty.
+        template: Template of the paths of a month's files, without the slash at their beginning.
+        name_node_url: URL of the name node, as reachable from the servers, and the user that they read as:
+            `hdfs://user@host:8020`.
+
+    Raises:
+        ConfigurationError: If that is not such a URL.
+    """
+
+    kind = HDFS
+
+    name_node_url: str
+
+    def __post_init__(self) -> None:
+        if not _NAME_NODE.fullmatch(self.name_node_url):
+            raise ConfigurationError(
+                f"hdfs_url={self.name_node_url!r} is not the URL of a name node: give it without a path and a "
+                "password, such as 'hdfs://user@namenode:8020'."
+            )
+
+    @property
+    def url(self) -> str:
+        """The name node as a URL, for people and for lineage."""
+        return self.name_node_url
+
+    @property
+    def named_collection(self) -> str | None:
+        """None: a URL has no secrets."""
+        return None
+
+    @property
+    def server_url(self) -> str:
+        """The URL at which the servers look for the storage."""
+        return self.name_node_url
+
+    @property
+    def place(self) -> str:
+        """The name node, for messages."""
+        return self.name_node_url
+
+    def check_access(self, manifest: Manifest, *, settings: SettingValues) -> Steps[None]:
+        """Check that a name node answers the servers: by themselves they try for 20 s, or for minutes if it is silent.
+
+        Raises:
+            TransientError: If none answers in time.
+        """
+        glob = self.glob_of(manifest.objects[0].path)
+        function = self.table_function(glob, file_format="One")
+        sql = Sql(f"SELECT {self.kind.path} FROM {function.text} LIMIT 1", function.secrets)
+        name = f"Look for {self.name_node_url} from ClickHouse"
+        try:
+            yield from Query(name=name, sql=sql, settings=settings, answer_seconds=_ANSWER_SECONDS)
+        except ClickHouseConnectionError as error:
+            if not error.is_timeout:
+                raise
+            raise self._is_silent(error.host) from error
+        except ClickHouseServerError as error:
+            if not is_without_name_node(error):
+                raise
+            raise self._is_silent(error.host) from error
+
+    def check_readable(self, each: S3Object, key: str) -> None:
+        """Check that a file is not being written: its last whole block may end in the middle of a row.
+
+        Raises:
+            NotReadyError: If it is.
+        """
+        if each.etag.endswith(BEING_WRITTEN):
+            raise NotReadyError(
+                f"{each.path} is being written, and only its first {each.size_bytes:,} bytes can be read: the retry "
+                "loads the month once the file is closed. Files that are written under another name, and renamed when "
+                "they are whole, never stop a load."
+            )
+
+    def _is_silent(self, host: str) -> TransientError:
+        return TransientError(
+            f"{host} gets no answer from {self.name_node_url}: check hdfs_url, and whether the servers reach it."
+        )
+
+    def access_trial(self, month: Month | None) -> AccessTrial:
+        """Return a try to get at a month's objects, or at those of any month."""
+        return ObjectTrial(self, month)
+
+    def path_in_error(self, name: str) -> str:
+        """Return a file's path as it is listed, from what an error of ClickHouse calls it."""
+        return f"/{name.lstrip('/')}"
+
+    def _located(self, glob: str) -> Sql:
+        return Sql(literal(f"{self.name_node_url}/{glob}"))

@@ -1,0 +1,60 @@
+"""Tables of Iceberg."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from airflow_provider_chs3.sources.lakehouse import LakehouseTable
+from airflow_provider_chs3.sources.storage import same_names
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.sources.iceberg.listing import IcebergListing
+
+
+@dataclass(kw_only=True)
+class IcebergTable(LakehouseTable):
+    """An Iceberg table in S3. The worker needs the extra `iceberg` of this package.
+
+    Args:
+        table: The table in its catalog: `lake.trips`.
+        month_column: The column of dates or timestamps by which rows belong to months. Best is a table partitioned by
+            its month or day; else statistics must show that each file holds one month.
+        iceberg_conn_id: Connection to the catalog, with the properties of pyiceberg's catalogs in `extra`, and
+            `catalog_name` there if a SQL catalog's name is not `chs3`. Default: `iceberg_default`.
+        aws_conn_id: AWS connection for metadata, and for the servers' reads. Default: Airflow's
+            `[chs3] aws_conn_id`, `aws_default`. None: a public bucket, read without keys.
+        endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.
+    """
+
+    template_fields: ClassVar[Sequence[str]] = (
+        "table",
+        "month_column",
+        "iceberg_conn_id",
+        "aws_conn_id",
+        "endpoint_url",
+    )
+    options: ClassVar[Mapping[str, str]] = {
+        **{"source_table": "table", "storage_conn_id": "iceberg_conn_id"},
+        **same_names("month_column", "aws_conn_id", "endpoint_url"),
+    }
+
+    table: str
+    iceberg_conn_id: str = "iceberg_default"
+
+    @property
+    def name(self) -> str:
+        """The table, for people."""
+        return self.table
+
+    def listing(self) -> IcebergListing:
+        """Return the listing, as seen from the worker."""
+        from airflow_provider_chs3.sources.iceberg.listing import IcebergListing
+
+        return IcebergListing(
+            table=self.table,
+            month_column=self.month_column,
+            iceberg_conn_id=self.iceberg_conn_id,
+            aws_conn_id=self.aws_conn_id,
+        )

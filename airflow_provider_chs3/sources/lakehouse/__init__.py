@@ -1,0 +1,73 @@
+"""Tables of lakehouses as the `objects` of operators and `monthly_load`: a month is the data files of a snapshot."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_chs3.defaults import AWS_CONN_ID
+from airflow_provider_chs3.sources.storage import Storage
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.core.source.store_kind import StoreKind
+    from airflow_provider_chs3.sources.lakehouse.listing import TableListing
+    from airflow_provider_chs3.sources.lakehouse.reading import TableSource
+
+
+@dataclass(kw_only=True)
+class LakehouseTable(Storage):
+    """A table of which a snapshot says which files a month has."""
+
+    month_column: str
+    aws_conn_id: str | None = AWS_CONN_ID
+    endpoint_url: str | None = None
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The table, for people."""
+
+    @property
+    def template(self) -> str:
+        """The text that messages show in place of a template of keys."""
+        return "{YYYY-MM}"
+
+    @property
+    def place(self) -> str:
+        """Empty: the table knows its bucket."""
+        return ""
+
+    @classmethod
+    def kind(cls) -> StoreKind:
+        """Return what ClickHouse does differently for the storage."""
+        from airflow_provider_chs3.sources.s3.reading import S3
+
+        return S3
+
+    def source(self, listing: Any) -> TableSource:
+        """Return what the servers read; see `Storage.source`."""
+        from airflow_provider_chs3.core.source.key_template import KeyTemplate
+        from airflow_provider_chs3.sources.lakehouse.reading import TableSource
+
+        credentials, endpoint_url = listing.access()
+        return TableSource(
+            bucket=listing.bucket,
+            template=KeyTemplate(self.template),
+            endpoint_url=self.endpoint_url or endpoint_url,
+            credentials=credentials,
+            table=self.name,
+        )
+
+    def namespace(self, place: str) -> str:
+        """Return OpenLineage's namespace of a bucket."""
+        return f"s3://{place}"
+
+    @abstractmethod
+    def listing(self) -> TableListing:
+        """Return the listing, as seen from the worker."""
+
+    def table_dataset(self) -> tuple[str, str]:
+        """Return OpenLineage's namespace and name of the table: its bucket and folder."""
+        bucket, folder = self.listing().location
+        return self.namespace(bucket), folder

@@ -1,0 +1,159 @@
+"""The data files of an Iceberg or a Delta table in S3: a snapshot of the table says which they are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Self
+
+from airflow_provider_chs3.core.source.object_trial import read_a_little
+from airflow_provider_chs3.core.source.source import AccessTrial, Batch, Source
+from airflow_provider_chs3.core.sql.quoting import Sql, literals
+from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object
+from airflow_provider_chs3.core.values.month_objects import MonthObjects
+from airflow_provider_chs3.core.values.table_snapshot import TableSnapshot
+from airflow_provider_chs3.core.workflow.operations import ListSnapshot, Steps
+from airflow_provider_chs3.exceptions import SourceError
+from airflow_provider_chs3.sources.s3.reading import S3Source
+
+#: Rows that delete files may remove of what is loaded at once: each is a number in the insert. A server took 1.2 s for
+#: as many, and 12 s for ten times as many.
+MOST_DELETED_ROWS = 100_000
+#: Bits of a row's number within its file, where both are one number.
+_ROW_BITS = 40
+#: ClickHouse's number of a row within its file, from 0.
+_ROW_NUMBER = "_row_number"
+
+
+@dataclass(frozen=True)
+class TableSource(S3Source):
+    """The data files of a table. The first listing pins the table's current snapshot for all that follow.
+
+    Args:
+        table: The table's name, for people.
+        snapshot: The snapshot that is read; None for the one that is current at the first listing.
+        columns: The table's columns, known from the first listing.
+        deleted: Path → positions of the rows that delete files remove; known from the listing of what is loaded.
+    """
+
+    table: str
+    snapshot: str | None = None
+    columns: frozenset[str] = frozenset()
+    deleted: Mapping[str, tuple[int, ...]] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def place(self) -> str:
+        """The table, for messages."""
+        return self.table
+
+    @property
+    def columns_elsewhere(self) -> Collection[str]:
+        """All columns of the table: what files lack is a partition's value or NULL, and never the target's default."""
+        return self.columns
+
+    def list_months(self, months: Collection[Month]) -> Steps[tuple[Self, dict[Month, Manifest]]]:
+        """List the data files of months, all of one snapshot.
+
+        Returns:
+            The source, pinned to its snapshot, and the manifest of each month.
+
+        Raises:
+            SourceError: If files do not have the rows that the table shows of a month, or too many rows were deleted.
+        """
+        found = yield from self._snapshot(months)
+        manifests = found.manifests(months, is_to_load=True)
+        paths = {each.path for manifest in manifests.values() for each in manifest.objects}
+        for each in chain.from_iterable(manifest.objects for manifest in manifests.values()):
+            self.check_readable(each, each.key)
+        deleted = {each.path: each.deleted for each in found.files if each.deleted and each.path in paths}
+        self._check_deleted(deleted, found.columns)
+        pinned = replace(self, base=f"{self.bucket}/", snapshot=found.id, columns=found.columns, deleted=deleted)
+        return pinned, manifests
+
+    def _check_deleted(self, deleted: Mapping[str, Sequence[int]], columns: Collection[str]) -> None:
+        """Refuse deleted rows that an insert could not leave out."""
+        if (rows := sum(map(len, deleted.values()))) > MOST_DELETED_ROWS:
+            raise SourceError(
+                f"Delete files remove {rows:,} rows of the {len(deleted)} data files of {self.table} to load, and a "
+                f"load takes at most {MOST_DELETED_ROWS:,}. Compact the table (rewrite_data_files), or load fewer "
+                "months at once."
+            )
+        if deleted and _ROW_NUMBER in columns:
+            raise SourceError(
+                f"{self.table} has a column {_ROW_NUMBER!r}. It hides ClickHouse's virtual column, which a load needs "
+                "to leave out the rows that delete files remove. Compact the table (rewrite_data_files), or rename "
+                "the column."
+            )
+
+    def left_out_rows(self, path: str) -> int:
+        """Return how many rows of a data file delete files remove."""
+        return len(self.deleted.get(path, ()))
+
+    def rows_of(self, batch: Batch) -> str:
+        """Return the condition for the rows of a batch without those that delete files remove.
+
+        They are literals as objects are: a file's number and a row's are one number, of which a large set is quick.
+        They are an array: for a tuple of as many, a server took four times as long, and twice its memory.
+        Servers of 25.8 say that row numbers may be NULL, and fail (44) in functions that then look for NULL.
+        """
+        found = {path: rows for path in batch.paths if (rows := self.deleted.get(path))}
+        if not found:
+            return batch.condition
+        files = ", ".join(map(str, range(1, len(found) + 1)))
+        file = f"toUInt64(transform(toString({batch.path}), [{literals(found)}], [{files}], 0))"
+        row = f"bitOr(bitShiftLeft({file}, {_ROW_BITS}), toUInt64(assumeNotNull({_ROW_NUMBER})))"
+        deleted = (number << _ROW_BITS | each for number, rows in enumerate(found.values(), start=1) for each in rows)
+        return f"{batch.condition} AND {row} NOT IN [{', '.join(map(str, deleted))}]"
+
+    def summarize_months(self, months: Collection[Month] | None) -> Steps[dict[Month, MonthObjects]]:
+        """List the data files of months for a comparison alone; see `Source.summarize_months`."""
+        found = yield from self._snapshot(())
+        manifests = found.manifests(months, is_to_load=False)
+        return {month: MonthObjects.of(manifest) for month, manifest in manifests.items()}
+
+    def _snapshot(self, months: Collection[Month]) -> Steps[TableSnapshot]:
+        """Return the snapshot; the worker looks closely at files of these months."""
+        of = f"snapshot {self.snapshot}" if self.snapshot else "the current snapshot"
+        name = f"List {of} of {self.table}"
+        return (yield from ListSnapshot(name=name, snapshot=self.snapshot, months=frozenset(months)))
+
+    def access_trial(self, month: Month | None) -> AccessTrial:
+        """Return a try to get at a month's data files, or at those of any month."""
+        return TableTrial(self, month)
+
+    def list_for_trial(self, month: Month | None) -> Steps[list[S3Object]]:
+        """List the data files of a month, or of any, whether their rows may be loaded or not."""
+        found = yield from self._snapshot(())
+        manifests = found.manifests(None if month is None else [month], is_to_load=False)
+        return [each for manifest in manifests.values() for each in manifest.objects]
+
+    def missing_marker(self, ready_key: str, month: Month) -> Steps[str]:
+        """Refuse a ready marker: a snapshot is complete, and its files have no place of their own beside it."""
+        return Source.missing_marker(self, ready_key, month)
+
+
+@dataclass(frozen=True)
+class TableTrial(AccessTrial):
+    """A try to read a table's snapshot, and a data file of it.
+
+    Args:
+        source: The source.
+        month: The month; None for any.
+    """
+
+    source: TableSource
+    month: Month | None
+
+    @property
+    def where(self) -> str:
+        """The table, for messages."""
+        return self.source.table
+
+    def list_from_worker(self) -> Steps[Sequence[S3Object]]:
+        """List the data files of the month from the worker."""
+        return (yield from self.source.list_for_trial(self.month))
+
+    def read_on_server(self, listed: Sequence[S3Object]) -> Sql | None:
+        """Return the statement that reads the footer of the smallest data file."""
+        return read_a_little(replace(self.source, base=f"{self.source.bucket}/"), listed)

@@ -1,0 +1,49 @@
+"""Tables of MySQL and MariaDB."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from airflow_provider_chs3.sources.database import TableRows
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.core.source.store_kind import StoreKind
+    from airflow_provider_chs3.sources.database.listing import RowsListing
+
+
+@dataclass(kw_only=True)
+class MySqlRows(TableRows):
+    """Rows of a table or view in MySQL or MariaDB. The worker needs the extra `mysql` of this package.
+
+    Args:
+        table: The table or view.
+        month_column: The column that says a row's month: a `DATE`, `DATETIME` or `TIMESTAMP`. Rows with NULL in it
+            belong to no month, and are not loaded.
+        schema: Another database than the connection's, on the same server. Default: none.
+        key_column: As in `PostgresRows`.
+        fingerprint: As in `PostgresRows`.
+        timezone: The zone in which months of a `TIMESTAMP` begin. Default: `UTC`.
+        mysql_conn_id: Connection of type `mysql`. Default: `mysql_default`.
+        server_address: As in `PostgresRows`.
+        named_collection: As in `PostgresRows`.
+    """
+
+    template_fields: ClassVar[Sequence[str]] = (*TableRows.template_fields, "mysql_conn_id")
+    options: ClassVar[Mapping[str, str]] = {**TableRows.options, "storage_conn_id": "mysql_conn_id"}
+
+    mysql_conn_id: str = "mysql_default"
+
+    @classmethod
+    def kind(cls) -> StoreKind:
+        """Return what ClickHouse does differently for the storage."""
+        from airflow_provider_chs3.sources.mysql.reading import MYSQL
+
+        return MYSQL
+
+    def listing(self) -> RowsListing:
+        """Return what asks the database, from the worker."""
+        from airflow_provider_chs3.sources.mysql.listing import MySqlListing
+
+        return MySqlListing(self.mysql_conn_id, self._table())

@@ -1,0 +1,133 @@
+"""MySQL and MariaDB: how their values are sent, whatever the time zone of the session is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from airflow_provider_chs3.core.source.contents import ROWS
+from airflow_provider_chs3.core.source.store_kind import StoreKind
+from airflow_provider_chs3.core.values.models import Month, Setting
+from airflow_provider_chs3.sources.database.dialect import (
+    NULLS,
+    TYPED,
+    Dialect,
+    SqlColumn,
+    SqlTable,
+    bounds_of,
+    days_of,
+    not_a_month,
+)
+
+MYSQL = StoreKind(
+    title="MySQL",
+    function="mysql",
+    privilege="READ ON MYSQL",
+    glob_argument="query",
+    shape=(),
+    bytes_event=None,
+    time_event=None,
+    exact=(
+        NULLS,
+        Setting("external_storage_max_read_rows", 0, "no limit cuts the data off silently"),
+        Setting("external_storage_max_read_bytes", 0, "no limit cuts the data off silently"),
+    ),
+    contents=ROWS,
+    format=TYPED,
+)
+
+_INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit")
+_BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
+_TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
+_SPATIAL = re.compile(r"geom|point|linestring|polygon")
+_ZERO = "0000-00-00 00:00:00"
+
+_COLUMNS = """
+SELECT column_name, data_type, column_type FROM information_schema.columns
+WHERE table_schema = coalesce(%s, DATABASE()) AND table_name = %s ORDER BY ordinal_position
+"""
+
+
+class MySql(Dialect):
+    """MySQL, and MariaDB."""
+
+    kind = MYSQL
+    scheme = "mysql"
+
+    def quoted(self, name: str) -> str:
+        """Quote an identifier."""
+        return "`" + name.replace("`", "``") + "`"
+
+    def columns(self, table: SqlTable) -> tuple[str, tuple[str, ...]]:
+        """Return the statement for the columns of a table, and its parameters."""
+        return _COLUMNS, (table.schema, table.name)  # type: ignore[return-value]  # NULL is the session's database
+
+    def column(self, name: str, *described: str) -> SqlColumn:
+        """Return how a column is read."""
+        kind, full = (each.lower() for each in described)
+        column = self.quoted(name)
+        if kind in _INTEGERS:
+            signed = kind not in ("year", "bit") and "unsigned" not in full
+            whole = f"CAST({column} AS {'SIGNED' if signed else 'UNSIGNED'})"
+            read = "Nullable(Int64)" if signed else "Nullable(UInt64)"
+            # Servers call a narrow one a narrow type.
+            cast = f"CAST({{0}}, '{read}')"
+            return SqlColumn(name=name, type=full, written=whole, read=cast, clickhouse_type=read, is_integer=True)
+        if _SPATIAL.search(kind):
+            return SqlColumn(name=name, type=full, written=f"HEX({column})", read="unhex({0})")
+        if kind in _BYTES or kind in _TEXTS:
+            # As it is: a function of a long value returns NULL (max_allowed_packet).
+            return SqlColumn(name=name, type=full, written=column)
+        return SqlColumn(name=name, type=full, written=_text_of(kind, column))
+
+    def in_month(self, column: SqlColumn, month: Month, timezone: str) -> str:
+        """Return the condition of a month's rows."""
+        name, kind = self.quoted(column.name), column.type.partition("(")[0]
+        if kind == "timestamp":
+            first, end = (f"FROM_UNIXTIME({int(each.timestamp())})" for each in bounds_of(month, timezone))
+        elif kind in ("date", "datetime"):
+            first, end = (f"'{day}'" for day in days_of(month))
+        else:
+            raise not_a_month(column)
+        return f"{name} >= {first} AND {name} < {end}"
+
+    def first_of_months(self, column: SqlColumn, timezone: str) -> str:
+        """Return the expression of the month; of instants, those of a day before and a day after."""
+        if column.type.startswith("timestamp"):
+            # Few servers know zones by name, and no zone is a day from UTC.
+            since = f"UNIX_TIMESTAMP({self.quoted(column.name)})"
+            near = (f"'1970-01-01 00:00:00' + INTERVAL {since} {sign} 86400 SECOND" for sign in "-+")
+            return ", ".join(f"DATE_FORMAT({each}, '%Y-%m')" for each in near)
+        return f"DATE_FORMAT({self.quoted(column.name)}, '%Y-%m')"
+
+    def slice_of(self, column: SqlColumn, *, number: int, count: int) -> str:
+        """Return the condition of one of so many slices."""
+        whole = column.written if column.is_integer else f"CRC32({column.written})"
+        # The remainder of a negative number is negative, and a NULL has none.
+        return f"COALESCE(MOD(MOD({whole}, {count}) + {count}, {count}), 0) = {number}"
+
+    def digest(self, columns: Sequence[SqlColumn]) -> str:
+        """Return the aggregate over all values of these columns."""
+        # Of each value its own, as texts of several character sets, and long ones, have no common text. NULL has none.
+        values = ", ".join(f"COALESCE(MD5({each.written}), '')" for each in columns)
+        return f"SUM(CAST(CONV(LEFT(MD5(CONCAT_WS(',', {values})), 15), 16, 10) AS UNSIGNED))"
+
+
+def _text_of(kind: str, column: str) -> str:
+    if kind == "date":
+        return f"DATE_FORMAT({column}, '%Y-%m-%d')"
+    if kind == "datetime":
+        return _without_zeros(f"DATE_FORMAT({column}, '%Y-%m-%d %H:%i:%s.%f')")
+    if kind == "timestamp":
+        # By its instant: an hour that the session's clocks show twice would be one.
+        since = f"'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP({column}) * 1000000 MICROSECOND"
+        utc = _without_zeros(f"DATE_FORMAT({since}, '%Y-%m-%dT%H:%i:%s.%f')")
+        return f"IF(UNIX_TIMESTAMP({column}) = 0, '{_ZERO}', CONCAT({utc}, 'Z'))"
+    if kind in ("float", "double"):
+        # The text of a FLOAT has six digits.
+        return f"CAST(CAST({column} AS DOUBLE) AS CHAR)"
+    return f"CAST({column} AS CHAR)"
+
+
+def _without_zeros(text: str) -> str:
+    return f"TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {text}))"

@@ -1,0 +1,56 @@
+"""Tables of PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from airflow_provider_chs3.sources.database import TableRows
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.core.source.store_kind import StoreKind
+    from airflow_provider_chs3.sources.database.listing import RowsListing
+
+
+@dataclass(kw_only=True)
+class PostgresRows(TableRows):
+    """Rows of a table or view in PostgreSQL. The worker needs the extra `postgres` of this package.
+
+    The worker asks the database for the version of a month, and the servers read its rows: both with the login of the
+    connection, unless the servers have a named collection.
+
+    Args:
+        table: The table or view.
+        month_column: The column that says a row's month: a `date`, `timestamp` or `timestamptz`. Rows with NULL in it
+            belong to no month, and are not loaded.
+        schema: The table's schema. Default: `public`.
+        key_column: The column by whose values nodes share the rows of a month, such as the primary key; whole numbers
+            are also summed up as proof. Default: none; one node reads all rows.
+        fingerprint: An aggregate in the database's SQL that changes with every change of the month's rows, such as
+            `sum(extract(epoch FROM updated_at)::numeric)`; the number of rows always counts too. Default: a digest of
+            all values of the month, for which the database reads the month each time it is compared.
+        timezone: The zone in which months of a `timestamptz` begin. Default: `UTC`.
+        postgres_conn_id: Connection of type `postgres`. Default: `postgres_default`.
+        server_address: `host:port` as the ClickHouse servers reach the database. Default: the connection's.
+        named_collection: A named collection on the servers that holds host, port, database, user and password.
+    """
+
+    template_fields: ClassVar[Sequence[str]] = (*TableRows.template_fields, "postgres_conn_id")
+    options: ClassVar[Mapping[str, str]] = {**TableRows.options, "storage_conn_id": "postgres_conn_id"}
+
+    schema: str | None = "public"
+    postgres_conn_id: str = "postgres_default"
+
+    @classmethod
+    def kind(cls) -> StoreKind:
+        """Return what ClickHouse does differently for the storage."""
+        from airflow_provider_chs3.sources.postgres.reading import POSTGRES
+
+        return POSTGRES
+
+    def listing(self) -> RowsListing:
+        """Return what asks the database, from the worker."""
+        from airflow_provider_chs3.sources.postgres.listing import PostgresListing
+
+        return PostgresListing(self.postgres_conn_id, self._table())

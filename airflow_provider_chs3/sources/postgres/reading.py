@@ -1,0 +1,184 @@
+"""PostgreSQL: how its values are sent, whatever the settings of the user's role are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC
+
+from airflow_provider_chs3.core.source.contents import ROWS
+from airflow_provider_chs3.core.source.store_kind import StoreKind
+from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.sources.database.dialect import (
+    NULLS,
+    TYPED,
+    Dialect,
+    SqlColumn,
+    SqlTable,
+    bounds_of,
+    days_of,
+    not_a_month,
+    own_prefix,
+)
+
+POSTGRES = StoreKind(
+    title="PostgreSQL",
+    function="postgresql",
+    privilege="READ ON POSTGRES",
+    glob_argument="query",
+    shape=(),
+    bytes_event=None,
+    time_event=None,
+    exact=(NULLS,),
+    contents=ROWS,
+    format=TYPED,
+)
+
+#: ClickHouse reads these as they are.
+_INTEGERS = {"smallint": "Nullable(Int16)", "integer": "Nullable(Int32)", "bigint": "Nullable(Int64)"}
+#: Types whose texts are ASCII; texts of all others are in the encoding of the database.
+_ASCII = frozenset(("numeric", "boolean", "uuid", "inet", "cidr"))
+#: Type categories of arrays, composite types and ranges.
+_CONTAINERS = frozenset("ACR")
+_INSTANT = "timestamp with time zone"
+#: Outside these years, times have another text form; infinity has none at all.
+_FIRST, _LAST = "0001-01-01", "9999-12-31"
+
+#: A domain is read as the type that it is of, in the end.
+_COLUMNS = """
+WITH RECURSIVE found AS (
+SELECT a.attnum, a.attname, a.atttypid AS typid
+FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %s AND c.relname = %s AND a.attnum > 0 AND NOT a.attisdropped
+UNION ALL
+SELECT attnum, attname, t.typbasetype FROM found JOIN pg_type t ON t.oid = typid WHERE t.typbasetype <> 0
+)
+SELECT attname, format_type(typid, NULL), typcategory FROM found JOIN pg_type t ON t.oid = typid
+WHERE t.typbasetype = 0 ORDER BY attnum
+"""
+
+
+class Postgres(Dialect):
+    """PostgreSQL."""
+
+    kind = POSTGRES
+    scheme = "postgres"
+
+    def quoted(self, name: str) -> str:
+        """Quote an identifier, in ASCII: the session of the servers may take other bytes for another encoding."""
+        text = name.replace('"', '""')
+        if text.isascii():
+            return f'"{text}"'
+        escaped = (each if each.isascii() else f"\\+{ord(each):06X}" for each in text.replace("\\", "\\\\"))
+        return f'U&"{"".join(escaped)}"'
+
+    def columns(self, table: SqlTable) -> tuple[str, tuple[str, ...]]:
+        """Return the statement for the columns of a table, and its parameters."""
+        return _COLUMNS, (table.schema or "public", table.name)
+
+    def column(self, name: str, *described: str) -> SqlColumn:
+        """Return how a column is read."""
+        kind, category = described
+        column = self.quoted(name)
+        if kind in _INTEGERS:
+            return SqlColumn(name=name, type=kind, written=column, clickhouse_type=_INTEGERS[kind], is_integer=True)
+        if kind in ("real", "double precision"):
+            # Its bytes: a role may have set how many digits a text has.
+            bits = "4" if kind == "real" else "8"
+            size = int(bits) * 8
+            return SqlColumn(
+                name=name,
+                type=kind,
+                written=f"encode(float{bits}send({column}), 'hex')",
+                read=f"reinterpretAsFloat{size}(reverse(unhex({{0}})))",
+                clickhouse_type=f"Nullable(Float{size})",
+            )
+        if kind == "bytea":
+            return SqlColumn(name=name, type=kind, written=f"encode({column}, 'hex')", read="unhex({0})")
+        if text := _text_of_time(kind, column):
+            return SqlColumn(name=name, type=kind, written=text)
+        if kind in _ASCII:
+            return SqlColumn(name=name, type=kind, written=f"{column}::text")
+        text = _text_of(kind, column)
+        return SqlColumn(
+            name=name,
+            type=kind,
+            written=text,
+            as_hex=f"encode(convert_to({text}, 'UTF8'), 'hex')",
+            read="if({is_hex} = 1, unhex({0}), {0})",
+            is_container=category in _CONTAINERS,
+        )
+
+    def rows_of_month(
+        self, table: SqlTable, columns: Sequence[SqlColumn], month: Month, *, part: tuple[int, int] = (0, 1)
+    ) -> str:
+        """Return the statement that reads a month's rows; see `Dialect.rows_of_month`.
+
+        The servers take all texts for UTF-8, but their session has the encoding of the database or the role. So the
+        statement looks, once, and in another encoding sends texts in hex. Always would take twice as long.
+        """
+        in_hex = [replace(each, written=each.as_hex or each.written) for each in columns]
+        plain, other = (
+            super(Postgres, self).rows_of_month(table, each, month, part=part).removeprefix("SELECT ")
+            for each in (columns, in_hex)
+        )
+        encoding, is_hex = "current_setting('client_encoding')", f"{own_prefix(columns)}is_hex"
+        return (
+            f"SELECT 0 AS {is_hex}, {plain} AND {encoding} = 'UTF8' "
+            f"UNION ALL SELECT 1 AS {is_hex}, {other} AND {encoding} <> 'UTF8'"
+        )
+
+    def in_month(self, column: SqlColumn, month: Month, timezone: str) -> str:
+        """Return the condition of a month's rows."""
+        name = self.quoted(column.name)
+        if column.type == _INSTANT:
+            first, end = (f"{each.astimezone(UTC):%Y-%m-%d %H:%M:%S}+00" for each in bounds_of(month, timezone))
+        elif column.type in ("date", "timestamp without time zone"):
+            first, end = days_of(month)
+        else:
+            raise not_a_month(column)
+        kind = "timestamptz" if column.type == _INSTANT else "date" if column.type == "date" else "timestamp"
+        return f"{name} >= '{first}'::{kind} AND {name} < '{end}'::{kind}"
+
+    def first_of_months(self, column: SqlColumn, timezone: str) -> str:
+        """Return the expression of the month."""
+        name = self.quoted(column.name)
+        if column.type == _INSTANT:
+            name = f"({name} AT TIME ZONE '{_zone(timezone)}')"
+        return f"to_char({name}, 'YYYY-MM')"
+
+    def slice_of(self, column: SqlColumn, *, number: int, count: int) -> str:
+        """Return the condition of one of so many slices."""
+        name = self.quoted(column.name)
+        whole = f"{name}::bigint" if column.is_integer else f"hashtext({name}::text)::bigint"
+        # The remainder of a negative number is negative, and a NULL has none.
+        return f"coalesce(({whole} % {count} + {count}) % {count}, 0) = {number}"
+
+    def digest(self, columns: Sequence[SqlColumn]) -> str:
+        """Return the aggregate over all values of these columns."""
+        values = ", ".join(each.written for each in columns)
+        return f"sum(('x' || left(md5(ROW({values})::text), 15))::bit(60)::bigint)"
+
+
+def _zone(timezone: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_+/-]", "", timezone)
+
+
+def _text_of(kind: str, column: str) -> str:
+    # A cast would cut off the spaces that pad a value of CHAR(n), which a SELECT shows.
+    return f"textin(bpcharout({column}))" if kind in ("character", "bpchar") else f"{column}::text"
+
+
+def _text_of_time(kind: str, column: str) -> str:
+    """Return the text of a date or a time, which no setting of a role changes; empty if the type is another one."""
+    if kind == "date":
+        text = f"to_char({column}, 'YYYY-MM-DD')"
+    elif kind == "timestamp without time zone":
+        text = f"rtrim(rtrim(to_char({column}, 'YYYY-MM-DD HH24:MI:SS.US'), '0'), '.')"
+    elif kind == _INSTANT:
+        text = f"rtrim(rtrim(to_char({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US'), '0'), '.') || 'Z'"
+    else:
+        return ""
+    # to_char() makes NULL of what is infinite, and leaves out that a year is before Christ.
+    return f"CASE WHEN {column} >= '{_FIRST}' AND {column} < '{_LAST}' THEN {text} ELSE {column}::text END"

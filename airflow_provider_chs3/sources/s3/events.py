@@ -1,0 +1,115 @@
+"""Events of S3: the months that a run is to plan because their objects changed."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_plus
+
+from airflow_provider_chs3.core.source.key_template import KeyTemplate
+from airflow_provider_chs3.core.values.models import Month
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Asset, Context
+
+_TEST_EVENT = "s3:TestEvent"
+_LOG = logging.getLogger(__name__)
+
+
+def months_of_events(
+    context: Context, asset: Asset, *, bucket: str, key: str, since: timedelta = timedelta(days=1)
+) -> list[str]:
+    """Return the months whose objects were written or deleted, as the asset's watcher received it from SQS.
+
+    They are those of all events since `since`, not only of the run's own. Airflow starts one run for a burst of events
+    and gives it the first ones; the others would wait for the next event. To name a month again costs a plan one
+    comparison. Messages of SQS that are no notifications of S3 are logged and count for nothing.
+
+    Args:
+        context: The context of a task that has the asset in its `inlets`.
+        asset: The asset with the watcher.
+        bucket: The bucket.
+        key: Template of the keys, as in the load.
+        since: How far to look back; longer than a run takes. Default: a day.
+
+    Returns:
+        The months, `YYYY-MM`, in order: for `months` of `monthly_load`.
+
+    Raises:
+        ConfigurationError: If `key` is no template.
+    """
+    recent = context["inlet_events"][asset].after((datetime.now(UTC) - since).isoformat())
+    own = context["triggering_asset_events"].get(asset, ())
+    named = named_months((*_bodies(own), *_bodies(recent)), bucket=bucket, template=KeyTemplate(key))
+    if named.not_understood:
+        _LOG.warning("%d messages are not notifications of S3, and were ignored.", named.not_understood)
+    months = [str(month) for month in named.months]
+    _LOG.info("Months named by events: %s", ", ".join(months) or "none")
+    return months
+
+
+def _bodies(events: Iterable[Any]) -> Iterator[str]:
+    """Yield the bodies of SQS' messages; events that somebody made by hand have none."""
+    for event in events:
+        payload = (event.extra or {}).get("payload")
+        batch = payload.get("message_batch", ()) if isinstance(payload, dict) else ()
+        yield from (message["Body"] for message in batch)
+
+
+@dataclass(frozen=True)
+class NamedMonths:
+    """The months that notifications are about.
+
+    Args:
+        months: Months of objects that were written or deleted, in order.
+        not_understood: Number of messages that are no notifications of S3.
+    """
+
+    months: tuple[Month, ...]
+    not_understood: int
+
+
+def named_months(bodies: Iterable[str], *, bucket: str, template: KeyTemplate) -> NamedMonths:
+    """Return the months of the objects that notifications are about.
+
+    It understands what S3 sends to SQS, also through SNS or EventBridge. Objects of other buckets, and keys that the
+    template takes for no month, count for none.
+
+    Args:
+        bodies: The messages' bodies.
+        bucket: The bucket.
+        template: The template of the keys.
+    """
+    months: set[Month] = set()
+    not_understood = 0
+    for body in bodies:
+        objects = _objects(body)
+        if objects is None:
+            not_understood += 1
+            continue
+        months.update(month for of, key in objects if of == bucket for month in template.months_named(key))
+    return NamedMonths(tuple(sorted(months)), not_understood)
+
+
+def _objects(body: str) -> list[tuple[str, str]] | None:
+    """Return bucket and key of each object that a message is about; None if it is not understood."""
+    try:
+        return list(_named(json.loads(body)))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _named(message: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if message.get("Type") == "Notification":
+        yield from _named(json.loads(message["Message"]))
+    elif message.get("source") == "aws.s3":
+        # EventBridge writes keys as they are.
+        yield message["detail"]["bucket"]["name"], message["detail"]["object"]["key"]
+    elif message.get("Event") != _TEST_EVENT:
+        for record in message["Records"]:
+            # S3 writes keys as forms do: a space is a plus.
+            yield record["s3"]["bucket"]["name"], unquote_plus(record["s3"]["object"]["key"])

@@ -1,0 +1,228 @@
+"""S3 as the worker sees it: listing through an AWS connection, and the keys that it holds."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_plus
+
+from airflow_provider_chs3.core.values.models import S3Object
+from airflow_provider_chs3.core.values.object_page import ObjectPage
+from airflow_provider_chs3.exceptions import ConfigurationError, SourceError, TransientError
+from airflow_provider_chs3.sources.listing import WritableListing
+from airflow_provider_chs3.sources.s3.page_reader import LISTED, read_leanly
+from airflow_provider_chs3.sources.s3.reading import Credentials
+from airflow_provider_chs3.sources.side_by_side import AT_ONCE, Page, pages_of
+
+if TYPE_CHECKING:
+    from airflow.providers.amazon.aws.hooks.s3 import S3Hook
+
+#: What will not pass by itself.
+_TERMINAL = {
+    "NoSuchBucket": "there is no such bucket",
+    "AccessDenied": "access is denied: the keys need s3:ListBucket and s3:GetObject",
+    "403": "access is denied: the keys need s3:ListBucket and s3:GetObject",
+    "InvalidAccessKeyId": "the access key is not known there",
+    "SignatureDoesNotMatch": "the secret key is wrong",
+    "ExpiredToken": "the session token has expired: give the AWS connection a new one",
+    "InvalidToken": "the session token is not known there: give the AWS connection one that belongs to its keys",
+    "PermanentRedirect": "the bucket is in another region: set region_name in the AWS connection",
+}
+
+#: Ends the name of a directory bucket, of S3 Express: its prefixes must end with a slash.
+_DIRECTORY_BUCKET = "--x-s3"
+
+
+class S3Listing(WritableListing):
+    """Lists buckets, and says how ClickHouse gets in.
+
+    Args:
+        aws_conn_id: The AWS connection; None reads without signing, for public buckets.
+        is_patient: Whether a storage that does not answer is tried as long as the AWS connection says, which is minutes
+            by default; else it has seconds. Default: True.
+    """
+
+    def __init__(self, aws_conn_id: str | None, *, is_patient: bool = True) -> None:
+        self.aws_conn_id = aws_conn_id
+        self.is_patient = is_patient
+        self._lock = threading.Lock()
+
+    @cached_property
+    def _hook(self) -> S3Hook:
+        from airflow_provider_chs3.hooks._s3_client import QuickS3Hook
+
+        # At DEBUG it logs the session token of every request, and the keys that STS answers with.
+        logging.getLogger("botocore").setLevel(logging.INFO)
+        from botocore import UNSIGNED
+        from botocore.config import Config
+
+        hasty = Config(connect_timeout=5, read_timeout=5, retries={"total_max_attempts": 2})
+        if self.aws_conn_id is None:
+            config = Config(signature_version=UNSIGNED)
+            return QuickS3Hook(aws_conn_id=None, config=config if self.is_patient else config.merge(hasty))
+        hook = QuickS3Hook(aws_conn_id=self.aws_conn_id)
+        return hook if self.is_patient else QuickS3Hook(aws_conn_id=self.aws_conn_id, config=hook.config.merge(hasty))
+
+    @cached_property
+    def _client(self) -> Any:
+        from botocore.config import Config
+
+        config = self._hook.config
+        own = Config(
+            # Requests that find no connection free each make one, and urllib3 warns of it.
+            max_pool_connections=max(AT_ONCE, config.max_pool_connections),
+            # Not all that speak S3's protocol know the checksums that boto3 sends by default.
+            request_checksum_calculation="when_required",
+        )
+        client = self._hook.get_client_type(self._hook.region_name, config.merge(own))
+        read_leanly(client)
+        return client
+
+    def pages(
+        self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
+    ) -> Iterator[ObjectPage]:
+        """Yield the pages of the objects whose keys begin with a prefix, as they are asked for.
+
+        Args:
+            bucket: The bucket.
+            prefix: Beginning of the keys.
+            narrower: See `core.workflow.operations.ListObjects`.
+
+        Raises:
+            SourceError: If the bucket or the keys are wrong.
+            TransientError: If S3 did not answer.
+        """
+        from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.parsers import ResponseParserError
+
+        where = f"s3://{bucket}/{prefix} (connection {self.aws_conn_id!r})"
+        try:
+            if bucket.endswith(_DIRECTORY_BUCKET):
+                narrower = None
+            # Side by side, listings would each make a client of their own.
+            with self._lock:
+                client = self._client
+            yield from pages_of(partial(_page, client, bucket), prefix, narrower)
+        except ClientError as error:
+            code = error.response.get("Error", {}).get("Code", "")
+            if code in _TERMINAL:
+                raise SourceError(f"Cannot list {where}: {_TERMINAL[code]}.") from error
+            raise TransientError(f"Cannot list {where}: {code}.") from error
+        except (BotoCoreError, ResponseParserError) as error:
+            raise TransientError(f"Cannot list s3://{bucket}/{prefix}: {_first_line(error)}") from error
+
+    def read(self, bucket: str, key: str, start: int, length: int) -> bytes:
+        """Return a part of an object; see `WritableListing.read`."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        failed = f"Cannot read s3://{bucket}/{key} (connection {self.aws_conn_id!r})"
+        try:
+            wanted = f"bytes={start}-{start + length - 1}"
+            answer: bytes = self._client.get_object(Bucket=bucket, Key=key, Range=wanted)["Body"].read()
+        except ClientError as error:
+            code = error.response.get("Error", {}).get("Code", "")
+            if code in _TERMINAL:
+                raise SourceError(f"{failed}: {_TERMINAL[code]}.") from error
+            raise TransientError(f"{failed}: {code}.") from error
+        except BotoCoreError as error:
+            raise TransientError(f"{failed}: {_first_line(error)}") from error
+        return answer
+
+    def put(self, bucket: str, key: str, body: bytes) -> None:
+        """Write an object; see `WritableListing.put`."""
+        self._change(f"{bucket}/{key}", lambda client: client.put_object(Bucket=bucket, Key=key, Body=body))
+
+    def delete(self, bucket: str, prefix: str) -> None:
+        """Delete the objects whose keys begin with a prefix; see `WritableListing.delete`."""
+        for each in list(self.objects(bucket, prefix)):
+            key = each.path.removeprefix(f"{bucket}/")
+            self._change(each.path, partial(_delete, bucket=bucket, key=key))
+
+    def _change(self, path: str, change: Callable[[Any], object]) -> None:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            change(self._client)
+        except (BotoCoreError, ClientError) as error:
+            raise SourceError(
+                f"Cannot write or delete s3://{path} (connection {self.aws_conn_id!r}): {error}"
+            ) from error
+
+    def access(self) -> tuple[Credentials, str]:
+        """Return the keys that the connection holds, or has been given for a while, and the storage's endpoint.
+
+        Raises:
+            ConfigurationError: If nothing gives keys.
+        """
+        hook = self._hook
+        endpoint_url = self._client.meta.endpoint_url
+        if self.aws_conn_id is None:
+            return Credentials(), endpoint_url
+        found = hook.get_session(region_name=hook.region_name).get_credentials()
+        if found is None:
+            raise ConfigurationError(
+                f"AWS connection {self.aws_conn_id!r} has no keys, and nothing else on this machine has any: give it "
+                "login and password or a role, or aws_conn_id=None for a public bucket."
+            )
+        keys = found.get_frozen_credentials()
+        return Credentials(keys.access_key, keys.secret_key, keys.token), endpoint_url
+
+
+def _delete(client: Any, *, bucket: str, key: str) -> None:
+    client.delete_object(Bucket=bucket, Key=key)
+
+
+def _page(client: Any, bucket: str, prefix: str, token: str | None) -> Page:
+    """Ask for a page, and read what is on it."""
+    page = client.list_objects_v2(
+        Bucket=bucket, Prefix=prefix, **{"ContinuationToken": token} if token is not None else {}
+    )
+    following = page.get("NextContinuationToken") if page.get("IsTruncated") else None
+    if page.get("IsTruncated") and following in (None, "", token):
+        raise TransientError(
+            f"Cannot list s3://{bucket}/{prefix}: the storage says that there is more, but not how to continue."
+        )
+    if LISTED not in page:
+        return Page(ObjectPage.of([_s3_object(bucket, each) for each in page.get("Contents", ())]), following)
+    listed = page[LISTED]
+    keys = _decoded(listed.keys) if page.get("EncodingType") == "url" else listed.keys
+    paths, times = [f"{bucket}/{key}" for key in keys], listed.times
+    return Page(ObjectPage(paths, list(map(int, listed.sizes)), listed.etags, partial(_times, times)), following)
+
+
+def _decoded(keys: list[str]) -> list[str]:
+    """Decode keys that are written as in a URL: all at once if no line ends in one, as each call takes its time."""
+    lines = "\n".join(keys)
+    if "%" not in lines and "+" not in lines:
+        return keys
+    decoded = unquote_plus(lines).split("\n")
+    return (
+        decoded if len(decoded) == len(keys) and lines.count("\n") == len(keys) - 1 else list(map(unquote_plus, keys))
+    )
+
+
+def _times(texts: Sequence[str]) -> list[datetime]:
+    from airflow_provider_chs3.hooks._s3_client import parse_time
+
+    try:
+        return list(map(datetime.fromisoformat, texts))
+    except ValueError:
+        return list(map(parse_time, texts))
+
+
+def _first_line(error: Exception) -> str:
+    """Return the message of an error, without a page that may follow it."""
+    return str(error).partition("\n")[0]
+
+
+def _s3_object(bucket: str, listed: dict[str, Any]) -> S3Object:
+    return S3Object(
+        path=f"{bucket}/{listed['Key']}",
+        size_bytes=listed["Size"],
+        etag=listed["ETag"].strip('"'),
+        last_modified=listed["LastModified"],
+    )

@@ -1,0 +1,135 @@
+"""Objects in S3, and in what speaks its protocol."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+from airflow_provider_chs3.core.source.object_source import ObjectSource
+from airflow_provider_chs3.core.source.object_trial import ObjectTrial
+from airflow_provider_chs3.core.source.source import AccessTrial
+from airflow_provider_chs3.core.source.store_kind import StoreKind, exact_files
+from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+S3 = StoreKind(
+    title="S3",
+    function="s3",
+    privilege="READ ON S3",
+    glob_argument="filename",
+    shape=("format", "structure", "compression_method"),
+    bytes_event="ReadBufferFromS3Bytes",
+    time_event="ReadBufferFromS3Microseconds",
+    connection="the AWS connection: keys, endpoint_url, region_name",
+    server_remedy="; endpoint_url sets the URL for servers only",
+    # ClickHouse's S3 client refuses an empty name in a key, and cuts off a version.
+    unreadable=("//", "?versionId="),
+    exact=exact_files("s3"),
+    # A lost connection request is sent again after a second, which is all the time that servers give it by default.
+    quick_failure={"s3_retry_attempts": 5, "s3_connect_timeout_ms": 3_000},
+    no_cache={"schema_inference_use_cache_for_s3": 0},
+    probe_settings={
+        "schema_inference_use_cache_for_s3": 0,
+        # Adaptive timeouts would give it half a second.
+        "s3_retry_attempts": 0,
+        "s3_request_timeout_ms": 5_000,
+        "s3_use_adaptive_timeouts": 0,
+    },
+)
+
+#: What servers take for a glob in a key, also where the URL has it encoded; in a glob they decode nothing.
+_GLOB = re.compile(r"[*?{}]")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
+
+#: Characters of an access key id from which on it is hidden; those of AWS have 16 or more.
+_SHORTEST_HIDDEN_ID = 8
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Credentials of the ClickHouse servers for the bucket. Exactly one kind, or none for a public bucket.
+
+    Args:
+        access_key_id: Access key, with `secret_access_key`, and `session_token` for temporary keys.
+        secret_access_key: See `access_key_id`.
+        session_token: See `access_key_id`.
+        named_collection: A named collection on the servers, with URL and keys.
+        role_arn: A role that the servers may assume.
+    """
+
+    access_key_id: str | None = field(default=None, repr=False)
+    secret_access_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+    named_collection: str | None = None
+    role_arn: str | None = None
+
+
+@dataclass(frozen=True)
+class S3Source(ObjectSource):
+    """Objects in a bucket of S3.
+
+    Args:
+        bucket: The bucket; empty if a named collection names it.
+        template: Template of the keys of a month.
+        endpoint_url: URL of the storage, as reachable from the ClickHouse servers.
+        credentials: Credentials of the ClickHouse servers.
+        base: The part of `_path` before the key; found by listing if a named collection names the bucket.
+
+    Raises:
+        ConfigurationError: If the bucket's name is invalid or missing.
+    """
+
+    kind = S3
+
+    endpoint_url: str
+    credentials: Credentials
+
+    def __post_init__(self) -> None:
+        if self.credentials.named_collection is None and not _BUCKET.fullmatch(self.bucket):
+            raise ConfigurationError(
+                f"bucket={self.bucket!r} is not the name of a bucket: give it without s3:// and without a key."
+            )
+
+    @property
+    def url(self) -> str:
+        """The bucket as a URL, for people and for lineage."""
+        return f"s3://{self.bucket}"
+
+    @property
+    def named_collection(self) -> str | None:
+        """The named collection through which the servers read; None if they use other credentials."""
+        return self.credentials.named_collection
+
+    @property
+    def server_url(self) -> str:
+        """The URL at which the servers look for the storage; empty if a named collection says it."""
+        return self.endpoint_url
+
+    @property
+    def lists_through_clickhouse(self) -> bool:
+        """Whether ClickHouse lists the objects, because the worker has no keys."""
+        return bool(self.named_collection or self.credentials.role_arn)
+
+    def access_trial(self, month: Month | None) -> AccessTrial:
+        """Return a try to get at a month's objects, or at those of any month."""
+        return ObjectTrial(self, month)
+
+    def glob_of(self, path: str) -> str:
+        """Return a glob that matches one object: its key as a URL has it where that is none, to tell it from others."""
+        key = path[len(self.base) :]
+        return super().glob_of(path) if _GLOB.search(key) else quote(key, safe="/=")
+
+    def _located(self, glob: str) -> Sql:
+        given = self.credentials
+        access = "NOSIGN"
+        keys = tuple(each for each in (given.access_key_id, given.secret_access_key, given.session_token) if each)
+        # An id is no secret by itself, but logs need not name it. Hiding a short one would hide words of messages.
+        secrets = tuple(each for each in keys if each != given.access_key_id or len(each) >= _SHORTEST_HIDDEN_ID)
+        if given.role_arn:
+            access = f"extra_credentials(role_arn = {literal(given.role_arn)})"
+        elif given.access_key_id:
+            access = ", ".join(map(literal, keys))
+        url = f"{self.endpoint_url.rstrip('/')}/{self.bucket}/{glob}"
+        return Sql(f"{literal(url)}, {access}", secrets)

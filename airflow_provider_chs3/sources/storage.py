@@ -1,0 +1,95 @@
+"""The places of a month's objects: one of these is the `objects` of operators and `monthly_load`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.core.source.source import Source
+    from airflow_provider_chs3.core.source.store_kind import StoreKind
+    from airflow_provider_chs3.sources.listing import Listing
+
+
+@dataclass(kw_only=True)
+class Storage(ABC):
+    """A place of months' objects. Airflow renders its template fields with those of the operator."""
+
+    template_fields: ClassVar[Sequence[str]]
+    #: Options of the command line → arguments.
+    options: ClassVar[Mapping[str, str]]
+
+    @classmethod
+    def of_options(cls, given: Mapping[str, Any]) -> Self:
+        """Return the storage that options of the command line name.
+
+        Args:
+            given: The options that have a value.
+        """
+        return cls(**{cls.options[name]: value for name, value in given.items()})
+
+    @property
+    @abstractmethod
+    def template(self) -> str:
+        """Template of the keys of a month."""
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """The bucket, or what the storage has in its place; empty if a named collection names it."""
+
+    @abstractmethod
+    def listing(self) -> Listing:
+        """Return the listing, as seen from the worker."""
+
+    @classmethod
+    @abstractmethod
+    def kind(cls) -> StoreKind:
+        """Return what ClickHouse does differently for the storage."""
+
+    @abstractmethod
+    def source(self, listing: Any) -> Source:
+        """Return what the servers read, with their credentials.
+
+        Args:
+            listing: What `listing` returned; it knows how the servers get in.
+
+        Raises:
+            ConfigurationError: If an argument or the connection is wrong.
+        """
+
+    @abstractmethod
+    def namespace(self, place: str) -> str:
+        """Return OpenLineage's namespace of a bucket's objects.
+
+        Args:
+            place: The bucket, or what the storage has in its place.
+        """
+
+    def dataset(self, path: str) -> tuple[str, str]:
+        """Return OpenLineage's namespace and name of what is at a path.
+
+        Args:
+            path: `<bucket>/<key>`.
+        """
+        place, _, key = path.partition("/")
+        return self.namespace(place), key or "/"
+
+    def table_dataset(self) -> tuple[str, str] | None:
+        """Return OpenLineage's namespace and name of the table whose rows are loaded; None where objects are."""
+        return None
+
+    def serialize(self) -> dict[str, Any]:
+        """Return what Airflow's UI shows; there is no secret in it."""
+        return {"kind": type(self).__name__, **asdict(self)}
+
+
+def same_names(*names: str) -> dict[str, str]:
+    """Return options of the command line that are called as their arguments.
+
+    Args:
+        *names: The names.
+    """
+    return dict(zip(names, names, strict=True))
