@@ -36,6 +36,6 @@ def storage_class(name: str) -> type[Storage]:
     return found
 
 
-def kinds() -> set[StoreKind]:
+def kinds() -> list[StoreKind]:
     """Return what ClickHouse does differently for each storage."""
-    return {storage_class(name).kind() for name in STORAGES}
+    return [storage_class(name).kind() for name in STORAGES]
