@@ -1,7 +1,7 @@
 """Assets for tables of ClickHouse, `clickhouse://host:port/database/table`, and the DAGs that their events start.
 
-`create_asset`, `each_month` and `emitted_months` are for DAGs. The others are what Airflow asks a provider for, by the
-names in `get_provider_info`. Assets of buckets, `s3://bucket/key`, are the Amazon provider's.
+`create_asset`, `each_month` and `emitted_months` are for DAGs. Airflow calls the others, which `get_provider_info`
+names. Assets of buckets, `s3://bucket/key`, are the Amazon provider's.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ def sanitize_uri(uri: SplitResult) -> SplitResult:
 
 
 def convert_asset_to_openlineage(asset: Asset, lineage_context: object) -> Dataset:
-    """Return the dataset that lineage has for the table, which is the one of `S3ToClickHouseOperator` too.
+    """Return the table's dataset in lineage, the same as that of `S3ToClickHouseOperator`.
 
     Args:
         asset: The asset.
-        lineage_context: Not needed: the URI says it all.
+        lineage_context: Not needed: the URI has everything.
     """
     from airflow.providers.common.compat.openlineage.facet import Dataset
 
@@ -97,7 +97,7 @@ def emitted_months(context: Context) -> list[dict[str, Any]]:
 
     Returns:
         The newest event of each month: month, status, reason, target, rows, source_bytes, objects, parts and
-        fingerprint. A run that was started by hand has none.
+        fingerprint. Empty for a run that was started by hand.
     """
     events = [event for events in context["triggering_asset_events"].values() for event in events]
     newest = {event.extra["month"]: event.extra for event in sorted(events, key=lambda event: event.timestamp)}

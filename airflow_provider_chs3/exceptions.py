@@ -5,10 +5,10 @@
     Chs3Error
     ├── TerminalError               a retry would end the same way
     │   ├── ConfigurationError      an argument or a field of the connection is wrong
-    │   │   └── RowError                a row that is to be inserted does not fit the table
+    │   │   └── RowError                a row to insert does not fit the table
     │   ├── PreflightError          the cluster or the table cannot take the load (a list of findings)
     │   ├── SourceError             the objects do not match the request
-    │   ├── TargetChangedError      the target holds rows that no load put there
+    │   ├── TargetChangedError      the target holds rows that no load wrote
     │   ├── SupersededError         a newer attempt of the same load took over
     │   ├── VerificationError       what was loaded differs from the source
     │   ├── MergeHealthError        merges are stuck, or left too many parts
@@ -16,7 +16,7 @@
     ├── TransientError              worth a retry
     │   ├── NotReadyError               the objects are not there yet
     │   ├── ObjectsChangedError         objects changed while they were loaded, or another load published them
-    │   ├── ColumnsAddedError           the target got columns that its files have: the load begins anew
+    │   ├── ColumnsAddedError           columns of the files were added to the target: the load starts over
     │   ├── BaseChangedError            published rows changed while new ones were added to them
     │   ├── ReplicasBehindError         replicas have not caught up with each other in time
     │   ├── InsertLostError             an insert ended with an unknown outcome
@@ -86,7 +86,7 @@ class SourceError(TerminalError):
 
 
 class TargetChangedError(TerminalError):
-    """The target's partition holds rows that no known load put there."""
+    """The target's partition holds rows that no known load wrote."""
 
 
 class SupersededError(TerminalError):
@@ -114,7 +114,7 @@ class ObjectsChangedError(TransientError):
 
 
 class ColumnsAddedError(TransientError):
-    """The target got columns that its files have: the load begins anew."""
+    """Columns of the files were added to the target: the load starts over."""
 
 
 class BaseChangedError(TransientError):

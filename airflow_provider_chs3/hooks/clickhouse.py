@@ -50,7 +50,7 @@ class ClickHouseHook(StatementRuns):
 
     Attributes:
         servers_seen: Names of the servers that answered at the connection's own address.
-        deadline: When its statements are given up: at the end of the task's time, if it has one.
+        deadline: When to give up on its statements: when the task's time is over, if it has a limit.
     """
 
     conn_name_attr = "clickhouse_conn_id"
@@ -258,7 +258,7 @@ class ClickHouseHook(StatementRuns):
             return ""
         return (
             f", which knows no cluster {self.options.cluster!r}: change the extra 'cluster' to one of "
-            f"{', '.join(sorted(known)) or 'its own, of which there are none'}"
+            f"{', '.join(sorted(known)) or 'its own, but it has none'}"
         )
 
     @property

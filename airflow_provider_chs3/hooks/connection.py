@@ -58,7 +58,7 @@ class ConnectionOptions:
         verify: Whether the server's certificate is checked. Default: True.
         ca_certs: File with the CA certificates to trust. Default: the usual ones.
         certfile: File with the client's certificate. Default: none.
-        keyfile: File with the client's private key. Default: none, where `certfile` holds it too.
+        keyfile: File with the client's private key. Default: none, if `certfile` also holds it.
         compression: `lz4`, `zstd` or `none`, for data between this client and ClickHouse. Default: `lz4`.
         connect_timeout_seconds: How long to wait for a connection, and for the server's greeting over it. Default: 10.
         send_receive_timeout_seconds: How long to wait for the next packet. Not a limit on a query's run time: a
@@ -158,7 +158,8 @@ class ConnectionOptions:
             port: `port` of `system.clusters`.
 
         Returns:
-            What `node_addresses` says of the name with this port, or of the name alone; else both as given.
+            The address in `node_addresses` for the name with this port, or for the name alone; else name and port as
+            given.
         """
         addresses = self.node_addresses
         return addresses.get(f"{host_name}:{port}") or addresses.get(host_name) or (host_name, port)
@@ -176,7 +177,7 @@ def parse_address(text: str, *, default_port: int, where: str) -> Address:
         Host and port.
 
     Raises:
-        ConfigurationError: If it is no such address.
+        ConfigurationError: If it is not such an address.
     """
     # Whoever pastes a URL here may paste a password.
     wanted = f"{where} must be host, host:port or [IPv6]:port, not {text.rpartition('@')[2]!r}."
@@ -199,7 +200,7 @@ def check_settings(settings: Mapping[str, Any], *, where: str) -> Mapping[str, S
         where: What the message calls the place.
 
     Raises:
-        ConfigurationError: If a name is no setting's name, or a value is neither text nor number.
+        ConfigurationError: If a name is not that of a setting, or a value is neither text nor number.
     """
     checked: dict[str, SettingValue] = {}
     for name, value in settings.items():

@@ -102,7 +102,7 @@ def explain_no_answer(endpoint: Endpoint, reason: str) -> str:
         The reason, for a message. A retry may help.
 
     Raises:
-        ConfigurationError: If something else stands there, or TLS is wrong: a retry would end the same way.
+        ConfigurationError: If something else answers there, or TLS is wrong: a retry would end the same way.
     """
     try:
         plain = _answer(endpoint, tls=False)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class ClickHouseOperator(BaseClickHouseOperator):
     """Run your own statements, any that ClickHouse knows, with parameters and external tables.
 
-    A retry runs all of them again: what an earlier try inserted is then there twice. To load objects so that each
+    A retry runs all of them again, so rows that an earlier try inserted are doubled. To load objects so that each
     month is exact after every retry, use `S3ToClickHouseOperator`.
 
     Args:
@@ -31,15 +31,15 @@ class ClickHouseOperator(BaseClickHouseOperator):
         types_check: Whether the driver checks the types of all values before it sends them. Default: False.
         columnar: Whether rows are given and returned as columns. Default: False.
         deferrable: Whether to leave the worker while a statement without a result runs, such as `INSERT … SELECT`; a
-            retry goes on with one that still runs. Default: Airflow's `[operators] default_deferrable`.
+            retry continues with a statement that is still running. Default: Airflow's `[operators] default_deferrable`.
         progress_interval_seconds: Seconds between two lines of progress while the task is deferred. Default: Airflow's
             `[chs3] progress_interval_seconds`, 10.
         **kwargs: As for `BaseClickHouseOperator`, and Airflow's own.
 
     Returns:
         What the last statement returned, as JSON: its rows as lists; with `with_column_types` a list of the rows and of
-        name and type of each column; for an `INSERT … VALUES` with rows, their number. Dates, decimals, UUIDs and all
-        else that JSON lacks are text.
+        name and type of each column; for an `INSERT … VALUES` with rows, their number. Dates, decimals, UUIDs and other
+        types that JSON lacks are text.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class ClickHouseOperator(BaseClickHouseOperator):
         self._detaching: DetachingStatements | None = None
 
     def execute(self, context: Context) -> Any:
-        """Run the statements; a deferrable task goes on with the one that an earlier try has left running."""
+        """Run the statements; a deferrable task continues with the statement that an earlier try left running."""
         from airflow_provider_chs3.core.values.json_values import as_json
 
         self._deadline = Deadline(self.execution_timeout)

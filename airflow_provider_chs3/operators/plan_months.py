@@ -50,7 +50,7 @@ class PlanMonthsOperator(MonthlyOperator):
             `file_format`, `compression`, `settings`, `on_new_columns`; `{}` for none. A change to them, or to the
             table's columns, is a reason to load; settings are compared if it contains them. Default: only the load
             compares them.
-        months_per_task: Group small months, at most so many of them and 1 GiB of objects, for
+        months_per_task: Group small months, at most this many of them and 1 GiB of objects, for
             `S3MonthsToClickHouseOperator`; in a run that asks for a reload each month is a group. Default: no groups.
         create_table: As in `S3ToClickHouseOperator`: `never`, or `if_missing`. Default: `never`.
 
@@ -143,7 +143,7 @@ class PlanMonthsOperator(MonthlyOperator):
         return tasks
 
     def _check_number(self, tasks: Sequence[object]) -> None:
-        """Check that Airflow maps over so many; it would fail on its own, and try that again.
+        """Check that Airflow maps over this many; otherwise it would fail on its own, and retry.
 
         Raises:
             ConfigurationError: If there are more. Some of them alone would leave months out of a run that is green.

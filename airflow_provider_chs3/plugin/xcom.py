@@ -20,7 +20,7 @@ from sqlalchemy import and_, func, select
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.plugin.constants import LINK_KEY, PLAN_KEY, SQL_KEY
 
-#: The newest run of each planning task counts: of at most so many tasks, and no older than so many days.
+#: The newest run of each planning task counts: of at most this many tasks, and no older than this many days.
 _PLANS = 200
 _PLAN_DAYS = 92
 #: The most tasks of one run.

@@ -63,7 +63,7 @@ class Sent:
 
     Args:
         address: The server that took it, by its native port.
-        stats: Its statistics if it has ended; None if it goes on.
+        stats: Its statistics if it has ended; None if it continues.
     """
 
     address: Address
@@ -72,7 +72,7 @@ class Sent:
 
 @dataclass(frozen=True, kw_only=True)
 class DetachedQuery:
-    """A query that goes on without the process that sends it.
+    """A query that continues without the process that sends it.
 
     Args:
         hook: The connection.
@@ -103,7 +103,7 @@ class DetachedQuery:
         Raises:
             ClickHouseServerError: If it failed.
             ClickHouseConnectionError: If no server takes it.
-            ConfigurationError: If something else than ClickHouse's HTTP interface stands there.
+            ConfigurationError: If something other than ClickHouse's HTTP interface answers there.
         """
         started = time.monotonic()
         address, response = self._post(sql, settings, parameters)

@@ -52,7 +52,7 @@ _END_TIMEOUT_SECONDS = 60
 
 @dataclass(frozen=True, kw_only=True)
 class RunningStatement:
-    """A statement that goes on without its worker.
+    """A statement that continues without its worker.
 
     Args:
         number: Its place among those of the task, from 0.
@@ -72,7 +72,7 @@ class RunningStatement:
 
 
 def why_worker_is_held(statements: Sequence[str], parameters: Any, external_tables: Sequence[Any]) -> str:
-    """Return why no statement of a task can go on without its worker; empty if one can.
+    """Return why no statement of a task can continue without its worker; empty if one can.
 
     Args:
         statements: The statements.
@@ -94,14 +94,14 @@ def has_no_result(sql: str) -> bool:
 
 
 class DetachingStatements:
-    """Statements of a task, one after the other. Those without a result go on without this process.
+    """Statements of a task, one after the other. Those without a result continue without this process.
 
     Args:
         hook: The connection.
         sql: One statement, or several as a list.
         parameters: Values of their placeholders, by name; None for none.
         options: Further arguments of `ClickHouseHook.execute`.
-        owner: Names the task instance, whatever its try: the next try goes on with what this one started. Empty if it
+        owner: Names the task instance, whatever its try: the next try continues with what this one started. Empty if it
             has no name.
         wait: Called while a statement runs, until it has ended; in Airflow it defers the task, and does not return.
         log: The task's log.
@@ -155,7 +155,7 @@ class DetachingStatements:
         return result
 
     def end(self, running: RunningStatement | None = None) -> None:
-        """End a statement that goes on by itself, on all nodes.
+        """End a statement that continues by itself, on all nodes.
 
         Args:
             running: The statement. Default: the one that this process has sent or waits for, if any.

@@ -39,7 +39,7 @@ class _Landed:
 
 
 class Landing:
-    """Land what a request asks for. Every write leaves a state from which another try goes on.
+    """Land what a request asks for. Every write leaves a state from which another try can continue.
 
     The offsets at both points in time are recorded before the first object is written, and whoever records them first
     decides for all: the runs before and behind, and each later try. Objects are named after their offsets, and are

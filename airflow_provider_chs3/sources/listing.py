@@ -84,7 +84,7 @@ class WritableListing(Listing):
 
     @abstractmethod
     def delete(self, bucket: str, prefix: str) -> None:
-        """Delete the objects whose keys begin with a prefix; none is no error.
+        """Delete the objects whose keys begin with a prefix; there may be none.
 
         Args:
             bucket: The bucket, or what the storage has in its place.

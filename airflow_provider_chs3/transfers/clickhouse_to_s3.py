@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 class ClickHouseToS3Operator(MonthTask):
     """Write a month of a table to Parquet objects in S3, proved and named in a manifest.
 
-    Each node writes its own rows to one object, side by side, in a folder of the attempt. The rows are read back and
+    Each node writes its own rows to one object, all in parallel, in a folder of the attempt. The rows are read back and
     compared with the table's: their number, and a hash of every value. Then the manifest, `_manifest.json` in the
     month's folder, is replaced in one step, and objects of older attempts are deleted. Whatever fails on the way, the
-    manifest names objects that hold the whole month as it was at one time. If table and objects are as the manifest
-    says, nothing is written. See `docs/how-to/unload.md`.
+    manifest names objects that hold the whole month as it was at one time. If table and objects still match the
+    manifest, nothing is written. See `docs/how-to/unload.md`.
 
     Args:
         table: A MergeTree table partitioned by month, on every node of `cluster`; or a Distributed table over it.

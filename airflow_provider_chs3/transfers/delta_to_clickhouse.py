@@ -18,7 +18,7 @@ class DeltaToClickHouseOperator(MonthLoad):
 
     Args:
         uri: Where the Delta table is: `s3://lake/trips`.
-        month_column: The column by which rows belong to months; see `DeltaTable`.
+        month_column: The column that decides a row's month; see `DeltaTable`.
         aws_conn_id: AWS connection for the log, and for the servers' reads. Default: Airflow's
             `[chs3] aws_conn_id`, `aws_default`.
         endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.

@@ -18,7 +18,7 @@ class IcebergToClickHouseOperator(MonthLoad):
 
     Args:
         iceberg_table: The table in its catalog: `lake.trips`.
-        month_column: The column of dates or timestamps by which rows belong to months.
+        month_column: The column of dates or timestamps that decides a row's month.
         iceberg_conn_id: Connection to the catalog. Default: `iceberg_default`.
         aws_conn_id: AWS connection for metadata, and for the servers' reads. Default: Airflow's
             `[chs3] aws_conn_id`, `aws_default`.

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 class KafkaToS3Operator(BaseOperator):
     """Land a topic's messages between two points in time as Parquet objects, in the months of their timestamps.
 
-    Which messages these are is decided by offsets, which are found once and recorded next to the objects: those from
-    the first message that is not before `start` to the one before the first that is not before `end`. So runs whose
-    points in time meet land every message exactly once, whatever failed on the way; late ones, too, in the run whose
-    offsets contain them and in the month of their timestamp. Each object holds a range of offsets of one partition, in
-    columns `key`, `value` (bytes), `partition`, `offset`, `timestamp` and `headers`. It needs the extra `kafka` of this
-    package. See `docs/how-to/kafka.md`.
+    Offsets decide which messages these are: from the first message not before `start` up to, but not including, the
+    first one not before `end`. They are found once, and recorded next to the objects. So runs whose points in time meet
+    land every message exactly once, whatever failed on the way. The run whose offsets contain a late message lands it,
+    in the month of its timestamp. Each object holds a range of offsets of one partition, in columns `key`, `value`
+    (bytes), `partition`, `offset`, `timestamp` and `headers`. It needs the extra `kafka` of this package. See
+    `docs/how-to/kafka.md`.
 
     Args:
         topic: The topic.
@@ -41,7 +41,7 @@ class KafkaToS3Operator(BaseOperator):
         start: The first point in time, a `datetime` or text in ISO 8601. Default: the start of the run's data interval.
         end: The second point, exclusive. Default: the end of the data interval.
         timezone: Time zone in which months begin and end. Default: the DAG's.
-        messages_per_object: The most offsets of a partition that share an object. Default: 500,000.
+        messages_per_object: How many offsets of a partition may share an object. Default: 500,000.
         on_expired: What to do if Kafka has deleted messages before they were landed: `fail`, or `land_rest`.
             Default: `fail`.
         kafka_conn_id: Connection of type `kafka`. Default: `kafka_default`.
@@ -94,7 +94,7 @@ class KafkaToS3Operator(BaseOperator):
         self._result: dict[str, Any] | None = None
 
     def prepare_template(self) -> None:
-        """Check, while the DAG is parsed, that its runs have the points in time that are not given."""
+        """Check, while the DAG is parsed, that its runs provide the points in time that are not given."""
         if self.start is None or self.end is None:
             check_schedule(self, instead="start=… and end=…")
 
@@ -123,7 +123,7 @@ class KafkaToS3Operator(BaseOperator):
         return self._result
 
     def on_kill(self) -> None:
-        """Stop reading; what is written stays, and the next try goes on."""
+        """Stop reading; what is written stays, and the next try continues."""
         if self._topic is not None:
             self._topic.stop()
 

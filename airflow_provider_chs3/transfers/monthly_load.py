@@ -78,14 +78,14 @@ def monthly_load(
         last_month: The month to look back from, instead of the run's.
         all_months: Load all months in the bucket. Default: False.
         parallel_months: Number of months that load at the same time in one run; it limits the tasks and sets each
-            load's resource share. Default: 2, the fastest in measurements: one is read while the other is sorted and
-            written.
-        months_per_task: The most months that share a task, if they are small; 1 has a task for each. Default: 60.
+            load's resource share. Default: 2, the fastest in measurements: one month is read while another is sorted
+            and written.
+        months_per_task: How many months may share a task, if they are small; 1 gives each its own task. Default: 60.
         merge_health: Further arguments of `ClickHouseMergeHealthSensor`, such as `on_stuck` or `timeout`.
         outlets: Assets that get an event for each published and settled month. Default: none.
         default_args: Arguments of all tasks in the group, such as `retries`. Default: none.
         **load_arguments: Arguments of `S3ToClickHouseOperator`, except `task_id` and `month`. `deferrable` applies to
-            the sensor, too; `objects` loads from another storage than S3.
+            the sensor, too; `objects` loads from a storage other than S3.
 
     Returns:
         The group; use `>>` to set the tasks before and after it.

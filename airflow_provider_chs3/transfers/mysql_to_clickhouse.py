@@ -16,10 +16,10 @@ class MySqlToClickHouseOperator(MonthLoad):
     `monthly_load` with `objects=MySqlRows(…)`.
 
     Args:
-        source_table: The table or view that is read. `table` is the one of ClickHouse.
-        month_column: The column that says a row's month.
+        source_table: The table or view to read. `table` is ClickHouse's.
+        month_column: The column that decides a row's month.
         schema: As in `airflow_provider_chs3.sources.mysql.MySqlRows`. Default: the connection's database.
-        key_column: The column by whose values nodes share the rows. Default: none; one node reads them all.
+        key_column: The column whose values divide the rows among the nodes. Default: none; one node reads all rows.
         fingerprint: An aggregate that changes with the month's rows. Default: a digest of all its values.
         row_timezone: The zone in which months of a column of instants begin. Default: `UTC`.
         mysql_conn_id: Connection of type `mysql`. Default: `mysql_default`.

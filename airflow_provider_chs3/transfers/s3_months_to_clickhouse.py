@@ -26,8 +26,8 @@ class S3MonthsToClickHouseOperator(S3ToClickHouseOperator):
     """Make the partition of each of several months hold exactly the rows of that month's objects.
 
     The operator lists the objects of all months at once, inserts those that changed with one statement, and publishes
-    month by month. For small months that takes a fraction of the time of a task for each. A month that fails does not
-    stop the others: the task fails at its end, names the months, and a retry loads them alone.
+    month by month. For small months, that takes a fraction of the time that separate tasks would take. A month that
+    fails does not stop the others: the task fails at its end, names the months, and a retry loads them alone.
 
     Months are loaded one after the other where they cannot share a statement: with `null_as_default=True`, with
     `on_other_months='leave_out'`, in a run that asks for a reload, or if the column of the partition key is not loaded.
@@ -62,7 +62,7 @@ class S3MonthsToClickHouseOperator(S3ToClickHouseOperator):
         """Load the months.
 
         Raises:
-            AirflowSkipException: If no month has objects, and that is no error.
+            AirflowSkipException: If no month has objects, and that is not an error.
         """
         from airflow_provider_chs3.core.group.protocol import load_months
         from airflow_provider_chs3.core.values.month_group import MonthGroup

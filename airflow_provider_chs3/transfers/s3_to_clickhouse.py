@@ -50,18 +50,17 @@ class S3ToClickHouseOperator(MonthLoad, MonthlyOperator):
             prints it. Default: `never`.
         on_new_columns: If files have columns that the table lacks: `warn` in the log, `fail`, or `add` them to it on
             every node, and load them. Default: `warn`.
-        max_increments: Load a month whole after so many of these, if merges remove rows of its table. Default: 30.
-        object_column: A column that `select` fills with `_path`: of overwritten and deleted objects, only the rows are
-            replaced. Default: None, such a month is loaded whole.
+        max_increments: Load a month whole after this many such loads, if merges remove rows of its table. Default: 30.
+        object_column: A column that `select` fills with `_path`: if objects are overwritten or deleted, only their rows
+            are replaced. Default: None, the month is loaded whole.
         count_again: Whether to read text twice to count its rows. Default: only if the insert proves nothing.
-        unproved_codecs: `refuse` (default) compressed objects of which nothing proves that they were not cut off, or
-            `load` them.
+        unproved_codecs: `refuse` (default) compressed objects that nothing proves to be whole, or `load` them.
         settings: ClickHouse settings for the insert; they override computed ones.
         node_specs: Host, `host:port` or `default` → `{"cores": 8, "memory": "32GiB"}`. They override the connection's,
             which override the nodes' macros `cores` and `memory`. Anything not declared is measured.
         memory_share: Fraction of each node's memory that all loads together may use, above 0 and at most 1. Default:
             0.5, for nodes that also do other work; 1 suits a load that runs alone.
-        parallel_months: Number of months that share cores and memory. Default: so many that all cores have work.
+        parallel_months: Number of months that share cores and memory. Default: as many as keep all cores busy.
         use_calibration: Whether to use what `CalibrateLoadOperator` found for the table. Default: True.
         progress_interval_seconds: Seconds between two lines of progress in the log. Default: Airflow's
             `[chs3] progress_interval_seconds`, 10.

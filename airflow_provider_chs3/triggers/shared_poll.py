@@ -53,7 +53,7 @@ class Subject(ABC, Generic[_Item, _Answer]):
 
     @abstractmethod
     def asker(self, hook: ClickHouseHook) -> Callable[[frozenset[_Item]], Mapping[_Item, _Answer]]:
-        """Return the function that polls. It is made anew after an error, and may keep state between polls.
+        """Return the function that polls. It is created again after an error, and may keep state between polls.
 
         Args:
             hook: The connection.

@@ -173,5 +173,5 @@ def test_a_run_that_is_asked_to_reload_a_month_loads_that_one_again_and_no_other
     assert done.state == "success"
     assert [name for name in states(done) if name.startswith("month.load")] == ["month.load 2026-02: published"]
     (event,) = events(done)
-    assert (event["month"], event["reason"]) == ("2026-02", "it is as published, and a reload was asked for")
+    assert (event["month"], event["reason"]) == ("2026-02", "it is as published, but a reload was requested")
     assert [nights.facts(month) for month in MONTHS] == [TRIPS.facts(month) for month in MONTHS]

@@ -83,7 +83,7 @@ class TestLoad:
         before = loaded.load()
         result = reload(loaded)
         assert (before["status"], result["status"]) == ("unchanged", "published")
-        assert result["reason"] == "it is as published, and a reload was asked for"
+        assert result["reason"] == "it is as published, but a reload was requested"
         assert result["attempt"] != before["attempt"]
         assert loaded.facts() == TRIPS.facts(MONTH)
 
@@ -101,7 +101,7 @@ class TestLoad:
 
     def test_a_deferred_load_does_so_too_and_its_retry_not(self, loaded: Lake) -> None:
         first, again = (reload(loaded, deferrable=True) for _ in range(2))
-        assert first["reason"] == "it is as published, and a reload was asked for"
+        assert first["reason"] == "it is as published, but a reload was requested"
         assert again["reason"] == "an earlier try of this task has published it"
 
     def test_a_load_without_a_month_takes_that_of_the_run(self, loaded: Lake) -> None:

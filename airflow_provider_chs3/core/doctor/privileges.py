@@ -105,7 +105,7 @@ def check_rights(
     granted = [purpose for purpose in asked if not any(purpose in of for of, _ in lines)]
     check = Check(
         name="privileges",
-        summary=f"all that {'' if has_table else 'of the servers '}is needed for: {', '.join(granted) or 'nothing'}",
+        summary=f"everything {'' if has_table else 'on the servers '}needed for: {', '.join(granted) or 'nothing'}",
         findings=tuple(line for of, line in lines if set(of) & set(purposes)),
         remarks=tuple(line for of, line in lines if not set(of) & set(purposes)),
     )

@@ -17,9 +17,9 @@ def why_one_by_one(request: LoadRequest) -> str:
     if policies.write_mode != "replace":
         return f"write_mode={policies.write_mode!r}"
     if request.is_durable:
-        return "inserts go on without their worker"
+        return "inserts continue without their worker"
     if request.reload:
-        return "this run asks for a reload"
+        return "this run requests a reload"
     # Skipped rows could not be distinguished from missing ones.
     if policies.on_other_months != "fail":
         return f"on_other_months={policies.on_other_months!r}"

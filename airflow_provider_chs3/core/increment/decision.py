@@ -130,7 +130,7 @@ def _why_whole(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[s
     if load.retry_state.whole:
         return load.retry_state.whole.rstrip(".")
     if request.reload:
-        return "this run asks for a reload"
+        return "this run requests a reload"
     if context.absent:
         return f"{', '.join(map(str, context.absent))} is down"
     if not all(facts.objects for facts in context.nodes.values()):

@@ -58,7 +58,7 @@ def check_month(load: LoadContext) -> Steps[tuple[LoadContext, LoadResult | Mont
         load: The load.
 
     Returns:
-        The load, and its result or what is to be loaded.
+        The load, and its result or what to load.
 
     Raises:
         TargetChangedError: As in `compare`.

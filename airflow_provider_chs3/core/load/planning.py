@@ -22,7 +22,7 @@ from airflow_provider_chs3.core.workflow.operations import Gather, Log, Steps
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedMonth:
-    """A month that was compared with the ledger, and is to be loaded.
+    """A month to load, compared with the ledger.
 
     Args:
         load: Its load: of its new objects alone, or of all.

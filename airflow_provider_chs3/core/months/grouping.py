@@ -13,7 +13,7 @@ _MOST_BYTES = 1024**3
 
 
 def group_months(planned: Sequence[PlannedMonth], *, most_months: int) -> list[list[Month]]:
-    """Group months that are to be loaded, in their order, so that each group is small.
+    """Group months to load, in their order, so that each group is small.
 
     Args:
         planned: The months of a plan.

@@ -128,7 +128,7 @@ def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
 
 
 def _with_forecasts(context: TargetContext, planned: list[PlannedMonth]) -> Steps[list[PlannedMonth]]:
-    """Forecast the loads of the months that are to be loaded, and log what they take together."""
+    """Forecast the loads of the months to load, and log what they take together."""
     to_load = [each for each in planned if each.is_to_load and each.objects.count]
     if not to_load or not context.nodes[context.coordinator].has_ledger:
         return planned

@@ -29,7 +29,7 @@ def create_if_missing(request: NewTableRequest, months: Collection[Month]) -> St
 
     Args:
         request: The table, and where its files are.
-        months: The months that are to be loaded; the columns are those of the newest that has files.
+        months: The months to load; the columns are those of the newest that has files.
 
     Returns:
         Whether the table is there now: without files none is created.

@@ -31,7 +31,7 @@ _FRONT_COLUMNS = 2
 
 @dataclass(frozen=True, kw_only=True)
 class NewTableRequest:
-    """A table that is to be created.
+    """A table to create.
 
     Args:
         source: Where the objects are.

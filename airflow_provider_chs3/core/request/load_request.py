@@ -48,14 +48,14 @@ class Policies:
         on_target_changed: `fail`, or `reload` a published month that somebody else changed.
         on_other_months: `fail`, or `leave_out` rows that belong to other months.
         incremental: Whether to load new objects alone where all else is as it was published.
-        max_increments: Load the month whole after so many increments, where merges remove rows, so that the rows in the
-            table prove nothing.
+        max_increments: Load the month whole after this many increments, where merges remove rows, so that the rows in
+            the table prove nothing.
         object_column: The column that holds the object of each row, so that only rows of overwritten and deleted ones
             are replaced; None loads the month whole.
         on_new_columns: What to do if files have columns that the table lacks: `warn`, `fail`, or `add` them to it.
         count_again: Count rows of files other than Parquet by a second read, even where the insert's own read is
             proof.
-        unproved_codecs: `refuse` compressed objects of which nothing proves that they were not cut off, or `load` them.
+        unproved_codecs: `refuse` compressed objects that nothing proves to be whole, or `load` them.
 
     Raises:
         ConfigurationError: If a value is not allowed.

@@ -18,7 +18,7 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 RELOAD = "chs3_reload"
 
 #: The reason for loading an unchanged month.
-ASKED_FOR = "it is as published, and a reload was asked for"
+ASKED_FOR = "it is as published, but a reload was requested"
 
 _TAKES = "database, table, months and, if wanted, replace_rows_of_others"
 

@@ -178,7 +178,7 @@ class Source(ABC):
 
     @abstractmethod
     def list_months(self, months: Collection[Month]) -> Steps[tuple[Self, dict[Month, Manifest]]]:
-        """List the objects of months that are to be loaded, each with its version.
+        """List the objects of the months to load, each with its version.
 
         Returns:
             The source, with all that listing found out about it, and the manifest of each month.

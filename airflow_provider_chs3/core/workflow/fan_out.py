@@ -1,4 +1,4 @@
-"""Query nodes of which some may not answer, and continue with the others."""
+"""Query nodes, and continue with those that answer."""
 
 from __future__ import annotations
 

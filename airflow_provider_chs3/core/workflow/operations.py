@@ -86,7 +86,7 @@ class ListSnapshot(Step[TableSnapshot]):
 
     Args:
         snapshot: Its id; None for the current one.
-        months: The months that are to be loaded: files of these are looked at closely.
+        months: The months to load: their files are inspected closely.
     """
 
     snapshot: str | None

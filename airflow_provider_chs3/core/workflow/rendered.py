@@ -1,4 +1,4 @@
-"""Write statements when they are asked for."""
+"""Write statements on demand."""
 
 from __future__ import annotations
 

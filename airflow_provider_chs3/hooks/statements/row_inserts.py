@@ -63,7 +63,7 @@ class RowInserts(DbApiHook):
     ) -> int:
         """Insert many rows, an INSERT of one typed block for each batch; never more than a batch is in memory.
 
-        Nothing keeps the rows from being there twice: a retry inserts all of them again, and if the connection breaks
+        Nothing prevents doubled rows: a retry inserts all of them again, and if the connection breaks
         during a batch, its rows may be there or not. Rows of a batch that are of one partition appear together.
 
         Args:
@@ -78,7 +78,7 @@ class RowInserts(DbApiHook):
 
         Raises:
             RowError: A row does not fit the table; it names row and column. The batches before its own were inserted.
-            ConfigurationError: `batch_size` is no number of rows, or a name is empty.
+            ConfigurationError: `batch_size` is not a number of rows, or a name is empty.
             ClickHouseServerError: The server answered with an error.
             ClickHouseConnectionError: It did not answer.
         """

@@ -1,4 +1,4 @@
-"""What a load reports to OpenLineage. Nothing is imported or asked for unless Airflow's OpenLineage provider calls."""
+"""What a load reports to OpenLineage. Nothing is imported or queried unless Airflow's OpenLineage provider calls."""
 
 from __future__ import annotations
 

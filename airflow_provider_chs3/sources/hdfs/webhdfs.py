@@ -156,7 +156,7 @@ class WebHdfsClient:
             raise self._error("write or delete", path, response)
 
     def remove(self, path: str) -> None:
-        """Delete a file, or a folder with all that is in it; none is no error."""
+        """Delete a file, or a folder with everything in it; it need not exist."""
         self._ask("DELETE", path, {"op": "DELETE", "recursive": "true"}, doing="write or delete")
 
     def _ask(

@@ -72,7 +72,7 @@ class DeletedRows:
 
         Args:
             io: What reads the table's files.
-            files: Data files that are to be loaded.
+            files: Data files to load.
             deletes: Path of a data file → the delete files that may apply to it.
 
         Raises:

@@ -102,7 +102,7 @@ class IcebergListing(TableListing):
         extra = {name: value if isinstance(value, dict) else str(value) for name, value in given.extra_dejson.items()}
         if "name" in extra:
             raise ConfigurationError(
-                f"The extra of connection {self.iceberg_conn_id!r} has 'name', which is no property of pyiceberg's "
+                f"The extra of connection {self.iceberg_conn_id!r} has 'name', which is not a property of pyiceberg's "
                 "catalogs: give the catalog's name as catalog_name."
             )
         catalog = {"uri": given.host} if given.host else {}

@@ -42,7 +42,7 @@ class TableListing(S3Listing):
 
         Args:
             pinned: The snapshot's id; None for the current one.
-            months: The months that are to be loaded: files of these are looked at closely.
+            months: The months to load: their files are inspected closely.
 
         Raises:
             ConfigurationError: If the table or the connection is wrong.

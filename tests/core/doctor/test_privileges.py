@@ -40,7 +40,7 @@ class TestRights:
         assert check.findings == (
             "ch-1:9000, ch-2:9000: user 'me' lacks privileges for load, plan: run GRANT B ON y TO `me` there.",
         )
-        assert check.summary == "all that is needed for: page"
+        assert check.summary == "everything needed for: page"
 
     def test_what_the_user_is_not_for_is_a_remark(self):
         check = self.found({ONE: {"A ON x", "B ON y", "C ON t"}, TWO: {"A ON x", "B ON y", "C ON t", "D ON z"}})
