@@ -94,7 +94,7 @@ _INTEGRATION = "ClickHouse (S3 loads)"
 _OPERATORS = ("calibrate", "clickhouse", "emit_month", "ledger", "optimize", "plan_months")
 _DELTA = "Delta Lake"
 _S3 = "Amazon Simple Storage Service (S3)"
-#: Of what is no transfer.
+#: For everything that is not a transfer.
 _GUIDES = ("nightly", "backfill", "calibrate", "ledger", "optimize", "statements", "wait-for-merges")
 _INTEGRATIONS = [
     {

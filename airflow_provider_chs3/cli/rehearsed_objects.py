@@ -31,7 +31,7 @@ class RehearsedObjects:
     def __init__(self, store_of: Callable[[str], Storage], *, prefix: str, name: str) -> None:
         folder = f"{name}/{{YYYY-MM}}/"
         store = store_of(f"{prefix}{folder}")
-        # Without what is no part of keys, such as the slash with which paths of HDFS begin.
+        # Without what does not belong to keys, such as the slash at the beginning of HDFS paths.
         prefix = store.template.removesuffix(folder)
         if _NOT_LITERAL.search(prefix):
             raise ConfigurationError(

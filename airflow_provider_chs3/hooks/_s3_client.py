@@ -49,7 +49,7 @@ class QuickS3Hook(S3Hook):
 
 
 def parse_time(text: Any) -> datetime:
-    """Parse a time of an answer; what is no ISO 8601, such as times in headers, is left to botocore.
+    """Parse a time of an answer; anything but ISO 8601, such as times in headers, is left to botocore.
 
     Args:
         text: As S3 sent it.

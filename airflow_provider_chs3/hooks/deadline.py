@@ -14,8 +14,9 @@ class Deadline:
     """When a task has to stop: its `execution_timeout` is over, from now on, or somebody has ended it.
 
     Airflow raises `AirflowTaskTimeout` in the main thread, by a signal, once. If Python runs a callback then whose
-    errors it ignores, such as that of a weak reference, the task would go on. So what waits also looks here. When
-    somebody marks the task, Airflow calls its `on_kill` and lets it go on, for five seconds until it kills the process.
+    errors it ignores, such as that of a weak reference, the task would continue. So what waits also looks here. When
+    somebody marks the task, Airflow calls its `on_kill` and lets it run for five more seconds until it kills the
+    process.
 
     Args:
         timeout: The task's `execution_timeout`. Default: none, so that it is never over.
@@ -63,5 +64,5 @@ class Deadline:
         self.check()
 
 
-#: Of what is no task, or has no `execution_timeout`.
+#: For everything that is not a task, or has no `execution_timeout`.
 NEVER = Deadline()

@@ -100,7 +100,7 @@ def _add_view_routes(app: FastAPI) -> None:
     async def months(scope: ReadableScope, rights: RightsOnMonths) -> Response:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(looks.get(conn_id) for conn_id in conn_ids))
-        # Others' requests go on meanwhile: there may be thousands of months.
+        # Others' requests are served meanwhile: there may be thousands of months.
         answer = await asyncio.to_thread(months_answer, seen, scope=scope, rights=rights)
         return Response(answer, media_type="application/json")
 

@@ -184,7 +184,7 @@ class LoadContext:
         return replace(self, context=replace(self.context, nodes=nodes))
 
     def key_on(self, node: Node) -> LedgerKey:
-        """Return the key of the month's records on a node: its own table may have been created anew there alone."""
+        """Return the key of the month's records on a node: its own table may have been created again only there."""
         target = self.context.nodes[node].target
         return replace(self.key, target_uuid=target.uuid) if target else self.key
 
@@ -297,5 +297,5 @@ def evidence_of_state(
 
 def _look_threads(request: LoadRequest, context: TargetContext) -> int:
     given, highest = str(request.settings.get("max_threads", "")), context.known_settings.get("max_threads")
-    # What is no number is refused with the insert: here the error would be taken for one of a file.
+    # Anything but a number is refused with the insert: here the error would be taken for one of a file.
     return int(given) if given.isdecimal() else min(LOOK_THREADS, highest or LOOK_THREADS)

@@ -198,7 +198,7 @@ def shape_for(one: ColumnType, wanted: ColumnType) -> ColumnType:
 
     Args:
         one: The source's type, without wrappers.
-        wanted: The target's type, without wrappers; returned unchanged if it is no geometry.
+        wanted: The target's type, without wrappers; returned unchanged if it is not a geometry.
     """
     if wanted.name == "Point" and set(one.labels) == {"x", "y"}:
         return ColumnType("Tuple(x Float64, y Float64)")

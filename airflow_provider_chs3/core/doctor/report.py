@@ -101,7 +101,7 @@ class Diagnosis:
     Args:
         checks: The checks in the order of the report.
         nodes: The nodes of the cluster.
-        settings: The settings that a load would send, besides those that make every load exact; empty if not known.
+        settings: The settings that a load would send, apart from those that make every load exact; empty if not known.
     """
 
     checks: tuple[Check, ...]

@@ -24,7 +24,7 @@ from airflow_provider_chs3.core.workflow.lockstep import in_lockstep
 from airflow_provider_chs3.core.workflow.operations import Gather, InsertStats, Log, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, VerificationError
 
-#: No retry goes on with a group's insert: its end is for the page alone, and the records of all months take longer than
+#: No retry resumes a group's insert: its end is only for the page, and the records of all months take longer than
 #: the steps that follow a short one.
 _END_RECORDED_FROM_SECONDS = 10
 

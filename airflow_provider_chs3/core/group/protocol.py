@@ -142,7 +142,7 @@ def _load_together(request: LoadRequest, months: Sequence[Month], outcome: Month
 
 
 def _one_by_one_after(error: Chs3Error, outcome: MonthsOutcome) -> Steps[MonthsOutcome]:
-    """Go on with each month by itself, unless servers do not answer, or somebody ended the load."""
+    """Continue with each month by itself, unless servers do not answer, or somebody ended the load."""
     was_ended = isinstance(error, ClickHouseServerError) and error.code == QUERY_WAS_CANCELLED
     if was_ended or isinstance(error, (SupersededError, *_OF_ALL_MONTHS)):
         raise error

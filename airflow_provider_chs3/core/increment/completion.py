@@ -58,7 +58,7 @@ def begin_increment(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> St
     """Check what new objects are added to, now that no other load can publish; attach it if it must come first.
 
     Args:
-        load: The load, whose staging is there; if it is no increment, nothing happens.
+        load: The load, whose staging is there; if it is not an increment, nothing happens.
         before: The month on each node when it decided what to load.
 
     Raises:
@@ -81,7 +81,7 @@ def complete_increment(
     """Attach what is published to new rows that are proved, unless it was attached first.
 
     Args:
-        load: The load; if it is no increment, nothing happens.
+        load: The load; if it is not an increment, nothing happens.
         before: The month on each node when it decided what to load.
         staged: What is staged on each node.
 

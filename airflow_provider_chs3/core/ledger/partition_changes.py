@@ -140,7 +140,7 @@ def is_made_of_staged(staged: Contents, state: PartitionState) -> bool:
         return True
     known, data = set(staged.of_parts), {content[:DATA_DIGITS] for content in staged.of_parts}
     return _is_untouched(state) and all(
-        # A mutation of other months leaves the data as they are, and may write the files beside them anew.
+        # A mutation of other months leaves the data as they are, and may rewrite the files beside them.
         part.level > 0 or part.content in known or (part.mutation and part.data in data)
         for part in state.each_part
     )

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any, Self
 
-#: A partition of more parts is recorded without them: at so many, servers begin to delay INSERTs, and merges go on.
+#: A partition with more parts is recorded without them: at that number, servers begin to delay INSERTs, and merges
+#: continue.
 MOST_PARTS = 1_000
 
 #: The partition that a part is of: the patches of lightweight updates are in `patch-<hash>-<id>` beside it.

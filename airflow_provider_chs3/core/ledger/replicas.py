@@ -43,7 +43,7 @@ def look_up_caught_up(
 def with_records_of_replicas(context: TargetContext, months: Mapping[Node, MonthOnNode]) -> dict[Node, MonthOnNode]:
     """Give each replica the newest record of the month that any replica of its shard has.
 
-    Block numbers come from Keeper and are the same on all replicas. A replica that was set up anew, or was down while
+    Block numbers come from Keeper and are the same on all replicas. A replica that was set up again, or was down while
     others published, has their rows, but not their records.
 
     Args:

@@ -177,7 +177,7 @@ def _go_on(request: LoadRequest, resumable: ResumableLoad, timer: StepTimer) -> 
         yield from record_resumable_load(load, resumable.plan, initial_state, done=done, running="")
         result = yield from _stage_and_publish(load, resumable.plan, initial_state, done)
     except Exception as error:
-        # After a broken connection the insert may go on: the next try looks for it again.
+        # After a broken connection the insert may continue: the next try looks for it again.
         if not isinstance(error, ClickHouseConnectionError):
             yield from clean_up(load)
         yield from _check_unchanged(load, error)

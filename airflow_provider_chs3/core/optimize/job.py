@@ -116,7 +116,7 @@ def advanced(job: Job, states: Iterable[MergeState], running_seconds: float | No
             progress=str(merge_rate_of(state, most_parts=target_parts)),
         )
     changed_at = state.at_seconds - state.unchanged_seconds
-    # A load that publishes the month cancels its merges (236): that is no failure, whatever its parts.
+    # A load that publishes the month cancels its merges (236): that is not a failure, whatever its parts.
     is_published_anew = job.started_at is not None and changed_at > job.started_at
     if job.is_started and parts >= (job.parts or 0) and not is_published_anew:
         return _after_failure(seen, "OPTIMIZE ended, but the number of parts is unchanged; see system.query_log")

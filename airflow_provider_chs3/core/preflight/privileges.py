@@ -279,7 +279,7 @@ def _lacks(node: Node, privileges: Sequence[str], user: str, readonly: int, allo
 
 
 def forbidden_by(readonly: int, allow_ddl: bool) -> str:
-    """Return the setting that takes privileges away from the user, and the way out; empty if there is none.
+    """Return the setting that takes privileges away from the user, and the remedy; empty if there is none.
 
     Args:
         readonly: The first of the values that `FORBIDDING` asks for.

@@ -118,6 +118,6 @@ def find_damage(codec: Codec, size_bytes: int) -> Walk:
         if not length and not at:
             return f"it does not begin as {codec.title} data does; if its key is wrong, give compression=…"
         if not length and len(head) == _HEADER_BYTES:
-            return f"byte {at + 1:,} is not where {codec.title} data begins or goes on"
+            return f"byte {at + 1:,} is not where {codec.title} data begins or continues"
         at += length or _HEADER_BYTES
     return "" if at == size_bytes and frame is None else f"its {codec.title} data has no end"

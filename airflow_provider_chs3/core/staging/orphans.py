@@ -131,7 +131,7 @@ def _orphans(answers: Mapping[Node, Sequence[Row]], request: CleanRequest) -> It
     ages = {name: min(age for age, *_ in nodes.values()) for name, nodes in found.items()}
     young = [name for name, age in ages.items() if age < request.older_than_seconds]
     for name, nodes in sorted(found.items()):
-        # A load that starts over goes on under the same name with a number behind it.
+        # A load that starts over continues under the same name, followed by a number.
         if any(other.startswith(name) for other in young):
             continue
         queries = {query for *_, running in nodes.values() for query in running if query.startswith(f"{name}_")}

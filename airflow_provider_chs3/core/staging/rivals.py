@@ -1,4 +1,4 @@
-"""Agree with attempts that run at the same time which of them goes on."""
+"""Agree with attempts that run at the same time which of them continues."""
 
 from __future__ import annotations
 

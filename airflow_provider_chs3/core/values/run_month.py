@@ -75,7 +75,7 @@ def given_month(month: str | None) -> Month:
         month: The rendered value.
 
     Raises:
-        ConfigurationError: If it is no month.
+        ConfigurationError: If it is not a month.
     """
     if month is None or str(month).strip() in ("", "None"):
         raise ConfigurationError(

@@ -23,9 +23,9 @@ class DataFile:
         rows: Number of its rows.
         written_at: Time at which it was committed, in UTC.
         months: The first and the last month of its rows; None if no row has a month.
-        problem: Why its rows are not what the table shows of it, with the way out; empty if they are.
+        problem: Why its rows differ from what the table shows of it, and the remedy; empty if they do not.
         deletes: A text that changes with the delete files that may remove rows of it; empty if none may.
-        deleted: The positions of the rows that these remove, from 0, in order; known of files that are to be loaded.
+        deleted: The positions of the rows that these remove, from 0, in order; known only for files to load.
     """
 
     path: str
@@ -66,7 +66,7 @@ class TableSnapshot:
             is_to_load: Whether their rows are wanted. Otherwise, a file with a problem is one that has changed.
 
         Raises:
-            SourceError: If a file of a month that is to be loaded has a problem.
+            SourceError: If a file of a month to load has a problem.
         """
         wanted = set(self._months() if months is None else months)
         found: dict[Month, list[S3Object]] = {month: [] for month in wanted}

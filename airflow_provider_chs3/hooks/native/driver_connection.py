@@ -155,7 +155,7 @@ class Connection(DriverConnection):
 
 
 def _read_error(buffer: Any) -> driver_errors.ServerException:
-    """Read an error as the driver does, with U+FFFD for what is no UTF-8, such as bytes of a file that it quotes."""
+    """Read an error as the driver does, with U+FFFD for bytes that are not UTF-8, such as those of a file."""
     code = read_binary_int32(buffer)
     name, message, stack_trace = (read_binary_bytes(buffer).decode("utf-8", "replace") for _ in range(3))
     has_nested = read_binary_uint8(buffer)

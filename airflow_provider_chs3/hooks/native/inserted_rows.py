@@ -39,7 +39,7 @@ def misfits_named(columns: Columns, rows: Any, context: Any) -> Iterator[None]:
 
     Args:
         columns: Name and type of each column, as the server told.
-        rows: The rows; what is no list of tuples or lists is left to the driver.
+        rows: The rows; anything but a list of tuples or lists is left to the driver.
         context: The driver's, of the connection.
 
     Raises:
@@ -78,7 +78,7 @@ def first_misfit(columns: Columns, rows: Sequence[Sequence[Any]], context: Any) 
     found = []
     for at, (name, column_type) in enumerate(columns):
         values = [row[at] for row in rows]
-        # What is no row fits, so that the first that does not ends the longest beginning that fits.
+        # Anything but a row fits, so that the first that does not ends the longest beginning that fits.
         first = bisect_left(
             range(1, len(rows) + 1), True, key=lambda count: _fails(values[:count], column_type, context)
         )

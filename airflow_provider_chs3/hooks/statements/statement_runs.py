@@ -78,7 +78,7 @@ class StatementRuns(RowInserts):
             ClickHouseConnectionError: If the server does not answer, or the connection breaks.
         """
         if isinstance(parameters, Iterator):
-            # Each statement takes them anew.
+            # Each statement takes them again.
             parameters = list(parameters)
         statements = [bound(each, parameters) for each in statements_of(sql)]
         options = {

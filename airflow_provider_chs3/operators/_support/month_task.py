@@ -46,7 +46,7 @@ class MonthTask(BaseOperator):
     file_fields: ClassVar[Sequence[str]] = ()
     #: Whether `on_kill` was called.
     is_ended = False
-    #: Whether it loads months, or says which ones are to be loaded.
+    #: Whether it loads months, or names the months to load.
     loads_months: ClassVar[bool] = False
 
     def __init__(

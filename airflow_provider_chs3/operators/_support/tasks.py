@@ -58,7 +58,7 @@ class LoadTask(ReadsFiles):
 
     @property
     def defers_inserts(self) -> bool:
-        """Whether inserts go on without their worker."""
+        """Whether inserts continue without their worker."""
         # Appended rows cannot be distinguished from earlier ones: such an insert must end with its process.
         return self.deferrable and self.write_mode == "replace"
 

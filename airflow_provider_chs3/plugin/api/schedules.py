@@ -1,4 +1,4 @@
-"""Runs of the DAGs that load months: those at work, those that failed, and those that do not come: held or late."""
+"""Runs of the DAGs that load months: active, failed, and missing ones (held or late)."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def schedules_of(dag_ids: Collection[str]) -> dict[str, Schedule]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewestRuns:
-    """The DAGs at work, and the runs that failed.
+    """The DAGs with active runs, and the runs that failed.
 
     Args:
         busy: The DAGs that have a run which is queued or running; those of a paused DAG wait.
@@ -120,7 +120,7 @@ class NewestRuns:
 
 
 def newest_runs(dag_ids: Collection[str], *, with_loaders: bool) -> NewestRuns:
-    """Return which DAGs are at work, and whose newest run failed, also while they are paused.
+    """Return which DAGs have active runs, and whose newest run failed, also while they are paused.
 
     Args:
         dag_ids: The DAGs.

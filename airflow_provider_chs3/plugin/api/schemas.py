@@ -143,7 +143,7 @@ class FailedRun(BaseModel):
 
 
 class Months(BaseModel):
-    """The months of all connections; of the DAGs that load them owners, runs at work and newest runs that failed.
+    """The months of all connections; and the owners, active runs and failed newest runs of the DAGs that load them.
 
     Of those whose months need a person, which the user may edit, and of which the user may start runs, the DAG of the
     actions among them; and which of all Airflow cannot import.

@@ -31,7 +31,7 @@ def reasons_by_node(verdicts: Sequence[Verdict]) -> str:
 
 
 def unchanged_since(verdicts: Sequence[Verdict]) -> str:
-    """Return since when merges do not go on, in UTC; empty if there are no verdicts.
+    """Return since when merges make no progress, in UTC; empty if there are no verdicts.
 
     That is when the oldest failed mutation was sent, or else when the parts of the worst node changed last.
 
@@ -56,7 +56,7 @@ def utc_text(at: float) -> str:
 
 
 def way_out(verdicts: Sequence[Verdict], table: TableName) -> str:
-    """Return the statement that lets a stuck month go on, on each node that it is stuck on; empty if none alone does.
+    """Return the statement that unblocks a stuck month, for each node that it is stuck on; empty if no single one does.
 
     It is not for ON CLUSTER, which a cluster without Keeper refuses.
 

@@ -69,7 +69,7 @@ class MonthOverview(NamedTuple):
         loaded_rows: Rows that it loaded: all of the month, or those of new objects.
         together: The months that one insert loaded together; None if it loaded this one alone.
         owner: The task of its newest load, as JSON: DAG, run, task, map index; empty if not known.
-        step: The step of the load at work; None if there is none, or it is between two.
+        step: The step of the running load; None if no load runs, or it is between two steps.
         insert: The running insert.
         ledger_database: Database of the ledger that has it; empty if it is not published.
     """

@@ -1,4 +1,4 @@
-"""The step of a load at work, and the progress of its insert."""
+"""The step of a running load, and the progress of its insert."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def is_running(seen: ClusterSnapshot, insert: InsertRecord) -> bool:
 def running_step(
     seen: ClusterSnapshot, insert: InsertRecord, *, is_publishing: bool, task: TaskAtWork | None
 ) -> RunningStep | None:
-    """Return the step of a load at work; None if it is between two, or if that is not known.
+    """Return the step of a running load; None if it is between two, or if that is unknown.
 
     Verifying and publishing are mostly over in less than a second, and between their queries a load lists objects or
     waits. So its records count as long as they are those of the current try, and its staging is there.

@@ -27,8 +27,8 @@ class SqlTable:
     Args:
         name: The table, or a view.
         schema: Its schema; None where the database has none.
-        month_column: The column that says the month of a row: a date, or a time.
-        key_column: The column by whose values nodes share the rows of a month; None lets one node read them all.
+        month_column: The column that decides the month of a row: a date, or a time.
+        key_column: The column whose values divide a month's rows among the nodes; None lets one node read all rows.
         fingerprint: An aggregate that changes with the month's rows, in the database's SQL; None takes a digest of all
             their values.
         timezone: The zone in which months of a column begin that has instants.
@@ -67,8 +67,8 @@ class SqlColumn(KnownColumn):
 
     Args:
         written: The expression that the database sends.
-        as_hex: The same as hexadecimal bytes of UTF-8, for a session of another encoding; empty for all but texts.
-        read: The expression by which ClickHouse takes what was sent, with `{0}` for the column, and `{is_hex}` for
+        as_hex: The same as hexadecimal bytes of UTF-8, for a session in another encoding; empty except for texts.
+        read: The expression with which ClickHouse reads what was sent, with `{0}` for the column, and `{is_hex}` for
             whether texts are sent as hexadecimal bytes.
         clickhouse_type: That expression's type.
         is_integer: Whether its values are whole numbers.

@@ -75,7 +75,7 @@ class SqlSource(Source):
 
     @property
     def pattern(self) -> str:
-        """The column that says the month, for messages."""
+        """The column that decides the month, for messages."""
         return self.table.month_column
 
     @property

@@ -100,7 +100,7 @@ def test_nothing_may_follow_it(codec, name, data):
 def test_the_message_says_where():
     whole = ZSTD["at once"]
     assert damage("zstd", whole[:-1]) == "its zstd data has no end"
-    assert damage("zstd", whole + bytes(50)) == f"byte {len(whole) + 1:,} is not where zstd data begins or goes on"
+    assert damage("zstd", whole + bytes(50)) == f"byte {len(whole) + 1:,} is not where zstd data begins or continues"
     assert damage("zstd", b"id,name\n1,a\n").startswith("it does not begin as zstd data does")
 
 

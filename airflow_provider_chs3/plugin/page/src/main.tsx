@@ -11,7 +11,7 @@ declare global {
   var ChakraUISystem: SystemContext | undefined;
 }
 
-// Outside the component, which Airflow may create anew.
+// Outside the component, which Airflow may create again.
 const client = new QueryClient({ defaultOptions: { queries: { retry: 1, refetchOnWindowFocus: true } } });
 
 let isMountedForGood = false;

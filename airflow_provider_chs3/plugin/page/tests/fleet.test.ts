@@ -113,7 +113,7 @@ test.each([
   expect(months.map((_, index) => axisLabel(months, index))).toEqual(labels);
 });
 
-test("it is looked at more often while a load or a run is at work, and before the first load of all", () => {
+test("it is polled more often while a load or a run is active, and before the first load of all", () => {
   const calm = [connection("a", ["n"], { t: [month("2026-01")] })];
   const loading = [connection("a", ["n"], { t: [month("2026-01", "loading")] })];
   const [empty, down] = [connection("a", ["n"], {}), { ...connection("b", [], {}), error: "no answer" }];

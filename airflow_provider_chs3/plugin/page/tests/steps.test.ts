@@ -84,7 +84,7 @@ describe("an insert over all answers", () => {
     expect([seen.latest.read_rows, seen.nodes.map(({ isDone }) => isDone), seen.whyLonger]).toEqual([300, [true, true], ""]);
   });
 
-  test("starts anew with another insert", () => {
+  test("starts over with another insert", () => {
     const seen = seenInsert(seenInsert(null, first), { ...first, query_id: "other", read_rows: 1, nodes: [node("c", 1)] });
     expect([seen.latest.read_rows, seen.nodes.length, seen.whyLonger]).toEqual([1, 1, ""]);
   });

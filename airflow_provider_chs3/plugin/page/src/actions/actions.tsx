@@ -63,7 +63,7 @@ export function Actions({ table, month, owner }: Props & { owner: string | undef
   if (!offered.length && !obstacles.size && !started) {
     return null;
   }
-  // Loud only where it is the way out.
+  // Loud only where it helps.
   const helps = NEEDS_PERSON.has(month.state) && !month.statement;
   return (
     <Stack gap={2} mt={4} role="group" aria-label={`Actions on ${month.month}`}>

@@ -79,7 +79,7 @@ export function useRights(dagId: string | undefined) {
     queryKey: ["rights", query],
     queryFn: () => ask<Rights>(`chs3/api/rights?${query}`),
     staleTime: CALM_MILLISECONDS,
-    // What failed is asked again; else the actions would be missing until the panel is opened anew.
+    // Failed requests are repeated; otherwise the actions would be missing until the panel is opened again.
     refetchInterval: ({ state }) => (state.status === "error" ? BUSY_MILLISECONDS : false),
   });
 }

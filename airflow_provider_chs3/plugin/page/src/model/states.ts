@@ -35,7 +35,7 @@ export const STATES: Record<State, Look> = {
 
 export const ORDER = Object.keys(STATES) as State[];
 
-// Those in which nothing goes on until somebody acts.
+// Those in which nothing happens until somebody acts.
 export const NEEDS_PERSON: ReadonlySet<State> = new Set(["gone", "stuck", "failed", "changed", "held", "stranded"]);
 
 export const isState = (text: string): text is State => text in STATES;

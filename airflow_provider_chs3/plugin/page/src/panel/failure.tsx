@@ -1,4 +1,4 @@
-// The error of the newest load. Those who may not read the task's logs get its class and the way out.
+// The error of the newest load. Users who may not read the task's logs get its class and the remedy.
 import { Text } from "@chakra-ui/react";
 import type { Failure } from "../api/types";
 import { Note, UtcTime } from "../ui/parts";

@@ -43,7 +43,7 @@ export function Panel({ tables, owners }: { tables: readonly TableRow[]; owners:
   const last = useRef<Opened | null>(null);
   const leave = useRef<HTMLButtonElement>(null);
   useEffect(() => { last.current = opened ?? last.current; });
-  // Back to where the reader was in the strip, which may have been drawn anew.
+  // Back to where the reader was in the strip, which may have been drawn again.
   const cell = () => {
     const strips = [...document.querySelectorAll<HTMLElement>("[data-chs3=page] .strip")];
     const strip = strips.find((each) => each.dataset.table === last.current?.table.key);

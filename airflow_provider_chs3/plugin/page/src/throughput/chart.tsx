@@ -60,7 +60,7 @@ function optionsOf({ series, format, lines = "decimal", from, to }: ChartProps, 
   zoomed: (is: boolean) => void): uPlot.Options {
   const axis = { stroke: () => token("fg-muted"), grid: { stroke: () => token("border"), width: 1 }, ticks: { show: false } };
   const incrs = LINES[lines];
-  // Axes round to their lines: less than this is no zoom.
+  // Axes round to their lines: less than this is not a zoom.
   const slack = (to - from) / 1_000;
   return {
     width,
@@ -89,7 +89,7 @@ export function Chart(props: ChartProps) {
   const latest = useRef(props);
   useEffect(() => { latest.current = props; });
   const [isZoomed, setZoomed] = useState(false);
-  // Drawn anew only if the lines are others; new values keep the zoom.
+  // Drawn again only if the lines differ; new values keep the zoom.
   const names = series.map(({ name }) => name).join("\n");
   useEffect(() => {
     const place = box.current;

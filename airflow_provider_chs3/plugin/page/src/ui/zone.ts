@@ -23,7 +23,7 @@ export function useZone(): string {
   return useSyncExternalStore(listen, chosen);
 }
 
-// The current Unix time, anew each second.
+// The current Unix time, updated each second.
 export function useNow(): number {
   const [now, setNow] = useState(() => Date.now());
   useEffect(() => {
