@@ -35,8 +35,8 @@ class MonthlyOperator(MonthTask):
         named_collection: A named collection on the servers that holds URL and keys; ClickHouse then lists, too.
         role_arn: A role that the servers may assume; ClickHouse then lists, too.
         endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.
-        objects: Objects in a storage other than S3, such as `airflow_provider_chs3.sources.azure.AzureBlobs`, in place of
-            `key`, `bucket` and the credentials for S3. Default: none.
+        objects: Objects in a storage other than S3, such as `airflow_provider_chs3.sources.azure.AzureBlobs`, in place
+            of `key`, `bucket` and the credentials for S3. Default: none.
 
     Raises:
         ConfigurationError: If it is not clear where the objects are, or `key` or `bucket` is given by both names.

@@ -38,7 +38,7 @@ class Storage(ABC):
     @property
     @abstractmethod
     def place(self) -> str:
-        """The bucket, or what the storage has in its place; empty if a named collection names it."""
+        """The bucket, or its equivalent in the storage; empty if a named collection names it."""
 
     @abstractmethod
     def listing(self) -> Listing:
@@ -65,11 +65,11 @@ class Storage(ABC):
         """Return OpenLineage's namespace of a bucket's objects.
 
         Args:
-            place: The bucket, or what the storage has in its place.
+            place: The bucket, or its equivalent in the storage.
         """
 
     def dataset(self, path: str) -> tuple[str, str]:
-        """Return OpenLineage's namespace and name of what is at a path.
+        """Return OpenLineage's namespace and name of the object at a path.
 
         Args:
             path: `<bucket>/<key>`.
@@ -82,7 +82,7 @@ class Storage(ABC):
         return None
 
     def serialize(self) -> dict[str, Any]:
-        """Return what Airflow's UI shows; there is no secret in it."""
+        """Return what Airflow's UI shows; it contains no secret."""
         return {"kind": type(self).__name__, **asdict(self)}
 
 

@@ -19,7 +19,7 @@ class AzureBlobs(Storage):
     """Objects in Azure Blob Storage. The worker needs the extra `azure` of this package.
 
     The servers get the key or the SAS token that the connection holds. If it holds neither, the worker lists with its
-    own identity, and the servers read with the one that Azure gives their machines.
+    own identity, and the servers read with the identity that Azure gives their machines.
 
     Args:
         blob: Template of the names of a month's blobs, as `key` of `S3ToClickHouseOperator`:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class TableRows(Storage):
-    """Rows of a table, each of which belongs to the month that one of its columns says."""
+    """Rows of a table, in which one column decides the month of each row."""
 
     template_fields: ClassVar[Sequence[str]] = ("table", "schema", "named_collection", "server_address")
     options: ClassVar[Mapping[str, str]] = {

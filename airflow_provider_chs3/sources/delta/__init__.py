@@ -19,7 +19,7 @@ class DeltaTable(LakehouseTable):
 
     Args:
         uri: Where the table is: `s3://lake/trips`.
-        month_column: The column by which rows belong to months: a partition column of dates or of texts such as
+        month_column: The column that decides a row's month: a partition column of dates or of texts such as
             `2026-01`, or a column of dates or timestamps whose statistics show that each file holds one month.
         aws_conn_id: AWS connection for the log, and for the servers' reads. Default: Airflow's
             `[chs3] aws_conn_id`, `aws_default`. None: a public bucket, read without keys.

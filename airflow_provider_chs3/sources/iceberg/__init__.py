@@ -19,8 +19,8 @@ class IcebergTable(LakehouseTable):
 
     Args:
         table: The table in its catalog: `lake.trips`.
-        month_column: The column of dates or timestamps by which rows belong to months. Best is a table partitioned by
-            its month or day; else statistics must show that each file holds one month.
+        month_column: The column of dates or timestamps that decides a row's month. Partition the table by its month or
+            day; otherwise statistics must show that each file holds one month.
         iceberg_conn_id: Connection to the catalog, with the properties of pyiceberg's catalogs in `extra`, and
             `catalog_name` there if a SQL catalog's name is not `chs3`. Default: `iceberg_default`.
         aws_conn_id: AWS connection for metadata, and for the servers' reads. Default: Airflow's

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class LakehouseTable(Storage):
-    """A table of which a snapshot says which files a month has."""
+    """A table whose snapshot lists the files of a month."""
 
     month_column: str
     aws_conn_id: str | None = AWS_CONN_ID

@@ -19,7 +19,7 @@ class MySqlRows(TableRows):
 
     Args:
         table: The table or view.
-        month_column: The column that says a row's month: a `DATE`, `DATETIME` or `TIMESTAMP`. Rows with NULL in it
+        month_column: The column that decides a row's month: a `DATE`, `DATETIME` or `TIMESTAMP`. Rows with NULL in it
             belong to no month, and are not loaded.
         schema: Another database than the connection's, on the same server. Default: none.
         key_column: As in `PostgresRows`.

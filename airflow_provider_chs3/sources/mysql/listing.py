@@ -27,7 +27,7 @@ class MySqlListing(RowsListing):
 
         return MySqlHook(
             connection=self.connection_with(charset="utf8mb4"),
-            # Else a fingerprint that is no aggregate would be that of any row.
+            # Otherwise a fingerprint that is not an aggregate would be that of any row.
             init_command="SET SESSION sql_mode = CONCAT(@@sql_mode, ',ONLY_FULL_GROUP_BY')",
         )
 

@@ -22,11 +22,11 @@ class PostgresRows(TableRows):
 
     Args:
         table: The table or view.
-        month_column: The column that says a row's month: a `date`, `timestamp` or `timestamptz`. Rows with NULL in it
-            belong to no month, and are not loaded.
+        month_column: The column that decides a row's month: a `date`, `timestamp` or `timestamptz`. Rows with NULL in
+            it belong to no month, and are not loaded.
         schema: The table's schema. Default: `public`.
-        key_column: The column by whose values nodes share the rows of a month, such as the primary key; whole numbers
-            are also summed up as proof. Default: none; one node reads all rows.
+        key_column: The column whose values divide a month's rows among the nodes, such as the primary key; whole
+            numbers are also summed up as proof. Default: none; one node reads all rows.
         fingerprint: An aggregate in the database's SQL that changes with every change of the month's rows, such as
             `sum(extract(epoch FROM updated_at)::numeric)`; the number of rows always counts too. Default: a digest of
             all values of the month, for which the database reads the month each time it is compared.

@@ -1,4 +1,4 @@
-"""Events of S3: the months that a run is to plan because their objects changed."""
+"""Events of S3: the months that a run should plan because their objects changed."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def months_of_events(
     """Return the months whose objects were written or deleted, as the asset's watcher received it from SQS.
 
     They are those of all events since `since`, not only of the run's own. Airflow starts one run for a burst of events
-    and gives it the first ones; the others would wait for the next event. To name a month again costs a plan one
-    comparison. Messages of SQS that are no notifications of S3 are logged and count for nothing.
+    and gives it the first ones; the others would wait for the next event. Naming a month again costs a plan one
+    comparison. SQS messages that are not notifications of S3 are logged and ignored.
 
     Args:
         context: The context of a task that has the asset in its `inlets`.
@@ -40,7 +40,7 @@ def months_of_events(
         The months, `YYYY-MM`, in order: for `months` of `monthly_load`.
 
     Raises:
-        ConfigurationError: If `key` is no template.
+        ConfigurationError: If `key` is not a template.
     """
     recent = context["inlet_events"][asset].after((datetime.now(UTC) - since).isoformat())
     own = context["triggering_asset_events"].get(asset, ())
