@@ -82,7 +82,9 @@ def test_a_node_killed_around_its_publishing_costs_a_reload(
 
 
 @pytest.mark.thorough(but=1)
-@pytest.mark.parametrize("step", ["Publish", "Remove the parts", "Look for parts that", f"Record {MONTH} as published"])
+@pytest.mark.parametrize(
+    "step", ["Publish", "Remove the replaced parts", "Look for replaced parts", f"Record {MONTH} as published"]
+)
 def test_a_node_killed_right_after_it_published_shows_no_row_twice(
     mortal_lake: Lake, own_cluster: ClickHouseCluster, strikes: Strikes, step: str
 ) -> None:

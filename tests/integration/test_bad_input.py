@@ -138,7 +138,9 @@ def test_a_cluster_that_is_not_the_distributed_tables(trips_lake: Lake) -> None:
         0, f"CREATE TABLE {database}.d AS {database}.trips ENGINE = Distributed(chs3, {database}, trips)"
     )
     trips_lake.upload(TRIPS)
-    refused(trips_lake, f"Distributed over cluster 'chs3', but cluster='{single}'", table="d", cluster=single)
+    refused(
+        trips_lake, f"Distributed over cluster 'chs3', but the load names cluster='{single}'", table="d", cluster=single
+    )
 
 
 def test_a_target_without_partitions(lake: Lake) -> None:

@@ -78,7 +78,7 @@ def test_a_load_that_is_slower_than_its_past_says_so_and_names_the_step(
     strikes.before("Publish 2026-06", lambda: time.sleep(15))
     loaded.load(month="2026-06")
     assert re.search(
-        r"2026-06 was slow\. It took \d+ s, where the last 5 loads suggest \d+ s for as many bytes\. "
+        r"2026-06 was slow\. It took \d+ s; the last 5 loads suggest \d+ s for as many bytes\. "
         r"Most of the difference is publish: \d+ s instead of \d+ s\.",
         capsys.readouterr().out + caplog.text,
     )
