@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from botocore.session import Session as BotocoreSession
 
 from airflow_provider_chs3.hooks._s3_client import parse_time
 from airflow_provider_chs3.sources.s3.listing import S3Listing
@@ -56,6 +57,26 @@ def test_a_client_names_its_operator_to_aws_without_a_look_at_sources(monkeypatc
     monkeypatch.setenv("AIRFLOW_CONN_AWS_CALLER", json.dumps(connection))
     monkeypatch.setattr("inspect.stack", stack)
     assert "Caller/LoadOperator " in LoadOperator().execute().meta.config.user_agent_extra
+
+
+def test_client_and_keys_come_from_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = {"conn_type": "aws", "login": "a key id", "password": "a secret", "extra": {"region_name": "eu-west-1"}}
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_ONCE", json.dumps(connection))
+    made: list[None] = []
+    begin = BotocoreSession.__init__
+
+    def counted(*args: Any, **kwargs: Any) -> None:
+        made.append(None)
+        begin(*args, **kwargs)
+
+    monkeypatch.setattr(BotocoreSession, "__init__", counted)
+    keys, endpoint_url = S3Listing("aws_once").access()
+    assert (keys.access_key_id, keys.secret_access_key, endpoint_url) == (
+        "a key id",
+        "a secret",
+        "https://s3.eu-west-1.amazonaws.com",
+    )
+    assert len(made) == 1
 
 
 @pytest.mark.parametrize(
