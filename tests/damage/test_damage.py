@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
 #: The long run, `python -m tests.damage`, has thousands of cases; these are the same ones each time.
-_CASES = 100
+_CASES, _AT_ONCE = 100, 20
 
 
 @pytest.fixture
@@ -24,8 +24,9 @@ def damage_lake(cluster_of_one: Cluster, chs3_s3: Any, chs3_bucket: str) -> Iter
         yield lake
 
 
-@pytest.mark.timeout(1200)
-def test_a_damaged_file_is_refused_or_loaded_as_another_reader_reads_it(damage_lake: Lake) -> None:
-    outcomes = [run(damage_lake, 1, number) for number in range(_CASES)]
+@pytest.mark.thorough(but=2)
+@pytest.mark.parametrize("first", range(0, _CASES, _AT_ONCE))
+def test_a_damaged_file_is_refused_or_loaded_as_another_reader_reads_it(damage_lake: Lake, first: int) -> None:
+    outcomes = [run(damage_lake, 1, number) for number in range(first, first + _AT_ONCE)]
     assert [each for each in outcomes if each.kind in FAULTS] == []
     assert {each.kind for each in outcomes} == {LOADED, REFUSED}

@@ -17,8 +17,10 @@ ONCE_BROKEN = [
 ]
 
 
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("part", [slice(4), slice(4, None)])
 def test_loads_under_hostile_profiles_are_exact_or_refused(
-    chs3_s3: object, chs3_cluster: object, monkeypatch: pytest.MonkeyPatch
+    chs3_s3: object, chs3_cluster: object, monkeypatch: pytest.MonkeyPatch, part: slice
 ) -> None:
     if not isinstance(chs3_s3, S3Server) or not isinstance(chs3_cluster, ClickHouseCluster):
         pytest.skip("servers of others have profiles of their own")
@@ -26,6 +28,6 @@ def test_loads_under_hostile_profiles_are_exact_or_refused(
         monkeypatch.setenv(name, "")
     monkeypatch.setattr("airflow_provider_chs3.core.attempt.retry_policy.WAIT_SECONDS", 0)
     cases = [*ONCE_BROKEN, *at_random(Hostile(chs3_cluster), cases=CASES, seed=SEED)]
-    outcomes = {case.name: outcome for case, outcome in carry_out(chs3_s3, cases)}
-    assert {outcomes[case.name].kind for case in ONCE_BROKEN} == {"exact"}
+    outcomes = {case.name: outcome for case, outcome in carry_out(chs3_s3, cases[part])}
+    assert {outcomes[case.name].kind for case in ONCE_BROKEN if case in cases[part]} <= {"exact"}
     assert {name: outcome for name, outcome in outcomes.items() if not outcome.is_right} == {}
