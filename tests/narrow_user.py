@@ -125,8 +125,8 @@ _LOGS_IN_MEMORY = {
 _MEASURED_SELDOM = {"memory_worker_period_ms": 1000}
 
 #: Nearly every statement of the tests is a new one, which takes longer to compile than to interpret. Servers that tests
-#: start for themselves, and those of `tests/servers`, compile as they do by default.
-_WITHOUT_COMPILATION = {
+#: start for themselves, and those of `tests/servers/test_oldest.py`, compile as they do by default.
+WITHOUT_COMPILATION = {
     "compile_expressions": 0,
     "compile_aggregate_expressions": 0,
     "compile_sort_description": 0,
@@ -144,6 +144,6 @@ def chs3_cluster_options() -> dict[str, Any]:
         | WITH_PROFILES
         | {
             "server_settings": _LOGS_IN_MEMORY | _MEASURED_SELDOM,
-            "user_settings": _WITHOUT_COMPILATION,
+            "user_settings": WITHOUT_COMPILATION,
         }
     )

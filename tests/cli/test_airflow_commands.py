@@ -65,6 +65,7 @@ def test_an_error_has_its_exit_code_and_text(program: list[str], airflow_db: Pat
     assert "ledger: Give both --from and --to" in done.stderr
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("program", [["airflow", "chs3"], ["chs3"]])
 def test_a_connection_is_found_in_airflows_database(
     program: list[str], airflow_db: Path, tmp_path: Path, chs3_cluster: Cluster, chs3_database: str

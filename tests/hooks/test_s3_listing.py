@@ -60,7 +60,12 @@ def test_a_client_names_its_operator_to_aws_without_a_look_at_sources(monkeypatc
 
 
 def test_client_and_keys_come_from_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    connection = {"conn_type": "aws", "login": "a key id", "password": "a secret", "extra": {"region_name": "eu-west-1"}}
+    connection = {
+        "conn_type": "aws",
+        "login": "a key id",
+        "password": "a secret",
+        "extra": {"region_name": "eu-west-1"},
+    }
     monkeypatch.setenv("AIRFLOW_CONN_AWS_ONCE", json.dumps(connection))
     made: list[None] = []
     begin = BotocoreSession.__init__

@@ -14,6 +14,7 @@ __all__ = ["strikes"]
 TRIPS = Trips(rows_per_month=900, files_per_month=6)
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     "statements",
     [

@@ -55,6 +55,7 @@ def test_every_node_has_the_same_and_the_rows_of_all_can_be_read(lake: Lake) -> 
         assert lake.on_node(number, f"SELECT count() FROM {lake.database}.trips_all") == [(600,)]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.three_nodes
 @pytest.mark.parametrize("nodes_with_it", [{0}, {1}, {0, 2}])
 def test_a_creation_that_was_broken_off_is_completed(lake: Lake, nodes_with_it: set[int]) -> None:

@@ -49,6 +49,7 @@ def test_bytes_that_are_not_declared_as_uuids_are_refused(lake: Lake) -> None:
     refused(lake, "'u' in .*a.parquet has bytes that are not declared as UUIDs")
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("column_type", ["Date32", "DateTime64(3, 'UTC')", "String", "Int64"])
 def test_days_of_arrows_date64_are_refused_where_32_bits_of_seconds_do_not_hold_them(
     lake: Lake, column_type: str

@@ -197,6 +197,7 @@ class TestValues:
         lake.on_every_node(f"CREATE TABLE {lake.database}.numbers {columns}")
         return lake
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("what", UNFIT)
     def test_what_fails_a_load_is_found_before(self, numbers: Lake, doctor: Doctor, what: str) -> None:
         ending, bodies, problem = UNFIT[what]
@@ -311,6 +312,7 @@ class TestRightsAndNodes:
             f"ALTER DELETE ON `{own_lake.database}`.`trips` TO `no-delete` there."
         ]
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("setting", ["readonly = 2", "allow_ddl = 0"])
     def test_what_no_grant_overrides_is_found_as_a_load_says_it(
         self, own_lake: Lake, doctor: Doctor, monkeypatch: pytest.MonkeyPatch, setting: str

@@ -33,7 +33,7 @@ MOVING = ["at + INTERVAL 50 YEAR RECOMPRESS CODEC(ZSTD(3))", "at + INTERVAL 50 Y
 
 
 class TestLostRows:
-    @pytest.mark.thorough(but=2)
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("engine", ["MergeTree", "ReplacingMergeTree"])
     @pytest.mark.parametrize("how", ["DROP", "DETACH"])
     def test_a_part_in_the_middle_that_is_gone_is_a_change(self, events: Lake, engine: str, how: str) -> None:
@@ -60,12 +60,14 @@ class TestLostRows:
             events.on_every_node(f"ALTER TABLE {events.database}.events RENAME COLUMN {old} TO {new}")
         refused(events)
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("ttl", MOVING)
     def test_a_partition_that_is_gone_is_a_change_where_a_ttl_only_moves_rows(self, events: Lake, ttl: str) -> None:
         published(events, ttl=ttl)
         events.on_every_node(f"ALTER TABLE {events.database}.events DROP PARTITION ID '202610'")
         refused(events)
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("ttl", ["", MOVING[0]])
     def test_rows_that_optimize_deduplicate_took_away_are_a_change(self, events: Lake, ttl: str) -> None:
         create(events, ttl=ttl)
@@ -193,7 +195,7 @@ class TestMutations:
 
 
 class TestMerges:
-    @pytest.mark.thorough(but=2)
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("engine", ["MergeTree", "ReplacingMergeTree", "SummingMergeTree", "AggregatingMergeTree"])
     def test_merges_are_no_change(self, events: Lake, engine: str) -> None:
         published(events, engine=engine)

@@ -43,6 +43,7 @@ def error_of(months: Months) -> str:
     return ""
 
 
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize("step", MOMENTS)
 def test_a_later_load_of_one_month_is_not_ended_and_the_others_are_published(
     months: Months, strikes: Strikes, step: str
@@ -61,6 +62,7 @@ def test_a_later_load_of_one_month_is_not_ended_and_the_others_are_published(
     assert months.found() == months.expected()
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("step", ["Take the rows", "Record the intent"])
 def test_months_that_lost_their_table_are_published_from_another_one(
     months: Months, strikes: Strikes, monkeypatch: pytest.MonkeyPatch, step: str
@@ -81,6 +83,7 @@ def test_months_that_lost_their_table_are_published_from_another_one(
     assert months.lake.on_node(0, "SELECT name FROM system.tables WHERE name LIKE 'chs3\\_%\\_%'") == []
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("step", ["Create staging", "Look for other attempts", "Take the rows"])
 def test_of_two_groups_that_publish_at_once_one_publishes_their_common_month(months: Months, step: str) -> None:
     """Each comes to the step before either goes on; only their second tables are in each other's way."""
@@ -163,6 +166,7 @@ def die() -> None:
     raise KilledError
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("step", ["Count what is staged", "Record the intent"])
 def test_what_a_dead_group_left_is_dropped_once_others_have_published_its_months(
     months: Months, strikes: Strikes, step: str
@@ -202,6 +206,7 @@ def test_a_target_may_have_the_comment_of_staging(months: Months, strikes: Strik
     assert months.found() == months.expected()
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("step", ["Count what is staged", "Record the load"])
 def test_the_next_try_of_a_task_drops_what_one_that_was_killed_has_left(
     months: Months, strikes: Strikes, step: str
@@ -244,6 +249,7 @@ def test_killed_before_any_step_the_next_run_mends_all_months(months: Months, st
     assert months.found() == months.expected()
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_what_a_dead_group_left_on_a_node_that_was_away_is_dropped(months: Months, strikes: Strikes) -> None:
     strikes.before("Record the intent", die)

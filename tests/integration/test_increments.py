@@ -79,6 +79,7 @@ def _longer_ttl(lake: Lake) -> None:
     alter(lake, "MODIFY TTL ts + INTERVAL 30 YEAR")
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("change", "why", "expected"),
     [
@@ -167,7 +168,7 @@ class TestEngines:
         assert "CollapsingMergeTree merges rows, and merged rows do not combine" in capfd.readouterr().out
 
 
-@pytest.mark.thorough(but=4)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("engine", ["MergeTree", "SummingMergeTree"])
 @pytest.mark.parametrize(
     "step",

@@ -58,6 +58,7 @@ class TestChangesMeanwhile:
         assert load(events, on_target_changed="reload")["loaded_objects"] == 7
         assert numbers(events) == list(range(70))
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("arguments", [{}, {"select": WHOLE}], ids=["increment", "whole"])
     def test_after_the_last_look_of_a_load_that_dies(
         self, events: Lake, strikes: Strikes, arguments: dict[str, Any]
@@ -78,6 +79,7 @@ class TestChangesMeanwhile:
         assert load(events, on_target_changed="reload", **arguments)["loaded_objects"] == 7
         assert load(events, **arguments)["status"] == "unchanged"
 
+    @pytest.mark.thorough
     def test_earlier_mutations_and_those_of_other_months_stop_no_load_after_one_that_died(
         self, events: Lake, strikes: Strikes
     ) -> None:
@@ -104,6 +106,7 @@ class TestChangesMeanwhile:
         assert load(events)["loaded_objects"] == 1
         assert numbers(events) == list(range(70))
 
+    @pytest.mark.thorough
     def test_a_merge_right_before_it_is_attached(self, events: Lake, strikes: Strikes) -> None:
         put(events, 6)
         load(events)
@@ -150,6 +153,7 @@ def function(events: Lake) -> Iterator[str]:
 class TestLookups:
     """What an expression looks up may have changed since: old and new rows must show one state of it."""
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("expression", ["`dictGet`({})", "dictGet /* why */ ({})", "{function}(n)"])
     def test_of_dictionaries(
         self, events: Lake, function: str, expression: str, capfd: pytest.CaptureFixture[str]

@@ -51,6 +51,7 @@ def distribute(lake: Lake, cluster: str) -> None:
     lake.on_node(0, f"CREATE TABLE {lake.database}.every AS {lake.database}.trips ENGINE = {engine}")
 
 
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize("named", ["{cluster}", "{alias}", "{part}s3"])
 @pytest.mark.parametrize("given", [None, CLUSTER, "{cluster}"])
 def test_a_distributed_table_may_name_its_cluster_by_a_macro(lake: Lake, named: str, given: str | None) -> None:

@@ -56,6 +56,7 @@ def test_a_month_and_its_increments(wide: Lake) -> None:
     assert wide.load(key=KEY)["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_a_deferred_load(wide: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     hurry(monkeypatch)
     put(wide, "a", 3)
@@ -63,6 +64,7 @@ def test_a_deferred_load(wide: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows(wide) == exactly(3)
 
 
+@pytest.mark.thorough
 def test_several_months_together(wide: Lake) -> None:
     months = ["2026-09", MONTH]
     for value, month in enumerate(months):

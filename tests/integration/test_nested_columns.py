@@ -29,6 +29,7 @@ def orc(**columns: Any) -> bytes:
 WRITERS = {"parquet": parquet, "arrow": arrow}
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("ending", WRITERS)
 def test_their_fields_are_the_columns_of_the_nested(lake: Lake, ending: str) -> None:
     create(lake, FIELDS)

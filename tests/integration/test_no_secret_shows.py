@@ -190,7 +190,7 @@ def make_secrets(
     return make
 
 
-@pytest.mark.thorough(but=4)
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
 def test_however_a_load_ends(
     make_secrets: Callable[[Ending], Secrets],

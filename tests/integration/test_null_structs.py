@@ -61,6 +61,7 @@ def jsonl(n: pa.Array, *, as_lists: bool) -> bytes:
     return "".join(f"{json.dumps({'ts': AT, 'n': written(each)})}\n" for each in n.to_pylist()).encode()
 
 
+@pytest.mark.thorough(but=7)
 @pytest.mark.parametrize("ending", ["arrow", "orc", "jsonl"])
 @pytest.mark.parametrize("column_type", CASES)
 def test_they_are_loaded_as_they_are(lake: Lake, column_type: str, ending: str) -> None:
@@ -72,6 +73,7 @@ def test_they_are_loaded_as_they_are(lake: Lake, column_type: str, ending: str) 
     assert loaded(lake, f"a.{ending}", body, "toString(n)") == shown
 
 
+@pytest.mark.thorough(but=4)
 @pytest.mark.parametrize(
     "column_type",
     [*CASES, "Dynamic", "Nullable(String)", "Variant(Int8, Tuple(a Nullable(Int32), b Nullable(String)))"],
@@ -85,6 +87,7 @@ def test_those_of_parquet_are_refused_and_others_loaded(lake: Lake, column_type:
         assert loaded(lake, "a.parquet", parquet(n=pa.array([WHOLE], of)), "toString(n)") == ["(1,'x')"]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("expression", "shown"),
     [
@@ -100,6 +103,7 @@ def test_select_says_what_a_struct_of_nulls_in_parquet_is(lake: Lake, expression
     assert values(lake, "toString(n)") == shown
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("ending", ["arrow", "orc"])
 def test_where_null_cannot_be_stored_they_are_refused_or_the_default(lake: Lake, ending: str) -> None:
     create(lake, "n Tuple(a Nullable(Int64), b Nullable(String)) DEFAULT (7, 'none')")
@@ -114,6 +118,7 @@ def test_a_key_that_a_line_of_json_lacks_is_null(lake: Lake) -> None:
     assert loaded(lake, "a.jsonl", f'{{"ts": "{AT}"}}\n'.encode(), "toString(n)") == [None]
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("file_format", ["CSVWithNames", "TabSeparatedWithNames"])
 @pytest.mark.parametrize("column_type", [NULLABLE, f"Array({NULLABLE})"])
 def test_those_of_other_texts_are_null_as_marked(lake: Lake, file_format: str, column_type: str) -> None:

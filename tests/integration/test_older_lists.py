@@ -38,7 +38,7 @@ def publish_and_add(months: Months) -> None:
     months.put(MONTH, "c")
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("is_increment", [False, True])
 @pytest.mark.parametrize("step", MOMENTS)
 def test_it_lists_again(months: Months, strikes: Strikes, step: str, is_increment: bool) -> None:
@@ -51,6 +51,7 @@ def test_it_lists_again(months: Months, strikes: Strikes, step: str, is_incremen
     assert months.load_one(MONTH) == "unchanged"
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("step", ["Look up 2026-", "Create staging"])
 def test_so_does_one_that_goes_on_without_its_process(months: Months, strikes: Strikes, step: str) -> None:
     months.load_one(MONTHS[0])
@@ -60,6 +61,7 @@ def test_so_does_one_that_goes_on_without_its_process(months: Months, strikes: S
     assert months.found()[MONTH] == months.rows[MONTH]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("step", MOMENTS)
 def test_so_does_one_of_several_months(months: Months, strikes: Strikes, step: str) -> None:
     months.load_one(MONTHS[0])

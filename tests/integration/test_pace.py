@@ -50,6 +50,7 @@ def test_without_a_past_a_plan_says_nothing_of_it(
     assert "one after another" not in capsys.readouterr().out + caplog.text
 
 
+@pytest.mark.thorough
 def test_the_command_line_has_the_forecast_of_each_month(loaded: Lake, capsys: Any) -> None:
     arguments = ["--bucket", loaded.bucket, "--key", "trips/{YYYY-MM}/*.parquet", "--cluster", loaded.cluster.name]
     capsys.readouterr()

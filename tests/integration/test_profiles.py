@@ -67,6 +67,7 @@ def published(lake: Lake) -> list[int]:
     return sorted(n for rows in lake.on_every_node(f"SELECT n FROM {lake.database}.trips") for (n,) in rows)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("file_format", TEXT)
 def test_a_profile_that_skips_first_lines_loses_no_row(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, file_format: str
@@ -77,6 +78,7 @@ def test_a_profile_that_skips_first_lines_loses_no_row(
     assert published(lake) == sorted(numbers)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("file_format", TEXT)
 def test_nodes_that_ask_each_other_under_such_a_profile_lose_no_row(lake: Lake, file_format: str) -> None:
     numbers = numbered(lake, 10, 10, file_format=file_format)
@@ -84,6 +86,7 @@ def test_nodes_that_ask_each_other_under_such_a_profile_lose_no_row(lake: Lake, 
     assert published(lake) == sorted(numbers)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("deferrable", [False, True], ids=["here", "deferrable"])
 def test_a_connection_that_skips_first_lines_loses_no_row(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, deferrable: bool
@@ -168,6 +171,7 @@ def test_a_listing_through_clickhouse_is_whole(lake: Lake, monkeypatch: pytest.M
     assert published(lake) == sorted(numbers)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("profile", ["filtering", "selecting"])
 def test_a_profile_that_rewrites_statements_changes_nothing(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, profile: str
@@ -251,6 +255,7 @@ def test_so_is_one_that_rewrites_the_answers_of_other_nodes(lake: Lake, profile:
     refused(lake, found, file_format="CSV", select={"at": "c1", "n": "c2"}, cluster=cluster_of(profile))
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("profile", LIMITED)
 def test_a_limit_of_the_profile_does_not_cut_a_load_of_one_server(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, profile: str

@@ -43,6 +43,7 @@ class Between:
         monkeypatch.setattr(Runner, "perform", torn)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("is_first", [True, False], ids=["never loaded", "loaded before"])
 def test_what_another_load_publishes_meanwhile_is_no_change_of_somebody_else(
     trips_lake: Lake, monkeypatch: pytest.MonkeyPatch, is_first: bool
@@ -62,6 +63,7 @@ def test_what_another_load_publishes_meanwhile_is_no_change_of_somebody_else(
     assert trips_lake.facts() == NEW.facts(MONTH)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("is_first", [True, False], ids=["never loaded", "loaded before"])
 def test_what_somebody_else_inserts_meanwhile_still_is(
     trips_lake: Lake, monkeypatch: pytest.MonkeyPatch, is_first: bool

@@ -155,6 +155,7 @@ class TestNothing:
         run = run_dag(dag, run_conf=conf_of(loaded))
         assert states(run) == ("failed", {"plan": "failed", "load": "upstream_failed"})
 
+    @pytest.mark.thorough
     def test_of_several_loads_the_last_one_fails(self, loaded: Lake, run_dag: RunDag) -> None:
         with DAG("d", schedule=None) as dag:
             for table in ("one", "two", "three"):

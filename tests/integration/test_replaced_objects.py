@@ -51,6 +51,7 @@ def test_deleted_objects_alone(events: Lake) -> None:
     assert load(events)["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_night_after_night(events: Lake) -> None:
     expected = {file: [(10 * file + row, file) for row in range(10)] for file in range(12)}
     for night in range(4):
@@ -91,6 +92,7 @@ def _too_many(lake: Lake) -> None:
         put(lake, number, first=2_000 + 10 * number)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("engine", "change", "why"),
     [
@@ -132,6 +134,7 @@ def test_a_column_that_cannot_hold_every_path_is_refused_before_anything_is_writ
     assert lake.on_node(0, f"SHOW TABLES FROM {lake.database}") == [("events",)]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("meddle", "why"),
     [
@@ -179,7 +182,7 @@ def test_it_goes_on_without_its_worker(lake: Lake, monkeypatch: pytest.MonkeyPat
     assert rows(lake) == [*expected, *((2_000 + row, 12) for row in range(10))]
 
 
-@pytest.mark.thorough(but=4)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "step",
     [

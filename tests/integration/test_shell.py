@@ -123,6 +123,7 @@ class TestLedger:
         assert [month["month"] for month in json.loads(done.stdout)] == [MONTH]
         assert "never loaded" in done.stderr
 
+    @pytest.mark.thorough
     def test_a_reader_that_has_seen_enough_is_no_error(self, trips_lake: Lake) -> None:
         command = [sys.executable, "-m", "airflow_provider_chs3", "ledger", *where(trips_lake, "ledger")]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -103,6 +103,7 @@ def test_where_a_wildcard_opens_other_objects_too_they_are_counted(trips_lake: L
     assert (result["rows"], result["counted_by"]) == (2_400, "second read")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("file_format", ["jsonl", "parquet"])
 def test_servers_that_find_fewer_objects_than_the_worker_listed_fail_the_load(
     trips_lake: Lake, file_format: Any

@@ -99,6 +99,7 @@ class TestStructure:
         assert result["reason"].endswith(f": setting {next(iter(settings))} was not given and is '1'")
         assert load(events, select=select, settings=settings)["status"] == "unchanged"
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("kind", ["DEFAULT", "MATERIALIZED"])
     def test_a_default_that_merges_have_written_for_a_new_column_is_compared(self, events: Lake, kind: str) -> None:
         published(events)

@@ -46,7 +46,7 @@ PROJECTION = ("ALTER TABLE {} ADD PROJECTION p (SELECT zone, count() GROUP BY zo
 
 
 @pytest.mark.three_nodes
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("change", "altered"), [(COLUMN, (0, 1, 2)), (COLUMN, (2,)), (DEFAULT, (0, 1, 2)), (PROJECTION, (1,))]
 )

@@ -95,7 +95,7 @@ def merge(lake: Lake) -> None:
     lake.on_every_node(f"OPTIMIZE TABLE {lake.database}.trips FINAL")
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_month_is_exact_and_merges_are_no_change(lake: Lake, name: str) -> None:
     shape = SHAPES[name]
@@ -131,7 +131,7 @@ VANISHING = {
 
 
 @pytest.mark.three_nodes
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", VANISHING)
 def test_a_month_that_merges_leave_nothing_of_is_unchanged(lake: Lake, name: str) -> None:
     engine, clauses, merge, values = VANISHING[name]

@@ -70,7 +70,7 @@ def at(number: int) -> tuple[int, datetime]:
     return number, datetime.fromisoformat(NEW_YORK[number]).replace(tzinfo=UTC)
 
 
-@pytest.mark.thorough(but=4)
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(("column_type", "key"), IN_NEW_YORK)
 def test_a_month_ends_where_the_time_zone_of_the_key_says(lake: Lake, column_type: str, key: str) -> None:
     create(lake, column_type, key)
@@ -198,6 +198,7 @@ def test_the_profile_with_which_the_server_started_decides(
         assert numbers(lake) == [1, 2]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("change", ["ADD COLUMN note Nullable(String)", "ADD INDEX i id TYPE minmax"])
 @pytest.mark.parametrize(
     ("column_type", "key", "setting"),

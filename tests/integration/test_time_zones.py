@@ -92,6 +92,7 @@ class TestNodesOfDifferentZones:
             assert each in str(refused.value)
         assert found(lake, "x") == set()
 
+    @pytest.mark.thorough(but=2)
     @pytest.mark.parametrize("of", ["DateTime", "DateTime64(3)", "Nullable(DateTime)"])
     @pytest.mark.parametrize("ending", ["csv", "jsonl"])
     def test_read_in_the_zone_that_is_given(self, lake: Lake, of: str, ending: str) -> None:
@@ -105,6 +106,7 @@ class TestNodesOfDifferentZones:
         assert found(lake, "toUnixTimestamp(x)") == {NOON["Asia/Tokyo"]}
         assert load(lake, **IN_TOKYO)["status"] == "unchanged"
 
+    @pytest.mark.thorough
     def test_a_name_of_utc_is_that_of_another(self, lake: Lake) -> None:
         create(lake, "day Date, x DateTime")
         put(lake, "day,x", "2024-05-15,2024-05-15 12:00:00")
@@ -114,6 +116,7 @@ class TestNodesOfDifferentZones:
         assert "were read in 'UTC', and are now read in 'Asia/Tokyo'" in load(lake, **IN_TOKYO)["reason"]
         assert found(lake, "toUnixTimestamp(x)") == {NOON["Asia/Tokyo"]}
 
+    @pytest.mark.thorough(but=2)
     @pytest.mark.parametrize(
         ("default", "values"),
         [
@@ -170,6 +173,7 @@ class TestNodesOfDifferentZones:
         assert found(lake, "toUnixTimestamp(ts), n") == {(1717174800, 1), (NOON["Asia/Tokyo"], 2)}
         assert sum(lake.rows_per_node()) == 16
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("deferrable", [False, True])
     def test_expressions_are_of_one_zone(self, lake: Lake, deferrable: bool) -> None:
         create(lake, "day Date, h UInt8, n UInt32, t String")
@@ -225,6 +229,7 @@ class TestOneServer:
         assert load(moving, **IN_TOKYO)["loaded_objects"] == 1
         assert found(moving, "toUnixTimestamp(x)") == {NOON["Asia/Tokyo"]}
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("key", ["toYYYYMM(ts)", "toStartOfMonth(ts)"])
     def test_months_of_a_key_without_a_zone_are_the_servers(self, moving: Lake, key: str) -> None:
         """23:30 of 31 May in Berlin is June in Tokyo, but May in the table."""

@@ -86,6 +86,7 @@ def test_a_changed_month_replaces_the_older_objects(loaded: Lake) -> None:
     assert sorted(keys(loaded)) == sorted([*result["files"], MANIFEST])
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("change", ["deleted", "replaced"])
 def test_an_object_that_is_not_as_it_was_is_written_again(loaded: Lake, change: str) -> None:
     first, *_ = unload(loaded)["files"]
@@ -130,6 +131,7 @@ def test_what_is_no_manifest_is_refused(loaded: Lake) -> None:
     assert keys(loaded) == [MANIFEST]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "key", ["exports/{YYYY-MM}", "exports/{YYYY-MM}/*/", "exports/{YYYY-MM}/{DD}/", "a?/{YYYY-MM}/"]
 )

@@ -57,6 +57,7 @@ def add_row(lake: Lake, number: int) -> None:
     lake.on_node(0, f"INSERT INTO {name} (trip_id, pickup_at) VALUES ({number}, '2026-10-05')")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("has_effect", [False, True])
 def test_a_kill_at_any_step_leaves_the_older_or_the_newer_month(unloaded: Lake, has_effect: bool) -> None:
     outcomes = set()

@@ -102,6 +102,7 @@ def test_a_month_that_is_opened_by_its_address_can_be_reloaded(loaded: Lake, ope
     assert dialog.get_by_role("status").inner_text().startswith("Started")
 
 
+@pytest.mark.thorough
 def test_a_question_that_is_drawn_in_one_moment_with_the_panel_lies_above_it(
     as_user: AsUser, loaded: Lake, open_page: Open
 ) -> None:
@@ -137,6 +138,7 @@ def test_the_keyboard_alone_leads_from_a_month_to_an_action_and_back(loaded: Lak
     assert len(runs.runs(LOADER)) == 1
 
 
+@pytest.mark.thorough
 def test_a_double_click_starts_one_run(loaded: Lake, open_page: Open) -> None:
     page, _ = open_month(open_page)
     page.get_by_role("button", name="Reload…").click()
@@ -233,6 +235,7 @@ class TestViewer:
         assert (len(runs.runs(LOADER)), runs.runs(ACTIONS)) == (1, [])
 
 
+@pytest.mark.thorough
 def test_without_the_dag_for_them_the_page_says_what_is_missing(loaded: Lake, open_page: Open) -> None:
     runs.make_known(LOADER)
     page, _ = open_month(open_page)

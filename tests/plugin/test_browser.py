@@ -83,6 +83,7 @@ def test_a_table_to_which_two_connections_lead_is_listed_once(
     assert troubles == []
 
 
+@pytest.mark.thorough
 def test_the_first_click_after_a_reload_leaves_the_page_as_it_is(
     busy_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]
 ) -> None:

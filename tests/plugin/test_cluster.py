@@ -119,6 +119,7 @@ def test_merges_are_told_with_their_progress(as_user: AsUser, trips_lake: Lake) 
     assert 0 <= found[0]["progress"] <= 1
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("view", ["cluster", "throughput"])
 def test_a_cluster_to_which_two_connections_lead_is_told_once(
     as_user: AsUser, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch, view: str
@@ -139,6 +140,7 @@ def test_a_cluster_to_which_two_connections_lead_is_told_once(
     assert [node["name"] for node in found["nodes"]] == [node["name"] for node in alone["nodes"]]
 
 
+@pytest.mark.thorough
 def test_progress_is_the_same_on_both_views_where_nodes_are_done_at_different_times(
     as_user: AsUser, trips_lake: Lake
 ) -> None:

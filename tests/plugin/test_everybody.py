@@ -140,7 +140,7 @@ def test_the_keyboard_alone_leads_from_months_to_nodes_and_back(scene: Lake, ope
     tab_to("Tables closest to their part limits")
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("view", VIEWS)
 def test_nothing_is_lost_when_it_is_enlarged(scene: Lake, open_page: OpenPage, view: str, width: int) -> None:

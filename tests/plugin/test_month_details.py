@@ -134,7 +134,7 @@ def test_whatever_a_table_is_called(as_user: AsUser, lake: Lake, name: str) -> N
     assert details(as_user, lake)["load"]["rows"] == 600
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("query", "status"),
     [

@@ -76,6 +76,7 @@ def test_a_month_that_was_never_loaded(as_user: AsUser, trips_lake: Lake) -> Non
     assert said == Said(plan="never loaded", ledger="[]", page=": ", load="never loaded")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("partition_by", ["toYYYYMM(pickup_at)", "toStartOfMonth(pickup_at)"])
 def test_rows_that_no_load_has_put_there(as_user: AsUser, lake: Lake, partition_by: str) -> None:
     partitioned(lake, partition_by)

@@ -57,6 +57,7 @@ def seen_at(strikes: Strikes, step: str, look: Callable[[], dict[str, Any]]) -> 
     return seen
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("held_at", "step"), [(VERIFIES, "verify"), (PUBLISHES, "publish")])
 def test_a_load_tells_that_it_verifies_or_publishes(
     as_user: AsUser, trips_lake: Lake, task: SimpleNamespace, strikes: Strikes, held_at: str, step: str
@@ -74,6 +75,7 @@ def test_a_load_tells_that_it_verifies_or_publishes(
     assert (now["state"], now["step"]) == ("published", None)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("held_at", ["Create staging", VERIFIES])
 def test_a_retry_does_not_tell_the_step_of_the_try_before(
     as_user: AsUser, trips_lake: Lake, task: SimpleNamespace, strikes: Strikes, held_at: str
@@ -129,6 +131,7 @@ def test_a_task_that_waits_for_a_worker_is_told_as_that(
     trips_lake.load()
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("held_at", "step"), [(VERIFIES, "verify"), (PUBLISHES, "publish")])
 def test_months_that_are_loaded_together_tell_it_too(
     as_user: AsUser,

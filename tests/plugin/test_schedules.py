@@ -193,6 +193,7 @@ def test_a_held_month_is_let_go_by_who_may_edit_its_dag(
     trips_lake.load()
 
 
+@pytest.mark.thorough
 def test_a_late_month_says_when_its_run_was_due_and_needs_nobody(
     as_user: AsUser, trips_lake: Lake, task: Any, open_page: Open
 ) -> None:

@@ -137,6 +137,7 @@ def test_each_view_shows_where_its_answer_will_be_and_asks_no_other_host(trips_l
     assert troubles == []
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(
     airflow.__version__.startswith(("3.1.", "3.2.")), reason="before Airflow 3.3 a zone is chosen elsewhere in its UI"
 )
@@ -166,6 +167,7 @@ def test_times_are_in_the_zone_that_is_chosen_in_airflow(trips_lake: Lake, as_us
     assert shown() == expected(THERE)
 
 
+@pytest.mark.thorough
 def test_a_chart_is_zoomed_by_dragging_and_shows_all_again(trips_lake: Lake, open_page: Open) -> None:
     loaded(trips_lake)
     remember_loads(trips_lake, table="trips", insert_seconds=[9, 10, 8, 9])

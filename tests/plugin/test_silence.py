@@ -42,6 +42,7 @@ def rows_on_first_node(lake: Lake, month: str) -> int:
     return int(lake.on_node(0, asked)[0][0])
 
 
+@pytest.mark.thorough
 def test_bars_of_a_node_that_is_down_are_lower_bounds_and_one_line_tells_of_it(
     own_cluster: ClickHouseCluster, two_months: Lake, open_page: Open
 ) -> None:

@@ -23,6 +23,7 @@ GONE, BROKEN, WITHOUT_SCHEDULE = (
 )
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("dag", "why"),
     [

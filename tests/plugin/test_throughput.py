@@ -130,6 +130,7 @@ def test_a_month_tells_its_own_parts_over_time(as_user: AsUser, trips_lake: Lake
     assert found["begun_at"] <= min(times) < max(times) <= found["now"]
 
 
+@pytest.mark.thorough
 def test_parts_that_were_merged_before_the_log_began_do_not_count(own_lake: Lake, as_user: AsUser) -> None:
     own_lake.create_table()
     own_lake.upload(FILES)
@@ -172,6 +173,7 @@ def test_a_month_whose_merges_lag_tells_its_parts_and_since_when(as_user: AsUser
     assert min(told) > Thresholds().spare_parts
 
 
+@pytest.mark.thorough
 def test_parts_come_with_loads_and_go_with_merges(as_user: AsUser, own_lake: Lake) -> None:
     # The log of the shared servers forgets its oldest rows, and so begins later with each look.
     own_lake.create_table()

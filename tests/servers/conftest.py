@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper
 from tests.integration.lake import Lake, lake_on
-from tests.narrow_user import WITH_NARROW_USER_OF_REPLICAS
+from tests.narrow_user import WITH_NARROW_USER_OF_REPLICAS, WITHOUT_COMPILATION
 from tests.servers.replicas import TRIPS, replicated
 
 
@@ -18,7 +18,9 @@ from tests.servers.replicas import TRIPS, replicated
 def replicated_cluster() -> Iterator[ClickHouseCluster]:
     if why := keeper.missing():
         pytest.skip(why)
-    with ClickHouseCluster.start(4, replicas=2, program="server", **WITH_NARROW_USER_OF_REPLICAS) as cluster:
+    with ClickHouseCluster.start(
+        4, replicas=2, program="server", user_settings=WITHOUT_COMPILATION, **WITH_NARROW_USER_OF_REPLICAS
+    ) as cluster:
         yield cluster
 
 

@@ -27,6 +27,7 @@ def test_new_objects_are_loaded_alone(events: Lake) -> None:
     assert load(events)["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_rows_of_overwritten_and_deleted_objects_are_replaced_alone(lake: Lake) -> None:
     lake.table = "events"
     replaced_objects.create(lake, replicated(lake))

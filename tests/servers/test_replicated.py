@@ -119,6 +119,7 @@ def test_a_load_goes_on_without_its_process(lake: Lake) -> None:
     assert lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.thorough
 def test_a_file_that_comes_later_is_planned_and_loaded(lake: Lake) -> None:
     lake.load()
     plan = PlanMonthsOperator(
@@ -155,6 +156,7 @@ def test_months_are_loaded_together_and_what_comes_later_is_added(lake: Lake) ->
     assert rows[0::2] == rows[1::2]
 
 
+@pytest.mark.thorough
 def test_a_replica_that_does_not_follow_fails_all_months_after_one_wait(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

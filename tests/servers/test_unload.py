@@ -88,6 +88,7 @@ def test_a_replica_that_lags_is_waited_for_and_not_unloaded_as_it_is(
     assert ids(loaded) == sorted([1, *before])
 
 
+@pytest.mark.thorough
 def test_a_replica_that_does_not_write_may_lag(loaded: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     as_any(loaded, monkeypatch, receive_timeout=3)
     with fetching_nothing(loaded, FOLLOWERS[0]):
@@ -138,6 +139,7 @@ def test_a_plain_table_on_replicas_is_refused(loaded: Lake) -> None:
     assert keys(loaded) == []
 
 
+@pytest.mark.thorough
 def test_a_table_that_only_some_nodes_replicate_is_refused(loaded: Lake) -> None:
     name = f"{loaded.database}.{loaded.table}"
     loaded.on_node(3, f"DROP TABLE {name} SYNC")
@@ -153,6 +155,7 @@ def test_a_table_that_only_some_nodes_replicate_is_refused(loaded: Lake) -> None
         loaded.on_node(3, f"SYSTEM SYNC REPLICA {name}")
 
 
+@pytest.mark.thorough
 def test_shards_that_replicate_each_other_are_refused(loaded: Lake) -> None:
     table = Lake(loaded.cluster, loaded.s3, loaded.bucket, loaded.database, table="everywhere")
     table.create_table(engine=f"ReplicatedMergeTree('/tables/{loaded.database}/everywhere', '{{replica}}')")

@@ -37,6 +37,7 @@ def shell(store_lake: StoreLake, capsys: pytest.CaptureFixture[str], monkeypatch
     return Shell(store_lake, capsys)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.three_nodes
 def test_from_the_files_to_a_table_a_load_and_the_ledger(store_lake: StoreLake, shell: Shell) -> None:
     store_lake.objects.upload(TRIPS, MONTH)
@@ -56,6 +57,7 @@ def test_from_the_files_to_a_table_a_load_and_the_ledger(store_lake: StoreLake, 
     assert len({each["path"] for each in objects}) == 3
 
 
+@pytest.mark.thorough(but=1)
 def test_a_table_that_is_missing_is_created_from_the_files(store_lake: StoreLake, shell: Shell) -> None:
     store_lake.objects.upload(TRIPS, MONTH)
     store_lake.on_every_node(f"DROP TABLE {store_lake.database}.trips SYNC")
@@ -63,6 +65,7 @@ def test_a_table_that_is_missing_is_created_from_the_files(store_lake: StoreLake
     assert store_lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.thorough(but=1)
 def test_months_of_another_tool_are_adopted(store_lake: StoreLake, shell: Shell) -> None:
     store_lake.objects.upload(TRIPS, MONTH)
     store_lake.load()
@@ -72,6 +75,7 @@ def test_months_of_another_tool_are_adopted(store_lake: StoreLake, shell: Shell)
     assert store_lake.load()["status"] == "unchanged"
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("store_lake", ["azure", "hdfs"], indirect=True)
 def test_a_rehearsal_plays_all_scenes_and_leaves_nothing(store_lake: StoreLake, shell: Shell) -> None:
     check_rehearsal(store_lake, shell, store_lake.options)

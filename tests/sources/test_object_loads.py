@@ -85,6 +85,7 @@ def test_new_objects_are_loaded_alone(store_lake: StoreLake) -> None:
     assert store_lake.load()["status"] == "unchanged"
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("file_format", ["csv.gz", "jsonl"])
 @pytest.mark.three_nodes
 @beside_s3

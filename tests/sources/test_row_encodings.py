@@ -64,6 +64,7 @@ def test_a_role_of_another_encoding_changes_no_text(row_lake: RowLake, encoding:
         row_lake.run("ALTER ROLE CURRENT_USER RESET client_encoding")
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("encoding", "text"),
     [("LATIN1", "zürich é"), ("WIN1252", "„zürich“ €"), ("EUC_JP", "日本 東京"), ("SQL_ASCII", "zürich 表")],
@@ -98,6 +99,7 @@ def test_bytes_that_are_no_utf_8_are_refused(
     assert sum(lake.rows_per_node()) == 0
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("charset", ["latin1", "utf16", "sjis", "utf8mb4"])
 def test_a_session_of_mysql_in_another_encoding_changes_no_text(
     chs3_mysql: MySqlServer,

@@ -45,6 +45,7 @@ def test_a_month_is_loaded_exactly_and_again_only_where_it_changed(row_lake: Row
     assert row_lake.facts() != TRIPS.facts(MONTH)
 
 
+@pytest.mark.thorough(but=1)
 def test_the_log_speaks_of_rows_and_of_no_objects(row_lake: RowLake, capsys: pytest.CaptureFixture[str]) -> None:
     row_lake.rows.put(TRIPS.table(MONTH))
     row_lake.load()
@@ -54,6 +55,7 @@ def test_the_log_speaks_of_rows_and_of_no_objects(row_lake: RowLake, capsys: pyt
     assert " object" not in log
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("key", [{"key_column": None}, {"key_column": "zone"}], ids=["none", "text"])
 @pytest.mark.three_nodes
 def test_rows_are_read_once_with_any_key(row_lake: RowLake, key: dict[str, Any]) -> None:
@@ -89,6 +91,7 @@ def test_a_plan_finds_the_months_of_the_table(row_lake: RowLake) -> None:
     assert plan.execute({}) == ["2026-02"]
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("times", [1, 4])
 @pytest.mark.three_nodes
 def test_a_writer_to_the_month_starts_the_load_over_a_few_times(
@@ -230,11 +233,13 @@ def test_a_digest_of_ones_own_tells_of_changes(row_lake: RowLake) -> None:
     assert row_lake.load(fingerprint="max(fare)")["status"] == "published"
 
 
+@pytest.mark.thorough(but=1)
 def test_objects_have_markers_and_rows_have_not(row_lake: RowLake) -> None:
     with pytest.raises((AirflowFailException, ConfigurationError), match="leave it out"):
         row_lake.load(ready_key="_SUCCESS")
 
 
+@pytest.mark.thorough(but=1)
 def test_the_example_dag_loads_and_then_finds_nothing_to_load(
     row_lake: RowLake, run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,7 @@ def said(capsys: pytest.CaptureFixture[str], lake: RowLake, command: str, *optio
     return capsys.readouterr().out
 
 
+@pytest.mark.thorough(but=1)
 def test_a_plan_and_a_load_of_what_changed_speak_of_rows(lake: RowLake, capsys: pytest.CaptureFixture[str]) -> None:
     lake.load()
     lake.change("DELETE FROM {t} WHERE pickup_at < '2026-01-03'")
@@ -45,6 +46,7 @@ def test_a_plan_and_a_load_of_what_changed_speak_of_rows(lake: RowLake, capsys: 
     assert "object" not in said(capsys, lake, "plan", "--month", MONTH, "--key-column", "trip_id")
 
 
+@pytest.mark.thorough(but=1)
 def test_a_month_without_rows_is_told_as_that(lake: RowLake, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(NotReadyError, match="No rows for 2019-01 under"):
         lake.load(month="2019-01")
@@ -54,6 +56,7 @@ def test_a_month_without_rows_is_told_as_that(lake: RowLake, capsys: pytest.Capt
     assert "no rows of 2019-01 by 'pickup_at'" in said(capsys, lake, "doctor", "--month", "2019-01")
 
 
+@pytest.mark.thorough(but=1)
 def test_a_month_that_shrank_and_one_that_does_not_fit_speak_of_rows(
     lake: RowLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,12 +69,14 @@ def test_a_month_that_shrank_and_one_that_does_not_fit_speak_of_rows(
         lake.load()
 
 
+@pytest.mark.thorough(but=1)
 def test_the_doctor_counts_rows(lake: RowLake, capsys: pytest.CaptureFixture[str]) -> None:
     found = said(capsys, lake, "doctor", "--month", MONTH)
     assert "1,000 rows, into partition 202601" in found
     assert "1 object" not in found
 
 
+@pytest.mark.thorough(but=1)
 def test_rows_that_the_table_has_in_another_month_ask_for_its_zone(lake: RowLake) -> None:
     kind = "timestamp NULL" if lake.is_mysql else "timestamptz"
     lake.change(f"ALTER TABLE {{t}} ADD COLUMN since {kind}")

@@ -142,6 +142,7 @@ def test_no_key_shows(table_lake: TableLake, caplog: pytest.LogCaptureFixture) -
     assert "[HIDDEN]" in operator.insert_sql
 
 
+@pytest.mark.thorough(but=1)
 def test_the_example_dag_loads_and_then_finds_nothing_to_load(
     table_lake: TableLake, run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
