@@ -174,7 +174,7 @@ def _clean(given: argparse.Namespace) -> CommandResult:
         for each in found
     ]
     header = ["staging", "status", "age", "rows", "size", "nodes", "queries"]
-    text = rendered(header, rows) if rows else "No staging is that old."
+    text = rendered(header, rows) if rows else "No staging tables are that old."
     return CommandResult([each.as_json() for each in found], text, all(each.was_dropped for each in found))
 
 

@@ -160,7 +160,7 @@ class Rehearsal:
 
         return {
             "a first load": with_more_files,
-            "the same once more": lambda: self._load(status="unchanged"),
+            "the same load again": lambda: self._load(status="unchanged"),
             "files that arrive late": with_more_files,
             "a file that is overwritten": changing(self._load),
             "a file that is deleted": self._load_without_a_file,

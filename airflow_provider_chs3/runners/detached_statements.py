@@ -190,8 +190,8 @@ class DetachingStatements:
         if query.outcome() is None:
             raise StatementLostError(
                 f"Statement {running.query_id} no longer runs, and no node's system.query_log shows how it ended: a "
-                "server was restarted, or another one answers, as behind a load balancer: name the connection's extra "
-                "'cluster'. The statement may have taken effect."
+                "server was restarted, or another server answers, as behind a load balancer (then set the connection's "
+                "extra 'cluster'). The statement may have taken effect."
             )
         self._running = None
         return self._no_rows()

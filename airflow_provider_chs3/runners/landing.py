@@ -111,7 +111,7 @@ class Landing:
             end = self._topic.held(partition)[1] if partition in present else 0
             if end < offset:
                 raise SourceError(
-                    f"Offset {offset} of topic {self._request.topic!r}, partition {partition}, is recorded, and the "
+                    f"Offset {offset} of topic {self._request.topic!r}, partition {partition}, is recorded, but the "
                     f"log ends at {end}: the topic was created again, or lost messages. Land it under another key."
                 )
 

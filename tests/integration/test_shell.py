@@ -168,7 +168,7 @@ class TestUpkeep:
     @pytest.mark.three_nodes
     def test_staging_that_would_be_dropped_ends_with_1_and_its_end_with_0(self, trips_lake: Lake, shell: Shell) -> None:
         trips_lake.on_node(1, f"CREATE TABLE {trips_lake.database}.{ORPHAN} (a Int8) ENGINE = MergeTree ORDER BY a")
-        assert shell("clean")[:2] == (0, "No staging is that old.\n")
+        assert shell("clean")[:2] == (0, "No staging tables are that old.\n")
         code, out, _ = shell("clean", "--older-than-hours", "0", "--dry-run", "--json")
         (old,) = json.loads(out)
         assert (code, old["name"], old["was_dropped"]) == (1, ORPHAN, False)

@@ -39,12 +39,12 @@ def test_a_log_that_is_shorter_than_it_was_is_an_error_where_no_id_is_known(
     lake.land(0)
     lake.topic.create_again()
     lake.topic.send(NIGHTS[1] + HOUR, b"c")
-    message = "Offset 2 of topic .*, partition 1, is recorded, and the log ends at 0: the topic was created again"
+    message = "Offset 2 of topic .*, partition 1, is recorded, but the log ends at 0: the topic was created again"
     with pytest.raises(AirflowFailException, match=message):
         lake.land(1)
     lake.topic.widen(2)
     lake.topic.send(NIGHTS[1] + HOUR, b"d", partition=1)
-    with pytest.raises(AirflowFailException, match="and the log ends at 1"):
+    with pytest.raises(AirflowFailException, match="but the log ends at 1"):
         lake.land(1)
 
 

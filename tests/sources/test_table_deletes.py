@@ -250,7 +250,7 @@ def test_a_delete_file_that_is_not_what_its_manifest_says_is_refused(lake: Table
     client, bucket = lake.table.s3.client(), lake.table.bucket
     key, other_key = (each.removeprefix(f"s3://{bucket}/") for each in (url, other))
     client.copy_object(Bucket=bucket, Key=key, CopySource={"Bucket": bucket, "Key": other_key})
-    with pytest.raises(AirflowFailException, match=r"has 1 rows, and its manifest says 2"):
+    with pytest.raises(AirflowFailException, match=r"has 1 rows, but its manifest says 2"):
         lake.load()
 
 

@@ -134,7 +134,7 @@ class TestDelta:
         write_deltalake(
             table_lake.table.uri, rows, partition_by=["month"], storage_options=table_lake.table.storage_options
         )
-        with pytest.raises(AirflowFailException, match=f"has '{text}' as a partition, which names no month"):
+        with pytest.raises(AirflowFailException, match=f"has a partition '{text}', which names no month"):
             table_lake.load()
 
     def test_a_table_that_does_not_exist_is_told(self, table_lake: TableLake) -> None:

@@ -79,7 +79,7 @@ def publish_group(staged: GroupStaged) -> Steps[Published]:
         outcomes |= found
         lost = [month for month, each in found.items() if isinstance(each, SupersededError) and month not in rivals]
         if lost:
-            yield from Log(name=f"Another load dropped the staging table of {len(lost)} months: creating another.")
+            yield from Log(name=f"Another load dropped the staging table of {len(lost)} months: creating another one.")
         remaining = [each for each in remaining if each.month in lost]
     often = TransientError(f"Other loads interrupted the publication {_MOST_TABLES} times. Nothing more was published.")
     return Published(outcomes | {each.month: often for each in remaining}, attempts)

@@ -188,8 +188,8 @@ class LoadRequest(TableRequest):
         name, path = self.policies.object_column, self.source.kind.path
         if name and self.selection.select.get(name, "").strip() != path:
             raise ConfigurationError(
-                f"object_column={name!r}: rows are replaced by the path of their object, which this column does not "
-                f"hold. Give it that path: select={{{name!r}: {path!r}, …}}."
+                f"object_column={name!r}: a load finds an object's rows by its path, which this column does not hold. "
+                f"Fill it with the path: select={{{name!r}: {path!r}, …}}."
             )
 
     def _check_nothing_is_about_files(self) -> None:

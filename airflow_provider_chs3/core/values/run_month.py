@@ -98,7 +98,7 @@ def months_of_run(run: DagRun, *, argument: str = "month") -> tuple[Month, ...]:
     if asked := [name for name in ("month", "months") if run.conf.get(name)]:
         raise ConfigurationError(
             f"The run's conf has {asked[0]}={run.conf[asked[0]]!r}, but this task takes its month from the run: to "
-            "load months again, give the conf chs3_reload; to have the conf decide, give the task "
+            "load months again, give the conf chs3_reload; to let the conf decide, give the task "
             f'{argument}="{{{{ params.{asked[0]} }}}}" and the DAG a param {asked[0]!r}, which also says that another '
             "task reads it."
         )

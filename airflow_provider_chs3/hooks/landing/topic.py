@@ -156,7 +156,7 @@ class Topic:
                 waiting_since = time.monotonic()
             elif time.monotonic() - waiting_since > _ANSWER_SECONDS:
                 raise TransientError(
-                    f"Kafka sent nothing of topic {self.name!r} for {_ANSWER_SECONDS:g} s{self._why()}."
+                    f"Kafka sent nothing from topic {self.name!r} for {_ANSWER_SECONDS:g} s{self._why()}."
                 )
         raise TransientError("Landing was stopped; the next try continues.")
 
@@ -168,7 +168,7 @@ class Topic:
             # It is not before the last committed offset, and `offsets_at` gave none behind that.
             if offset is not None and offset >= end:
                 return
-            raise TransientError(f"The log of {where} ends at offset {offset}, before the {end} that it had.")
+            raise TransientError(f"The log of {where} ends at offset {offset}, but has ended at {end} before.")
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             raise SourceError(f"Messages of {where} expired while they were read: {error.str()}.")
         raise TransientError(f"Kafka failed to send {where}: {error.str()}.")
@@ -238,7 +238,7 @@ def settings_of(kafka_conn_id: str) -> Mapping[str, Any]:
     try:
         settings: Mapping[str, Any] = Settings(kafka_config_id=kafka_conn_id).get_conn
     except ValueError as error:
-        raise ConfigurationError(f"Connection {kafka_conn_id!r} of Kafka: {error}") from error
+        raise ConfigurationError(f"Kafka connection {kafka_conn_id!r}: {error}") from error
     return settings
 
 

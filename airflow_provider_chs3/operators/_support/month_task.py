@@ -134,8 +134,8 @@ class MonthTask(BaseOperator):
         if reload and self.has_dag() and _loads_nothing(self.dag.tasks, context["ti"], why):
             raise ConfigurationError(
                 f"This run reloads {reload}, but no task of the DAG does, and {self.task_id!r}, the last one that "
-                f"could, does not load it: {why}. If the DAG takes table or month from a run's conf or data interval, "
-                "give this run those, too."
+                f"could, does not load it: {why}. If the DAG takes the table or the month from a run's conf or data "
+                "interval, give this run the same."
             )
 
     def refuse_to_reload_without_objects(self, context: Context, months: Iterable[str]) -> None:

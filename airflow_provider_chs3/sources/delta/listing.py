@@ -141,8 +141,8 @@ class DeltaListing(TableListing):
             value = date(int(matched[1]), int(matched[2]), 1) if matched else value
         if value is not None and not isinstance(value, date):
             raise ConfigurationError(
-                f"month_column={self.month_column!r} has {value!r} as a partition, which names no month: give a column "
-                "of dates, of timestamps, or of texts such as '2026-01'."
+                f"month_column={self.month_column!r} has a partition {value!r}, which names no month: give a column of "
+                "dates, of timestamps, or of texts such as '2026-01'."
             )
         month = month_of(value)
         return (month, month) if month else None

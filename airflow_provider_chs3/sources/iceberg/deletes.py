@@ -165,7 +165,7 @@ def _positions(io: FileIO, file: IcebergFile) -> dict[str, list[int]]:
         rows = pq.read_table(opened, columns=["file_path", "pos"])
     if len(rows) != file.record_count:
         raise SourceError(
-            f"The delete file {file.file_path} has {len(rows)} rows, and its manifest says {file.record_count}: it was "
+            f"The delete file {file.file_path} has {len(rows)} rows, but its manifest says {file.record_count}: it was "
             "changed, which no writer does. Compact the table (rewrite_data_files)."
         )
     by_file = rows.group_by("file_path").aggregate([("pos", "list")])
