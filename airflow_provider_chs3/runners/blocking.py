@@ -145,9 +145,11 @@ class Runner:
         return self.listing.pages(step.bucket, step.prefix, None if self.in_turns else step.narrower)
 
     @_perform.register
-    def _(self, step: ReadBytes) -> bytes:
+    def _(self, step: ReadBytes) -> Iterator[bytes]:
         assert isinstance(self.listing, WritableListing)  # no other source has objects for the worker
-        return self.listing.read(step.bucket, step.key, step.start, step.length)
+        for piece in self.listing.read(step.bucket, step.key, step.start, step.length):
+            self.hook.deadline.check()
+            yield piece
 
     @_perform.register
     def _(self, step: ListSnapshot) -> TableSnapshot:

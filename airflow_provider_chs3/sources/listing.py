@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from airflow_provider_chs3.core.values.models import S3Object
 from airflow_provider_chs3.core.values.object_page import ObjectPage
 
+#: Sixteen objects are read at the same time.
+_PIECE_BYTES = 8 * 1024**2
+
 
 class Listing(ABC):
     """Lists objects from the worker, page by page."""
@@ -50,12 +53,23 @@ class Listing(ABC):
             yield from page.objects()
 
 
+def cut(start: int, length: int) -> Iterator[tuple[int, int]]:
+    """Yield the pieces of a part of an object, for clients that give each as a whole: where it starts, and its length.
+
+    Args:
+        start: The first byte, from 0.
+        length: Number of bytes.
+    """
+    for at in range(start, start + length, _PIECE_BYTES):
+        yield at, min(_PIECE_BYTES, start + length - at)
+
+
 class WritableListing(Listing):
     """Lists objects, reads them, and writes and deletes some, where the connection may."""
 
     @abstractmethod
-    def read(self, bucket: str, key: str, start: int, length: int) -> bytes:
-        """Return a part of an object.
+    def read(self, bucket: str, key: str, start: int, length: int) -> Iterator[bytes]:
+        """Yield a part of an object in pieces of a few MiB at most, as they come.
 
         Args:
             bucket: The bucket, or what the storage has in its place.

@@ -11,7 +11,6 @@ from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.new_columns import settle_new_columns
 from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
 from airflow_provider_chs3.core.cluster.node_capacity import ask_nodes_now
-from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.increment.decision import why_not_alone
 from airflow_provider_chs3.core.load.month_check import MonthToLoad
 from airflow_provider_chs3.core.preflight.profile_constraints import check_passed_on, check_taken
@@ -74,16 +73,12 @@ def plan_objects(load: LoadContext) -> Steps[InsertPlan]:
         check_taken(own),
         check_passed_on(load.context, {**load.files.neutral, **needed_by(load.request), **load.files.settings}),
         ask_nodes_now(load.context, partition_id=load.key.partition_id),
-        _look_at_files(load),
+        # Of one that was cut off, columns may be missing: the first error counts.
+        prove_whole(load),
+        read_files(load),
         read_history(load),
     )
-    _, _, now, reading, history = yield from Gather(name="Look at nodes and files", workflows=looks)
+    _, _, now, _, reading, history = yield from Gather(name="Look at nodes and files", workflows=looks)
     yield from settle_new_columns(load, reading)
     yield from warn_of_risks(load, now)
     return (yield from plan_insert(load, now, reading, history))
-
-
-def _look_at_files(load: LoadContext) -> Steps[Reading]:
-    """Prove that they are whole, and then read their columns: of one that was cut off, these may be missing."""
-    yield from prove_whole(load)
-    return (yield from read_files(load))

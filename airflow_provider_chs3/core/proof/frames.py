@@ -7,20 +7,23 @@ https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
+from struct import Struct
 from typing import TypeAlias
 
-#: Asks for bytes of an object by offset and length, and says what is wrong with it; empty if nothing is.
-Walk: TypeAlias = Generator[tuple[int, int], bytes, str]
+#: Asks for bytes of an object by offset and length, takes them in pieces, and says what is wrong with it; empty if
+#: nothing is.
+Walk: TypeAlias = Generator[tuple[int, int], Iterator[bytes], str]
 
-#: The longest header of a frame, of LZ4.
-_HEADER_BYTES = 19
-#: As much is read at once where blocks follow each other closely,
-_CLOSE_BYTES = 8 * 1024**2
+#: The longest header of a frame, of LZ4, and what it begins with.
+_HEADER_BYTES, _MAGIC_BYTES = 19, 4
+#: As much is asked for at once where blocks follow each other closely, as each request has to wait for its answer,
+_CLOSE_BYTES = 64 * 1024**2
 #: and as little where it is further than this from one header to the next.
 _FAR_BYTES, _APART_BYTES = 4096, 1024**2
 _SKIPPABLE = range(0x184D2A50, 0x184D2A60)
+_UINT32 = Struct("<I").unpack_from
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,14 @@ class Codec:
         title: Its name, for people.
         magic: The number that a frame begins with.
         frame: From the header of a frame to its length, and what it says.
-        block: From the first bytes of a block to its length, and whether it is the frame's last; None if it is none.
+        blocks: From bytes, and where in them a block begins, to where the last one ends whose header they have, and
+            whether it is the frame's last; None if one is none.
     """
 
     title: str
     magic: int
     frame: Callable[[bytes], tuple[int, _Frame]]
-    block: Callable[[bytes, _Frame], tuple[int, bool] | None]
+    blocks: Callable[[bytes, int, _Frame], tuple[int, bool | None]]
 
 
 def _frame_of_zstd(header: bytes) -> tuple[int, _Frame]:
@@ -60,14 +64,17 @@ def _frame_of_zstd(header: bytes) -> tuple[int, _Frame]:
     return 6 - is_single + dictionary + content, _Frame(descriptor & 4)
 
 
-def _block_of_zstd(beginning: bytes, frame: _Frame) -> tuple[int, bool] | None:
-    word = int.from_bytes(beginning[:3], "little")
-    kind, size = word >> 1 & 3, word >> 3
-    if kind == 3:
-        return None
-    # One byte, repeated.
-    length = 3 + (1 if kind == 1 else size)
-    return (length + frame.after_blocks, True) if word & 1 else (length, False)
+def _blocks_of_zstd(data: bytes, at: int, frame: _Frame) -> tuple[int, bool | None]:
+    while at + 3 <= len(data):
+        word = data[at] | data[at + 1] << 8 | data[at + 2] << 16
+        kind = word & 6
+        if kind == 6:
+            return at, None
+        # The second kind is one byte, repeated.
+        at += 4 if kind == 2 else 3 + (word >> 3)
+        if word & 1:
+            return at + frame.after_blocks, True
+    return at, False
 
 
 def _frame_of_lz4(header: bytes) -> tuple[int, _Frame]:
@@ -75,16 +82,58 @@ def _frame_of_lz4(header: bytes) -> tuple[int, _Frame]:
     return 7 + (flags & 8) + 4 * (flags & 1), _Frame(flags & 4, flags >> 2 & 4)
 
 
-def _block_of_lz4(beginning: bytes, frame: _Frame) -> tuple[int, bool] | None:
-    size = int.from_bytes(beginning[:4], "little") & 0x7FFFFFFF
-    return (4 + size + frame.after_block, False) if size else (4 + frame.after_blocks, True)
+def _blocks_of_lz4(data: bytes, at: int, frame: _Frame) -> tuple[int, bool | None]:
+    while at + 4 <= len(data):
+        size: int = _UINT32(data, at)[0] & 0x7FFFFFFF
+        if not size:
+            return at + 4 + frame.after_blocks, True
+        at += 4 + size + frame.after_block
+    return at, False
 
 
 #: ClickHouse's name of the compression → the codec.
 FRAMED: Mapping[str, Codec] = {
-    "zstd": Codec("zstd", 0xFD2FB528, _frame_of_zstd, _block_of_zstd),
-    "lz4": Codec("LZ4", 0x184D2204, _frame_of_lz4, _block_of_lz4),
+    "zstd": Codec("zstd", 0xFD2FB528, _frame_of_zstd, _blocks_of_zstd),
+    "lz4": Codec("LZ4", 0x184D2204, _frame_of_lz4, _blocks_of_lz4),
 }
+
+
+class _Window:
+    """The bytes of an object that a walk is at.
+
+    Args:
+        size_bytes: The size of the object.
+
+    Attributes:
+        begin: Where they begin.
+        data: The bytes.
+    """
+
+    def __init__(self, size_bytes: int) -> None:
+        self.begin, self.data = 0, b""
+        self._size_bytes = size_bytes
+        self._pieces: Iterator[bytes] = iter(())
+        self._asked_to = 0
+
+    def move(self, at: int) -> Generator[tuple[int, int], Iterator[bytes], None]:
+        """Have the bytes at an offset, as many as the longest header has, unless the object ends before.
+
+        Args:
+            at: The offset, which is not before the last one.
+        """
+        end = self.begin + len(self.data)
+        while end < min(at + _HEADER_BYTES, self._size_bytes):
+            if end == self._asked_to or at - end > _APART_BYTES:
+                is_far = at - end > _APART_BYTES
+                self.begin, self.data, end = (at, b"", at) if at > end else (self.begin, self.data, end)
+                self._asked_to = min(end + (_FAR_BYTES if is_far else _CLOSE_BYTES), self._size_bytes)
+                self._pieces = yield end, self._asked_to - end
+            if not (piece := next(self._pieces, b"")):
+                # It is shorter than it was when it was listed.
+                return
+            kept = self.data[at - self.begin :] if at < end else b""
+            self.begin, self.data = end - len(kept), kept + piece
+            end += len(piece)
 
 
 def find_damage(codec: Codec, size_bytes: int) -> Walk:
@@ -97,27 +146,40 @@ def find_damage(codec: Codec, size_bytes: int) -> Walk:
     Returns:
         What is wrong with the object; empty if its last frame ends where it ends.
     """
-    at, length, begin, window = 0, 0, 0, b""
+    at, window = 0, _Window(size_bytes)
     frame: _Frame | None = None
     while at < size_bytes:
-        if at + _HEADER_BYTES > begin + len(window) < size_bytes:
-            begin, wanted = at, _FAR_BYTES if length > _APART_BYTES else _CLOSE_BYTES
-            window = yield at, min(wanted, size_bytes - at)
-        head = window[at - begin : at - begin + _HEADER_BYTES]
-        # What a cut header says leads beyond the end.
-        whole = head.ljust(_HEADER_BYTES, b"\xff")
-        number = int.from_bytes(whole[:4], "little")
+        yield from window.move(at)
+        begin = at - window.begin
         if frame is not None:
-            block = codec.block(whole, frame)
-            length, is_last = block or (0, False)
+            end, is_last = codec.blocks(window.data, begin, frame)
+            if is_last is None:
+                return _not_data(codec, window.begin + end)
             frame = None if is_last else frame
-        elif number == codec.magic:
-            length, frame = codec.frame(whole)
         else:
-            length = 8 + int.from_bytes(whole[4:8], "little") if number in _SKIPPABLE else 0
-        if not length and not at:
-            return f"it does not begin as {codec.title} data does; if its key is wrong, give compression=…"
-        if not length and len(head) == _HEADER_BYTES:
-            return f"byte {at + 1:,} is not where {codec.title} data begins or continues"
-        at += length or _HEADER_BYTES
+            head = window.data[begin : begin + _HEADER_BYTES]
+            length, frame = _begun(codec, head)
+            if not length and len(head) >= _MAGIC_BYTES:
+                return _not_data(codec, at)
+            end = begin + length
+        if end == begin:
+            # What is left is too short for a frame or a block.
+            break
+        at += end - begin
     return "" if at == size_bytes and frame is None else f"its {codec.title} data has no end"
+
+
+def _begun(codec: Codec, head: bytes) -> tuple[int, _Frame | None]:
+    """Return the length of what a frame begins with, 0 if it is none, and what it says of blocks, if it has any."""
+    # What a cut header says leads beyond the end.
+    whole = head.ljust(_HEADER_BYTES, b"\xff")
+    number = int.from_bytes(whole[:_MAGIC_BYTES], "little")
+    if number == codec.magic:
+        return codec.frame(whole)
+    return 8 + int.from_bytes(whole[4:8], "little") if number in _SKIPPABLE else 0, None
+
+
+def _not_data(codec: Codec, at: int) -> str:
+    if at:
+        return f"byte {at + 1:,} is not where {codec.title} data begins or continues"
+    return f"it does not begin as {codec.title} data does; if its key is wrong, give compression=…"

@@ -128,10 +128,10 @@ def _read_on(load: LoadContext, each: S3Object, walk: Walk, body: bytes) -> Step
         while True:
             if bucket:
                 name = f"Read {each.path} from byte {start}"
-                piece = yield from ReadBytes(name=name, bucket=bucket, key=key, start=start, length=length)
+                pieces = yield from ReadBytes(name=name, bucket=bucket, key=key, start=start, length=length)
             else:
-                piece = body[start : start + length]
-            start, length = walk.send(piece)
+                pieces = iter((body[start : start + length],))
+            start, length = walk.send(pieces)
     except StopIteration as end:
         return str(end.value)
 
@@ -159,7 +159,7 @@ def _hand_over(load: LoadContext, each: S3Object) -> Steps[bytes | str]:
 def _find_end_of_xz(size_bytes: int) -> Walk:
     """Look whether the footer of a stream ends an object: one that ends in a header is loaded without this stream."""
     start = max(0, size_bytes - _LOOKED_AT_BYTES)
-    tail = yield start, size_bytes - start
+    tail = b"".join((yield start, size_bytes - start))
     stream = tail.rstrip(b"\0")
     # Zeros come by fours.
     is_whole = stream.endswith(_END_OF_XZ) and (len(tail) - len(stream)) % 4 == 0

@@ -64,8 +64,8 @@ class ListObjects(Step[Iterator[ObjectPage]]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadBytes(Step[bytes]):
-    """Read a part of an object on the worker. Gives its bytes.
+class ReadBytes(Step[Iterator[bytes]]):
+    """Read a part of an object on the worker. Gives its bytes in pieces, as they come; who has enough drops the rest.
 
     Args:
         bucket: The bucket, or what the storage has in its place.

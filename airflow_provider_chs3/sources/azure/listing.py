@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.values.models import S3Object
 from airflow_provider_chs3.core.values.object_page import ObjectPage
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError, TransientError
 from airflow_provider_chs3.sources.azure.reading import AzureAccess
-from airflow_provider_chs3.sources.listing import WritableListing
+from airflow_provider_chs3.sources.listing import WritableListing, cut
 from airflow_provider_chs3.sources.side_by_side import Page, pages_of
 
 if TYPE_CHECKING:
@@ -81,10 +81,11 @@ class AzureBlobListing(WritableListing):
         with self._errors_of(f"list {bucket}/{prefix}"):
             yield from pages_of(partial(_page, self._container(bucket)), prefix, narrower)
 
-    def read(self, bucket: str, key: str, start: int, length: int) -> bytes:
-        """Return a part of a blob; see `WritableListing.read`."""
+    def read(self, bucket: str, key: str, start: int, length: int) -> Iterator[bytes]:
+        """Yield a part of a blob in pieces; see `WritableListing.read`."""
         with self._errors_of(f"read {bucket}/{key}"):
-            return self._container(bucket).download_blob(key, offset=start, length=length).readall()
+            for at, size in cut(start, length):
+                yield self._container(bucket).download_blob(key, offset=at, length=size).readall()
 
     def put(self, bucket: str, key: str, body: bytes) -> None:
         """Write a blob; see `WritableListing.put`."""

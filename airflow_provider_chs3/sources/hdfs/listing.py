@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.values.models import S3Object
 from airflow_provider_chs3.core.values.object_page import ObjectPage
 from airflow_provider_chs3.sources.hdfs.reading import BEING_WRITTEN
 from airflow_provider_chs3.sources.hdfs.webhdfs import WebHdfsAccess, WebHdfsClient
-from airflow_provider_chs3.sources.listing import WritableListing
+from airflow_provider_chs3.sources.listing import WritableListing, cut
 
 
 class WebHdfsListing(WritableListing):
@@ -50,10 +50,11 @@ class WebHdfsListing(WritableListing):
                     )
                     folders += [key for key, each in named if _is_folder(key, each, wanted)]
 
-    def read(self, bucket: str, key: str, start: int, length: int) -> bytes:
-        """Return a part of a file; see `WritableListing.read`."""
+    def read(self, bucket: str, key: str, start: int, length: int) -> Iterator[bytes]:
+        """Yield a part of a file in pieces; see `WritableListing.read`."""
         with self._client() as client:
-            return client.read(key, start, length)
+            for at, size in cut(start, length):
+                yield client.read(key, at, size)
 
     def put(self, bucket: str, key: str, body: bytes) -> None:
         """Write a file, and the folders above it; see `WritableListing.put`."""

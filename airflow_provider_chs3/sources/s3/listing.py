@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,8 @@ _TERMINAL = {
     "PermanentRedirect": "the bucket is in another region: set region_name in the AWS connection",
 }
 
+#: Of an object that is read; more makes it no faster.
+_PIECE_BYTES = 1024**2
 #: Ends the name of a directory bucket, of S3 Express: its prefixes must end with a slash.
 _DIRECTORY_BUCKET = "--x-s3"
 
@@ -115,14 +118,15 @@ class S3Listing(WritableListing):
         except (BotoCoreError, ResponseParserError) as error:
             raise TransientError(f"Cannot list s3://{bucket}/{prefix}: {_first_line(error)}") from error
 
-    def read(self, bucket: str, key: str, start: int, length: int) -> bytes:
-        """Return a part of an object; see `WritableListing.read`."""
+    def read(self, bucket: str, key: str, start: int, length: int) -> Iterator[bytes]:
+        """Yield a part of an object in pieces; see `WritableListing.read`."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         failed = f"Cannot read s3://{bucket}/{key} (connection {self.aws_conn_id!r})"
         try:
             wanted = f"bytes={start}-{start + length - 1}"
-            answer: bytes = self._client.get_object(Bucket=bucket, Key=key, Range=wanted)["Body"].read()
+            with closing(self._client.get_object(Bucket=bucket, Key=key, Range=wanted)["Body"]) as body:
+                yield from body.iter_chunks(_PIECE_BYTES)
         except ClientError as error:
             code = error.response.get("Error", {}).get("Code", "")
             if code in _TERMINAL:
@@ -130,7 +134,6 @@ class S3Listing(WritableListing):
             raise TransientError(f"{failed}: {code}.") from error
         except BotoCoreError as error:
             raise TransientError(f"{failed}: {_first_line(error)}") from error
-        return answer
 
     def put(self, bucket: str, key: str, body: bytes) -> None:
         """Write an object; see `WritableListing.put`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import lz4.frame
 import pyarrow as pa
@@ -15,15 +16,20 @@ BODY = b"".join(b"%d,row number %d\n" % (number, number) for number in range(30_
 SKIPPABLE = b"\x50\x2a\x4d\x18\x04\x00\x00\x00abcd"
 
 
-def damage(codec: str, data: bytes, *, reads: list[tuple[int, int]] | None = None) -> str:
+def damage(codec: str, data: bytes, *, piece_bytes: int = 10_000, taken: list[int] | None = None) -> str:
+    def pieces(start: int, length: int) -> Iterator[bytes]:
+        for at in range(start, start + length, piece_bytes):
+            piece = data[at : min(at + piece_bytes, start + length)]
+            if taken is not None:
+                taken.append(len(piece))
+            yield piece
+
     walk = find_damage(FRAMED[codec], len(data))
     try:
         start, length = next(walk)
         while True:
-            if reads is not None:
-                reads.append((start, length))
             assert 0 <= start < start + length <= len(data)
-            start, length = walk.send(data[start : start + length])
+            start, length = walk.send(pieces(start, length))
     except StopIteration as end:
         return end.value
 
@@ -76,8 +82,10 @@ NAMED = pytest.mark.parametrize(("codec", "name", "data"), FILES, ids=[f"{codec}
 
 
 @NAMED
-def test_a_whole_file_is_whole(codec, name, data):
-    assert damage(codec, data) == ""
+@pytest.mark.parametrize("piece_bytes", [1, 7, 5_000, 10_000_000])
+def test_a_whole_file_is_whole_in_whatever_pieces_it_comes(codec, name, data, piece_bytes):
+    if piece_bytes > 7 or len(data) < 500_000:
+        assert damage(codec, data, piece_bytes=piece_bytes) == ""
 
 
 @NAMED
@@ -105,7 +113,15 @@ def test_the_message_says_where():
 
 
 def test_of_blocks_far_apart_only_their_beginnings_are_read():
-    reads: list[tuple[int, int]] = []
+    taken: list[int] = []
     data = lz4.frame.compress(os.urandom(40_000_000), block_size=lz4.frame.BLOCKSIZE_MAX4MB)
-    assert damage("lz4", data, reads=reads) == ""
-    assert sum(length for _, length in reads) < 10_000_000
+    assert damage("lz4", data, taken=taken) == ""
+    assert sum(taken) < 100_000
+
+
+def test_an_object_that_is_shorter_than_it_was_listed_has_no_end():
+    walk = find_damage(FRAMED["zstd"], 2 * len(ZSTD["at once"]))
+    next(walk)
+    with pytest.raises(StopIteration) as end:
+        walk.send(iter((ZSTD["at once"][:-10],)))
+    assert end.value.value == "its zstd data has no end"
