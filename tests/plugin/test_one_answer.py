@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 from fastapi.testclient import TestClient
 
+from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.operators.ledger import ForgetMonthsOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import MONTH, Lake, lake_on
 from tests.integration.test_ledger_admin import adopt, ledger, where
+from tests.integration.test_row_policies import filtered
 from tests.plugin.test_months import TRIPS, months
+
+#: A fixture.
+__all__ = ["filtered"]
 
 AsUser = Callable[[str | None], TestClient]
 
@@ -32,6 +42,16 @@ class Said:
     ledger: str
     page: str
     load: str
+    doctor: str
+
+
+AS_PUBLISHED = Said(
+    plan="as published",
+    ledger="as published",
+    page="published: as published",
+    load="as published",
+    doctor="as published: a load has nothing to do",
+)
 
 
 def refused(run: Callable[[], Any]) -> str:
@@ -51,8 +71,20 @@ def answers(as_user: AsUser, lake: Lake, month: str = MONTH, **options: Any) -> 
         plan=refused(lambda: planner.planned({})[0].reason),
         ledger=listed.removeprefix("['").removesuffix("']"),
         page=f"{page['state']}: {page['why']}",
+        doctor=doctor(lake, month),
         load=refused(lambda: lake.load(month=month, **options)["reason"]),
     )
+
+
+def doctor(lake: Lake, month: str = MONTH) -> str:
+    """What the doctor finds of the table or the month, or how it sums the month up."""
+    arguments = ["--database", lake.database, "--table", lake.table, "--cluster", lake.cluster.name]
+    of_month = ["--bucket", lake.bucket, "--key", "trips/{YYYY-MM}/", "--month", month]
+    with StringIO() as out, redirect_stdout(out):
+        main(["doctor", "--json", *arguments, *of_month])
+        checks = {check["name"]: check for check in json.loads(out.getvalue())["checks"]}
+    of_table, of_month = checks["table"], checks.get(f"month {month}", checks.get("month"))
+    return "; ".join([*of_table["findings"], *of_month["findings"]]) or str(of_month["summary"])
 
 
 @pytest.fixture
@@ -73,7 +105,8 @@ def mutate(lake: Lake, command: str) -> None:
 def test_a_month_that_was_never_loaded(as_user: AsUser, trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     said = answers(as_user, trips_lake)
-    assert said == Said(plan="never loaded", ledger="[]", page=": ", load="never loaded")
+    assert (said.plan, said.ledger, said.page, said.load) == ("never loaded", "[]", ": ", "never loaded")
+    assert said.doctor.endswith(": never loaded")
 
 
 @pytest.mark.thorough(but=1)
@@ -87,9 +120,9 @@ def test_rows_that_no_load_has_put_there(as_user: AsUser, lake: Lake, partition_
     said = answers(as_user, lake)
     assert (said.plan, said.ledger, said.page) == (UNKNOWN, UNKNOWN, f"changed: {UNKNOWN}")
     assert UNKNOWN in said.load
+    assert said.doctor == f"a load of {MONTH} would end with: {said.load}"
     adopt(lake)
-    published = "as published"
-    assert answers(as_user, lake) == Said(published, published, f"published: {published}", published)
+    assert answers(as_user, lake) == AS_PUBLISHED
 
 
 def test_rows_of_others_before_any_ledger_is_there(as_user: AsUser, trips_lake: Lake) -> None:
@@ -98,6 +131,7 @@ def test_rows_of_others_before_any_ledger_is_there(as_user: AsUser, trips_lake: 
     said = answers(as_user, trips_lake)
     assert (said.plan, said.ledger) == (UNKNOWN, UNKNOWN)
     assert UNKNOWN in said.load
+    assert said.doctor == f"a load of {MONTH} would end with: {said.load}"
 
 
 def test_a_month_that_somebody_changed(as_user: AsUser, loaded: Lake) -> None:
@@ -105,6 +139,7 @@ def test_a_month_that_somebody_changed(as_user: AsUser, loaded: Lake) -> None:
     said = answers(as_user, loaded)
     assert (said.plan, said.ledger, said.page) == (CHANGED, CHANGED, f"changed: {CHANGED}")
     assert CHANGED in said.load
+    assert said.doctor == f"a load of {MONTH} would end with: {said.load}"
 
 
 def test_a_month_that_a_mutation_passed_and_did_not_change(as_user: AsUser, loaded: Lake) -> None:
@@ -113,9 +148,10 @@ def test_a_month_that_a_mutation_passed_and_did_not_change(as_user: AsUser, load
     mutate(loaded, f"DELETE WHERE toYYYYMM(pickup_at) = {LATER.replace('-', '')} AND trip_id % 2 = 0")
     states = {month: each["state"] for month, each in months(as_user, loaded).items()}
     assert states == {MONTH: "published", LATER: "changed"}
-    published = "as published"
-    assert answers(as_user, loaded) == Said(published, published, f"published: {published}", published)
-    assert CHANGED in answers(as_user, loaded, LATER).load
+    assert answers(as_user, loaded) == AS_PUBLISHED
+    said = answers(as_user, loaded, LATER)
+    assert CHANGED in said.load
+    assert said.doctor == f"a load of {LATER} would end with: {said.load}"
 
 
 def test_a_table_by_day(as_user: AsUser, lake: Lake) -> None:
@@ -123,7 +159,7 @@ def test_a_table_by_day(as_user: AsUser, lake: Lake) -> None:
     lake.upload(TRIPS)
     lake.on_every_node(f"INSERT INTO {lake.database}.trips (trip_id, pickup_at) VALUES (1, '{MONTH}-01 00:00:00')")
     said = answers(as_user, lake)
-    for one in (said.plan, said.ledger, said.load):
+    for one in (said.plan, said.ledger, said.load, said.doctor, refused(lambda: adopt(lake))):
         assert "is not partitioned by month" in one
 
 
@@ -132,7 +168,13 @@ def test_a_month_with_other_objects(as_user: AsUser, loaded: Lake) -> None:
     said = answers(as_user, loaded)
     changed = "its objects changed since it was published"
     # Neither ledger nor page lists a storage.
-    assert said == Said(changed, "as published", "published: as published", changed)
+    assert (said.plan, said.ledger, said.page, said.load) == (
+        changed,
+        "as published",
+        "published: as published",
+        changed,
+    )
+    assert said.doctor.endswith(f": {changed}")
 
 
 def test_a_month_that_was_forgotten(as_user: AsUser, loaded: Lake) -> None:
@@ -148,7 +190,7 @@ def test_a_table_that_was_dropped_or_renamed(as_user: AsUser, loaded: Lake, comm
     loaded.on_every_node(command.format(f"{loaded.database}.trips"))
     said = answers(as_user, loaded)
     assert said.page.startswith("gone: the table ")
-    for one in (said.plan, said.ledger, said.load):
+    for one in (said.plan, said.ledger, said.load, said.doctor, refused(lambda: adopt(loaded))):
         assert f"Table {loaded.database}.trips does not exist" in one
 
 
@@ -160,7 +202,38 @@ def test_a_month_that_is_half_published(as_user: AsUser, loaded: Lake) -> None:
     unfinished = "an earlier load did not finish, or a node does not have it"
     said = answers(as_user, loaded)
     assert (said.plan, said.load) == (unfinished, unfinished)
+    assert said.doctor.endswith(f": {unfinished}")
     assert said.ledger.startswith(unfinished)
     assert said.page == f"unfinished: {unfinished}"
-    published = "as published"
-    assert answers(as_user, loaded) == Said(published, published, f"published: {published}", published)
+    assert answers(as_user, loaded) == AS_PUBLISHED
+
+
+def test_a_column_that_no_file_has(as_user: AsUser, loaded: Lake) -> None:
+    loaded.on_every_node(f"ALTER TABLE {loaded.database}.trips ADD COLUMN more String")
+    (adopted,) = adopt(loaded)
+    assert (adopted["status"], adopted["reason"]) == ("unchanged", "as published")
+    assert answers(as_user, loaded) == AS_PUBLISHED
+
+
+def test_a_month_that_was_loaded_with_other_arguments_is_none_that_the_doctor_can_judge(loaded: Lake) -> None:
+    loaded.load(columns=["trip_id", "pickup_at"])
+    said = doctor(loaded)
+    assert said == "as published by a load with other arguments than the defaults, which alone are checked here"
+
+
+def test_a_month_that_a_row_policy_hides(
+    as_user: AsUser,
+    filtered: ClickHouseCluster,
+    chs3_s3: S3Endpoint,
+    chs3_bucket: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with lake_on(filtered, chs3_s3, chs3_bucket, monkeypatch) as lake:
+        partitioned(lake, "toYYYYMM(pickup_at)")
+        lake.upload(TRIPS)
+        lake.on_every_node(f"INSERT INTO {lake.database}.trips (trip_id, pickup_at) VALUES (1, '{MONTH}-01 00:00:00')")
+        said = answers(as_user, lake)
+        # The page has nothing to show: no load has put these rows there.
+        assert said.page == ": "
+        for one in (said.plan, said.ledger, said.load, said.doctor, refused(lambda: adopt(lake))):
+            assert one.startswith("A row policy filters system.columns, system.parts for the connection's user on ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from airflow_provider_chs3.core.cluster.absent_replicas import leave_out_absent
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, look_at
+from airflow_provider_chs3.core.cluster.row_policies import OF_A_LOAD
 from airflow_provider_chs3.core.cluster.topology import (
     TableLocation,
     check_distribution,
@@ -162,6 +163,6 @@ def _inspect_target(request: LoadRequest) -> Steps[TargetContext]:
     yield from check_distribution(place, distribution=request.policies.distribution, target=request.target)
     # A server that is too old, or where a grant is missing, may not answer the last one: the first error is reported.
     names = names_to_look_up(request.settings, request.source.kind)
-    looks = (_check_servers(request, place), look_at(place, settings=names, finds_policies=True))
+    looks = (_check_servers(request, place), look_at(place, settings=names, policies_on=OF_A_LOAD))
     context: TargetContext = (yield from Gather(name=f"Look at {len(place.nodes)} nodes", workflows=looks))[1]
     return context

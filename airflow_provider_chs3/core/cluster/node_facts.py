@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -202,7 +202,7 @@ class TargetContext:
 
 
 def inspect_target(
-    request: TableRequest, *, settings: Iterable[str] = (), needs_all: bool = False
+    request: TableRequest, *, settings: Iterable[str] = (), needs_all: bool = False, policies_on: Collection[str] = ()
 ) -> Steps[TargetContext]:
     """Find the nodes and read the facts of each.
 
@@ -210,6 +210,7 @@ def inspect_target(
         request: The table.
         settings: Names to look up on every node.
         needs_all: Whether all replicas must be up, because a replica that comes back would miss the write.
+        policies_on: As in `look_at`.
 
     Raises:
         PreflightError: If the cluster is unknown or differs from the Distributed table's, or a server is too old.
@@ -217,26 +218,28 @@ def inspect_target(
     location = yield from resolve_table(request)
     if not needs_all:
         location = yield from leave_out_absent(location)
-    looks = (check_versions(location.nodes), look_at(location, settings=settings))
+    looks = (check_versions(location.nodes), look_at(location, settings=settings, policies_on=policies_on))
     context: TargetContext = (yield from Gather(name=f"Inspect {len(location.nodes)} nodes", workflows=looks))[1]
     return context
 
 
-def look_at(location: TableLocation, *, settings: Iterable[str], finds_policies: bool = False) -> Steps[TargetContext]:
+def look_at(
+    location: TableLocation, *, settings: Iterable[str], policies_on: Collection[str] = ()
+) -> Steps[TargetContext]:
     """Read the facts of each node.
 
     Args:
         location: The table, and the nodes that hold it.
         settings: Names to look up on every node.
-        finds_policies: Whether to look for row policies, which takes CREATE TEMPORARY TABLE, as loads do. Default: no.
+        policies_on: Tables of `system` on which to look for row policies, which takes CREATE TEMPORARY TABLE. Default:
+            none.
     """
-    policies = policies_query() if finds_policies else "0"
-    sql = Sql(f"{_facts_query(location.target, location.ledger, settings)}, {policies}")
+    sql = Sql(f"{_facts_query(location.target, location.ledger, settings)}, {policies_query(policies_on)}")
     answers = yield from QueryNodes(
         name=f"Inspect {location.target} on every node", sql=dict.fromkeys(location.nodes, sql)
     )
     facts = {node: _node_facts(rows[0][:-1], location.ledger) for node, rows in answers.items()}
-    filtered = yield from find_filtered([node for node, rows in answers.items() if rows[0][-1]])
+    filtered = yield from find_filtered([node for node, rows in answers.items() if rows[0][-1]], policies_on)
     facts |= {node: replace(facts[node], filtered=tables) for node, tables in filtered.items()}
     facts = yield from _recall_rehearsals(location, facts)
     return TargetContext(

@@ -11,32 +11,39 @@ from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
-#: What a load decides by, where a row that is not seen would not just make it fail.
-_DECISIVE = ("columns", "detached_parts", "mutations", "parts", "processes", "settings", "tables")
-
+#: What a month is judged by, where a row that is not seen would not just be an error,
+OF_A_MONTH = ("columns", "mutations", "parts", "tables")
+#: and all that a load decides by.
+OF_A_LOAD = (*OF_A_MONTH, "detached_parts", "processes", "settings")
 
 #: Where a policy applies. Only administrators may list policies, but the plan of a query shows it.
 _IS_POLICY = "explain ILIKE '%row-level%'"
 
 
-def policies_query() -> str:
+def policies_query(names: Collection[str]) -> str:
     """Return an expression of the number of tables that a policy filters for the user.
 
     The plan of all tables at once takes servers half the time of one for each.
+
+    Args:
+        names: The tables of `system`; with none, it is 0.
     """
-    tables = " UNION ALL ".join(f"SELECT 1 FROM system.{name}" for name in _DECISIVE)
+    if not names:
+        return "0"
+    tables = " UNION ALL ".join(f"SELECT 1 FROM system.{name}" for name in names)
     return f"(SELECT countIf({_IS_POLICY}) FROM (EXPLAIN SELECT 1 FROM ({tables})))"
 
 
-def find_filtered(nodes: Collection[Node]) -> Steps[dict[Node, tuple[str, ...]]]:
+def find_filtered(nodes: Collection[Node], names: Collection[str]) -> Steps[dict[Node, tuple[str, ...]]]:
     """Find the tables that a policy filters for the user on each node.
 
     Args:
         nodes: Nodes where it filters some.
+        names: The tables of `system`.
     """
     found = (
         f"if((SELECT countIf({_IS_POLICY}) FROM (EXPLAIN SELECT 1 FROM system.{name})) > 0, {literal(name)}, '')"
-        for name in _DECISIVE
+        for name in names
     )
     sql = Sql(f"SELECT arrayFilter(name -> notEmpty(name), [{', '.join(found)}])")
     answers = yield from QueryNodes(name="Find what row policies filter", sql=dict.fromkeys(nodes, sql))

@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_a_line
 from airflow_provider_chs3.core.files.data_volume import DataVolume
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.load.month_check import compare
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
 from airflow_provider_chs3.core.preflight.time_zones import check_zones
@@ -115,7 +116,11 @@ def _simulate_load(scene: TrialSetup, request: LoadRequest, warnings: list[str])
     partition_id = yield from partition_id_of(context, month)
     source, manifest = yield from request.source.list_month(month)
     load = LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, partition_id=partition_id)
-    yield from compare(load, (yield from load.look_up()))
+    found, why = yield from compare(load, (yield from load.look_up()))
+    if found is ComparisonStatus.UNCHANGED:
+        return [], f"{why}: a load has nothing to do"
+    if found is ComparisonStatus.DEFINITION_CHANGED and why == found.value:
+        return [], "as published by a load with other arguments than the defaults, which alone are checked here"
     now = yield from ask_nodes_now(context, partition_id=partition_id)
     yield from capturing_logs(warn_of_risks(load, now), warnings)
     # The report has what these log in other places.
@@ -125,7 +130,7 @@ def _simulate_load(scene: TrialSetup, request: LoadRequest, warnings: list[str])
     warnings.append((yield from _look_at_values(load, plan)))
     counted = [] if reading.rows is None else [f"{reading.rows:,} rows"]
     sizes = (*source.kind.contents.known(manifest), *counted)
-    summary = f"{', '.join(sizes)}, into partition {partition_id}"
+    summary = f"{', '.join(sizes)}, into partition {partition_id}: {why}"
     return without_exact(plan.settings, source.kind), summary
 
 

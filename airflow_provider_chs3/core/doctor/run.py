@@ -11,6 +11,7 @@ from datetime import datetime
 
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_now
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, look_at
+from airflow_provider_chs3.core.cluster.row_policies import OF_A_LOAD, find_filtered
 from airflow_provider_chs3.core.cluster.topology import TableLocation, TableRequest, resolve_table
 from airflow_provider_chs3.core.doctor.constraints import find_forbidden, needed_by_loads
 from airflow_provider_chs3.core.doctor.disks import check_replication, check_room
@@ -145,7 +146,10 @@ def _ask_servers(request: DoctorRequest, location: TableLocation, probes: Mappin
         look_at(up, settings=names_to_look_up(request.settings, request.store)), errors
     )
     now = yield from tolerating_errors(ask_nodes_now(context, partition_id=""), errors)
-    context = replace(context, nodes={node: context.nodes[node] for node in now})
+    # That privileges for it are missing is another check's to report.
+    filtered = yield from tolerating_errors(find_filtered(now, OF_A_LOAD), {})
+    nodes = {node: replace(context.nodes[node], filtered=filtered.get(node, ())) for node in now}
+    context = replace(context, nodes=nodes)
     sizes = find_sizes(context, now, request.declared)
     return _Servers(location=location, probes=probes, context=context, now=now, sizes=sizes, errors=errors)
 

@@ -10,6 +10,7 @@ from airflow_provider_chs3.core.attempt.discovery import list_ready_month
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, values_of
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.cluster.node_facts import inspect_target
+from airflow_provider_chs3.core.cluster.row_policies import OF_A_MONTH
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import count_rows, read_columns
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, standing
@@ -128,7 +129,7 @@ def adopt_month(request: LoadRequest) -> Steps[AdoptedMonth]:
 
 def _look(request: LoadRequest) -> Steps[LoadContext]:
     source, manifest = yield from list_ready_month(request)
-    context = yield from inspect_target(request, needs_all=True)
+    context = yield from inspect_target(request, needs_all=True, policies_on=OF_A_MONTH)
     check_target(context, required_settings=())
     partition_id = yield from partition_id_of(context, request.month)
     return LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, partition_id=partition_id)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.cluster.row_policies import OF_A_MONTH
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedMonth, standing
 from airflow_provider_chs3.core.ledger.queries import look_up_months
@@ -104,7 +105,7 @@ def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
     listed = yield from request.source.summarize_months(request.months)
     if request.new_table and not (yield from create_if_missing(request.new_table, _with_objects(listed))):
         return [_without_objects(request, request.target, month, objects) for month, objects in sorted(listed.items())]
-    context = yield from inspect_target(request)
+    context = yield from inspect_target(request, policies_on=OF_A_MONTH)
     check_target(context, required_settings=())
     if request.settings is not None:
         check_zones(context, request.settings)

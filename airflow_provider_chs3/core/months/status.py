@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.cluster.row_policies import OF_A_MONTH
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedMonth, standing
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
@@ -129,7 +130,7 @@ def look_at_table(request: LedgerRequest) -> Steps[TargetContext]:
     Raises:
         PreflightError: If the cluster or the table is missing, or not fit.
     """
-    context = yield from inspect_target(request)
+    context = yield from inspect_target(request, policies_on=OF_A_MONTH)
     check_target(context, required_settings=())
     return context
 
