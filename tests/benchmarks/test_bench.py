@@ -89,6 +89,14 @@ class TestSuites:
         assert all(float(row["this package, seconds"]) > 0 for row in table["rows"])
 
     @pytest.mark.thorough
+    def test_the_proof_that_objects_are_whole_is_measured_beside_their_insert(self, tmp_path):
+        options = ["--quick", "--scale", "0.01", "--rounds", "1", "--s3", "moto"]
+        bench("proof", *options, "--report", str(tmp_path))
+        (table,) = json.loads((tmp_path / "raw" / "proof.json").read_text())["results"]
+        assert [row["objects"] for row in table["rows"]] == ["1", "1", "16", "16"]
+        assert all(row["proof to insert, ratio"] > 0 for row in table["rows"])
+
+    @pytest.mark.thorough
     def test_suites_of_loads_measure_every_variant(self, tmp_path):
         # `sizes` is made of the same pieces.
         names = ["ladder", "scaling", "limit", "formats", "checks", "distance"]

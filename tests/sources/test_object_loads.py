@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import lz4.frame
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
@@ -95,6 +97,21 @@ def test_text_is_proven_by_the_bytes_that_servers_received_or_by_a_second_read(
     store_lake.objects.upload(TRIPS, MONTH, file_format=file_format)
     assert store_lake.load()["counted_by"] == store_lake.counted_by
     assert store_lake.facts() == TRIPS.facts(MONTH)
+
+
+@beside_s3
+@pytest.mark.every_change
+def test_an_object_that_was_cut_off_is_refused(store_lake: StoreLake) -> None:
+    lines = b"".join(b"%d,2026-01-05 12:00:00,%r\n" % (number, random.random()) for number in range(500_000))
+    whole = lz4.frame.compress(b"trip_id,pickup_at,more\n" + lines, block_size=lz4.frame.BLOCKSIZE_MAX64KB)
+    key = f"trips/{MONTH}/a.csv.lz4"
+    # Of more than one piece.
+    assert len(whole) > 9 * 1024**2
+    store_lake.objects.put(key, whole[:-100])
+    with pytest.raises(AirflowFailException, match=r"a.csv.lz4 was cut off, or is damaged: its LZ4 data has no end"):
+        store_lake.load()
+    store_lake.objects.put(key, whole)
+    assert store_lake.load(columns=["trip_id", "pickup_at"])["rows"] == 500_000
 
 
 @pytest.mark.three_nodes

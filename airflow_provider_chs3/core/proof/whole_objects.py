@@ -122,11 +122,13 @@ def _walk_each(load: LoadContext, walked: Sequence[S3Object]) -> Steps[dict[str,
 
 def _read_on(load: LoadContext, each: S3Object, walk: Walk, body: bytes) -> Steps[str]:
     """Return what a walk found: of bytes that a server handed over, or of those that the worker reads."""
-    bucket, key = load.files.source.for_worker(each.path) or ("", "")
+    place = load.files.source.for_worker(each.path)
     try:
         start, length = next(walk)
         while True:
-            if bucket:
+            if place is not None:
+                # That of HDFS has no bucket.
+                bucket, key = place
                 name = f"Read {each.path} from byte {start}"
                 pieces = yield from ReadBytes(name=name, bucket=bucket, key=key, start=start, length=length)
             else:
