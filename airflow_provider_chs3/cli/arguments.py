@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def months_of(given: argparse.Namespace) -> tuple[str, ...]:
-    """Return the months named on the command line; none if it names none.
+    """Return the months named on the command line; empty without any.
 
     Raises:
         ConfigurationError: If a month is invalid, or a range lacks its first or last month.

@@ -1,4 +1,4 @@
-"""Create what a rehearsal needs, and remove it afterwards."""
+"""Create the table and objects of a rehearsal, and remove them afterwards."""
 
 from __future__ import annotations
 

@@ -249,7 +249,7 @@ class ClickHouseHook(StatementRuns):
         return not unknown_cluster, f"{host}:{port} is ClickHouse {version} on node {node!r}{unknown_cluster}."
 
     def _unknown_cluster(self, address: Address) -> str:
-        """Return what is wrong if a server does not know the connection's cluster, and nothing if it does."""
+        """Return the problem if a server does not know the connection's cluster; empty if it does."""
         known = [name for (name,) in self.query("SELECT DISTINCT cluster FROM system.clusters", address=address)]
         cluster = self.options.cluster or ""
         if "{" in cluster:

@@ -96,7 +96,7 @@ class ConnectionOptions:
             connection: A connection of type `chs3`; or `clickhouse`, the type of Airflow's own provider.
 
         Raises:
-            ConfigurationError: Names the field, what it holds and what it may hold.
+            ConfigurationError: If a field is wrong: it names the field, its value and the values that it may have.
         """
         where = f"Connection {connection.conn_id!r}"
         said = described(connection, where=where)
@@ -170,7 +170,7 @@ def parse_address(text: str, *, default_port: int, where: str) -> Address:
 
     Args:
         text: The address.
-        default_port: The port where it gives none.
+        default_port: The port if the text has none.
         where: What the message calls the place.
 
     Returns:

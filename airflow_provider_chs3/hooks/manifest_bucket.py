@@ -1,4 +1,4 @@
-"""Objects of a bucket, one of which is swapped: a write that knows what it replaces."""
+"""Objects of a bucket, one of which is replaced only if it is still the one that was read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ManifestBucket(WrittenOnce):
         Args:
             key: Its key.
             body: What it is to hold.
-            etag: Its ETag as it was read; None if there was none.
+            etag: Its ETag when it was read; None if it did not exist.
 
         Returns:
             Whether it was written.

@@ -108,7 +108,7 @@ class Unload:
         return manifest
 
     def _forget(self, found: Mapping[str, Fingerprint]) -> None:
-        """Delete what was written; what is not is deleted by a later unload."""
+        """Delete the objects that were written; a later unload deletes those that remain."""
         with suppress(Chs3Error):
             self._objects.delete(self._keys(found))
 

@@ -17,7 +17,7 @@ Rows = Sequence[Sequence[Any]]
 
 
 class ClickHouseSensor(BaseClickHouseOperator, BaseSensorOperator):
-    """Wait until the last of some statements returns what it should.
+    """Wait until the last of some statements returns the expected result.
 
     Args:
         is_success: Takes the list of rows, and says whether the wait is over. Default: it is when the first value of

@@ -1,4 +1,4 @@
-"""Prefixes listed side by side, a page at a time, so that what is held does not grow with what is listed."""
+"""Prefixes listed in parallel, a page at a time, so that memory does not grow with the number of objects."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class LoadContext:
 
     @property
     def manifest(self) -> Manifest:
-        """All objects of the month, of which an increment reads the new ones alone."""
+        """All objects of the month; an increment reads only the new ones."""
         return self.increment.month if self.increment else self.files.manifest
 
     @property

@@ -75,7 +75,7 @@ class ResumableLoad:
         running: Query id of the insert that was started last; empty once its end was seen.
         done: The inserts that have ended.
         seconds_by_step: The time spent until it was recorded.
-        increment: Of an increment: what it adds to, and the fingerprint of the new objects.
+        increment: For an increment, the load that it adds to, and the fingerprint of the new objects.
         records: The records on which the load decided, as `core.attempt.newer_records` compares them.
     """
 

@@ -150,7 +150,7 @@ def _wait(error: ClickHouseServerError, retry_state: RetryState, why: str) -> Re
 
 
 def _is_of_server(error: ClickHouseServerError) -> bool:
-    """Whether the server's limit of memory was reached: what others hold of it may soon be free."""
+    """Whether the server's memory limit was reached: memory that other queries hold may soon be free."""
     return "(total)" in error.message
 
 

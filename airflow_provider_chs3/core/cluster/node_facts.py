@@ -161,7 +161,7 @@ class TargetContext:
         return {zone: tuple(node for node, facts in self.nodes.items() if facts.time_zone == zone) for zone in zones}
 
     def zone_of(self, settings: SettingValues) -> str:
-        """Return the zone in which times without one are read: the user's, or that of all servers; else none.
+        """Return the zone of times without one: the user's, or that of all servers; empty if theirs differ.
 
         Args:
             settings: The user's settings.

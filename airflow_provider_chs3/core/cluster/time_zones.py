@@ -67,8 +67,8 @@ def with_zone(of: str, zone: str) -> str:
 def going_by_servers(table: TableFacts) -> Iterator[str]:
     """Yield what of a table may depend on the zone of the server that inserts, whatever the statement sends.
 
-    Not all of it does: what is left out surely does not. These are columns that name their zone, by themselves or in
-    functions that go by it.
+    Not all of these do; everything left out certainly does not. These are columns that name their zone, by themselves
+    or in functions that go by it.
 
     Args:
         table: The table.

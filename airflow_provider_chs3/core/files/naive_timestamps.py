@@ -51,7 +51,7 @@ class NaiveTimestamps:
             loaded: The columns that are loaded from the files.
 
         Raises:
-            SourceError: If nobody says what they mean.
+            SourceError: If nobody says which zone they are in.
         """
         return [self._with_zone(each) if each.column.name in self.names else each for each in loaded]
 
@@ -75,7 +75,7 @@ class NaiveTimestamps:
             The expression, and the condition that each local time exists; none if it always does.
 
         Raises:
-            SourceError: If nobody says what they mean.
+            SourceError: If nobody says which zone they are in.
         """
         begins = {each.partition(".")[0] for each in used} | set(used)
         names = sorted(self.names & begins & self.types.keys())

@@ -1,4 +1,4 @@
-"""Is what is published still what was recorded, so strictly that new rows may be added to it?
+"""Check whether a published month is exactly as recorded, so that new rows may be added to it.
 
 A load that finds its month unchanged writes nothing, and the next whole load heals what it overlooked. An increment
 would build on it for ever. So this asks for more than `core.ledger.comparison`.
@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.values.models import Node
 
 
 def why_no_base(months: Mapping[Node, MonthOnNode], table_facts: TableFacts) -> str:
-    """Return why new rows cannot be added to what is published; empty if they can.
+    """Return why new rows cannot be added to the published month; empty if they can.
 
     Args:
         months: The month on each node.

@@ -36,7 +36,7 @@ def _check_base(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[
 
 
 def require_base(load: LoadContext, before: Mapping[Node, MonthOnNode], now: Mapping[Node, MonthOnNode]) -> None:
-    """Check that what is published is still what the load has decided to add to.
+    """Check that the published month is still the one that the load has decided to add to.
 
     Args:
         load: The load.
@@ -78,7 +78,7 @@ def begin_increment(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> St
 def complete_increment(
     load: LoadContext, before: Mapping[Node, MonthOnNode], staged: Mapping[Node, Staged]
 ) -> Steps[tuple[LoadContext, Mapping[Node, Staged]]]:
-    """Attach what is published to new rows that are proved, unless it was attached first.
+    """Attach the published rows to new rows that are proved, unless they were attached first.
 
     Args:
         load: The load; if it is not an increment, nothing happens.

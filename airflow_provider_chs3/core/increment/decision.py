@@ -86,7 +86,7 @@ def _text(increment: Increment, new: Manifest, changes: ObjectChanges) -> str:
 
 
 def why_not_alone(load: LoadContext, before: Mapping[Node, MonthOnNode], reading: Reading) -> str:
-    """Return why the new objects cannot be loaded alone, by what is read from them; empty if they can.
+    """Return why the new objects cannot be loaded alone, judging by what is read from them; empty if they can.
 
     Args:
         load: The load of the new objects.

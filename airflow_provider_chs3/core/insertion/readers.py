@@ -33,7 +33,7 @@ def with_readers(load: LoadContext) -> Steps[LoadContext]:
 
 
 def check_keys(load: LoadContext, reading: Reading) -> Steps[None]:
-    """Check that the keys in staging add up to what the source says: a row in place of another one would show.
+    """Check that the keys in staging add up to the source's sum, which shows rows in place of others.
 
     Nothing is checked where the source has no such keys, or they are not loaded as whole numbers.
 

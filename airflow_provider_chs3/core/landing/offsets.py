@@ -40,7 +40,7 @@ class OffsetRange:
 
 
 def ranges_between(starts: Offsets, ends: Offsets) -> list[OffsetRange]:
-    """Return what is between two points, in the order of partitions; a partition that was added starts at 0.
+    """Return the offsets between two points, in the order of partitions; a partition that was added starts at 0.
 
     Args:
         starts: Offsets at the earlier point.

@@ -1,4 +1,4 @@
-"""The records of months: each node's ledger says what was published there."""
+"""The records of months: each node's ledger records what was published there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remove what a load has staged, once it is over."""
+"""Remove a load's staging once it is over."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ _TOLD_SETTINGS: Mapping[str, Callable[[float], str]] = {
 
 
 def report(result: LoadResult) -> str:
-    """Describe a load in one block: its summary, then what was read, where the rows are, and what the time went into.
+    """Describe a load in one block: its summary, then what it read, where the rows are, and where the time went.
 
     Args:
         result: The result of the load. If it inserted nothing, its summary is all.

@@ -1,4 +1,4 @@
-"""Plan a load: which objects are read, what is read of them, and with which settings."""
+"""Plan a load: which objects it reads, which of their columns, and with which settings."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class PlannedMonth:
         has_changed_objects: Whether it is loaded because its objects changed since it was published.
         attempts: The attempts that published what is compared, on any node.
         new_bytes: Size of the objects that are presumably read, in bytes: of all, or as much as the month grew.
-        forecast: What past loads say that its load takes; None if they say nothing.
+        forecast: The estimate for its load, from past loads; None without enough of them.
     """
 
     month: Month
@@ -143,7 +143,7 @@ def _with_forecasts(context: TargetContext, planned: list[PlannedMonth]) -> Step
 
 
 def forecast_text(planned: Sequence[PlannedMonth]) -> str:
-    """Say what the loads of a plan take together; empty if past loads say nothing.
+    """Describe what the loads of a plan take together; empty without enough past loads.
 
     Args:
         planned: The plan.

@@ -24,8 +24,8 @@ _CREATE = "CREATE TABLE "
 def create_if_missing(request: NewTableRequest, months: Collection[Month]) -> Steps[bool]:
     """Create the table on every node that lacks it.
 
-    The first node gets it first, and the others get what it has then: tasks that begin at the same time see files of
-    different months, and must not make different tables. A creation that was broken off is completed so, too.
+    The first node gets it first, and the others get a copy: tasks that start at the same time see files of different
+    months, and must not create different tables. A creation that was broken off is completed so, too.
 
     Args:
         request: The table, and where its files are.

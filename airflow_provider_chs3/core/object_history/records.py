@@ -39,7 +39,8 @@ def record_objects(
         ledger: The ledger, beside which they are recorded.
         keys: The month, as each node's ledger knows it.
         objects: The objects.
-        base: The attempt that loaded the whole month, to which this one adds; this one itself if it loads it whole.
+        base: The attempt that loaded the whole month, to which this one adds; this one itself if it loads the whole
+            month.
         attempt: This attempt.
         rows: Rows of each object, in their order; None if files do not give them.
         query_id: Query id of the statements.

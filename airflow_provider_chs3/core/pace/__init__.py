@@ -1,1 +1,1 @@
-"""Estimate from a table's past loads what the next ones take."""
+"""Estimate from a table's past loads how long the next ones take."""

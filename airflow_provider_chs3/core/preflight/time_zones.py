@@ -1,4 +1,4 @@
-"""Check that what a load makes of a time without a zone does not depend on the node that reads it."""
+"""Check that a time without a zone means the same on every node."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def _check_all_was_sent(load: LoadContext, read: SourceRead, wanted: SourceRead)
 
 
 def _read_by_logs(load: LoadContext, bytes_event: str, batch: Batch, done: DoneInsert) -> Steps[SourceRead | None]:
-    """Return what the nodes' logs say was read, if the connection has no counters, as HTTP.
+    """Return how much was read according to the nodes' logs, for connections without counters, such as HTTP.
 
     Without the privilege to flush logs this waits for them; without the privilege to read them the answer is None.
     """

@@ -171,7 +171,8 @@ def _find_end_of_xz(size_bytes: int) -> Walk:
 def find_ends_of_native(load: LoadContext, objects: Sequence[S3Object]) -> Steps[dict[str, str]]:
     """Check that a reader of Native does not stop before the end of an object, as it does at an empty block.
 
-    With a byte more an object is cut off, and an error, if it was read to its end; if it was not, it is none.
+    With one more byte, an object that was read to its end is cut off, which is an error; one that was not read to its
+    end gives none.
 
     Args:
         load: The load.

@@ -23,7 +23,7 @@ from airflow_provider_chs3.exceptions import Chs3Error
 def structure_text(
     load: LoadContext, node: Node, *, loaded: Iterable[LoadedColumn] = (), in_files: Iterable[str] | None = None
 ) -> str:
-    """Return the structure for a node's record: the table, and what was loaded into it.
+    """Return the structure for a node's record: the table, and the data loaded into it.
 
     Args:
         load: The load.

@@ -47,7 +47,7 @@ class Policies:
         replace_unknown: Replace rows that no known load put there.
         on_target_changed: `fail`, or `reload` a published month that somebody else changed.
         on_other_months: `fail`, or `leave_out` rows that belong to other months.
-        incremental: Whether to load new objects alone where all else is as it was published.
+        incremental: Whether to load only new objects if everything else is as published.
         max_increments: Load the month whole after this many increments, where merges remove rows, so that the rows in
             the table prove nothing.
         object_column: The column that holds the object of each row, so that only rows of overwritten and deleted ones

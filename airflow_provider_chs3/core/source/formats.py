@@ -31,7 +31,7 @@ class Format:
 
 
 def compression_of_key(key: str) -> str:
-    """Return ClickHouse's name of the compression that a key's extension means; `none` if it means none."""
+    """Return ClickHouse's name for the compression of a key's extension; `none` if it has no such extension."""
     return _COMPRESSIONS.get(key.lower().rpartition(".")[2], "none")
 
 

@@ -32,7 +32,7 @@ class ObjectSource(Source):
     levels below its literal prefix.
 
     Args:
-        bucket: The bucket, or what the storage has in its place; empty if a named collection names it.
+        bucket: The bucket, or its equivalent in the storage; empty if a named collection names it.
         template: Template of the keys of a month.
         base: The part of `_path` before the key; found by listing if a named collection names the bucket.
     """

@@ -86,7 +86,7 @@ class AccessTrial(ABC):
         """List a few objects from the worker; None if it does not list."""
 
     def list_on_server(self) -> Sql | None:
-        """Return the statement by which a server lists a few objects; None if it does not list."""
+        """Return the statement with which a server lists a few objects; None if it does not list."""
         return None
 
     @abstractmethod
@@ -236,7 +236,7 @@ class Source(ABC):
         return None
 
     def checksum_of(self, manifest: Manifest) -> Checksum | None:
-        """Return what the keys of all rows add up to, if the source itself knows it; else None."""
+        """Return the sum of the keys of all rows, if the source itself knows it; else None."""
         return None
 
     @abstractmethod

@@ -116,7 +116,7 @@ def create_staging(
 
 
 def _comment(attempt: Attempt, months: Collection[Attempt]) -> str:
-    """Return the clause that says what the table is for; without one it would have the comment of the target."""
+    """Return the comment that shows what the table is for; without it, the table would have the target's comment."""
     if not months:
         return f" COMMENT {literal(f'{attempt.month} of {attempt.target}')}"
     purpose = _PUBLISHED if attempt.number else _INSERTED

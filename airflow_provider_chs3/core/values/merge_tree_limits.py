@@ -45,6 +45,6 @@ class Limits:
 
 
 def _own(name: str, table_settings: str) -> int | None:
-    """Return the table's own value, such as `2000` or `'2K'`; None where there is none."""
+    """Return the table's own value, such as `2000` or `'2K'`; else None."""
     matched = re.search(rf"(?:^|, ){name} = '?(\d+)([KMGTP]i?)?'?(?:,|$)", table_settings)
     return int(matched[1]) * _SIZE_SUFFIXES[matched[2] or ""] if matched else None

@@ -95,7 +95,7 @@ def running_query(prefix: str, cluster: str | None) -> Sql:
 def outcome_query(query_id: str, cluster: str | None) -> Sql:
     """Return the query for the outcome of an insert, or of another query.
 
-    It gives code and text of the error, or 0; host; seconds; rows and bytes read; peak memory on a node.
+    It returns code and text of the error, or 0; host; seconds; rows and bytes read; peak memory on a node.
     It gives no row until the node that started the query has written its log.
     """
     log, of_query = _on_all_nodes("query_log", cluster), f"initial_query_id = {literal(query_id)}"

@@ -58,7 +58,7 @@ class WrittenOnce:
         return body
 
     def agreed(self, key: str, body: bytes) -> bytes:
-        """Write an object unless it is there, and return what it holds now. Raises as `put`.
+        """Write an object unless it exists, and return its current content. Raises as `put`.
 
         Args:
             key: Its key.

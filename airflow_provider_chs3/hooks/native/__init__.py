@@ -1,1 +1,1 @@
-"""clickhouse-driver, and what is worked around in it."""
+"""clickhouse-driver, and workarounds for it."""

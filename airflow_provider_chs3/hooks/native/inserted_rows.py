@@ -35,7 +35,7 @@ class _Nowhere:
 
 @contextmanager
 def misfits_named(columns: Columns, rows: Any, context: Any) -> Iterator[None]:
-    """Name row and column where the driver cannot send what it was given.
+    """Name the row and the column that the driver cannot send.
 
     Args:
         columns: Name and type of each column, as the server told.

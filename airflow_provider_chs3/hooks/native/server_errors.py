@@ -125,7 +125,7 @@ def server_error(
 
 
 def untrusted_certificate(message: str, address: str) -> ConfigurationError | None:
-    """Return the error of a server whose certificate is not trusted, if that is what a message of Python's `ssl` says.
+    """Return the error for a server whose certificate is not trusted, if a message of Python's `ssl` says so.
 
     Args:
         message: The message.

@@ -71,7 +71,7 @@ class Cursor(clickhouse_driver.dbapi.cursor.Cursor):
 
         Args:
             operation: The statement, with `%s` or `%(name)s` for parameters.
-            parameters: Values for them; none leaves the statement as it is, `%` included.
+            parameters: Values for them; without any, the statement stays as it is, `%` included.
 
         Raises:
             ConfigurationError: Parameters and placeholders do not match.

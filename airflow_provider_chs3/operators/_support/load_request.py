@@ -40,7 +40,7 @@ def load_request(
         task: The task, with its templates rendered.
         context: Airflow's.
         listing: Says how the servers get at the objects.
-        resumes: The attempt that the task has waited for; None where none.
+        resumes: The attempt that the task has waited for; None if there is none.
         month: The month; None takes the task's.
 
     Raises:
@@ -109,7 +109,7 @@ def end_load(request: LoadRequest, *, is_of_months: bool = False, **runner_argum
 
 
 def what_is_loaded(task: ReadsFiles, listing: Listing) -> dict[str, Any]:
-    """Return the part of a request that says what is read, where it goes, and with which settings of the user's.
+    """Return the part of a request that defines what is read, where it goes, and with which of the user's settings.
 
     Args:
         task: The task, with its templates rendered.

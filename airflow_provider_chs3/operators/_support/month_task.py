@@ -229,8 +229,8 @@ class MonthTask(BaseOperator):
 def _loads_nothing(tasks: Iterable[Any], ti: Any, why: str) -> bool:
     """Note that a task loads nothing, and check whether that is so of all tasks that load months.
 
-    Those that follow such a task are skipped. Each notes it before it checks, so that of tasks which come here at the
-    same time the last one sees all others.
+    Those that follow such a task are skipped. Each task notes it before it checks, so that of tasks that arrive at the
+    same time, the last one sees all others.
     """
     ti.xcom_push(key=_LOADS_NOTHING, value=why)
     loads = {each.task_id: each for each in tasks if getattr(_class_of(each), "loads_months", False)}

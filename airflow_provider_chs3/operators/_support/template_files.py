@@ -38,7 +38,7 @@ def read_files(task: BaseOperator, fields: Sequence[str], environment: Callable[
 
 
 def _read(name: str, where: str, value: Any, environment: Callable[[], jinja2.Environment]) -> Any:
-    """Return a value with what is in the files that it names; what it names no files in is returned as it is."""
+    """Return a value in which files that it names are replaced by their content; without such names it is unchanged."""
     if isinstance(value, str) and name in _OBJECTS and value.endswith((".json", ".sql")):
         value = _object(where, value, environment())
     if isinstance(value, Mapping):

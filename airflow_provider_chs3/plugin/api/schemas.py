@@ -1,6 +1,6 @@
 """The schemas of the API's answers, from which the page's types are made.
 
-FastAPI checks each answer against them, and tests those of the months, of which there are many.
+FastAPI checks each answer against them, and tests check those of the months, as there are many.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ class FailedRun(BaseModel):
 class Months(BaseModel):
     """The months of all connections; and the owners, active runs and failed newest runs of the DAGs that load them.
 
-    Of those whose months need a person, which the user may edit, and of which the user may start runs, the DAG of the
-    actions among them; and which of all Airflow cannot import.
+    Of the DAGs whose months need a person, and the DAG of the actions: which the user may edit, and which the user may
+    start runs of. Of all DAGs: which Airflow cannot import.
     """
 
     connections: list[ConnectionMonths]

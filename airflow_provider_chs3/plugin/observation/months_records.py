@@ -1,6 +1,6 @@
 """The months in the ledger of one node, for the overview.
 
-There may be thousands of months, so what is made of each is a tuple, which takes less time than a dataclass.
+There may be thousands of months, so each becomes a tuple, which takes less time than a dataclass.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class AzureBlobSource(ObjectSource):
         return ObjectTrial(self, month)
 
     def glob_of(self, path: str) -> str:
-        """Return a glob that matches one object: its name where that is none, so that more names can be told apart."""
+        """Return a glob that matches one object: its name unless that is a glob; so more names can be distinguished."""
         key = path[len(self.base) :]
         return key if _LITERAL.fullmatch(key) else super().glob_of(path)
 
@@ -116,6 +116,6 @@ class AzureBlobSource(ObjectSource):
 
 
 def _signatures(sas_token: str) -> tuple[str, ...]:
-    """Return what is secret in a token, as it is and decoded: the rest says what it allows, and until when."""
+    """Return the secret part of a token, as it is and decoded: the rest only shows what it allows, and until when."""
     found = [field.removeprefix("sig=") for field in sas_token.split("&") if field.startswith("sig=")]
     return tuple(dict.fromkeys(spelling for each in found or [sas_token] for spelling in (each, unquote(each))))

@@ -133,7 +133,7 @@ class HdfsSource(ObjectSource):
         return ObjectTrial(self, month)
 
     def path_in_error(self, name: str) -> str:
-        """Return a file's path as it is listed, from what an error of ClickHouse calls it."""
+        """Return a file's path as listed, from its name in an error of ClickHouse."""
         return f"/{name.lstrip('/')}"
 
     def _located(self, glob: str) -> Sql:

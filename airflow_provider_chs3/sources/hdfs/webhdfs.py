@@ -97,7 +97,7 @@ class WebHdfsClient:
         self._http.close()
 
     def folder(self, folder: str) -> Iterator[list[dict[str, Any]]]:
-        """Yield the pages of what is in a folder; none if there is no such folder."""
+        """Yield the pages of a folder's entries; none if there is no such folder."""
         start_after = ""
         while True:
             response = self._ask("GET", folder, {"op": "LISTSTATUS_BATCH", "startAfter": start_after}, doing="list")

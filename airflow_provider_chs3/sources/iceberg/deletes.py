@@ -76,7 +76,7 @@ class DeletedRows:
             deletes: Path of a data file → the delete files that may apply to it.
 
         Raises:
-            SourceError: If a delete file is not what the table says of it.
+            SourceError: If a delete file is not as the table describes it.
         """
         needed = [each for each in files if not each.problem and each.path in deletes]
         every = {each.file_path: each for file in needed for each in deletes[file.path]}

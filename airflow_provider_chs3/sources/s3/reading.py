@@ -117,7 +117,7 @@ class S3Source(ObjectSource):
         return ObjectTrial(self, month)
 
     def glob_of(self, path: str) -> str:
-        """Return a glob that matches one object: its key as a URL has it where that is none, to tell it from others."""
+        """Return a glob that matches one object: its key as in a URL, unless that is a glob."""
         key = path[len(self.base) :]
         return super().glob_of(path) if _GLOB.search(key) else quote(key, safe="/=")
 

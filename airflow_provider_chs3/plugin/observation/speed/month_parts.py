@@ -39,7 +39,7 @@ class MonthParts:
     """The parts of one month over time.
 
     Args:
-        begun_at: The beginning of what is asked for, as Unix time; None if no node answered.
+        begun_at: The beginning of the requested period, as Unix time; None if no node answered.
         now: Its end.
         nodes: The parts of each node that logs them, the oldest first, from the time on from which its log knows them;
             changes within one second are one.
