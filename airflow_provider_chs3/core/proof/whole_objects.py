@@ -34,7 +34,7 @@ _END_OF_XZ, _LOOKED_AT_BYTES = b"YZ", 4096
 
 
 def prove_whole(load: LoadContext) -> Steps[None]:
-    """Check that the load's objects end where their codec says so, before anything else is read of them.
+    """Check that the load's objects end where their codec says, before anything else is read from them.
 
     Args:
         load: The load.
@@ -61,7 +61,7 @@ def prove_whole(load: LoadContext) -> Steps[None]:
 
 
 def check_unproved(load: LoadContext, unproved: Mapping[str, str]) -> Steps[None]:
-    """Refuse what nothing proves to be whole, unless the user takes it.
+    """Refuse objects that nothing proves to be whole, unless the user accepts them.
 
     Args:
         load: The load.
@@ -76,8 +76,8 @@ def check_unproved(load: LoadContext, unproved: Mapping[str, str]) -> Steps[None
     others = f" ({len(unproved) - 1} more like it)" if len(unproved) > 1 else ""
     if load.request.policies.unproved_codecs != "load":
         raise SourceError(
-            f"Nothing proves that {path} was not cut off{others}: {why}. Compress it with gzip, or load it all the "
-            "same with unproved_codecs='load'."
+            f"Nothing proves that {path} was not cut off{others}: {why}. Compress it with gzip, or load it anyway with "
+            "unproved_codecs='load'."
         )
     yield from Log(name=f"Nothing proves that {path} was not cut off{others}: {why}. unproved_codecs='load' loads it.")
 
@@ -87,15 +87,15 @@ def _walk(load: LoadContext, walked: Sequence[S3Object]) -> Steps[dict[str, str]
         return {}
     by_worker = load.files.source.for_worker(walked[0].path) is not None
     size = size_text(sum(each.size_bytes for each in walked))
-    what = f"the {quantity(len(walked), 'compressed object')} of {load.months} end, as the servers do not"
-    how = f"it reads {size} at most" if by_worker else f"a server hands over {size}, one object at a time"
-    yield from Log(name=f"The worker looks where {what}: {how}.")
+    what = f"the {quantity(len(walked), 'compressed object')} of {load.months} are whole, as the servers do not"
+    how = f"the worker reads at most {size}" if by_worker else f"a server hands over {size}, one object at a time"
+    yield from Log(name=f"Checking that {what}: {how}.")
     # A server holds what it hands over in memory.
     number = _AT_A_TIME if by_worker else 1
     lanes = tuple(
         _walk_each(load, lane) for first in range(number) if (lane := list(islice(walked, first, None, number)))
     )
-    found = yield from Gather(name="Look where compressed objects end", workflows=lanes)
+    found = yield from Gather(name="Find where compressed objects end", workflows=lanes)
     return {path: why for each in found for path, why in each.items()}
 
 
@@ -142,17 +142,17 @@ def _hand_over(load: LoadContext, each: S3Object) -> Steps[bytes | str]:
     """Return an object as a server reads it, or why it does not."""
     files = replace(load.files, compression="none")
     if each.size_bytes > _MOST_HANDED_BYTES:
-        return f"only the servers get in, and one hands over {size_text(_MOST_HANDED_BYTES)} at most"
+        return f"only the servers have access, and one passes on at most {size_text(_MOST_HANDED_BYTES)}"
     blob = files.read(
         files.source.glob_of(each.path), file_format="RawBLOB", structure="raw_blob String", on_cluster=False
     )
     sql = Sql(f"SELECT raw_blob FROM {blob.text} WHERE {files.source.condition_of(each.path)}", blob.secrets)
     try:
-        rows = yield from files.look(f"Have a server hand over {each.path}", sql, on_cluster=False)
+        rows = yield from files.look(f"Read {each.path} through a server", sql, on_cluster=False)
     except ClickHouseServerError as error:
         if error.code != MEMORY_LIMIT_EXCEEDED:
             raise
-        return f"only the servers get in, and their memory does not suffice to hand over {size_text(each.size_bytes)}"
+        return f"only the servers have access, and lack the memory to pass on {size_text(each.size_bytes)}"
     body = rows[0][0] if rows else b""
     # The driver decodes what is UTF-8.
     return body if isinstance(body, bytes) else str(body).encode()
@@ -165,7 +165,7 @@ def _find_end_of_xz(size_bytes: int) -> Walk:
     stream = tail.rstrip(b"\0")
     # Zeros come by fours.
     is_whole = stream.endswith(_END_OF_XZ) and (len(tail) - len(stream)) % 4 == 0
-    return "" if is_whole else "no footer of xz ends it"
+    return "" if is_whole else "it does not end with an xz footer"
 
 
 def find_ends_of_native(load: LoadContext, objects: Sequence[S3Object]) -> Steps[dict[str, str]]:
@@ -187,7 +187,7 @@ def find_ends_of_native(load: LoadContext, objects: Sequence[S3Object]) -> Steps
     files, unproved = load.files, dict[str, str]()
     for each in objects:
         if each.size_bytes > _MOST_NATIVE_BYTES:
-            unproved[each.path] = f"of compressed Native the servers look at {size_text(_MOST_NATIVE_BYTES)} at most"
+            unproved[each.path] = f"the servers check at most {size_text(_MOST_NATIVE_BYTES)} of compressed Native"
             continue
         blob = files.read(
             files.source.glob_of(each.path), file_format="RawBLOB", structure="raw_blob String", on_cluster=False
@@ -195,7 +195,7 @@ def find_ends_of_native(load: LoadContext, objects: Sequence[S3Object]) -> Steps
         more = f"SELECT concat(any(raw_blob), 'x') FROM {blob.text} WHERE {files.source.condition_of(each.path)}"
         sql = Sql(f"SELECT count() FROM format({literal(_NATIVE)}, ({more}))", blob.secrets)
         try:
-            yield from files.look(f"Look where {each.path} ends", sql, on_cluster=False)
+            yield from files.look(f"Find where {each.path} ends", sql, on_cluster=False)
         except ClickHouseServerError as error:
             if is_of_servers(error):
                 raise
