@@ -112,11 +112,29 @@ def setup(app: Sphinx) -> None:
     Defaults of dataclasses are Python, as Sphinx breaks no line of a signature that it cannot parse. Each operator has
     all of its arguments, also those of its bases, and names its templated fields, as no docstring does.
     """
+    app.connect("source-read", _with_tables_of_arguments)
     app.connect("autodoc-process-signature", _whole_signature)
     # Before napoleon, which reads the arguments.
     app.connect("autodoc-process-docstring", _with_inherited_arguments, priority=400)
     # After it: it ends the docstring with the list of fields that this one joins.
     app.connect("autodoc-process-docstring", _with_template_fields, priority=600)
+
+
+def _with_tables_of_arguments(app: Sphinx, page: str, source: list[str]) -> None:
+    """Write a table of the declared arguments wherever a page asks for those of a load, or of one of its groups."""
+    source[0] = re.sub(r"<!-- arguments: (\w+) -->", lambda asked: _table_of_arguments(asked[1]), source[0])
+
+
+def _table_of_arguments(asked: str) -> str:
+    from airflow_provider_chs3.core.source.csv_dialect import Dialect
+    from airflow_provider_chs3.core.values.arguments import declared
+    from airflow_provider_chs3.core.values.load_arguments import GROUPS
+    from airflow_provider_chs3.operators._support.declared import arguments_of
+    from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+
+    found = arguments_of(S3ToClickHouseOperator) if asked == "load" else declared({**GROUPS, "csv": Dialect}[asked])
+    rows = [f"| `{name}` | {each.described} |" for name, each in found.items()]
+    return "\n".join(["| argument | meaning |", "|---|---|", *rows])
 
 
 def _whole_signature(app: Sphinx, kind: str, name: str, what: Any, options: Any, arguments: str, result: str) -> Any:

@@ -58,7 +58,7 @@ def _privileges() -> list[str]:
         "a table of MySQL",
         "looks values up in the dictionary",
         "create_table='if_missing'",
-        "on_new_columns='add'",
+        "policies={'on_new_columns': 'add'}",
     ):
         loader += documented_also(where)
     found = dict.fromkeys(

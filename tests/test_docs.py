@@ -38,6 +38,7 @@ from airflow_provider_chs3.sources.gcs import GcsObjects
 from airflow_provider_chs3.sources.hdfs import HdfsFiles
 from airflow_provider_chs3.sources.mysql import MySqlRows
 from airflow_provider_chs3.sources.postgres import PostgresRows
+from airflow_provider_chs3.sources.s3 import S3Objects
 from airflow_provider_chs3.transfers.azure_blob_to_clickhouse import AzureBlobToClickHouseOperator
 from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Operator
 from airflow_provider_chs3.transfers.delta_to_clickhouse import DeltaToClickHouseOperator

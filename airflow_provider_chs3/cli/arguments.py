@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from airflow_provider_chs3.core.doctor.privileges import PURPOSES
+from airflow_provider_chs3.core.values.arguments import REQUIRED, Argument, declared
+from airflow_provider_chs3.core.values.load_arguments import (
+    BUDGET_SECONDS,
+    CLUSTER,
+    DATABASE,
+    KEY,
+    LEAST_TRY_SECONDS,
+    OLDER_THAN_SECONDS,
+    STAGING_DATABASE,
+    TABLE,
+    Files,
+)
 from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.sources import OBJECT_STORAGES, STORAGES
@@ -23,6 +36,14 @@ _EXIT_CODES = """exit codes:
      (adopt), staging to drop (clean --dry-run), findings (doctor), or rows that differ from the objects (rehearse)
   2  wrong arguments, or an error; stderr says which
 """
+
+
+_OLDER_THAN_HOURS = replace(
+    OLDER_THAN_SECONDS,
+    name="older_than_hours",
+    help="Minimum age of the staging: give more than the longest load takes.",
+    default=24,
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -104,13 +125,7 @@ def _add_clean(commands: Any) -> None:
     command = _command(commands, "clean", "drop the staging tables that dead loads left behind, and end their queries")
     command.add_argument("--database", help="database of staging and ledger; the connection's by default")
     command.add_argument("--cluster", help="cluster; the connection's by default")
-    command.add_argument(
-        "--older-than-hours",
-        type=_hours,
-        default=24,
-        metavar="HOURS",
-        help="minimum age of the staging: give more than the longest load takes (%(default)s)",
-    )
+    _add(command, _OLDER_THAN_HOURS, metavar="HOURS")
     command.add_argument("--dry-run", action="store_true", help="only show what would be dropped")
 
 
@@ -136,17 +151,9 @@ def _add_calibrate(commands: Any) -> None:
     command = _command(commands, "calibrate", about)
     _add_table(command)
     _add_source(command)
-    command.add_argument("--month", required=True, metavar="YYYY-MM", help="month whose files are sampled")
-    command.add_argument(
-        "--budget-seconds", type=float, default=300, metavar="SECONDS", help="time limit for all trials (%(default)s)"
-    )
-    command.add_argument(
-        "--least-try-seconds",
-        type=float,
-        default=1,
-        metavar="SECONDS",
-        help="minimum time to load the sample: a shorter time proves nothing (%(default)s)",
-    )
+    command.add_argument("--month", required=True, metavar="YYYY-MM", help="month whose files are the sample")
+    _add(command, BUDGET_SECONDS, metavar="SECONDS")
+    _add(command, LEAST_TRY_SECONDS, metavar="SECONDS")
 
 
 def _add_rehearse(commands: Any) -> None:
@@ -163,12 +170,8 @@ def _add_rehearse(commands: Any) -> None:
         metavar="DATABASE.TABLE",
         help="table whose replicas, disks and settings it copies; without it, a MergeTree",
     )
-    command.add_argument(
-        "--staging-database",
-        metavar="DATABASE",
-        help="database of the ledger of --like; by default the database of --like",
-    )
-    command.add_argument("--cluster", help="cluster; the connection's by default, else one server")
+    _add(command, STAGING_DATABASE, metavar="DATABASE")
+    _add(command, CLUSTER)
     command.add_argument("--clean", action="store_true", help="only remove what killed rehearsals left behind")
     _add_access(command)
     _add_storage(command, tuple(OBJECT_STORAGES))
@@ -178,11 +181,11 @@ def _add_ddl(commands: Any) -> None:
     about = "print CREATE TABLE for the files of a month, with the reason of each choice; nothing is written"
     command = _command(commands, "ddl", about)
     command.add_argument("--table", required=True, help="name of the new table on every node: [DATABASE.]TABLE")
-    command.add_argument("--database", help="its database; the connection's by default")
-    command.add_argument("--cluster", help="cluster; the connection's by default, else one server")
+    _add(command, DATABASE)
+    _add(command, CLUSTER)
     _add_source(command)
     command.add_argument("--month", required=True, metavar="YYYY-MM", help="month whose files define the columns")
-    command.add_argument("--file-format", metavar="NAME", help="format of the files; by default from their endings")
+    _add(command, declared(Files)["file_format"], metavar="NAME")
 
 
 def _command(commands: Any, name: str, about: str) -> argparse.ArgumentParser:
@@ -200,20 +203,14 @@ def _command(commands: Any, name: str, about: str) -> argparse.ArgumentParser:
 
 
 def _add_table(command: argparse.ArgumentParser, *, is_required: bool = True) -> None:
-    command.add_argument(
-        "--table", required=is_required, help="the local table, or a Distributed one: [DATABASE.]TABLE"
-    )
-    command.add_argument("--database", help="database of the table; the connection's by default")
-    command.add_argument(
-        "--cluster", help="cluster; the Distributed table's by default, else the connection's, else one server"
-    )
-    command.add_argument(
-        "--staging-database", metavar="DATABASE", help="database of the ledger; the table's by default"
-    )
+    _add(command, TABLE, required=is_required)
+    _add(command, DATABASE)
+    _add(command, CLUSTER)
+    _add(command, STAGING_DATABASE, metavar="DATABASE")
 
 
 def _add_source(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--key", help="template of the keys, such as trips/{YYYY-MM}/*.parquet")
+    _add(command, KEY)
     command.add_argument("--bucket", help="bucket of the objects, or container")
     _add_access(command)
     _add_storage(command, tuple(STORAGES))
@@ -266,14 +263,20 @@ def _add_definition(command: argparse.ArgumentParser, default: str) -> None:
     )
 
 
-def _hours(text: str) -> float:
+def _add(command: argparse.ArgumentParser, declaration: Argument, **given: Any) -> None:
+    """Add the option of an argument that operators take, too."""
+    by_default = f"; by default {declaration.default_text}" if declaration.default_text else ""
+    text = f"{declaration.help[0].lower()}{declaration.help[1:-1]}{by_default}".replace("`", "").replace("%", "%%")
+    if declaration.default not in (None, REQUIRED):
+        given = {"type": partial(_checked, declaration), "default": declaration.default, **given}
+    command.add_argument(f"--{declaration.name.replace('_', '-')}", help=text, **given)
+
+
+def _checked(declaration: Argument, text: str) -> Any:
     try:
-        hours = float(text)
-    except ValueError:
-        hours = math.nan
-    if not 0 <= hours < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of hours: give 0 or more, such as 24 or 0.5")
-    return hours
+        return declaration.checked(text)
+    except ConfigurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _json_object(text: str) -> Mapping[str, Any]:
@@ -282,5 +285,5 @@ def _json_object(text: str) -> Mapping[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise argparse.ArgumentTypeError('give a JSON object, such as {"on_other_months": "leave_out"}')
+        raise argparse.ArgumentTypeError('give a JSON object, such as {"columns": ["a", "b"]}')
     return found

@@ -36,7 +36,7 @@ def diagnosis(arguments: Mapping[str, Any], *, month: str | None, purposes: tupl
     """Check everything that loads depend on.
 
     Args:
-        arguments: The arguments of `MonthlyOperator`; table, key and bucket may be None.
+        arguments: The arguments of `MonthlyOperator`; table and objects may be None.
         month: The month of the load to check, `YYYY-MM`; None for none.
         purposes: The purposes of the connection's user.
 
@@ -49,7 +49,10 @@ def diagnosis(arguments: Mapping[str, Any], *, month: str | None, purposes: tupl
     patience_seconds = min(_PATIENCE_SECONDS, options.send_receive_timeout_seconds)
     hasty = replace(options, send_receive_timeout_seconds=patience_seconds)
     storage: Storage | None = arguments.get("objects")
-    listing = storage.listing() if storage else S3Listing(arguments.get("aws_conn_id"), is_patient=False)
+    if storage is None or isinstance(storage, S3Objects):
+        listing: Any = S3Listing(storage.aws_conn_id if storage else None, is_patient=False)
+    else:
+        listing = storage.listing()
     runner = Runner(
         hook=ClickHouseHook.with_options(hasty, clickhouse_conn_id=conn_id),
         listing=listing,
@@ -82,8 +85,8 @@ def _request(
 def _source(arguments: Mapping[str, Any], listing: Any) -> tuple[Source | None, str]:
     """Return the source of the objects, or why it is not known."""
     store: Storage | None = arguments.get("objects")
-    collection = getattr(store, "named_collection", None) if store else arguments.get("named_collection")
-    if not store and not (arguments.get("key") and (arguments.get("bucket") or collection)):
+    collection, is_s3 = getattr(store, "named_collection", None), isinstance(store, S3Objects)
+    if store is None or (is_s3 and not (store.place or collection)):
         return None, ""
     operator = MonthlyOperator(task_id="doctor", **{**arguments, "table": arguments["table"] or "none"})
     try:
@@ -95,9 +98,9 @@ def _source(arguments: Mapping[str, Any], listing: Any) -> tuple[Source | None, 
     except Exception as error:
         # Airflow's connection, the storages' libraries and their chains of credentials all raise different errors.
         why = f"{type(error).__name__}: {error}."
-        if store:
+        if not is_s3:
             return None, f"No access to the objects: {why} Fix their connection, or give --storage-conn-id."
-        where = f"AWS connection {arguments['aws_conn_id']!r}"
+        where = f"AWS connection {listing.aws_conn_id!r}"
         return None, f"{where} gives no access to S3: {why} Fix it, or give --aws-conn-id."
 
 

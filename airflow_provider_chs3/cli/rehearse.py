@@ -206,9 +206,9 @@ class Rehearsal:
             table=self.where.target.table,
             database=self.where.target.database,
             objects=self.objects.store,
-            file_format="JSONEachRow",
+            files={"file_format": "JSONEachRow"},
             month=str(MONTH),
-            max_shrink_fraction=1,
+            policies={"max_shrink_fraction": 1},
             **self.arguments,
             **options,
         )

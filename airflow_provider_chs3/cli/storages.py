@@ -31,8 +31,6 @@ def source_arguments(given: argparse.Namespace) -> dict[str, Any]:
     missing = [name for name in _required(storage) if name not in options]
     if missing and not (given.command == _DOCTOR and "key" in missing):
         _need(given, missing)
-    if given.storage == "s3":
-        return {"key": None, **options}
     return {"objects": None if missing else storage.of_options(options)}
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.values.arguments import SHARED
-from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.core.values.load_arguments import (
+    BUDGET_SECONDS,
+    LEAST_TRY_SECONDS,
+    OF_CALIBRATION,
+    templated,
+)
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.operators._support.declared import takes
 from airflow_provider_chs3.operators._support.tasks import ReadsFiles
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
 
@@ -20,6 +26,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.sources.listing import Listing
 
 
+@takes(*OF_CALIBRATION)
 class CalibrateLoadOperator(ReadsFiles, MonthlyOperator):
     """Load a sample of a month's files under a few settings, and keep the best for the table's loads.
 
@@ -27,28 +34,7 @@ class CalibrateLoadOperator(ReadsFiles, MonthlyOperator):
     those of the rules, and win only if they are faster by more than noise. The result is recorded on every node; loads
     of the table use it, and say so, as long as table, format, nodes and ClickHouse's version are the same.
 
-    It takes the arguments of `MonthlyOperator` (table, objects, credentials) and these. Give the same values as the
-    table's loads have.
-
-    Args:
-        month: `YYYY-MM`: whose files are the sample. Default: the run's partition key, else the month of its data
-            interval.
-        budget_seconds: Time limit for all trials; the sample is as large as fits. Default: 300.
-        least_try_seconds: A sample that loads in less is too small to measure, and is an error. Default: 1.
-        file_format: As for loads.
-        compression: As for loads.
-        columns: As for loads.
-        select: As for loads.
-        null_as_default: As for loads.
-        lossy_columns: As for loads.
-        naive_timestamps: As for loads.
-        csv: As for loads.
-        distribution: As for loads.
-        settings: As for loads; they override what is tried.
-        node_specs: As for loads.
-        memory_share: As for loads; no trial may take more memory than a load.
-        cancel_on_kill: End the trials on all nodes, and drop their tables, if a person ends the task, or the worker has
-            to stop. Default: True.
+    Give the same values as the table's loads have; no trial may take more memory than a load.
 
     Returns:
         The profile, how many times as fast as the rules it is, and why it was chosen; the trials with their seconds,
@@ -56,69 +42,16 @@ class CalibrateLoadOperator(ReadsFiles, MonthlyOperator):
     """
 
     template_fields: Sequence[str] = (
-        *MonthlyOperator.template_fields,
-        "month",
-        "budget_seconds",
-        "file_format",
-        "compression",
-        "columns",
-        "select",
-        "lossy_columns",
-        "naive_timestamps",
-        "csv",
-        "distribution",
-        "settings",
-        "node_specs",
+        *dict.fromkeys((*MonthlyOperator.template_fields, *ReadsFiles.template_fields)),
+        *templated(OF_CALIBRATION),
     )
-    template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(("select", "settings", "node_specs"), "json")
-    file_fields: ClassVar[Sequence[str]] = ("select", "csv", "settings", "node_specs")
     ui_color = "#e3e0f0"
 
-    def __init__(
-        self,
-        *,
-        month: str | None = None,
-        budget_seconds: float | str = 300,
-        least_try_seconds: float = 1,
-        file_format: str | None = None,
-        compression: str | None = None,
-        columns: Sequence[str] | None = None,
-        select: Mapping[str, str] | str | None = None,
-        null_as_default: bool = False,
-        lossy_columns: Sequence[str] | None = None,
-        naive_timestamps: str | None = None,
-        csv: Mapping[str, Any] | str | None = None,
-        distribution: str = "where_read",
-        settings: Mapping[str, str | int] | str | None = None,
-        node_specs: Mapping[str, Mapping[str, Any]] | str | None = None,
-        memory_share: float = SHARED,
-        cancel_on_kill: bool = True,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, budget_seconds: float | str = 300, least_try_seconds: float = 1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.month = month
-        self.has_month = month is not None
         self.budget_seconds = budget_seconds
         self.least_try_seconds = least_try_seconds
-        self.file_format = file_format
-        self.compression = compression
-        self.columns = columns
-        self.select = select
-        self.null_as_default = null_as_default
-        self.lossy_columns = lossy_columns
-        self.naive_timestamps = naive_timestamps
-        self.csv = csv
-        self.distribution = distribution
-        self.settings = settings
-        self.node_specs = node_specs
-        self.memory_share = memory_share
-        self.cancel_on_kill = cancel_on_kill
         self._request: LoadRequest | None = None
-
-    @property
-    def argument_for_month(self) -> str | None:
-        """The argument that would give the task a month; see `MonthTask`."""
-        return None if self.has_month else "month"
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Calibrate."""
@@ -139,8 +72,8 @@ class CalibrateLoadOperator(ReadsFiles, MonthlyOperator):
             listing = self.listing()
             request = CalibrationRequest(
                 load=self._load_request(context, listing),
-                budget_seconds=_seconds(self.budget_seconds),
-                least_try_seconds=self.least_try_seconds,
+                budget_seconds=BUDGET_SECONDS.checked(self.budget_seconds),
+                least_try_seconds=LEAST_TRY_SECONDS.checked(self.least_try_seconds),
             )
             self._request = request.load
             found = self._runner(listing).run(calibrate(request))
@@ -158,16 +91,19 @@ class CalibrateLoadOperator(ReadsFiles, MonthlyOperator):
         self._runner(None, in_turns=True).run(stop_calibration(self._request))
 
     def _load_request(self, context: Context, listing: Listing) -> LoadRequest:
-        from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
+        from airflow_provider_chs3.core.request.load_request import LoadRequest
         from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
+        from airflow_provider_chs3.core.values.load_arguments import Tuning
         from airflow_provider_chs3.core.values.run_month import given_month
-        from airflow_provider_chs3.operators._support.load_request import what_is_loaded
+        from airflow_provider_chs3.operators._support.load_request import of_the_nodes, what_is_loaded
 
+        loaded = what_is_loaded(self, listing, vars(self))
+        loaded["policies"] = replace(loaded["policies"], on_no_objects="empty")
         return LoadRequest(
-            **what_is_loaded(self, listing),
+            **loaded,
+            **of_the_nodes(self),
             month=given_month(self.month) if self.has_month else self.month_of_run(context),
-            policies=Policies(distribution=self.distribution, on_no_objects="empty"),
-            share=ShareOptions(memory_share=self.memory_share),
+            share=ShareOptions.merged(Tuning.of(self.tuning)),
         )
 
     def _runner(self, listing: Listing | None, *, in_turns: bool = False) -> Runner:
@@ -176,10 +112,3 @@ class CalibrateLoadOperator(ReadsFiles, MonthlyOperator):
         # What ends the trials comes after the task's time.
         hook = self.hook() if in_turns else self.hook_in_time()
         return Runner(hook=hook, listing=listing, log=self.log, progress_interval_seconds=10, in_turns=in_turns)
-
-
-def _seconds(given: float | str) -> float:
-    try:
-        return float(given)
-    except ValueError:
-        raise ConfigurationError(f"budget_seconds={given!r}: give a number of seconds, such as 300.") from None

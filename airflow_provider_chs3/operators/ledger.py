@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
 
-from airflow_provider_chs3.core.values.arguments import check_definition
+from airflow_provider_chs3.core.values.load_arguments import (
+    OF_ADOPTION,
+    OF_CLEANING,
+    OF_LEDGERS,
+    OLDER_THAN_SECONDS,
+    check_definition,
+    templated,
+)
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.operators._support.declared import takes
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
 
 if TYPE_CHECKING:
@@ -26,23 +34,11 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.runners.blocking import Runner
 
 
+@takes(*OF_LEDGERS)
 class LedgerOperator(BaseOperator):
-    """The base of operators on a table's ledgers.
+    """The base of operators on a table's ledgers."""
 
-    Args:
-        table: A MergeTree table partitioned by month, on every node of `cluster`; or a Distributed table over it.
-        months: Months, `YYYY-MM`, as a list or separated by commas.
-        database: The table's database. Default: the one in `table` (`taxi.trips`), else the connection's.
-        cluster: The cluster. Default: the Distributed table's, else the connection's, else none: the one server that
-            the connection leads to.
-        staging_database: Database of the ledger, on every node. Default: the table's.
-        clickhouse_conn_id: Connection of type `chs3`. Default: Airflow's `[chs3] clickhouse_conn_id`, `chs3_default`.
-    """
-
-    template_fields: Sequence[str] = (
-        *("table", "months", "database", "cluster", "staging_database"),
-        "clickhouse_conn_id",
-    )
+    template_fields: Sequence[str] = templated(OF_LEDGERS)
     ui_color = "#e8e4d8"
 
     def __init__(
@@ -92,10 +88,11 @@ class LedgerOperator(BaseOperator):
         )
 
 
+@takes()
 class ListLedgerOperator(LedgerOperator):
     """List a table's published months, with the state of each on its nodes. Objects in S3 are not checked.
 
-    It takes the arguments of `LedgerOperator`; without `months` it lists all months, and partitions in no ledger.
+    Without `months` it lists all months, and partitions in no ledger.
 
     Returns:
         For each month its standing, rows, bytes, objects, time of publishing and speed, as JSON-safe values.
@@ -123,12 +120,13 @@ class ListLedgerOperator(LedgerOperator):
         return [each.as_json() for each in listed]
 
 
+@takes()
 class ForgetMonthsOperator(LedgerOperator):
     """Remove months from the ledger. Their rows stay in the table, but loads treat them as unknown.
 
     A load of such a month stops, as with any rows that no known load has written, unless the partition is empty or
-    `replace_unknown=True` is given. `AdoptMonthsOperator` adds the month to the ledger again. It takes the arguments of
-    `LedgerOperator`; `months` is required.
+    `policies={'replace_unknown': True}` is given. `AdoptMonthsOperator` adds the month to the ledger again. `months` is
+    required.
 
     Returns:
         For each month whether it was in a ledger, and the rows that stay, as JSON-safe values.
@@ -157,25 +155,21 @@ class ForgetMonthsOperator(LedgerOperator):
         return [each.as_json() for each in forgotten]
 
 
+@takes(*OF_ADOPTION)
 class AdoptMonthsOperator(MonthlyOperator):
     """Record months that were loaded by other means as published, if their row counts match.
 
     For each month the operator counts the rows of its objects, and those of its partition on every node. If the counts
     match, it records the month as published, so that the next load of the same objects finds it unchanged; otherwise it
-    refuses the month. It does not compare single rows. It takes the arguments of `MonthlyOperator` and these.
-
-    Args:
-        months: Months, `YYYY-MM`, as a list or separated by commas.
-        all_months: Whether to adopt all months in the bucket instead. Default: False.
-        definition: The arguments of the table's loads that define their rows, as in `PlanMonthsOperator`: a load with
-            others finds the definition changed, and loads. Default: `{}`, none of these arguments.
+    refuses the month. It does not compare single rows. Without `definition` it records months as of loads without any
+    of these arguments: a load with others finds the definition changed, and loads.
 
     Returns:
         For each month whether it was adopted, with the rows by node, as JSON-safe values. If a month was refused, the
         task fails after all have been tried.
     """
 
-    template_fields: Sequence[str] = (*MonthlyOperator.template_fields, "months", "definition")
+    template_fields: Sequence[str] = (*MonthlyOperator.template_fields, *templated(OF_ADOPTION))
     file_fields: ClassVar[Sequence[str]] = ("definition",)
     ui_color = LedgerOperator.ui_color
 
@@ -191,7 +185,7 @@ class AdoptMonthsOperator(MonthlyOperator):
         self.months = months
         self.all_months = all_months
         self.definition = definition
-        check_definition(definition or {})
+        check_definition(definition)
 
     def adopted(self) -> list[AdoptedMonth]:
         """Adopt the months whose counts match, and return all as objects.
@@ -200,8 +194,9 @@ class AdoptMonthsOperator(MonthlyOperator):
             AirflowFailException: If no months are given, or a retry would end the same way.
         """
         from airflow_provider_chs3.core.months.adopt import adopt_months
+        from airflow_provider_chs3.core.request.load_request import LoadRequest
         from airflow_provider_chs3.core.values.run_month import parse_months
-        from airflow_provider_chs3.operators._support.adopt_request import adopt_request
+        from airflow_provider_chs3.operators._support.load_request import what_is_loaded
         from airflow_provider_chs3.runners.blocking import Runner
 
         with airflow_errors():
@@ -213,7 +208,8 @@ class AdoptMonthsOperator(MonthlyOperator):
                 months = sorted(runner.run(self.source(listing).summarize_months(None)))
             else:
                 raise ConfigurationError("No months are given: name those to adopt, or give all_months=True.")
-            requests = [adopt_request(self, month, listing, definition=self.definition or {}) for month in months]
+            loaded = what_is_loaded(self, listing, self.definition or {})
+            requests = [LoadRequest(**loaded, month=month) for month in months]
             return runner.run(adopt_months(requests))
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
@@ -228,25 +224,18 @@ class AdoptMonthsOperator(MonthlyOperator):
         return [each.as_json() for each in adopted]
 
 
+@takes(*OF_CLEANING)
 class CleanStagingOperator(BaseOperator):
     """Drop staging tables that dead attempts left on any node, and end their queries, such as in a nightly DAG.
 
     A load removes the staging tables of earlier attempts at its month; this operator is for months that are not loaded
     again. It drops only tables with the name of a staging table, and never the ledger.
 
-    Args:
-        database: Database of the staging tables. Default: the connection's.
-        cluster: The cluster. Default: the connection's, else none: the one server that the connection leads to.
-        older_than_seconds: Minimum age of the staging tables to drop, in seconds. Give more than the longest load
-            takes, because an older load is ended even if it still runs. Default: a day.
-        dry_run_only: Whether to only report the tables, and drop none. Default: False.
-        clickhouse_conn_id: Connection of type `chs3`. Default: Airflow's `[chs3] clickhouse_conn_id`, `chs3_default`.
-
     Returns:
         For each table its name, age, rows by node, bytes and running queries, as JSON-safe values.
     """
 
-    template_fields: Sequence[str] = ("database", "cluster", "older_than_seconds", "clickhouse_conn_id")
+    template_fields: Sequence[str] = templated(OF_CLEANING)
     ui_color = LedgerOperator.ui_color
 
     def __init__(
@@ -284,14 +273,10 @@ class CleanStagingOperator(BaseOperator):
     def _request(self, hook: ClickHouseHook) -> CleanRequest:
         from airflow_provider_chs3.core.staging.orphans import CleanRequest
 
-        try:
-            older_than_seconds = float(self.older_than_seconds)
-        except ValueError:
-            raise ConfigurationError(f"older_than_seconds={self.older_than_seconds!r}: give a number.") from None
         return CleanRequest(
             database=self.database or hook.options.database,
             cluster=self.cluster or None,
             default_cluster=hook.options.cluster,
-            older_than_seconds=older_than_seconds,
+            older_than_seconds=OLDER_THAN_SECONDS.checked(self.older_than_seconds),
             is_dry_run=self.dry_run_only,
         )

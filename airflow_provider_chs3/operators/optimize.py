@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator, conf
 
+from airflow_provider_chs3.core.values.load_arguments import (
+    CLOSED_FOR_DAYS,
+    MAX_RUNNING,
+    OF_MERGING,
+    POLL_INTERVAL_SECONDS,
+    TARGET_PARTS,
+    templated,
+)
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID, OPTIMIZE_POLL_INTERVAL_SECONDS
-from airflow_provider_chs3.exceptions import ConfigurationError, TransientError
+from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.operators._support.declared import takes
 from airflow_provider_chs3.operators._support.months_page import OnMonthsPage
 
 if TYPE_CHECKING:
@@ -22,6 +31,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.runners.blocking import Runner
 
 
+@takes(*OF_MERGING)
 class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
     """Merge closed months that have too many parts, on every node, and wait for the merges.
 
@@ -30,39 +40,12 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
     allow (`max_bytes_to_merge_at_max_space_in_pool`, 150 GiB by default). If a disk has too little space for a month,
     the task fails, for a retry, after all others are merged.
 
-    Args:
-        table: A MergeTree table partitioned by month, on every node of `cluster`; or a Distributed table over it.
-        months: Months, `YYYY-MM`, as a list or separated by commas. Default: all closed months.
-        closed_for_days: Days after its end, in UTC, at which a month counts as closed, if `months` is not given.
-            Default: 7.
-        target_parts: Number of parts on a node above which a month is merged there, into one part. Default: 1.
-        max_running: Maximum number of this operator's OPTIMIZEs running in the cluster at a time, over all tasks and
-            tables; a node runs at most one for a task. Default: 2.
-        poll_interval_seconds: Seconds between two polls; they grow up to 300 while nothing changes. Default: Airflow's
-            `[chs3] optimize_poll_interval_seconds`, 10.
-        database: The table's database. Default: the one in `table` (`taxi.trips`), else the connection's.
-        cluster: The cluster. Default: the Distributed table's, else the connection's, else none: the one server that
-            the connection leads to.
-        clickhouse_conn_id: Connection of type `chs3`. Default: Airflow's `[chs3] clickhouse_conn_id`, `chs3_default`.
-        cancel_on_kill: Whether to end the OPTIMIZEs if a person ends the task. Default: True.
-        deferrable: Whether to wait in the triggerer instead of a worker. Default: Airflow's
-            `[operators] default_deferrable`.
-
     Returns:
         The number of merged months, and for each month and node the parts before and after, bytes, seconds and, if it
         was skipped, the reason, as JSON-safe values. Months with few parts are not listed.
     """
 
-    template_fields: Sequence[str] = (
-        "table",
-        "months",
-        "closed_for_days",
-        "target_parts",
-        "max_running",
-        "database",
-        "cluster",
-        "clickhouse_conn_id",
-    )
+    template_fields: Sequence[str] = templated(OF_MERGING)
     ui_color = "#d8e4e8"
 
     def __init__(
@@ -155,16 +138,16 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
         from airflow_provider_chs3.core.values.models import Month, TableName
 
         options = self._hook().options
-        closed_until = datetime.now(UTC) - timedelta(days=_number("closed_for_days", self.closed_for_days, least=0))
+        closed_until = datetime.now(UTC) - timedelta(days=CLOSED_FOR_DAYS.checked(self.closed_for_days))
         return OptimizeRequest(
             target=TableName.of(self.table, self.database, default_database=options.database),
             cluster=self.cluster or None,
             default_cluster=options.cluster,
             months=self._months(),
             before=Month(closed_until.year, closed_until.month),
-            target_parts=int(_number("target_parts", self.target_parts, least=1)),
-            max_running=int(_number("max_running", self.max_running, least=1)),
-            poll_interval_seconds=self.poll_interval_seconds,
+            target_parts=TARGET_PARTS.checked(self.target_parts),
+            max_running=MAX_RUNNING.checked(self.max_running),
+            poll_interval_seconds=POLL_INTERVAL_SECONDS.checked(self.poll_interval_seconds),
         )
 
     def _months(self) -> tuple[Month, ...] | None:
@@ -186,13 +169,3 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
         if not in_turns:  # what ends the OPTIMIZEs comes after the task's time
             hook.deadline = Deadline(self.execution_timeout, lambda: self._is_ended)
         return Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=10, in_turns=in_turns)
-
-
-def _number(name: str, given: float | str, *, least: int) -> float:
-    try:
-        number = float(given)
-    except ValueError:
-        number = -1
-    if number < least:
-        raise ConfigurationError(f"{name}={given!r}: give a number, {least} or more.")
-    return number

@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import conf
 
-from airflow_provider_chs3.core.values.arguments import check_definition
+from airflow_provider_chs3.core.values.load_arguments import (
+    LOOKBACK_MONTHS,
+    MONTHS_PER_TASK,
+    OF_PLANS,
+    check_definition,
+    templated,
+)
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.operators._support.declared import takes
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
 from airflow_provider_chs3.plugin.constants import PLAN_KEY
 
@@ -19,40 +26,23 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.core.months.plan import PlannedMonth, PlanRequest
     from airflow_provider_chs3.core.request.reload import Reload
-    from airflow_provider_chs3.core.source.store_kind import StoreKind
-    from airflow_provider_chs3.core.values.models import Month, SettingValue, SettingValues, TableName
+    from airflow_provider_chs3.core.values.models import Month, TableName
     from airflow_provider_chs3.sources.listing import Listing
 
 #: A plan over a whole bucket reports only the newest months to the page.
 _TOLD_MONTHS = 1_200
 
 
+@takes(*OF_PLANS)
 class PlanMonthsOperator(MonthlyOperator):
     """Find the months whose objects or partition changed since they were published.
 
     The operator lists the objects, queries ClickHouse once for all months, and logs for each month why it will be
     loaded or not. Pass its output to `S3ToClickHouseOperator` with `.expand(month=plan.output)`.
 
-    It takes the arguments of `MonthlyOperator` (table, objects, credentials) and these. Without any of these it checks
-    the months of the run's partition key or data interval. In a run that asks to reload months (`core.request.reload`)
-    it returns those months, whatever its arguments.
-
-    Args:
-        months: Months to check, `YYYY-MM`, as a list or separated by commas. They override the next three arguments;
-            an empty value counts as not given.
-        lookback_months: Check the run's months, those of its data interval, and this many months before the last of
-            them. Of these, months that were never loaded and have no objects are skipped.
-        last_month: The month to look back from, `YYYY-MM`. Default: the run's last month, which needs a data interval
-            or a partition key.
-        all_months: Check all months in the bucket. Default: False.
-        definition: The load's arguments that define its rows, as far as they are given: `columns`, `select`,
-            `null_as_default`, `lossy_columns`, `naive_timestamps`, `csv`, `on_other_months`, `distribution`,
-            `file_format`, `compression`, `settings`, `on_new_columns`; `{}` for none. A change to them, or to the
-            table's columns, is a reason to load; settings are compared if it contains them. Default: only the load
-            compares them.
-        months_per_task: Group small months, at most this many of them and 1 GiB of objects, for
-            `S3MonthsToClickHouseOperator`; in a run that asks for a reload each month is a group. Default: no groups.
-        create_table: As in `S3ToClickHouseOperator`: `never`, or `if_missing`. Default: `never`.
+    Without `months`, `lookback_months` and `all_months` it checks the months of the run's partition key or data
+    interval; `months` override the others, and an empty value counts as not given. In a run that asks to reload months
+    (`core.request.reload`) it returns those months, whatever its arguments.
 
     Returns:
         The months to load, `YYYY-MM`, in order; with `months_per_task` a list of them for each group.
@@ -63,14 +53,7 @@ class PlanMonthsOperator(MonthlyOperator):
     """
 
     loads_months = True
-    template_fields: Sequence[str] = (
-        *MonthlyOperator.template_fields,
-        "months",
-        "lookback_months",
-        "last_month",
-        "definition",
-        "create_table",
-    )
+    template_fields: Sequence[str] = (*MonthlyOperator.template_fields, *templated(OF_PLANS))
     file_fields: ClassVar[Sequence[str]] = ("definition",)
     ui_color = "#e8f0d8"
 
@@ -94,11 +77,10 @@ class PlanMonthsOperator(MonthlyOperator):
         self.definition = definition
         self.months_per_task = months_per_task
         self.create_table = create_table
-        if months_per_task is not None and months_per_task < 1:
-            raise ConfigurationError(f"months_per_task={months_per_task}: give a number of months, 1 or more.")
+        MONTHS_PER_TASK.checked(months_per_task)
         if all_months and lookback_months is not None:
             raise ConfigurationError("Give either all_months or lookback_months.")
-        check_definition(definition or {})
+        check_definition(definition)
 
     @property
     def argument_for_month(self) -> str | None:
@@ -198,20 +180,11 @@ class PlanMonthsOperator(MonthlyOperator):
         return self.lookback_months is not None and not self.months
 
     def _back_from(self, last: Month) -> tuple[Month, ...]:
-        count = self._lookback()
+        count = LOOKBACK_MONTHS.checked(self.lookback_months) or 0
         try:
             return tuple(last.shifted(-back) for back in range(count, -1, -1))
         except ConfigurationError as error:
             raise ConfigurationError(f"lookback_months={count} before {last} are too many: {error}") from error
-
-    def _lookback(self) -> int:
-        try:
-            count = int(self.lookback_months or 0)
-        except ValueError:
-            count = -1
-        if count < 0:
-            raise ConfigurationError(f"lookback_months={self.lookback_months!r}: give a number of months, 0 or more.")
-        return count
 
     def _target(self) -> TableName:
         from airflow_provider_chs3.core.values.models import TableName
@@ -220,63 +193,36 @@ class PlanMonthsOperator(MonthlyOperator):
 
     def _request(self, months: tuple[Month, ...] | None, reload: Reload | None, listing: Listing) -> PlanRequest:
         from airflow_provider_chs3.core.months.plan import PlanRequest
-        from airflow_provider_chs3.operators._support.new_table import OF_NEW_TABLE, new_table_of
+        from airflow_provider_chs3.operators._support.load_request import what_is_loaded
+        from airflow_provider_chs3.operators._support.new_table import new_table_of
 
-        options = self.hook().options
-        source, target = self.source(listing), self._target()
+        loaded = what_is_loaded(self, listing, self.definition or {})
+        table = {name: loaded[name] for name in ("target", "cluster", "default_cluster", "staging_database")}
         return PlanRequest(
-            source=source,
-            target=target,
-            cluster=self.cluster or None,
-            default_cluster=options.cluster,
-            staging_database=self.staging_database,
+            **table,
+            source=loaded["source"],
             months=months,
             leave_out_empty=self._is_looking_back and not reload,
             reload=reload,
-            new_table=new_table_of(
-                self.create_table,
-                source,
-                target,
-                cluster=self.cluster or options.cluster,
-                **{name: value for name, value in (self.definition or {}).items() if name in OF_NEW_TABLE},
-            ),
-            **_compared(options.settings, source.kind, **(self.definition or {}))
-            if self.definition is not None
-            else {},
+            new_table=new_table_of(self.create_table, loaded, cluster=table["cluster"] or table["default_cluster"]),
+            **_compared(loaded, with_settings="settings" in self.definition) if self.definition is not None else {},
         )
 
 
-def _compared(
-    of_connection: SettingValues,
-    store: StoreKind,
-    *,
-    settings: Mapping[str, SettingValue] | None = None,
-    on_other_months: str = "fail",
-    distribution: str = "where_read",
-    on_new_columns: str = "warn",
-    file_format: str | None = None,
-    compression: str | None = None,
-    **selected: Any,
-) -> dict[str, Any]:
+def _compared(loaded: Mapping[str, Any], *, with_settings: bool) -> dict[str, Any]:
     """Return the arguments of `PlanRequest` for what a plan compares besides the objects."""
-    from airflow_provider_chs3.core.files.loaded_columns import selection_of
     from airflow_provider_chs3.core.request.load_request import definition_of
-    from airflow_provider_chs3.core.source.formats import format_named
-    from airflow_provider_chs3.core.tuning.insert_settings import tunable
-    from airflow_provider_chs3.hooks.connection import check_settings
 
-    selection = selection_of(**selected)
-    definition = definition_of(
-        selection,
-        on_other_months=on_other_months,
-        distribution=distribution,
-        file_format=format_named(file_format) if file_format else None,
-        compression=compression or "auto",
-    )
-    own = None if settings is None else {**tunable(of_connection, store), **check_settings(settings, where="settings")}
+    policies = loaded["policies"]
     return {
-        "definition": definition,
-        "distribution": distribution,
-        "settings": own,
-        "on_new_columns": on_new_columns,
+        "definition": definition_of(
+            loaded["selection"],
+            on_other_months=policies.on_other_months,
+            distribution=policies.distribution,
+            file_format=loaded["format"],
+            compression=loaded["compression"],
+        ),
+        "distribution": policies.distribution,
+        "settings": loaded["settings"] if with_settings else None,
+        "on_new_columns": policies.on_new_columns,
     }

@@ -9,64 +9,37 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseSensorOperator, PokeReturnValue, conf
 
+from airflow_provider_chs3.core.values.load_arguments import templated
+from airflow_provider_chs3.core.values.merge_arguments import OF_SENSOR, Reactions, Thresholds
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.deadline import NEVER, Deadline
 from airflow_provider_chs3.hooks.metrics import count_merges, counts_failures, running_seconds
+from airflow_provider_chs3.operators._support.declared import takes
 from airflow_provider_chs3.operators._support.months_page import OnMonthsPage
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.merges.health import Reactions
     from airflow_provider_chs3.core.merges.watch import MergeWatch
     from airflow_provider_chs3.core.values.models import Month
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
     from airflow_provider_chs3.triggers.merge_health import Merges
 
 
+@takes(*OF_SENSOR)
 class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
     """Wait until background merges of a table's months have settled on every node.
 
     Each poke queries every node once and does not depend on earlier pokes, so the result is the same in every mode,
     deferred or not. For the verdicts see docs/merge-health.md.
 
-    Args:
-        table: A MergeTree table partitioned by month, on every node of `cluster`; or a Distributed table over it.
-        month: The month, `YYYY-MM`; or give `months`.
-        months: Several months, as a list, which may be empty.
-        database: The table's database. Default: the one in `table` (`taxi.trips`), else the connection's.
-        cluster: The cluster. Default: the Distributed table's, else the connection's, else none: the one server that
-            the connection leads to.
-        clickhouse_conn_id: Connection of type `chs3`. Default: Airflow's `[chs3] clickhouse_conn_id`, `chs3_default`.
-        on_settled_with_too_many_parts: `continue` (default), or `fail`.
-        on_stuck: `fail` (default; without retries, as a person must act), `wait` until the sensor's timeout, or
-            `continue`.
-        spare_parts: Number of parts that a settled month may have on a node, besides those too large to merge.
-            Default: 10.
-        settled_after_seconds: Seconds without a merge or a change of parts after which they have settled. Default: 120.
-        stuck_after_seconds: Seconds without progress after which many parts, or a mutation, are stuck. Default: 600.
-        stuck_fraction: Fraction of the table's `parts_to_delay_insert` above which parts are many. Default: 0.5.
-        max_replica_delay_seconds: Seconds of delay above which a replica lags. Default: 300.
-        deferrable: Whether to wait in Airflow's triggerer after the first poke, whatever the `mode`: it polls after 10
-            seconds, then every `poke_interval`, and less often, up to every 5 minutes, while nothing changes. Default:
-            Airflow's `[operators] default_deferrable`.
-
     Returns:
         The overall verdict, and the verdict, parts, bytes and reason of each month on each node, as JSON-safe values.
     """
 
-    template_fields: Sequence[str] = (
-        "table",
-        "month",
-        "months",
-        "database",
-        "cluster",
-        "clickhouse_conn_id",
-        "on_settled_with_too_many_parts",
-        "on_stuck",
-    )
+    template_fields: Sequence[str] = templated(OF_SENSOR)
     ui_color = "#fcf7d6"
     _watch: MergeWatch | None = None
     _deadline = NEVER
@@ -90,8 +63,6 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
-        from airflow_provider_chs3.core.merges.health import Thresholds
-
         super().__init__(**kwargs)
         self.table = table
         self.month = month
@@ -122,7 +93,7 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         Raises:
             TaskDeferred: If it has to wait, and is deferrable.
         """
-        from airflow_provider_chs3.core.merges.health import Reactions, as_json
+        from airflow_provider_chs3.core.merges.health import as_json
         from airflow_provider_chs3.core.merges.watch import MergeWatch
         from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 

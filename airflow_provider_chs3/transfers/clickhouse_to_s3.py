@@ -29,17 +29,11 @@ class ClickHouseToS3Operator(MonthTask):
     manifest, nothing is written. See `docs/how-to/unload.md`.
 
     Args:
-        table: A MergeTree table partitioned by month, on every node of `cluster`; or a Distributed table over it.
         key: Template of the month's folder, without the bucket: `exports/trips/{YYYY-MM}/`.
         bucket: The bucket.
         s3_key: Another name of `key`, as in the transfers of Airflow's own providers.
         s3_bucket: Another name of `bucket`.
         month: `YYYY-MM`. Default: the run's partition key, else the month of its data interval.
-        timezone: Time zone in which months of runs begin and end. Default: the DAG's.
-        database: The table's database. Default: the one in `table` (`taxi.trips`), else the connection's.
-        cluster: The cluster. Default: the Distributed table's, else the connection's, else none: the one server that
-            the connection leads to.
-        clickhouse_conn_id: Connection of type `chs3`. Default: Airflow's `[chs3] clickhouse_conn_id`, `chs3_default`.
         aws_conn_id: AWS connection, which may list, read, write and delete; the servers get its keys. Default:
             Airflow's `[chs3] aws_conn_id`, `aws_default`.
         endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.

@@ -9,10 +9,10 @@ from typing import Any
 from airflow.providers.common.compat.sdk import Asset, TaskGroup, TriggerRule, task_group
 from airflow.providers.standard.operators.empty import EmptyOperator
 
-from airflow_provider_chs3.core.values.arguments import PLANNED
+from airflow_provider_chs3.core.values.load_arguments import PLANNED
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.operators._support.month_load import MonthLoad
 from airflow_provider_chs3.operators._support.month_task import MonthTask
+from airflow_provider_chs3.operators._support.tasks import LoadTask
 from airflow_provider_chs3.operators.emit_month import EmitMonthOperator
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
@@ -42,8 +42,8 @@ _LABEL_OF_MONTHS = (
 _ONE_BY_ONE: Mapping[str, Any] = {
     "deferrable": True,
     "wait_for_merges": True,
-    "null_as_default": True,
-    "on_other_months": "leave_out",
+    "casts": {"null_as_default": True},
+    "policies": {"on_other_months": "leave_out"},
 }
 
 
@@ -170,8 +170,15 @@ def _each_group(
 
 
 def _can_be_grouped(load_arguments: Mapping[str, Any]) -> bool:
-    defaults = inspect.signature(MonthLoad.__init__).parameters
-    return not any(load_arguments.get(name, defaults[name].default) == value for name, value in _ONE_BY_ONE.items())
+    defaults = inspect.signature(LoadTask.__init__).parameters
+
+    def has(name: str, value: Any) -> bool:
+        if isinstance(value, Mapping):
+            group = load_arguments.get(name)
+            return isinstance(group, Mapping) and value.items() <= group.items()
+        return bool(load_arguments.get(name, defaults[name].default) == value)
+
+    return not any(has(name, value) for name, value in _ONE_BY_ONE.items())
 
 
 def _emit(load: S3ToClickHouseOperator, outlets: Sequence[Asset]) -> EmitMonthOperator:

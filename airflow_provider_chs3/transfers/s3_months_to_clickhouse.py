@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowSkipException
 
+from airflow_provider_chs3.core.values.arguments import REQUIRED
+from airflow_provider_chs3.core.values.load_arguments import MONTHS
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.metrics import count_loads, counts_failures
+from airflow_provider_chs3.operators._support.declared import takes
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 if TYPE_CHECKING:
@@ -22,6 +26,9 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.values.models import Month
 
 
+@takes(
+    replace(MONTHS, help=f"{MONTHS.help} Up to 100 share a statement.", type="Sequence[str] | str", default=REQUIRED)
+)
 class S3MonthsToClickHouseOperator(S3ToClickHouseOperator):
     """Make the partition of each of several months hold exactly the rows of that month's objects.
 
@@ -29,15 +36,13 @@ class S3MonthsToClickHouseOperator(S3ToClickHouseOperator):
     month by month. For small months, that takes a fraction of the time that separate tasks would take. A month that
     fails does not stop the others: the task fails at its end, names the months, and a retry loads them alone.
 
-    Months are loaded one after the other where they cannot share a statement: with `null_as_default=True`, with
-    `on_other_months='leave_out'`, in a run that asks for a reload, or if the column of the partition key is not loaded.
+    Months are loaded one after the other where they cannot share a statement: with `null_as_default` in `casts`, with
+    `on_other_months` in `policies`, in a run that asks for a reload, or if the column of the partition key
+    is not loaded.
 
     It takes the arguments of `S3ToClickHouseOperator` except `month`, `deferrable`, `wait_for_merges`,
     `write_mode='append'` and `outlets`, because a task emits one event for each asset. For any of these, `monthly_load`
     creates a task for each month.
-
-    Args:
-        months: The months, `YYYY-MM`, as a list or separated by commas. Up to 100 share a statement.
 
     Returns:
         The results of `S3ToClickHouseOperator`, a list in the order of the months.

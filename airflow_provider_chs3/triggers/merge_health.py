@@ -12,9 +12,10 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.cluster.topology import TableRequest
-from airflow_provider_chs3.core.merges.health import Reactions, Thresholds, Verdict, as_json
+from airflow_provider_chs3.core.merges.health import Verdict, as_json
 from airflow_provider_chs3.core.merges.observation import MergeState, observe_months
 from airflow_provider_chs3.core.merges.watch import MergeWatch
+from airflow_provider_chs3.core.values.merge_arguments import Reactions, Thresholds
 from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook

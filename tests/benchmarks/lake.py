@@ -14,6 +14,7 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips, create_table_sql
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+from tests.arguments import grouped
 
 BUCKET = "bench"
 TABLE = "trips"
@@ -141,7 +142,7 @@ class Lake:
             month: The month.
             **arguments: Further ones of the operator.
         """
-        return S3ToClickHouseOperator(task_id="load", **self.where(key, month), **arguments).execute({})
+        return S3ToClickHouseOperator(**grouped(task_id="load", **self.where(key, month), **arguments)).execute({})
 
     def where(self, key: str, month: str) -> dict[str, Any]:
         """The arguments of operators that say where table and files are."""

@@ -31,7 +31,10 @@ def test_a_beginning_after_the_end_is_told() -> None:
 def test_an_age_that_is_none_is_told_by_its_flag(hours: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["clean", f"--older-than-hours={hours}"])
-    assert f"argument --older-than-hours: '{hours}' is not a number of hours" in capsys.readouterr().err
+    assert (
+        f"argument --older-than-hours: older_than_hours='{hours}' is not allowed: give a number at least 0"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_beginning_without_an_end_is_told() -> None:

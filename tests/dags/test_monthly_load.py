@@ -10,6 +10,7 @@ from airflow.sdk import DAG, Asset
 
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.transfers.monthly_load import monthly_load
+from tests.arguments import grouped
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def tasks(**arguments: Any) -> dict[str, BaseOperator]:
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1)) as dag:
-        monthly_load(**{"group_id": "g", "bucket": "b-1", "key": "{YYYY-MM}/", "table": "t"} | arguments)
+        monthly_load(**grouped(**{"group_id": "g", "bucket": "b-1", "key": "{YYYY-MM}/", "table": "t"} | arguments))
     return {task.task_id.removeprefix("g."): task for task in dag.tasks}
 
 
@@ -43,7 +44,7 @@ def test_the_plan_and_the_sensor_look_where_the_load_goes() -> None:
     for name in ("plan", "month.load", "month.merges"):
         assert (made[name].table, made[name].database, made[name].cluster) == ("t", "d", "c")
         assert made[name].clickhouse_conn_id == "other"
-    assert made["plan"].named_collection == "n"
+    assert made["plan"].objects.named_collection == "n"
 
 
 def test_what_is_deferrable_is_the_load_and_the_wait_for_merges() -> None:

@@ -90,6 +90,6 @@ def test_a_worker_whose_clock_is_behind_waits_longer_for_objects_to_be_old_enoug
 ) -> None:
     trips_lake.upload(VERSIONS[0])
     set_workers_clock(monkeypatch, hours=-1)
-    with pytest.raises(NotReadyError, match="min_object_age_seconds=1 ago"):
+    with pytest.raises(NotReadyError, match=r"min_object_age_seconds'\]=1 ago"):
         trips_lake.load(min_object_age_seconds=1)
     assert_untouched(trips_lake, None)

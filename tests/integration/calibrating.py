@@ -11,6 +11,7 @@ from airflow_provider_chs3.core.workflow.operations import InsertSideBySide, Ins
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
+from tests.arguments import grouped
 from tests.integration.lake import MONTH, Lake
 
 TRIPS = Trips(rows_per_month=600, files_per_month=6)
@@ -66,7 +67,7 @@ def calibrate_operator(lake: Lake, **options: Any) -> CalibrateLoadOperator:
         "cluster": lake.cluster.name,
         "settings": GIVEN,
     }
-    return CalibrateLoadOperator(**(arguments | options))
+    return CalibrateLoadOperator(**grouped(**(arguments | options)))
 
 
 def calibrate(lake: Lake, **options: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.operators.ledger import AdoptMonthsOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from tests.arguments import grouped
 from tests.integration.lake import MONTH, Lake
 
 OTHER_MONTH = "2026-09"
@@ -72,7 +73,7 @@ def plan(lake: Lake, **options: Any) -> list[str]:
         "months": [MONTH],
         "definition": {},
     }
-    return PlanMonthsOperator(**(arguments | options)).execute({})
+    return PlanMonthsOperator(**grouped(**(arguments | options))).execute({})
 
 
 def published(lake: Lake, *months: str, **options: Any) -> None:

@@ -15,6 +15,7 @@ import pytest
 from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE
 from airflow_provider_chs3.testbed.trips import MonthFacts, Trips, create_table_sql, read_facts
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+from tests.arguments import grouped
 from tests.narrow_user import narrow_connection
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Lake:
             "cluster": self.cluster.name,
             "progress_interval_seconds": 0.2,
         }
-        return kind(**(arguments | options))
+        return kind(**grouped(**(arguments | options)))
 
     def load(self, **options: Any) -> dict[str, Any]:
         return self.operator(**options).execute({})

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
+from tests.arguments import grouped
 from tests.integration.lake import Lake
 
 MONTHS = ("2026-07", "2026-08", "2026-09", "2026-10")
@@ -53,7 +54,7 @@ class Months:
             "file_format": "CSVWithNames" if self.file_format == "csv" else None,
             "progress_interval_seconds": 0.2,
         }
-        return S3MonthsToClickHouseOperator(**(arguments | options))
+        return S3MonthsToClickHouseOperator(**grouped(**(arguments | options)))
 
     def load(self, *months: str, **options: Any) -> dict[str, Any]:
         return {each["month"]: each for each in self.operator(*months, **options).execute({})}

@@ -67,7 +67,8 @@ def test_a_null_that_the_column_cannot_hold(trips_lake: Lake) -> None:
     empty = table.set_column(8, "zone", pa.array([None] * 5 + ["x"] * (len(table) - 5)))
     trips_lake.put(PREFIX + "a.parquet", parquet(empty))
     refused(
-        trips_lake, r"Column 'zone' is String, but .*NULL, or missing.*\(5 such rows in all\).*null_as_default=True"
+        trips_lake,
+        r"Column 'zone' is String, but .*NULL, or missing.*\(5 such rows in all\).*casts={'null_as_default': True}",
     )
 
 
@@ -90,4 +91,4 @@ def test_a_file_that_is_no_parquet(trips_lake: Lake) -> None:
 def test_mixed_formats(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.upload(TRIPS, file_format="jsonl")
-    refused(trips_lake, "several formats.* Give file_format=…")
+    refused(trips_lake, "several formats.* Give files={'file_format': …}")

@@ -12,6 +12,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.testbed.trips import Trips
+from tests.arguments import grouped
 from tests.integration.lake import MONTH, Lake
 from tests.integration.refusal import parquet, refused
 from tests.integration.several_months import MONTHS, Months
@@ -116,7 +117,7 @@ def plan(lake: Lake, **options: Any) -> list[str]:
         "cluster": lake.cluster.name,
         "create_table": "if_missing",
     }
-    return PlanMonthsOperator(**(arguments | options)).execute({})  # type: ignore[return-value]  # no groups
+    return PlanMonthsOperator(**grouped(**(arguments | options))).execute({})  # type: ignore[return-value]  # no groups
 
 
 def test_a_plan_creates_it_from_the_newest_month_that_has_files(lake: Lake) -> None:
@@ -146,5 +147,5 @@ def test_what_it_cannot_create_it_refuses(lake: Lake) -> None:
     lake.put(f"trips/{MONTH}/a.parquet", parquet(pa.table({"n": pa.array([1])})))
     refused(lake, f"No column has dates in {MONTH}", create_table="if_missing")
     refused(lake, "columns or select name those to load", create_table="if_missing", columns=["n"])
-    refused(lake, "create_table='always' is not known", create_table="always")
+    refused(lake, "create_table='always' is not allowed: give one of never", create_table="always")
     refused(lake, "does not exist")

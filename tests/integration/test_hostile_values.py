@@ -11,6 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
+from tests.arguments import grouped
 from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import MONTH, Lake
 
@@ -122,7 +123,7 @@ def test_a_plan_refuses_such_values_too(kept_lake: Lake, name: str) -> None:
         hostile = {name: f"x{end}); DROP TABLE {kept_lake.database}.kept; --"}
         arguments = {"task_id": "plan", "key": "trips/{YYYY-MM}/", "months": [MONTH], "cluster": "chs3"}
         with pytest.raises((AirflowFailException, Chs3Error)):
-            PlanMonthsOperator(**(arguments | usual | hostile)).execute({})
+            PlanMonthsOperator(**grouped(**(arguments | usual | hostile))).execute({})
     assert state(kept_lake) == before
 
 

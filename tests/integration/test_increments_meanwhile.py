@@ -34,7 +34,7 @@ class TestChangesMeanwhile:
         put(events, 6)
         delete = f"DELETE FROM {events.database}.events WHERE n = 5"
         strikes.before(f"Attach the published rows of {MONTH}", lambda: events.on_every_node(delete))
-        with pytest.raises(AirflowFailException, match="on_target_changed='reload'"):
+        with pytest.raises(AirflowFailException, match=r"policies={'on_target_changed': 'reload'}"):
             load(events)
         assert numbers(events) == [each for each in range(60) if each != 5]
 
@@ -42,7 +42,7 @@ class TestChangesMeanwhile:
         put(events, 6)
         delete = "DELETE WHERE n = 5 SETTINGS mutations_sync = 1"
         strikes.after(f"Attach the published rows of {MONTH}", lambda: alter(events, delete))
-        with pytest.raises(AirflowFailException, match="on_target_changed='reload'"):
+        with pytest.raises(AirflowFailException, match=r"policies={'on_target_changed': 'reload'}"):
             load(events)
         assert numbers(events) == [each for each in range(60) if each != 5]
 

@@ -20,6 +20,7 @@ from airflow_provider_chs3.operators.ledger import (
     ListLedgerOperator,
 )
 from airflow_provider_chs3.testbed.trips import Trips
+from tests.arguments import grouped
 from tests.integration.lake import MONTH, Lake
 from tests.narrow_user import user_of_loads
 
@@ -40,7 +41,7 @@ def adopt(lake: Lake, **options: Any) -> list[dict[str, Any]]:
         "bucket": lake.bucket,
         **where(lake),
     }
-    return AdoptMonthsOperator(**(arguments | {"months": [MONTH]} | options)).execute({})
+    return AdoptMonthsOperator(**grouped(**(arguments | {"months": [MONTH]} | options))).execute({})
 
 
 def ledger(lake: Lake, **options: Any) -> list[dict[str, Any]]:
@@ -120,7 +121,9 @@ class TestAdopt:
 
     def test_a_month_whose_rows_were_dropped_is_refused_with_what_reloads_it(self, loaded: Lake) -> None:
         loaded.on_every_node(f"ALTER TABLE {loaded.database}.{loaded.table} DROP PARTITION 202610")
-        with pytest.raises(AirflowFailException, match=r"holds 0 .*; load it with on_target_changed='reload'$"):
+        with pytest.raises(
+            AirflowFailException, match=r"holds 0 .*; load it with policies={'on_target_changed': 'reload'}$"
+        ):
             adopt(loaded)
         assert loaded.load(on_target_changed="reload")["status"] == "published"
 
@@ -161,7 +164,7 @@ class TestAdopt:
 class TestForget:
     def test_the_rows_stay_and_are_no_loads(self, loaded: Lake) -> None:
         assert forget(loaded, MONTH) == [{"month": MONTH, "was_known": True, "rows": 600}]
-        with pytest.raises(AirflowFailException, match="replace_unknown=True"):
+        with pytest.raises(AirflowFailException, match=r"policies={'replace_unknown': True}"):
             loaded.load()
         assert loaded.facts() == TRIPS.facts(MONTH)
 

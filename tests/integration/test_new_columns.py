@@ -154,9 +154,15 @@ def test_months_that_are_loaded_together_get_them(numbers: Lake) -> None:
 def test_choices_that_contradict_each_other_are_refused(numbers: Lake) -> None:
     put(numbers, MONTH, "a", 1)
     refused(
-        numbers, "on_new_columns='add' creates all columns", key="n/{YYYY-MM}/", on_new_columns="add", columns=["n"]
+        numbers,
+        "policies={'on_new_columns': 'add'} creates all columns",
+        key="n/{YYYY-MM}/",
+        on_new_columns="add",
+        columns=["n"],
     )
-    refused(numbers, "on_new_columns='keep' is not known", key="n/{YYYY-MM}/", on_new_columns="keep")
+    refused(
+        numbers, r"'\]='keep' is not allowed: give one of warn, fail, add", key="n/{YYYY-MM}/", on_new_columns="keep"
+    )
 
 
 @pytest.mark.parametrize("how", ["create", "add"])

@@ -108,7 +108,7 @@ def test_select_says_what_a_struct_of_nulls_in_parquet_is(lake: Lake, expression
 def test_where_null_cannot_be_stored_they_are_refused_or_the_default(lake: Lake, ending: str) -> None:
     create(lake, "n Tuple(a Nullable(Int64), b Nullable(String)) DEFAULT (7, 'none')")
     lake.put(f"{PREFIX}a.{ending}", {"arrow": arrow, "orc": orc}[ending](n=pa.array(ALL, STRUCT)))
-    refused(lake, "Column 'n' is .*row 2 of .* has NULL.*null_as_default=True takes the column's default")
+    refused(lake, "Column 'n' is .*row 2 of .* has NULL.*casts={'null_as_default': True} takes the column's default")
     lake.load(null_as_default=True)
     assert values(lake, "toString(n)") == ["(1,'x')", "(7,'none')", "(NULL,NULL)"]
 

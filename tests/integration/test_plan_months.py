@@ -17,6 +17,7 @@ from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.monthly_load import monthly_load
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+from tests.arguments import grouped
 from tests.integration.lake import Lake
 
 TRIPS = Trips(rows_per_month=600, files_per_month=3)
@@ -36,7 +37,7 @@ def plan(lake: Lake, *, start: datetime | None = None, end: datetime | None = No
     }
     run = SimpleNamespace(partition_key=options.pop("partition_key", None), data_interval_start=start)
     run.data_interval_end = end
-    return PlanMonthsOperator(**(arguments | options)).execute({"dag_run": run})
+    return PlanMonthsOperator(**grouped(**(arguments | options))).execute({"dag_run": run})
 
 
 @pytest.fixture
@@ -206,7 +207,7 @@ class TestMonths:
 
     @pytest.mark.parametrize("count", [-1, "some"])
     def test_a_look_back_is_a_number_of_months(self, trips_lake: Lake, count: Any) -> None:
-        with pytest.raises(AirflowFailException, match="give a number of months"):
+        with pytest.raises(AirflowFailException, match="is not allowed: give a whole number at least 0"):
             plan(trips_lake, lookback_months=count, last_month="2026-10")
 
     def test_a_look_back_that_goes_too_far_is_named(self, trips_lake: Lake) -> None:

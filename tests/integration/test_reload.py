@@ -14,6 +14,7 @@ from airflow.sdk import DAG
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+from tests.arguments import grouped
 from tests.integration.lake import MONTH, Lake
 
 RunDag = Callable[..., DagRun]
@@ -40,7 +41,7 @@ def reload(lake: Lake, conf: dict[str, Any] | None = None, **options: Any) -> di
 
 def plan_of(lake: Lake, **options: Any) -> PlanMonthsOperator:
     where = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "database": lake.database, "table": "trips"}
-    return PlanMonthsOperator(task_id="plan", **(where | options))
+    return PlanMonthsOperator(**grouped(task_id="plan", **(where | options)))
 
 
 def plan(lake: Lake, conf: dict[str, Any], **options: Any) -> list[str]:
@@ -49,7 +50,7 @@ def plan(lake: Lake, conf: dict[str, Any], **options: Any) -> list[str]:
 
 def mapped(lake: Lake, **options: Any) -> Any:
     where = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "database": lake.database, "table": "trips"}
-    return S3ToClickHouseOperator.partial(task_id="load", cluster=lake.cluster.name, **(where | options))
+    return S3ToClickHouseOperator.partial(**grouped(task_id="load", cluster=lake.cluster.name, **(where | options)))
 
 
 def delete_objects(lake: Lake) -> None:

@@ -179,5 +179,7 @@ class TestMonthsSideBySide:
         assert "this load takes 1/2, as other inserts are running (1)" in log
 
     def test_a_number_below_one_is_refused(self, loaded_lake: Lake) -> None:
-        with pytest.raises(AirflowFailException, match="parallel_months=0 must be at least 1"):
+        with pytest.raises(
+            AirflowFailException, match="parallel_months=0 is not allowed: give a whole number at least 1"
+        ):
             loaded_lake.load(parallel_months=0)

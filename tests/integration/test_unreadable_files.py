@@ -73,7 +73,12 @@ FILES: dict[str, tuple[str, str, bytes, str]] = {
         gzip.compress(b"ts,n\n" + b"".join(f"{AT},{n * n}\n".encode() for n in range(9_000)))[:-2_000],
         r"a.csv.gz cannot be read as CSVWithNames: inflate failed.*damaged, or not compressed as its key says",
     ),
-    "compressed data that is none": ("n Int32", "a.csv.gz", b"hello", r"a.csv.gz cannot be read .*compression=…"),
+    "compressed data that is none": (
+        "n Int32",
+        "a.csv.gz",
+        b"hello",
+        r"a.csv.gz cannot be read .*files={'compression': …}",
+    ),
     "a first row that is too short": (
         "n Int32, m Int32",
         "a.csv",

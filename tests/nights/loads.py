@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.workflow.operations import Step
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
+from tests.arguments import grouped
 from tests.faults.killing import Worker, perform, performing
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class Loads:
         operator: Callable[..., Any] = S3MonthsToClickHouseOperator
         of_lake = {"bucket": lake.bucket, "database": lake.database, "cluster": lake.cluster.name}
         found: Sequence[dict[str, Any]] = operator(
-            task_id="load", months=list(task.months), progress_interval_seconds=0.2, **of_lake, **arguments
+            **grouped(task_id="load", months=list(task.months), progress_interval_seconds=0.2, **of_lake, **arguments)
         ).execute({})
         return found
 

@@ -35,7 +35,7 @@ def parse(tmp_path: Path) -> ParseDag:
     return parsed
 
 
-@pytest.mark.parametrize("field", ["select", "csv", "settings", "node_specs"])
+@pytest.mark.parametrize("field", ["select", "csv", "settings", "tuning"])
 def test_a_json_file_gives_an_object(parse: ParseDag, field: str) -> None:
     given = {"a": {"b": "c"}}
     dag = parse(
@@ -58,9 +58,11 @@ def test_a_field_of_a_struct_is_no_file(parse: ParseDag) -> None:
 
 
 def test_keys_that_end_like_files_are_keys(parse: ParseDag) -> None:
-    task = parse("S3ToClickHouseOperator(task_id='t', month='2026-01', ready_key='done.json', **PLACE)").get_task("t")
+    task = parse(
+        "S3ToClickHouseOperator(task_id='t', month='2026-01', policies={'ready_key': 'done.json'}, **PLACE)"
+    ).get_task("t")
     task.render_template_fields({})
-    assert (task.key, task.ready_key) == ("trips/{YYYY-MM}/*.json", "done.json")
+    assert (task.key, task.policies["ready_key"]) == ("trips/{YYYY-MM}/*.json", "done.json")
 
 
 def test_values_in_files_are_templates(parse: ParseDag) -> None:

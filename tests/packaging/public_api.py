@@ -13,9 +13,13 @@ from types import ModuleType
 import airflow_provider_chs3
 from airflow_provider_chs3.core.cluster.topology import RECORDS_SCHEMA
 from airflow_provider_chs3.core.ledger.table import ALL_COLUMNS
+from airflow_provider_chs3.core.values.arguments import declared
+from airflow_provider_chs3.core.values.load_arguments import GROUPS
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.hooks.connection import KNOWN_EXTRAS
+from airflow_provider_chs3.operators._support.declared import arguments_of
 from airflow_provider_chs3.sources import STORAGES
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 SNAPSHOT = Path(__file__).parent / "public_api.txt"
 
@@ -38,6 +42,9 @@ _MODULES = (
 def public_api() -> str:
     """One line for each name: classes and functions with their parameters, then fields of what is stored or sent."""
     lines = sorted(line for module in modules() for line in _names(module))
+    groups = {"S3ToClickHouseOperator": arguments_of(S3ToClickHouseOperator)}
+    groups |= {name: declared(kind) for name, kind in GROUPS.items()}
+    lines += [f"arguments of {name}: {', '.join(found)}" for name, found in groups.items()]
     lines += [f"connection extra {name}" for name in KNOWN_EXTRAS]
     lines += [f"result {field.name}" for field in fields(LoadResult)]
     lines += [f"ledger: {RECORDS_SCHEMA}", *(f"ledger column {name}" for name in ALL_COLUMNS)]

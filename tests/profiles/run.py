@@ -20,6 +20,7 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import LOADER
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.s3 import S3Server
+from tests.arguments import grouped
 from tests.profiles.hostile import Case
 
 MONTH = "2026-10"
@@ -178,8 +179,8 @@ class _Play:
             "file_format": case.file_format.replace("CSV", "CSVWithNames"),
         }
         if len(months) == 1:
-            return S3ToClickHouseOperator(month=months[0], **arguments)
-        return S3MonthsToClickHouseOperator(months=list(months), **arguments)
+            return S3ToClickHouseOperator(**grouped(month=months[0], **arguments))
+        return S3MonthsToClickHouseOperator(**grouped(months=list(months), **arguments))
 
 
 #: The months that a night loads, and the files that come before it: month, number, version.

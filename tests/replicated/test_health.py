@@ -12,8 +12,9 @@ import pytest
 from clickhouse_driver import Client
 from clickhouse_driver.errors import ServerException
 
-from airflow_provider_chs3.core.merges.health import Health, Thresholds, Verdict, judge
+from airflow_provider_chs3.core.merges.health import Health, Verdict, judge
 from airflow_provider_chs3.core.merges.observation import Replica, queue_query, replica_of, replicas_query
+from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.testbed.processes import HOST, free_ports
 from airflow_provider_chs3.testbed.programs.keeper import Keeper

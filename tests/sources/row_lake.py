@@ -13,6 +13,7 @@ from airflow_provider_chs3.sources.postgres import PostgresRows
 from airflow_provider_chs3.testbed.trips import COLUMNS, MonthFacts, create_table_sql, read_facts
 from airflow_provider_chs3.transfers.mysql_to_clickhouse import MySqlToClickHouseOperator
 from airflow_provider_chs3.transfers.postgres_to_clickhouse import PostgresToClickHouseOperator
+from tests.arguments import grouped
 from tests.narrow_user import narrow_connection
 from tests.sources.rows import MySqlRows as MySqlTable
 from tests.sources.rows import Rows
@@ -67,7 +68,7 @@ class RowLake:
         arguments = {"task_id": "load", "table": "trips", "database": self.database, "month": MONTH}
         arguments |= {"cluster": self.cluster.name, "progress_interval_seconds": 0.2}
         arguments |= {"source_table": self.rows.table, "month_column": "pickup_at", "key_column": "trip_id"}
-        return kind(**arguments | options)
+        return kind(**grouped(**arguments | options))
 
     def put(self, table: pa.Table) -> None:
         """Add rows to the table of the database."""

@@ -16,6 +16,7 @@ from airflow_provider_chs3.transfers.azure_blob_to_clickhouse import AzureBlobTo
 from airflow_provider_chs3.transfers.gcs_to_clickhouse import GCSToClickHouseOperator
 from airflow_provider_chs3.transfers.hdfs_to_clickhouse import HdfsToClickHouseOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+from tests.arguments import grouped
 from tests.narrow_user import narrow_connection
 from tests.sources.objects import AzureObjects, HdfsObjects, Objects
 from tests.sources.objects import GcsObjects as GcsBucket
@@ -96,12 +97,16 @@ class StoreLake:
         arguments = {"task_id": "load", "table": "trips", "database": self.database, "month": MONTH}
         arguments |= {"cluster": self.cluster.name, "progress_interval_seconds": 0.2}
         if isinstance(self.objects, AzureObjects):
-            return AzureBlobToClickHouseOperator(**{"container": self.place, "blob": TEMPLATE} | arguments | options)
+            return AzureBlobToClickHouseOperator(
+                **grouped(**{"container": self.place, "blob": TEMPLATE} | arguments | options)
+            )
         if isinstance(self.objects, GcsBucket):
-            return GCSToClickHouseOperator(**{"bucket": self.place, "object_name": TEMPLATE} | arguments | options)
+            return GCSToClickHouseOperator(
+                **grouped(**{"bucket": self.place, "object_name": TEMPLATE} | arguments | options)
+            )
         if isinstance(self.objects, HdfsObjects):
-            return HdfsToClickHouseOperator(**self._hdfs | arguments | options)
-        return S3ToClickHouseOperator(**{"bucket": self.place, "key": TEMPLATE} | arguments | options)
+            return HdfsToClickHouseOperator(**grouped(**self._hdfs | arguments | options))
+        return S3ToClickHouseOperator(**grouped(**{"bucket": self.place, "key": TEMPLATE} | arguments | options))
 
     @property
     def _hdfs(self) -> dict[str, str]:

@@ -12,6 +12,7 @@ from airflow_provider_chs3.testbed.trips import MonthFacts, create_table_sql, re
 from airflow_provider_chs3.transfers.delta_to_clickhouse import DeltaToClickHouseOperator
 from airflow_provider_chs3.transfers.iceberg_to_clickhouse import IcebergToClickHouseOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+from tests.arguments import grouped
 from tests.narrow_user import narrow_connection
 from tests.sources.lakehouses import IcebergTable, Lakehouse
 
@@ -62,13 +63,13 @@ class TableLake:
     def operator(self, month: str = MONTH, **options: Any) -> MonthLoad:
         arguments = {**self.where, "task_id": "load", "month": month, "progress_interval_seconds": 0.2}
         if "objects" in options:
-            return S3ToClickHouseOperator(**{**arguments, **options})
+            return S3ToClickHouseOperator(**grouped(**{**arguments, **options}))
         del arguments["objects"]
         if isinstance(self.table, IcebergTable):
             given = {"iceberg_table": "lake.trips", "month_column": "pickup_at"}
-            return IcebergToClickHouseOperator(**{**arguments, **given, **options})
+            return IcebergToClickHouseOperator(**grouped(**{**arguments, **given, **options}))
         given = {"uri": self.table.uri, "month_column": "month"}
-        return DeltaToClickHouseOperator(**{**arguments, **given, **options})
+        return DeltaToClickHouseOperator(**grouped(**{**arguments, **given, **options}))
 
     def put(self, table: pa.Table) -> None:
         """Add rows to the table of the lakehouse."""

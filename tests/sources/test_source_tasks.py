@@ -143,7 +143,7 @@ def test_new_columns_are_found(lake: SourceLake) -> None:
 
 
 def test_a_ready_marker_is_refused(lake: SourceLake) -> None:
-    with pytest.raises(AirflowFailException, match=r"ready_key='_SUCCESS' names an object, and .* has rows"):
+    with pytest.raises(AirflowFailException, match=r"ready_key'\]='_SUCCESS' names an object, and .* has rows"):
         lake.load(ready_key="_SUCCESS")
 
 

@@ -57,7 +57,7 @@ def check_manifest(request: LoadRequest, manifest: Manifest) -> None:
         where = f"{request.source.place}/{request.source.pattern}"
         raise NotReadyError(
             f"No {request.source.kind.contents.name} for {request.month} under {where}. If that is right for this "
-            "month, on_no_objects='skip' leaves it unchanged, and 'empty' publishes it without rows."
+            "month, policies={'on_no_objects': 'skip'} leaves it unchanged, and 'empty' publishes it without rows."
         )
     youngest = max(manifest.objects, key=lambda each: each.last_modified, default=None)
     # With no age asked for no clock is looked at: the storage's may be ahead, and objects may come after `now`.
@@ -66,7 +66,7 @@ def check_manifest(request: LoadRequest, manifest: Manifest) -> None:
     if (request.now - youngest.last_modified).total_seconds() < policies.min_object_age_seconds:
         raise NotReadyError(
             f"{youngest.path} was written at {youngest.last_modified:%Y-%m-%d %H:%M:%S} UTC, less than "
-            f"min_object_age_seconds={policies.min_object_age_seconds:g} ago: it may not be complete yet."
+            f"policies['min_object_age_seconds']={policies.min_object_age_seconds:g} ago: it may not be complete yet."
         )
 
 

@@ -38,7 +38,7 @@ def settle_new_columns(load: LoadContext, reading: Reading) -> Steps[None]:
     if policy == "fail":
         raise SourceError(
             f"The files of {load.months} have columns that {load.context.target} lacks: {names}. Add them to the "
-            "table, or load without them with on_new_columns='warn'."
+            "table, or load without them with policies={'on_new_columns': 'warn'}."
         )
     yield from _add(load, lacking)
     raise ColumnsAddedError(f"The columns {names} of the files of {load.months} were added to {load.context.target}.")

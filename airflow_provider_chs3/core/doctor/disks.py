@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from airflow_provider_chs3.core.doctor.report import Check
-from airflow_provider_chs3.core.merges.health import FREE_SPACE_FACTOR, Thresholds
+from airflow_provider_chs3.core.merges.health import FREE_SPACE_FACTOR
 from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.quantities import size_text
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable

@@ -8,11 +8,12 @@ from dataclasses import replace
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.doctor.report import Check, in_a_line
-from airflow_provider_chs3.core.merges.health import Health, Thresholds, Verdict, judge
+from airflow_provider_chs3.core.merges.health import Health, Verdict, judge
 from airflow_provider_chs3.core.merges.observation import observe
 from airflow_provider_chs3.core.preflight.target_checks import month_of_partition
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
 from airflow_provider_chs3.core.sql.server_text import readable
+from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable
 from airflow_provider_chs3.core.workflow.operations import Row, Steps

@@ -150,8 +150,8 @@ def check_is_not_compressed(files: Files, path: str) -> Steps[None]:
         if found := next((name for magic, name in _MAGIC.items() if beginning.startswith(magic)), ""):
             check_servers_read(path, found)
             raise SourceError(
-                f"{path} is compressed with {found}, but its key does not say so: give compression={found!r}, or "
-                "rename the object to match."
+                f"{path} is compressed with {found}, but its key does not say so: give "
+                f"files={{'compression': {found!r}}}, or rename the object to match."
             )
 
 
@@ -160,7 +160,7 @@ def _check_names(path: str, names: Iterable[object]) -> None:
     if no_text := [name for name in names if isinstance(name, bytes)]:
         raise SourceError(
             f"The column names of {path} are not UTF-8: {no_text[0][:_SHOWN_BYTES]!r}. Write the file as UTF-8, or "
-            "give its compression=… or file_format=…."
+            "give files={'compression': …} or files={'file_format': …}."
         )
 
 

@@ -14,6 +14,7 @@ from airflow_provider_chs3.core.conversion.strict_casts import is_unparsed
 from airflow_provider_chs3.core.conversion.unfit_values import Misfits
 from airflow_provider_chs3.core.source.csv_dialect import Dialect
 from airflow_provider_chs3.core.sql.quoting import identifier
+from airflow_provider_chs3.core.values.load_arguments import COLUMNS, SELECT, Casts
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
 #: Virtual columns of the s3 functions, about each row's file. A column of the file itself with the same name hides one.
@@ -26,21 +27,15 @@ VIRTUAL_COLUMNS = {
 }
 #: What a condition of ours throws; with another text, throwIf() is of the user's own expression.
 DOES_NOT_FIT = "a value does not fit its column"
-_NAIVE_TIMESTAMPS = (None, "utc", "column_zone")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Selection:
-    """The columns and expressions that the user chose.
+class Selection(Casts):
+    """The columns and expressions that the user chose, and what may become of their values.
 
     Args:
         columns: Columns to load; empty loads all that the target accepts.
         select: Instead: target column → row-wise expression over the file's columns.
-        null_as_default: Whether NULL in a column that cannot hold it becomes its default instead of an error.
-        lossy_columns: Columns whose values may be truncated: digits beyond the scale, parts of a second, the time of
-            day; doubles are rounded.
-        naive_timestamps: The zone of timestamps without one: `utc`, or `column_zone`, the zone of their column; None
-            refuses them if the two differ.
         csv: The dialect of CSV files.
 
     Raises:
@@ -49,20 +44,14 @@ class Selection:
 
     columns: tuple[str, ...] = ()
     select: Mapping[str, str] = field(default_factory=dict)
-    null_as_default: bool = False
-    lossy_columns: tuple[str, ...] = ()
-    naive_timestamps: str | None = None
     csv: Dialect = field(default_factory=Dialect)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.columns and self.select:
             raise ConfigurationError("Give either columns or select: select names its columns itself.")
         if len(set(self.columns)) < len(self.columns):
             raise ConfigurationError(f"columns={list(self.columns)} names a column twice.")
-        if self.naive_timestamps not in _NAIVE_TIMESTAMPS:
-            raise ConfigurationError(
-                f"naive_timestamps={self.naive_timestamps!r} is not known: use 'utc' or 'column_zone'."
-            )
 
     def wanted(self, columns: Iterable[Column]) -> list[Column]:
         """Return the target's columns to load, in the user's order if there is one.
@@ -84,31 +73,25 @@ def selection_of(
     *,
     columns: Sequence[str] | None = None,
     select: Mapping[str, str] | None = None,
-    null_as_default: bool = False,
-    lossy_columns: Sequence[str] | None = None,
-    naive_timestamps: str | None = None,
     csv: Mapping[str, Any] | None = None,
+    casts: Mapping[str, Any] | None = None,
 ) -> Selection:
     """Create the selection from a user's arguments; empty ones count as not given.
 
     Args:
         columns: See `Selection`.
         select: See `Selection`.
-        null_as_default: See `Selection`.
-        lossy_columns: See `Selection`.
-        naive_timestamps: See `Selection`.
         csv: The fields of `Dialect` that differ from their defaults.
+        casts: The same of `Casts`.
 
     Raises:
         ConfigurationError: If one is wrong.
     """
-    return Selection(
-        columns=tuple(columns or ()),
-        select=dict(select or {}),
-        null_as_default=null_as_default,
-        lossy_columns=tuple(lossy_columns or ()),
-        naive_timestamps=naive_timestamps or None,
-        csv=Dialect.of(csv or {}),
+    return Selection.merged(
+        Casts.of(casts),
+        columns=COLUMNS.checked(columns) or (),
+        select=dict(SELECT.checked(select) or {}),
+        csv=Dialect.of(csv),
     )
 
 
@@ -271,7 +254,7 @@ def _hint_at(name: str, found: Sequence[str]) -> str:
     if any("\r" in each for each in found):
         return " Lines seem to end with \\r alone: end them with \\n, or \\r\\n."
     if any(not each.isprintable() for each in found):
-        return " It looks compressed, or has another format: give compression=… or file_format=…."
+        return " It looks compressed, or has another format: give files={'compression': …} or files={'file_format': …}."
     return ""
 
 

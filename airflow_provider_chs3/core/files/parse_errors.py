@@ -49,7 +49,7 @@ _WAYS_OUT = (
     ),
     (
         r"inflate failed|ZSTD|LZ4|lzma|LZMA|[Bb]rotli",
-        "It is damaged, or not compressed as its key says: write it again, or give compression=….",
+        "It is damaged, or not compressed as its key says: write it again, or give files={'compression': …}.",
     ),
     (
         r"types are not allowed inside Variant",

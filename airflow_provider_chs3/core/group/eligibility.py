@@ -22,8 +22,8 @@ def why_one_by_one(request: LoadRequest) -> str:
         return "this run requests a reload"
     # Skipped rows could not be distinguished from missing ones.
     if policies.on_other_months != "fail":
-        return f"on_other_months={policies.on_other_months!r}"
+        return f"policies['on_other_months']={policies.on_other_months!r}"
     # A NULL takes the day of the column's default, whatever month its file is of.
     if request.selection.null_as_default:
-        return "null_as_default=True"
+        return "casts={'null_as_default': True}"
     return ""

@@ -126,7 +126,7 @@ def _why_whole(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[s
     request, context = load.request, load.context
     policies, table_facts = request.policies, context.table_facts
     if not policies.incremental:
-        return "incremental=False"
+        return "increments={'incremental': False}"
     if load.retry_state.whole:
         return load.retry_state.whole.rstrip(".")
     if request.reload:
@@ -143,7 +143,7 @@ def _why_whole(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[s
         return "engine, keys or TTL of the table changed since it was published"
     increments = _record_of(before).increments
     if not table_facts.keeps_every_row and increments >= policies.max_increments:
-        return f"{increments} loads have added to it (max_increments={policies.max_increments})"
+        return f"{increments} loads have added to it (increments['max_increments']={policies.max_increments})"
     return (yield from _why_not_attached(load))
 
 

@@ -128,11 +128,15 @@ def _of_lacking(recorded: Structure, now: Structure) -> Iterator[str]:
         return
     in_files = recorded["in_files"]
     if in_files is None:
-        yield "its files have not been checked for columns that the table lacks, which on_new_columns='add' adds"
+        yield (
+            "its files have not been checked for columns that the table lacks, which "
+            "policies={'on_new_columns': 'add'} adds"
+        )
         return
     lacking = sorted(set(in_files) - {each[0] for each in now["columns"]})
     if lacking:
-        yield f"its files have {', '.join(map(repr, lacking))}, which on_new_columns='add' adds to the table"
+        names = ", ".join(map(repr, lacking))
+        yield f"its files have {names}, which policies={{'on_new_columns': 'add'}} adds to the table"
 
 
 def _makes_same_values(before: Sequence[str], now: Sequence[str]) -> bool:

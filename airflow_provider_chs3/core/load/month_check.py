@@ -133,19 +133,19 @@ def compare(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[tupl
     where = f"{target}, partition {load.key.partition_id}, on {', '.join(map(str, nodes))}"
     if found is ComparisonStatus.ROWS_UNKNOWN and not request.policies.replace_unknown:
         raise TargetChangedError(
-            f"{where}: {why}. To replace them with the objects' rows, give replace_unknown=True; "
+            f"{where}: {why}. To replace them with the objects' rows, give policies={{'replace_unknown': True}}; "
             "to keep them, adopt the month (chs3 adopt), or load into another table."
         )
     if found is ComparisonStatus.TARGET_CHANGED and request.policies.on_target_changed == "fail":
         raise TargetChangedError(
             f"{where}: {why}. A reload would undo that (rows erased on request would come back): if you want it, give "
-            "on_target_changed='reload'."
+            "policies={'on_target_changed': 'reload'}."
         )
     if found is ComparisonStatus.FEWER_NODES and request.policies.on_target_changed == "fail":
         raise TargetChangedError(
             f"{where}: {why}. The others may still hold their rows of {request.month}, which would then be there "
             "twice. Load on all nodes, as with cluster=…; if the others are gone for good, give "
-            "on_target_changed='reload'."
+            "policies={'on_target_changed': 'reload'}."
         )
     if found is not ComparisonStatus.UNCHANGED:
         _check_shrink(load, before)
@@ -218,7 +218,7 @@ def _check_absent(load: LoadContext, nodes: Collection[Node]) -> None:
         raise TransientError(
             f"{load.context.target}, {load.request.month}: {', '.join(map(str, nodes))} cannot tell whether a load or "
             f"somebody else wrote the rows there. {', '.join(map(str, absent))} may know, but is down: start it, or "
-            "load the month anyway with on_target_changed='reload'."
+            "load the month anyway with policies={'on_target_changed': 'reload'}."
         )
 
 
@@ -230,6 +230,7 @@ def _check_shrink(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> None
     if is_now < was * (1 - policies.max_shrink_fraction) and not wanted_empty:
         raise SourceError(
             f"The {load.request.source.kind.contents.name} of {load.request.month} shrank from {size_text(was)} to "
-            f"{size_text(is_now)} since they were published, by more than "
-            f"max_shrink_fraction={policies.max_shrink_fraction}: if that is intended, raise it for this run."
+            f"{size_text(is_now)} since they were published, by more "
+            f"than policies['max_shrink_fraction']={policies.max_shrink_fraction}: if that is intended, raise it for "
+            "this run."
         )

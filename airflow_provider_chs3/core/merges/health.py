@@ -13,8 +13,9 @@ from math import ceil
 
 from airflow_provider_chs3.core.merges.merge_rate import MergeRate, merge_rate_of
 from airflow_provider_chs3.core.merges.observation import MergeState, Replica
+from airflow_provider_chs3.core.values.merge_arguments import Reactions, Thresholds
 from airflow_provider_chs3.core.values.quantities import size_text
-from airflow_provider_chs3.exceptions import ConfigurationError, MergeHealthError
+from airflow_provider_chs3.exceptions import MergeHealthError
 
 #: A merge starts only if this many times the size of its parts is free: `DISK_USAGE_COEFFICIENT_TO_SELECT` in
 #: ClickHouse's `Storages/MergeTree/Compaction/CompactionStatistics.h`.
@@ -31,38 +32,6 @@ class Health(StrEnum):
 
 
 _FROM_BEST = tuple(Health)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Thresholds:
-    """Limits for part counts and times.
-
-    Args:
-        spare_parts: Number of parts that a settled month may have beyond those too large to merge. Default: 10.
-        settled_after_seconds: Time without changes or merges after which a month's parts count as settled. The server
-            sleeps for 5 to 60 seconds between two merges. Default: 120.
-        stuck_after_seconds: Time without progress after which many parts, or a mutation, count as stuck. Default: 600.
-        stuck_fraction: Fraction of `parts_to_delay_insert` (for a month) or `max_parts_in_total` (for the table) above
-            which there are many parts. Default: 0.5.
-        max_replica_delay_seconds: Delay above which a replica lags. Default: 300, as
-            `max_replica_delay_for_distributed_queries`.
-
-    Raises:
-        ConfigurationError: If a value is negative, or `stuck_fraction` is above 1.
-    """
-
-    spare_parts: int = 10
-    settled_after_seconds: float = 120
-    stuck_after_seconds: float = 600
-    stuck_fraction: float = 0.5
-    max_replica_delay_seconds: float = 300
-
-    def __post_init__(self) -> None:
-        for name in self.__slots__:
-            if getattr(self, name) < 0:
-                raise ConfigurationError(f"{name}={getattr(self, name)} must not be negative.")
-        if self.stuck_fraction > 1:
-            raise ConfigurationError(f"stuck_fraction={self.stuck_fraction} must lie between 0 and 1.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -203,31 +172,6 @@ def _standstill(state: MergeState, idle_seconds: int) -> str:
 
 def _first_line(text: str) -> str:
     return textwrap.shorten(text.splitlines()[0], 300, placeholder=" …")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reactions:
-    """The user's choice of what to do about each verdict.
-
-    Args:
-        on_settled_with_too_many_parts: `continue` or `fail`.
-        on_stuck: `fail`, `wait` or `continue`.
-
-    Raises:
-        ConfigurationError: If a value is none of these.
-    """
-
-    on_settled_with_too_many_parts: str = "continue"
-    on_stuck: str = "fail"
-
-    def __post_init__(self) -> None:
-        _check_choice("on_settled_with_too_many_parts", self.on_settled_with_too_many_parts, ("continue", "fail"))
-        _check_choice("on_stuck", self.on_stuck, ("fail", "wait", "continue"))
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ConfigurationError(f"{name}={value!r} is not known: use one of {', '.join(choices)}.")
 
 
 def is_over(verdicts: Iterable[Verdict], reactions: Reactions) -> bool:

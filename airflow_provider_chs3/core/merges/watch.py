@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from airflow_provider_chs3.core.merges.health import Reactions, Thresholds, Verdict, is_over, judge
+from airflow_provider_chs3.core.merges.health import Verdict, is_over, judge
 from airflow_provider_chs3.core.merges.observation import MergeState
 from airflow_provider_chs3.core.merges.poll_interval import next_interval_seconds
+from airflow_provider_chs3.core.values.merge_arguments import Reactions, Thresholds
 
 
 class MergeWatch:

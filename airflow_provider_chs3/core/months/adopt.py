@@ -180,9 +180,9 @@ def _check_sight(load: LoadContext, before: Mapping[Node, MonthOnNode], counted:
 def _mismatch(load: LoadContext, before: Mapping[Node, MonthOnNode], counted: _Counted) -> str:
     rows = sum(counted.rows_by_node.values())
     if any(each.record for each in before.values()):
-        way_out = "load it with on_target_changed='reload'"
+        way_out = "load it with policies={'on_target_changed': 'reload'}"
     else:
-        way_out = "load it with replace_unknown=True" if rows else "load it"
+        way_out = "load it with policies={'replace_unknown': True}" if rows else "load it"
     per_node = ", ".join(f"{node}: {count:,}" for node, count in counted.rows_by_node.items())
     holds = f"{load.context.target} holds {rows:,} ({per_node}); {way_out}"
     has = load.files.source.kind.contents.having(load.files.manifest, f"{counted.source_rows:,}")

@@ -54,7 +54,7 @@ def columns_of(files: Files) -> Steps[list[FileColumn]]:
         raise SourceError(
             "A table for these files would need a column '_path'. It hides ClickHouse's virtual column, which a load "
             "needs to read only the month's objects. Rename the column in the files, or create the table without it, "
-            "and load with on_new_columns='warn'."
+            "and load with policies={'on_new_columns': 'warn'}."
         )
     found = []
     for name, by_type in examples.items():

@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.models import Month, Node, SettingValues, TableName
 from airflow_provider_chs3.core.workflow.operations import Step
-from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError
+from airflow_provider_chs3.exceptions import Chs3Error
 
 #: Prefix for every OPTIMIZE that this package starts, of any table: they are counted across the cluster.
 QUERY_ID_PREFIX = "chs3_optimize_"
@@ -30,9 +30,6 @@ class OptimizeRequest(TableRequest):
         max_running: Maximum number of OPTIMIZEs that run in the cluster at a time; no node runs more than one.
             Default: 2.
         poll_interval_seconds: Time between two observations while the state changes. Default: 10.
-
-    Raises:
-        ConfigurationError: If a number is out of range.
     """
 
     months: tuple[Month, ...] | None
@@ -40,13 +37,6 @@ class OptimizeRequest(TableRequest):
     target_parts: int = 1
     max_running: int = 2
     poll_interval_seconds: float = 10
-
-    def __post_init__(self) -> None:
-        for name in ("target_parts", "max_running"):
-            if getattr(self, name) < 1:
-                raise ConfigurationError(f"{name}={getattr(self, name)}: give 1 or more.")
-        if self.poll_interval_seconds <= 0:
-            raise ConfigurationError(f"poll_interval_seconds={self.poll_interval_seconds} must be above 0.")
 
     def as_json(self) -> dict[str, Any]:
         """Convert to JSON-safe values, without the default cluster, which belongs to the connection."""

@@ -172,8 +172,8 @@ def _object_column(context: TargetContext, name: str | None) -> Iterator[str]:
     for column in present.columns if present else ():
         if column.name == name and column.type not in _HOLD_PATHS:
             yield (
-                f"object_column={name!r} is {column.type} in {context.target}, which cannot hold every path: "
-                f"make it {' or '.join(_HOLD_PATHS)}, or leave object_column out."
+                f"increments['object_column']={name!r} is {column.type} in {context.target}, which cannot hold every "
+                f"path: make it {' or '.join(_HOLD_PATHS)}, or leave object_column out."
             )
 
 

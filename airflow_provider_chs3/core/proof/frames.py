@@ -182,4 +182,4 @@ def _begun(codec: Codec, head: bytes) -> tuple[int, _Frame | None]:
 def _not_data(codec: Codec, at: int) -> str:
     if at:
         return f"byte {at + 1:,} is not where {codec.title} data begins or continues"
-    return f"it does not begin as {codec.title} data does; if its key is wrong, give compression=…"
+    return f"it does not begin as {codec.title} data does; if its key is wrong, give files={{'compression': …}}"

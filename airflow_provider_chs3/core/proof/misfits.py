@@ -152,9 +152,13 @@ def _sentence(
     name = each.column.name
     ways = f"Widen the column, fix the {fixed}, or give an expression with select={{…}}"
     if is_null:
-        ways += "; null_as_default=True takes the column's default." if may_default else "."
+        ways += "; casts={'null_as_default': True} takes the column's default." if may_default else "."
     else:
-        ways += f"; lossy_columns=[{name!r}] truncates or rounds such values." if at and at.may_be_lossy else "."
+        ways += (
+            f"; casts={{'lossy_columns': [{name!r}]}} truncates or rounds such values."
+            if at and at.may_be_lossy
+            else "."
+        )
     return (
         f"Column {name!r} is {each.column.type}, but {where} has {shown} for it ({count} such rows in all)."
         f"{hint} {ways}"

@@ -78,7 +78,7 @@ def rows_of_source(load: LoadContext, reading: Reading, done: Sequence[DoneInser
     if reading.rows is not None:
         return SourceRows(reading.rows, FOOTERS)
     yield from _check_ends_of_native(load, reading, done)
-    why = "count_again=True"
+    why = "files={'count_again': True}"
     if not load.request.policies.count_again:
         why = yield from _why_not_proven(load, reading, done)
         if not why:
@@ -129,7 +129,7 @@ def _check_all_was_sent(load: LoadContext, read: SourceRead, wanted: SourceRead)
         raise TransientError(
             f"The servers read {read.size_bytes} bytes of the {read.files} objects of {load.months}, which have "
             f"{wanted.size_bytes}: the storage cut them off, or they are in a cache of the servers. Nothing was "
-            "published. If it is a cache, count_again=True counts rows by a second read."
+            "published. If it is a cache, files={'count_again': True} counts rows by a second read."
         )
 
 

@@ -77,9 +77,11 @@ def check_unproved(load: LoadContext, unproved: Mapping[str, str]) -> Steps[None
     if load.request.policies.unproved_codecs != "load":
         raise SourceError(
             f"Nothing proves that {path} was not cut off{others}: {why}. Compress it with gzip, or load it anyway with "
-            "unproved_codecs='load'."
+            "files={'unproved_codecs': 'load'}."
         )
-    yield from Log(name=f"Nothing proves that {path} was not cut off{others}: {why}. unproved_codecs='load' loads it.")
+    yield from Log(
+        name=f"Nothing proves that {path} was not cut off{others}: {why}. files={{'unproved_codecs': 'load'}} loads it."
+    )
 
 
 def _walk(load: LoadContext, walked: Sequence[S3Object]) -> Steps[dict[str, str]]:

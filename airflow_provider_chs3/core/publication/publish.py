@@ -273,7 +273,7 @@ def _check_untouched(load: LoadContext, before: Mapping[Node, MonthOnNode], now:
             raise TargetChangedError(
                 f"{load.context.target} on {node}: somebody wrote to partition {load.key.partition_id} while "
                 f"{load.request.month} was loaded. Nothing was published. Find out who does; "
-                "on_target_changed='reload' replaces such rows."
+                "policies={'on_target_changed': 'reload'} replaces such rows."
             )
 
 
@@ -327,7 +327,7 @@ def _check_none_undone(
             raise TargetChangedError(
                 f"{load.context.target} on {node}: somebody changed {load.request.month} at the moment when it was "
                 f"published, and that change is undone: {command}. It is not recorded as published. Load the month "
-                "with on_target_changed='reload', and run that statement again afterwards."
+                "with policies={'on_target_changed': 'reload'}, and run that statement again afterwards."
             )
 
 
@@ -341,11 +341,11 @@ def _check_published(load: LoadContext, staged: Mapping[Node, Staged], states: M
                 f"{load.context.target} on {node} holds {state.rows} rows of {load.request.month} right after "
                 "publishing, "
                 f"but {wanted} were staged: somebody else writes to it. It is not recorded as published. Find out who "
-                "does; on_target_changed='reload' loads it again."
+                "does; policies={'on_target_changed': 'reload'} loads it again."
             )
         if not is_made_of_staged(staged[node].contents, state):
             raise TargetChangedError(
                 f"{load.context.target} on {node}: somebody changed partition {load.key.partition_id} right after "
                 f"{load.request.month} was published. It is not recorded as published. Find out who does; "
-                "on_target_changed='reload' loads it again."
+                "policies={'on_target_changed': 'reload'} loads it again."
             )

@@ -17,78 +17,25 @@ from airflow_provider_chs3.core.request.reload import Reload
 from airflow_provider_chs3.core.source.formats import Format, format_of_key
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
+from airflow_provider_chs3.core.values.arguments import field_of
+from airflow_provider_chs3.core.values.load_arguments import DISTRIBUTION, WRITE_MODE, Increments, PolicyGroup, Proof
 from airflow_provider_chs3.core.values.models import Manifest, Month, NodeSpec, SettingValues
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import ConfigurationError
 
-_CHOICES = {
-    "on_no_objects": ("fail", "skip", "empty"),
-    "on_target_changed": ("fail", "reload"),
-    "on_other_months": ("fail", "leave_out"),
-    "write_mode": ("replace", "append"),
-    "distribution": ("where_read", "sharding_key"),
-    "on_new_columns": ("warn", "fail", "add"),
-    "unproved_codecs": ("refuse", "load"),
-}
-
 
 @dataclass(frozen=True, kw_only=True)
-class Policies:
-    """Policies of a load for special cases.
-
-    Args:
-        write_mode: `replace` makes the partition hold exactly the objects' rows; `append` inserts into the target.
-        distribution: `where_read` keeps rows on the node that reads their file; `sharding_key` distributes them by the
-            key of the Distributed table.
-        on_no_objects: `fail`, `skip` the month, or publish it `empty`.
-        ready_key: A key that must exist; without a `/`, next to the month's objects. It may be a template.
-        min_object_age_seconds: Younger objects may still be written: the load waits for a retry.
-        max_shrink_fraction: Largest share of its bytes that a month may lose since it was published, 0 to 1.
-        replace_unknown: Replace rows that no known load put there.
-        on_target_changed: `fail`, or `reload` a published month that somebody else changed.
-        on_other_months: `fail`, or `leave_out` rows that belong to other months.
-        incremental: Whether to load only new objects if everything else is as published.
-        max_increments: Load the month whole after this many increments, where merges remove rows, so that the rows in
-            the table prove nothing.
-        object_column: The column that holds the object of each row, so that only rows of overwritten and deleted ones
-            are replaced; None loads the month whole.
-        on_new_columns: What to do if files have columns that the table lacks: `warn`, `fail`, or `add` them to it.
-        count_again: Count rows of files other than Parquet by a second read, even where the insert's own read is
-            proof.
-        unproved_codecs: `refuse` compressed objects that nothing proves to be whole, or `load` them.
+class Policies(PolicyGroup, Increments, Proof):
+    """Policies of a load: what it does in special cases, which increments it takes, and what it counts as proof.
 
     Raises:
         ConfigurationError: If a value is not allowed.
     """
 
-    write_mode: str = "replace"
-    distribution: str = "where_read"
-    on_no_objects: str = "fail"
-    ready_key: str | None = None
-    min_object_age_seconds: float = 0
-    max_shrink_fraction: float = 0.5
-    replace_unknown: bool = False
-    on_target_changed: str = "fail"
-    on_other_months: str = "fail"
-    count_again: bool = False
-    unproved_codecs: str = "refuse"
-    incremental: bool = True
-    max_increments: int = 30
-    object_column: str | None = None
-    on_new_columns: str = "warn"
+    group = ""
 
-    def __post_init__(self) -> None:
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ConfigurationError(
-                    f"{name}={getattr(self, name)!r} is not known: use one of {', '.join(choices)}."
-                )
-        if not 0 <= self.max_shrink_fraction <= 1:
-            raise ConfigurationError(f"max_shrink_fraction={self.max_shrink_fraction} must lie between 0 and 1.")
-        if self.min_object_age_seconds < 0:
-            raise ConfigurationError(f"min_object_age_seconds={self.min_object_age_seconds} must not be negative.")
-        if self.max_increments < 0:
-            raise ConfigurationError(f"max_increments={self.max_increments} must not be negative.")
+    write_mode: str = field_of(WRITE_MODE)
+    distribution: str = field_of(DISTRIBUTION)
 
 
 def definition_of(
@@ -173,7 +120,7 @@ class LoadRequest(TableRequest):
             self._check_nothing_is_about_files()
         asked = {
             "create_table='if_missing'": self.new_table,
-            "on_new_columns='add'": self.policies.on_new_columns == "add",
+            "policies={'on_new_columns': 'add'}": self.policies.on_new_columns == "add",
         }
         names = " and ".join(name for name, is_asked in asked.items() if is_asked)
         if names and (selection.select or selection.columns):
@@ -188,8 +135,8 @@ class LoadRequest(TableRequest):
         name, path = self.policies.object_column, self.source.kind.path
         if name and self.selection.select.get(name, "").strip() != path:
             raise ConfigurationError(
-                f"object_column={name!r}: a load finds an object's rows by its path, which this column does not hold. "
-                f"Fill it with the path: select={{{name!r}: {path!r}, …}}."
+                f"increments['object_column']={name!r}: a load finds an object's rows by its path, which this "
+                f"column does not hold. Fill it with the path: select={{{name!r}: {path!r}, …}}."
             )
 
     def _check_nothing_is_about_files(self) -> None:
@@ -199,8 +146,8 @@ class LoadRequest(TableRequest):
             "csv": self.selection.csv.changes,
             "naive_timestamps": self.selection.naive_timestamps,
             "count_again": self.policies.count_again,
-            "unproved_codecs='load'": self.policies.unproved_codecs == "load",
-            "on_new_columns='add'": self.policies.on_new_columns == "add",
+            "files={'unproved_codecs': 'load'}": self.policies.unproved_codecs == "load",
+            "policies={'on_new_columns': 'add'}": self.policies.on_new_columns == "add",
             "object_column": self.policies.object_column,
             "min_object_age_seconds": self.policies.min_object_age_seconds,
         }
@@ -263,6 +210,6 @@ class LoadRequest(TableRequest):
             raise ConfigurationError(
                 f"The month's objects have several formats: {key} looks like {one.name}, {other_key} like "
                 f"{other.name}. "
-                "Give file_format=…, or a key template that matches only one of them."
+                "Give files={'file_format': …}, or a key template that matches only one of them."
             )
         return next(iter(found))

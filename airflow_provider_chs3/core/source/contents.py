@@ -94,7 +94,7 @@ class _Objects(Contents):
     def of_other_months(self, month: Month, place: str, counts: str) -> SourceError:
         return SourceError(
             f"The objects of {month} hold rows of other months (partition: rows): {counts}. Nothing was published. "
-            "on_other_months='leave_out' loads the month without them."
+            "policies={'on_other_months': 'leave_out'} loads the month without them."
         )
 
 

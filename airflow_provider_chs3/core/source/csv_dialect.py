@@ -2,70 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
 
+from airflow_provider_chs3.core.values.arguments import Group, argument
 from airflow_provider_chs3.core.values.models import SettingValue
 from airflow_provider_chs3.exceptions import ConfigurationError
 
-_QUOTES = ('"', "'", "")
-_BLANK_LINES = ("fail", "skip_last")
-
 
 @dataclass(frozen=True, kw_only=True)
-class Dialect:
-    r"""The dialect of CSV files.
-
-    Args:
-        delimiter: Character between fields: a comma by default.
-        quote: Quote around fields: `"` by default, `'`, or empty where quotes are ordinary characters.
-        null: A field that means NULL, quoted or not: `\N` by default. An empty unquoted field means NULL too, except
-            in a text column that cannot be NULL.
-        skip_lines: Lines to skip before the header, or before the first row without a header: 0 by default.
-        trim: Whether to trim spaces and tabs around unquoted fields: false by default.
-        blank_lines: `fail`, the default, or `skip_last`, which skips empty lines at the end.
+class Dialect(Group):
+    """The dialect of CSV files.
 
     Raises:
         ConfigurationError: If a value is not allowed.
     """
 
-    delimiter: str = ","
-    quote: str = '"'
-    null: str = "\\N"
-    skip_lines: int = 0
-    trim: bool = False
-    blank_lines: str = "fail"
+    group = "csv"
+
+    delimiter: str = argument(",", "Character between fields.")
+    quote: str = argument(
+        '"', "Quote around fields; empty where quotes are ordinary characters.", choices=('"', "'", "")
+    )
+    null: str = argument(
+        "\\N",
+        "A field that means NULL, quoted or not. An empty unquoted field means NULL too, except in a text column that "
+        "cannot be NULL.",
+    )
+    skip_lines: int = argument(0, "Lines to skip before the header, or before the first row without a header.", least=0)
+    trim: bool = argument(False, "Whether to trim spaces and tabs around unquoted fields.")
+    blank_lines: str = argument(
+        "fail", "`fail`, or `skip_last`, which skips empty lines at the end.", choices=("fail", "skip_last")
+    )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in "\r\n\"'":
-            raise ConfigurationError(f"csv: delimiter={self.delimiter!r} is not a single character, such as ';'.")
-        if self.quote not in _QUOTES:
-            raise ConfigurationError(f"csv: quote={self.quote!r} is not known: use '\"', \"'\" or ''.")
-        if self.blank_lines not in _BLANK_LINES:
-            raise ConfigurationError(
-                f"csv: blank_lines={self.blank_lines!r} is not known: use one of {', '.join(_BLANK_LINES)}."
-            )
-        if self.skip_lines < 0:
-            raise ConfigurationError(f"csv: skip_lines={self.skip_lines} must not be negative.")
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Dialect:
-        """Create a dialect from a user's dict.
-
-        Args:
-            given: Name → value.
-
-        Raises:
-            ConfigurationError: If a name is unknown or a value has the wrong type.
-        """
-        known = {each.name: type(each.default) for each in fields(cls)}
-        for name, value in given.items():
-            if name not in known:
-                raise ConfigurationError(f"csv: {name!r} is not known: use {', '.join(known)}.")
-            if type(value) is not known[name]:
-                raise ConfigurationError(f"csv: {name}={value!r} must be of type {known[name].__name__}.")
-        return cls(**given)
+            raise ConfigurationError(f"csv['delimiter']={self.delimiter!r} is not a single character, such as ';'.")
 
     @property
     def changes(self) -> dict[str, SettingValue]:

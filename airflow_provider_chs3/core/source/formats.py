@@ -71,7 +71,7 @@ def format_named(name: str) -> Format:
     """
     if name not in _FORMATS:
         raise ConfigurationError(
-            f"file_format={name!r} is not one that can be loaded: use one of {', '.join(_FORMATS)}."
+            f"files['file_format']={name!r} is not one that can be loaded: use one of {', '.join(_FORMATS)}."
         )
     return _FORMATS[name]
 
@@ -86,5 +86,7 @@ def format_of_key(key: str) -> Format:
     if len(words) > 1 and words[-1] in _COMPRESSIONS:
         words.pop()
     if words[-1] not in _BY_ENDING:
-        raise ConfigurationError(f"The ending of {key!r} names no format: give it, such as file_format='Parquet'.")
+        raise ConfigurationError(
+            f"The ending of {key!r} names no format: give it, such as files={{'file_format': 'Parquet'}}."
+        )
     return _FORMATS[_BY_ENDING[words[-1]]]

@@ -169,7 +169,7 @@ class ObjectSource(Source):
             keys = KeyTemplate(ready_key).keys_of(month)
             if not keys.is_one_key:
                 raise ConfigurationError(
-                    f"ready_key={ready_key!r} must name one object: remove wildcards and days from it."
+                    f"policies['ready_key']={ready_key!r} must name one object: remove wildcards and days from it."
                 )
             key = keys.prefix
         elif "/" not in ready_key:

@@ -211,7 +211,9 @@ class Source(ABC):
         Raises:
             ConfigurationError: If it may be several objects, or none can be there.
         """
-        raise ConfigurationError(f"ready_key={ready_key!r} names an object, and {self.place} has rows: leave it out.")
+        raise ConfigurationError(
+            f"policies['ready_key']={ready_key!r} names an object, and {self.place} has rows: leave it out."
+        )
 
     def check_access(self, manifest: Manifest, *, settings: SettingValues) -> Steps[None]:
         """Check access by the servers where reading would take long to fail, and that known columns have their types.

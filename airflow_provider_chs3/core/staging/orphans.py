@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.staging.ending import end_named
 from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import Log, Row, Steps
-from airflow_provider_chs3.exceptions import ConfigurationError, PreflightError
+from airflow_provider_chs3.exceptions import PreflightError
 
 #: The names of staging tables, see `core.staging.tables.Attempt`. Nothing else is ever dropped, whatever its name
 #: begins with.
@@ -32,9 +32,6 @@ class CleanRequest:
         older_than_seconds: Minimum age in seconds. Staging that any node created later stays. It must exceed the
             longest load.
         is_dry_run: Whether to only list what would be dropped.
-
-    Raises:
-        ConfigurationError: If the age is negative.
     """
 
     database: str
@@ -42,13 +39,6 @@ class CleanRequest:
     default_cluster: str | None
     older_than_seconds: float
     is_dry_run: bool = False
-
-    def __post_init__(self) -> None:
-        # NaN, with which staging of any age would be older, is neither.
-        if not self.older_than_seconds >= 0:
-            raise ConfigurationError(
-                f"older_than_seconds={self.older_than_seconds:g}: give a number that is not negative."
-            )
 
 
 @dataclass(frozen=True, kw_only=True)

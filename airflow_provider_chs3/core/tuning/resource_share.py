@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow
 from airflow_provider_chs3.core.files.data_volume import DataVolume
-from airflow_provider_chs3.core.values.arguments import SHARED
+from airflow_provider_chs3.core.values.arguments import field_of
+from airflow_provider_chs3.core.values.load_arguments import PARALLEL_MONTHS, MemoryShare
 from airflow_provider_chs3.core.values.models import NodeSpec
 from airflow_provider_chs3.core.values.quantities import size_text
-from airflow_provider_chs3.exceptions import ConfigurationError
 
 #: The `memory_share` with which loads have all memory of a node.
 ISOLATED = 1.0
@@ -31,26 +31,16 @@ _LEAST_FRACTION = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShareOptions:
+class ShareOptions(MemoryShare):
     """The user's options for the resource share.
-
-    Args:
-        memory_share: Fraction of each node's memory that all loads together may use; 1 if nothing else runs there.
-            Default: 0.5.
-        parallel_months: Number of months that load at the same time; None computes it from the nodes and the data.
 
     Raises:
         ConfigurationError: If an option is out of range.
     """
 
-    memory_share: float = SHARED
-    parallel_months: int | None = None
+    group = ""
 
-    def __post_init__(self) -> None:
-        if not 0 < self.memory_share <= ISOLATED:
-            raise ConfigurationError(f"memory_share={self.memory_share!r} must be above 0 and at most 1.")
-        if self.parallel_months is not None and self.parallel_months < 1:
-            raise ConfigurationError(f"parallel_months={self.parallel_months!r} must be at least 1.")
+    parallel_months: int | None = field_of(PARALLEL_MONTHS)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,41 +1,232 @@
-"""Constants and checks of operator arguments for DAG parsing, which must be fast: imports only errors."""
+"""Declare an argument once: its name, type, default, help and check. DAG files import it: it imports only errors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from typing import Any, ClassVar, Self, TypeVar
 
 from airflow_provider_chs3.exceptions import ConfigurationError
 
-#: A load that shares its cluster takes half of the memory (ClickHouse, "Optimizing S3 insert and read
-#: performance").
-SHARED = 0.5
+T = TypeVar("T")
 
-#: The arguments that make up a load's definition.
-DEFINING = (
-    "columns",
-    "select",
-    "null_as_default",
-    "lossy_columns",
-    "naive_timestamps",
-    "csv",
-    "on_other_months",
-    "distribution",
-    "file_format",
-    "compression",
-)
-
-#: Everything a plan compares, where given.
-PLANNED = (*DEFINING, "settings", "on_new_columns")
+#: The default of an argument that must be given.
+REQUIRED: Any = MISSING
+_BOOLEANS = {"true": True, "false": False}
 
 
-def check_definition(given: Iterable[str]) -> None:
-    """Check the names of the arguments in a load's definition.
+@dataclass(frozen=True, kw_only=True)
+class Argument:
+    """One argument, wherever it is given: to an operator, in a group, on the command line.
+
+    Args:
+        name: Its name.
+        help: What it means, with its unit, as sentences.
+        type: The annotation in signatures.
+        default: Its value if it is not given; `REQUIRED` for none.
+        without: What holds if it is not given, where `default` does not say so.
+        option: The option of Airflow's configuration that has the default: `section.name`.
+        choices: The values that it may have; empty for any.
+        least: The lowest value.
+        above: A value that it must be above.
+        most: The highest value.
+        is_template: Whether operators render it.
+        group: The dict that has it; empty for an argument of its own.
+    """
+
+    name: str = ""
+    help: str
+    type: str = "str | None"
+    default: Any = None
+    without: str = ""
+    option: str = ""
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+    is_template: bool = True
+    group: str = ""
+
+    @property
+    def written(self) -> str:
+        """The argument as messages name it."""
+        return f"{self.group}[{self.name!r}]" if self.group else self.name
+
+    @property
+    def default_text(self) -> str:
+        """The default in words; empty if there is none."""
+        if self.without or self.default in (None, REQUIRED):
+            return self.without
+        return str(self.default) if isinstance(self.default, bool | int | float) else f"`{self.default}`"
+
+    @property
+    def described(self) -> str:
+        """The help, with the default."""
+        return f"{self.help} Default: {self.default_text}." if self.default_text else self.help
+
+    def checked(self, value: Any) -> Any:
+        """Return a value as its type has it: what a template rendered may be the text of a number.
+
+        Raises:
+            ConfigurationError: If it is of another type, or not allowed.
+        """
+        is_optional = self.type.endswith(" | None")
+        if is_optional and value in (None, ""):
+            return None
+        kind = self.type.partition("[")[0].removesuffix(" | None").removesuffix(" | str")
+        found = _READ.get(kind, _as_is)(value)
+        if found is None or not self._is_allowed(found):
+            raise ConfigurationError(f"{self.written}={value!r} is not allowed: give {self._wanted(kind)}.")
+        return found
+
+    def _is_allowed(self, value: Any) -> bool:
+        if self.choices and value not in self.choices:
+            return False
+        return (
+            (self.least is None or value >= self.least)
+            and (self.above is None or value > self.above)
+            and (self.most is None or value <= self.most)
+        )
+
+    def _wanted(self, kind: str) -> str:
+        if self.choices:
+            return f"one of {', '.join(each or repr(each) for each in self.choices)}"
+        limits = {"above {:g}": self.above, "at least {:g}": self.least, "at most {:g}": self.most}
+        given = [text.format(limit) for text, limit in limits.items() if limit is not None]
+        return " ".join([_WANTED.get(kind, "another value"), " and ".join(given)]).rstrip()
+
+
+def _as_is(value: Any) -> Any:
+    return value
+
+
+def _boolean(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else _BOOLEANS.get(str(value).lower())
+
+
+def _number(value: Any, of: Callable[[Any], float]) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        found = of(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) and (isinstance(value, str) or found == value) else None
+
+
+def _names(value: Any) -> tuple[str, ...] | None:
+    is_list = isinstance(value, Iterable) and not isinstance(value, str | Mapping)
+    found = tuple(value) if is_list else (None,)
+    return found if all(isinstance(each, str) for each in found) else None
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "bool": _boolean,
+    "int": lambda value: _number(value, int),
+    "float": lambda value: _number(value, float),
+    "str": lambda value: value if isinstance(value, str) else None,
+    "Sequence": _names,
+    "tuple": _names,
+    "Mapping": lambda value: value if isinstance(value, Mapping) else None,
+}
+_WANTED = {
+    "bool": "True or False",
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "Sequence": "a list of texts",
+    "tuple": "a list of texts",
+    "Mapping": "a dict",
+}
+
+
+def argument(default: T, help: str, **declared: Any) -> T:
+    """Declare a field of a group.
+
+    Args:
+        default: Its default.
+        help: As in `Argument`.
+        **declared: More of `Argument`.
+    """
+    return field_of(Argument(help=help, default=default, **declared))  # type: ignore[no-any-return]  # for its value
+
+
+def field_of(declaration: Argument) -> Any:
+    """Return the field of a group that is declared elsewhere."""
+    return field(default=declaration.default, metadata={"argument": declaration})
+
+
+class Group:
+    """Arguments that belong together, and are given as one dict. Its fields are declared with `argument`."""
+
+    #: The argument that has the dict; empty for fields that are arguments of their own.
+    group: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        for name, each in declared(type(self)).items():
+            object.__setattr__(self, name, each.checked(getattr(self, name)))
+
+    @classmethod
+    def of(cls, given: Any) -> Self:
+        """Create the group from a user's dict.
+
+        Args:
+            given: Name → value; None for all defaults.
+
+        Raises:
+            ConfigurationError: If it is not a dict, a name is not known, or a value is wrong.
+        """
+        check_names(cls.group, given, declared(cls))
+        return cls(**(given or {}))
+
+    @classmethod
+    def merged(cls, *groups: Group, **further: Any) -> Self:
+        """Create the group from others that have its fields.
+
+        Args:
+            *groups: The others.
+            **further: More of its fields.
+
+        Raises:
+            ConfigurationError: If a value is wrong.
+        """
+        names = declared(cls)
+        found = {name: getattr(group, name) for group in groups for name in declared(type(group)) if name in names}
+        return cls(**found, **further)
+
+
+_DECLARED: dict[type, Mapping[str, Argument]] = {}
+
+
+def declared(group: type[Group]) -> Mapping[str, Argument]:
+    """Return the arguments of a group, by name."""
+    if group not in _DECLARED:
+        _DECLARED[group] = {each.name: _of_field(each, group) for each in fields(group) if each.metadata}  # type: ignore[arg-type]  # a dataclass
+    return _DECLARED[group]
+
+
+def _of_field(declaring: Field[Any], group: type[Group]) -> Argument:
+    owner = next(base for base in group.__mro__ if declaring.name in vars(base).get("__annotations__", ()))
+    declaration: Argument = declaring.metadata["argument"]
+    return replace(declaration, name=declaring.name, type=str(declaring.type), group=getattr(owner, "group", ""))
+
+
+def check_names(where: str, given: Any, names: Iterable[str]) -> None:
+    """Check the names in a dict of arguments.
+
+    Args:
+        where: The argument that is the dict.
+        given: The dict; None for an empty one.
+        names: The names that it may have.
 
     Raises:
-        ConfigurationError: If a name is unknown.
+        ConfigurationError: If it is not a dict, or a name is not known.
     """
-    if unknown := sorted(set(given) - set(PLANNED)):
-        raise ConfigurationError(f"definition has {', '.join(unknown)}: it takes {', '.join(PLANNED)}.")
+    if not isinstance(given, Mapping | None):
+        raise ConfigurationError(f"{where}={given!r} is not a dict: give one, with any of {', '.join(names)}.")
+    if unknown := sorted(str(name) for name in given or () if name not in names):
+        raise ConfigurationError(f"{where} has {', '.join(unknown)}: it takes {', '.join(names)}.")
 
 
 def either_name(name: str, given: str | None, *, as_s3: str | None) -> str | None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.load.cancel import StopRequest
-from airflow_provider_chs3.core.merges.health import Reactions, Thresholds, as_json
+from airflow_provider_chs3.core.merges.health import as_json
 from airflow_provider_chs3.core.merges.watch import MergeWatch
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.values.load_result import LoadResult
+from airflow_provider_chs3.core.values.merge_arguments import Reactions, Thresholds, merge_health
 from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.core.workflow.operations import Insert
-from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.deadline import Deadline
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
     from airflow_provider_chs3.operators._support.tasks import LoadTask
-
-_THRESHOLDS = frozenset(each.name for each in fields(Thresholds))
-_REACTIONS = frozenset(each.name for each in fields(Reactions))
 
 
 def insert_trigger(task: LoadTask, context: Context, step: Insert, request: LoadRequest) -> InsertTrigger:
@@ -79,22 +75,6 @@ def settle(task: LoadTask, context: Context, result: LoadResult, deadline: Deadl
     )
 
 
-def check_merge_health(given: Mapping[str, Any]) -> tuple[Thresholds, Reactions]:
-    """Read arguments of `ClickHouseMergeHealthSensor`.
-
-    Raises:
-        ConfigurationError: If one is not known, or wrong.
-    """
-    if unknown := sorted(set(given) - _THRESHOLDS - _REACTIONS):
-        raise ConfigurationError(
-            f"merge_health has {', '.join(unknown)}: it takes {', '.join(sorted(_THRESHOLDS | _REACTIONS))}."
-        )
-    return (
-        Thresholds(**{name: value for name, value in given.items() if name in _THRESHOLDS}),
-        Reactions(**{name: value for name, value in given.items() if name in _REACTIONS}),
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class MergeWait:
     """The merges of one month, and when they are over.
@@ -120,7 +100,7 @@ class MergeWait:
         Raises:
             ConfigurationError: If an argument in its `merge_health` is not known, or wrong.
         """
-        thresholds, reactions = check_merge_health(task.merge_health or {})
+        thresholds, reactions = merge_health(task.merge_health)
         merges = Merges(
             conn_id=task.clickhouse_conn_id, table=task.table, database=task.database, cluster=task.cluster or None
         )

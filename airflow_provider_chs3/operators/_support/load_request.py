@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,8 @@ from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
 from airflow_provider_chs3.core.tuning.insert_settings import tunable
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
-from airflow_provider_chs3.core.values.models import Month, TableName
+from airflow_provider_chs3.core.values.load_arguments import Files, Increments, PolicyGroup, Tuning
+from airflow_provider_chs3.core.values.models import Month, SettingValues, TableName
 from airflow_provider_chs3.core.values.run_month import given_month
 from airflow_provider_chs3.core.workflow.operations import Insert
 from airflow_provider_chs3.hooks.connection import check_settings, parse_node_specs
@@ -28,6 +30,7 @@ from airflow_provider_chs3.sources.listing import Listing
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
+    from airflow_provider_chs3.operators._support.month_task import MonthTask
     from airflow_provider_chs3.operators._support.tasks import LoadTask, ReadsFiles
 
 
@@ -53,22 +56,16 @@ def load_request(
             "operator's settings if the files need them.",
             ", ".join(left_out),
         )
-    loaded = what_is_loaded(task, listing)
+    loaded, tuning = what_is_loaded(task, listing, vars(task)), Tuning.of(task.tuning)
+    if reload is not None and reload.replace_rows_of_others:
+        loaded["policies"] = replace(loaded["policies"], replace_unknown=True, on_target_changed="reload")
     return LoadRequest(
         **loaded,
-        new_table=new_table_of(
-            task.create_table,
-            loaded["source"],
-            loaded["target"],
-            cluster=loaded["cluster"] or loaded["default_cluster"],
-            file_format=task.file_format,
-            compression=task.compression,
-            csv=task.csv,
-        ),
+        **of_the_nodes(task),
+        new_table=new_table_of(task.create_table, loaded, cluster=loaded["cluster"] or loaded["default_cluster"]),
         month=month or _month(task, context, reload),
-        policies=_policies(task, replaces_rows_of_others=reload is not None and reload.replace_rows_of_others),
-        share=ShareOptions(memory_share=task.memory_share, parallel_months=task.parallel_months),
-        use_calibration=task.use_calibration,
+        share=ShareOptions.merged(tuning, parallel_months=task.parallel_months),
+        use_calibration=tuning.use_calibration,
         owner=_owner(context),
         is_durable=task.defers_inserts,
         resumes=resumes,
@@ -76,24 +73,20 @@ def load_request(
     )
 
 
-def _policies(task: LoadTask, *, replaces_rows_of_others: bool) -> Policies:
-    return Policies(
-        write_mode=task.write_mode,
-        distribution=task.distribution,
-        on_no_objects=task.on_no_objects,
-        ready_key=task.ready_key or None,
-        min_object_age_seconds=task.min_object_age_seconds,
-        max_shrink_fraction=task.max_shrink_fraction,
-        replace_unknown=task.replace_unknown or replaces_rows_of_others,
-        on_target_changed="reload" if replaces_rows_of_others else task.on_target_changed,
-        on_other_months=task.on_other_months,
-        incremental=task.incremental,
-        max_increments=task.max_increments,
-        object_column=task.object_column,
-        count_again=task.count_again,
-        unproved_codecs=task.unproved_codecs,
-        on_new_columns=task.on_new_columns,
-    )
+def of_the_nodes(task: ReadsFiles) -> dict[str, Any]:
+    """Return the part of a request that says how large the nodes are.
+
+    Args:
+        task: The task, with its templates rendered.
+
+    Raises:
+        ConfigurationError: If an argument is wrong.
+    """
+    given = Tuning.of(task.tuning).node_specs or {}
+    return {
+        "node_specs": parse_node_specs(given, where="tuning['node_specs']"),
+        "connection_node_specs": task.hook().options.node_specs,
+    }
 
 
 def end_load(request: LoadRequest, *, is_of_months: bool = False, **runner_arguments: Any) -> None:
@@ -108,12 +101,13 @@ def end_load(request: LoadRequest, *, is_of_months: bool = False, **runner_argum
     Runner(**runner_arguments, listing=None, in_turns=True).run(stop_load(stop))
 
 
-def what_is_loaded(task: ReadsFiles, listing: Listing) -> dict[str, Any]:
-    """Return the part of a request that defines what is read, where it goes, and with which of the user's settings.
+def what_is_loaded(task: MonthTask, listing: Listing, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a request that defines what is read, where it goes, and how.
 
     Args:
         task: The task, with its templates rendered.
         listing: Says how the servers get at the objects.
+        arguments: The load's arguments, as far as they are given: those of the task, or of a definition.
 
     Raises:
         ConfigurationError: If an argument is wrong.
@@ -127,19 +121,21 @@ def what_is_loaded(task: ReadsFiles, listing: Listing) -> dict[str, Any]:
         "staging_database": task.staging_database,
         "nonce": uuid.uuid4().hex[:16],
         "now": datetime.now(UTC),
-        "format": format_named(task.file_format) if task.file_format else None,
-        "compression": task.compression or "auto",
-        "selection": selection_of(
-            columns=task.columns,
-            select=task.select,
-            null_as_default=task.null_as_default,
-            lossy_columns=task.lossy_columns,
-            naive_timestamps=task.naive_timestamps,
-            csv=task.csv,
-        ),
-        "settings": {**tunable(options.settings, source.kind), **check_settings(task.settings or {}, where="settings")},
-        "node_specs": parse_node_specs(task.node_specs or {}, where="node_specs"),
-        "connection_node_specs": options.node_specs,
+        **_how_it_is_loaded(arguments, tunable(options.settings, source.kind)),
+    }
+
+
+def _how_it_is_loaded(arguments: Mapping[str, Any], of_connection: SettingValues) -> dict[str, Any]:
+    """Return the part of a request that says how files are read, and what becomes of their rows."""
+    files = Files.of(arguments.get("files"))
+    flat = {name: arguments[name] for name in ("write_mode", "distribution") if name in arguments}
+    groups = (PolicyGroup.of(arguments.get("policies")), Increments.of(arguments.get("increments")), files)
+    return {
+        "format": format_named(files.file_format) if files.file_format else None,
+        "compression": files.compression or "auto",
+        "selection": selection_of(**{name: arguments.get(name) for name in ("columns", "select", "csv", "casts")}),
+        "policies": Policies.merged(*groups, **flat),
+        "settings": {**of_connection, **check_settings(arguments.get("settings") or {}, where="settings")},
     }
 
 

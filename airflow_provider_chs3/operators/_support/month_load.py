@@ -8,14 +8,10 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException, AirflowTaskTimeout, conf
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
 
-from airflow_provider_chs3.core.values.arguments import SHARED
-from airflow_provider_chs3.defaults import PROGRESS_INTERVAL_SECONDS
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.metrics import count_loads, count_merges, counts_failures
-from airflow_provider_chs3.operators._support.append import check_append
-from airflow_provider_chs3.operators._support.month_task import MonthTask
 from airflow_provider_chs3.operators._support.months_page import OnMonthsPage
 from airflow_provider_chs3.operators._support.openlineage import LoadLineage
 from airflow_provider_chs3.operators._support.rendered_sql import ShowsSql
@@ -34,121 +30,9 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
     """Make a month's partition hold exactly the rows of its objects; arguments as in `S3ToClickHouseOperator`."""
 
     loads_months = True
-    template_fields: Sequence[str] = (
-        *MonthTask.template_fields,
-        "month",
-        "file_format",
-        "compression",
-        "columns",
-        "select",
-        "lossy_columns",
-        "naive_timestamps",
-        "csv",
-        "write_mode",
-        "distribution",
-        "on_no_objects",
-        "ready_key",
-        "on_target_changed",
-        "on_other_months",
-        "unproved_codecs",
-        "create_table",
-        "on_new_columns",
-        "settings",
-        "node_specs",
-        "insert_sql",
-    )
-    template_fields_renderers: ClassVar[dict[str, str]] = {
-        **dict.fromkeys(("select", "csv", "settings", "node_specs"), "json"),
-        "insert_sql": "sql",
-    }
-    file_fields: ClassVar[Sequence[str]] = ("select", "csv", "settings", "node_specs")
+    template_fields: Sequence[str] = (*LoadTask.template_fields, "insert_sql")
+    template_fields_renderers: ClassVar[dict[str, str]] = {**LoadTask.template_fields_renderers, "insert_sql": "sql"}
     ui_color = "#fcf7d6"
-
-    def __init__(
-        self,
-        *,
-        month: str | None = None,
-        file_format: str | None = None,
-        compression: str | None = None,
-        columns: Sequence[str] | None = None,
-        select: Mapping[str, str] | str | None = None,
-        null_as_default: bool = False,
-        lossy_columns: Sequence[str] | None = None,
-        naive_timestamps: str | None = None,
-        csv: Mapping[str, Any] | str | None = None,
-        write_mode: str = "replace",
-        allow_duplicates: bool = False,
-        distribution: str = "where_read",
-        on_no_objects: str = "fail",
-        ready_key: str | None = None,
-        min_object_age_seconds: float = 0,
-        max_shrink_fraction: float = 0.5,
-        replace_unknown: bool = False,
-        on_target_changed: str = "fail",
-        on_other_months: str = "fail",
-        incremental: bool = True,
-        max_increments: int = 30,
-        object_column: str | None = None,
-        count_again: bool = False,
-        unproved_codecs: str = "refuse",
-        create_table: str = "never",
-        on_new_columns: str = "warn",
-        settings: Mapping[str, str | int] | str | None = None,
-        node_specs: Mapping[str, Mapping[str, Any]] | str | None = None,
-        memory_share: float = SHARED,
-        parallel_months: int | None = None,
-        use_calibration: bool = True,
-        progress_interval_seconds: float = PROGRESS_INTERVAL_SECONDS,
-        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
-        cancel_on_kill: bool = True,
-        wait_for_merges: bool = False,
-        merge_health: Mapping[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.month = month
-        self.has_month = month is not None
-        self.file_format = file_format
-        self.compression = compression
-        self.columns = columns
-        self.select = select
-        self.null_as_default = null_as_default
-        self.lossy_columns = lossy_columns
-        self.naive_timestamps = naive_timestamps
-        self.csv = csv
-        self.write_mode = write_mode
-        self.allow_duplicates = allow_duplicates
-        self.distribution = distribution
-        self.on_no_objects = on_no_objects
-        self.ready_key = ready_key
-        self.min_object_age_seconds = min_object_age_seconds
-        self.max_shrink_fraction = max_shrink_fraction
-        self.replace_unknown = replace_unknown
-        self.on_target_changed = on_target_changed
-        self.on_other_months = on_other_months
-        self.incremental = incremental
-        self.max_increments = max_increments
-        self.object_column = object_column
-        self.count_again = count_again
-        self.unproved_codecs = unproved_codecs
-        self.create_table = create_table
-        self.on_new_columns = on_new_columns
-        self.settings = settings
-        self.node_specs = node_specs
-        self.memory_share = memory_share
-        self.parallel_months = parallel_months
-        self.use_calibration = use_calibration
-        self.progress_interval_seconds = progress_interval_seconds
-        self.deferrable = deferrable
-        self.cancel_on_kill = cancel_on_kill
-        self.wait_for_merges = wait_for_merges
-        self.merge_health = merge_health
-        self._check_append()
-
-    @property
-    def argument_for_month(self) -> str | None:
-        """The argument that would give the task a month; see `MonthTask`."""
-        return None if self.has_month else "month"
 
     @counts_failures
     def execute(self, context: Context) -> dict[str, object]:
@@ -220,13 +104,15 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
     def _load(self, context: Context, *, resumes: str | None) -> dict[str, object]:
         from airflow_provider_chs3.core.load.outcome import report
         from airflow_provider_chs3.core.load.protocol import load_month
+        from airflow_provider_chs3.core.values.load_arguments import PolicyGroup
+        from airflow_provider_chs3.core.values.merge_arguments import merge_health
         from airflow_provider_chs3.core.workflow.driving import drive
-        from airflow_provider_chs3.operators._support.deferral import check_merge_health, settle
+        from airflow_provider_chs3.operators._support.deferral import settle
         from airflow_provider_chs3.operators._support.load_request import load_request, load_runner
 
         with airflow_errors(), closing(self.pooled_hook()) as hook:
-            self._check_append()
-            check_merge_health(self.merge_health or {})
+            self.check_append(PolicyGroup.of(self.policies).allow_duplicates)
+            merge_health(self.merge_health)
             # One for all steps: making its client takes a tenth of a second.
             listing = self.listing()
             self._request = load_request(self, context, listing, resumes=resumes)
@@ -274,9 +160,6 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         self.results = [result]
         emit_month(self, context, result)
         return result
-
-    def _check_append(self) -> None:
-        check_append(write_mode=self.write_mode, retries=self.retries, allow_duplicates=self.allow_duplicates)
 
     def _runner_arguments(self, hook: ClickHouseHook) -> dict[str, Any]:
         return {"hook": hook, "log": self.log, "progress_interval_seconds": self.progress_interval_seconds}

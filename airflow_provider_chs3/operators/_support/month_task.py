@@ -11,8 +11,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
+from airflow_provider_chs3.core.values.load_arguments import OF_MONTH_TASKS, templated
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.operators._support.declared import takes
 from airflow_provider_chs3.operators._support.schedules import check_schedule, data_interval, timezone_of
 from airflow_provider_chs3.operators._support.template_files import read_files
 
@@ -34,13 +36,11 @@ if TYPE_CHECKING:
 _LOADS_NOTHING = "chs3_loads_nothing"
 
 
+@takes(*OF_MONTH_TASKS)
 class MonthTask(BaseOperator):
-    """A task for months of objects and a table. `MonthlyOperator` says what its arguments mean."""
+    """Work on months of objects and a table."""
 
-    template_fields: Sequence[str] = (
-        *("table", "timezone", "database", "cluster", "staging_database"),
-        *("clickhouse_conn_id", "objects"),
-    )
+    template_fields: Sequence[str] = templated(OF_MONTH_TASKS)
 
     #: Arguments that may be files of the DAG folder.
     file_fields: ClassVar[Sequence[str]] = ()
@@ -153,7 +153,7 @@ class MonthTask(BaseOperator):
         if (reload := self.reload_of_run(context)) and (names := ", ".join(months)):
             raise ConfigurationError(
                 f"This run reloads {reload}, but {names} has no objects, and the table keeps what it has. Put the "
-                "objects back; or, if the rows should go, give on_no_objects='empty'."
+                "objects back; or, if the rows should go, give policies={'on_no_objects': 'empty'}."
             )
 
     def month_of_run(self, context: Context) -> Month:

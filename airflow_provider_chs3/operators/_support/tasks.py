@@ -3,58 +3,116 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow.providers.common.compat.sdk import conf
+
+from airflow_provider_chs3.core.values.load_arguments import OF_LOADS, OF_READING, check_groups, templated
+from airflow_provider_chs3.defaults import PROGRESS_INTERVAL_SECONDS
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.operators._support.declared import takes
 from airflow_provider_chs3.operators._support.month_task import MonthTask
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
 
+@takes(*OF_READING)
 class ReadsFiles(MonthTask):
-    """A task that reads files. Each operator says what its arguments mean."""
+    """Read the files of a month."""
 
-    file_format: str | None
-    compression: str | None
-    columns: Sequence[str] | None
-    #: As the other arguments that may be files, an object once they are read.
-    select: Any
-    null_as_default: bool
-    lossy_columns: Sequence[str] | None
-    naive_timestamps: str | None
-    csv: Any
-    distribution: str
-    settings: Any
-    node_specs: Any
-    memory_share: float
-    cancel_on_kill: bool
-    month: str | None
-    has_month: bool
+    template_fields: Sequence[str] = (*MonthTask.template_fields, *templated(OF_READING))
+    #: Arguments that may be files of the DAG folder.
+    file_fields: ClassVar[Sequence[str]] = ("select", "csv", "settings", "files", "casts", "tuning")
+    template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(file_fields, "json")
+
+    def __init__(
+        self,
+        *,
+        month: str | None = None,
+        columns: Sequence[str] | None = None,
+        select: Mapping[str, str] | str | None = None,
+        csv: Mapping[str, Any] | str | None = None,
+        files: Mapping[str, Any] | str | None = None,
+        casts: Mapping[str, Any] | str | None = None,
+        distribution: str = "where_read",
+        settings: Mapping[str, str | int] | str | None = None,
+        tuning: Mapping[str, Any] | str | None = None,
+        cancel_on_kill: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.month = month
+        self.has_month = month is not None
+        self.columns = columns
+        # Objects, once the files are read that they may name.
+        self.select: Any = select
+        self.csv: Any = csv
+        self.files: Any = files
+        self.casts: Any = casts
+        self.distribution = distribution
+        self.settings: Any = settings
+        self.tuning: Any = tuning
+        self.cancel_on_kill = cancel_on_kill
+        check_groups({"files": files, "casts": casts, "tuning": tuning})
+
+    @property
+    def argument_for_month(self) -> str | None:
+        """The argument that would give the task a month; see `MonthTask`."""
+        return None if self.has_month else "month"
 
 
+@takes(*OF_LOADS)
 class LoadTask(ReadsFiles):
-    """A task that loads a month."""
+    """Load a month."""
 
-    write_mode: str
-    on_no_objects: str
-    ready_key: str | None
-    min_object_age_seconds: float
-    max_shrink_fraction: float
-    replace_unknown: bool
-    on_target_changed: str
-    on_other_months: str
-    incremental: bool
-    max_increments: int
-    object_column: str | None
-    count_again: bool
-    unproved_codecs: str
-    create_table: str
-    on_new_columns: str
-    parallel_months: int | None
-    use_calibration: bool
-    progress_interval_seconds: float
-    deferrable: bool
-    merge_health: Mapping[str, Any] | None
+    template_fields: Sequence[str] = (*ReadsFiles.template_fields, *templated(OF_LOADS))
+    file_fields: ClassVar[Sequence[str]] = (*ReadsFiles.file_fields, "policies", "increments")
+    template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(file_fields, "json")
+
+    def __init__(
+        self,
+        *,
+        write_mode: str = "replace",
+        create_table: str = "never",
+        policies: Mapping[str, Any] | str | None = None,
+        increments: Mapping[str, Any] | str | None = None,
+        parallel_months: int | None = None,
+        progress_interval_seconds: float = PROGRESS_INTERVAL_SECONDS,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        wait_for_merges: bool = False,
+        merge_health: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.write_mode = write_mode
+        self.create_table = create_table
+        self.policies: Any = policies
+        self.increments: Any = increments
+        self.parallel_months = parallel_months
+        self.progress_interval_seconds = progress_interval_seconds
+        self.deferrable = deferrable
+        self.wait_for_merges = wait_for_merges
+        self.merge_health = merge_health
+        check_groups({"policies": policies, "increments": increments})
+        if isinstance(policies, Mapping | None):
+            self.check_append((policies or {}).get("allow_duplicates", False))
+
+    def check_append(self, allow_duplicates: object) -> None:
+        """Check that what is appended is not appended again by a retry.
+
+        Args:
+            allow_duplicates: Whether it may be.
+
+        Raises:
+            ConfigurationError: If it would be.
+        """
+        if self.write_mode == "append" and self.retries and not allow_duplicates:
+            raise ConfigurationError(
+                f"write_mode='append' inserts rows again at every retry, and this task has retries={self.retries}: "
+                "give retries=0, or policies={'allow_duplicates': True}, or load with write_mode='replace', which is "
+                "exact."
+            )
 
     @property
     def defers_inserts(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_chs3.core.values.load_arguments import GROUPS
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 #: Arguments that are objects, and those of loads within the definition of a plan.
-_OBJECTS = frozenset({"select", "csv", "settings", "node_specs", "definition"})
+_OBJECTS = frozenset({"select", "csv", "settings", "node_specs", "definition", *GROUPS})
 
 
 def read_files(task: BaseOperator, fields: Sequence[str], environment: Callable[[], jinja2.Environment]) -> None:

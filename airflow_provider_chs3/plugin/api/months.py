@@ -11,7 +11,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
-from airflow_provider_chs3.core.merges.health import Thresholds
+from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out, without_collections
 from airflow_provider_chs3.plugin.connections import hook_of, tasks_of

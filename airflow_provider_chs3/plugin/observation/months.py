@@ -10,7 +10,8 @@ from typing import NamedTuple
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedMonth, Found, spread, standing
 from airflow_provider_chs3.core.ledger.replicas import records_of_replicas
-from airflow_provider_chs3.core.merges.health import Health, Thresholds, Verdict, judge, overall
+from airflow_provider_chs3.core.merges.health import Health, Verdict, judge, overall
+from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.plugin.observation.joined_months import JoinedMonth, gone_months, joined_months
 from airflow_provider_chs3.plugin.observation.merge_reasons import reasons_by_node, unchanged_since, utc_text, way_out

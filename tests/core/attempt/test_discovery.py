@@ -155,7 +155,7 @@ class TestAge:
     def test_a_young_object_is_not_ready(self):
         young = replace(self.AGED, now=WRITTEN + timedelta(seconds=59))
         with pytest.raises(
-            NotReadyError, match=r"a\.csv was written at 2026-11-01 00:00:00 UTC, less than min_object_age"
+            NotReadyError, match=r"a\.csv was written at 2026-11-01 00:00:00 UTC, less than policies\['min_object_age"
         ):
             drive(list_ready_month(young), listed(objects("t/2026-10/a.csv")))
 

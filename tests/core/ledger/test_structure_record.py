@@ -77,10 +77,13 @@ class TestColumns:
     @pytest.mark.parametrize(
         ("in_files", "said"),
         [
-            (("at", "kind", "extra"), "its files have 'extra', which on_new_columns='add' adds to the table"),
+            (
+                ("at", "kind", "extra"),
+                "its files have 'extra', which policies={'on_new_columns': 'add'} adds to the table",
+            ),
             (
                 None,
-                "its files have not been checked for columns that the table lacks, which on_new_columns='add' adds",
+                "its files have not been checked for columns that the table lacks, which policies=",
             ),
             (("at", "kind"), ""),
         ],

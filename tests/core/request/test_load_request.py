@@ -39,29 +39,29 @@ class TestPolicies:
         [
             ("write_mode", "replace", None),
             ("write_mode", "append", None),
-            ("write_mode", "overwrite", "use one of replace, append"),
+            ("write_mode", "overwrite", "give one of replace, append"),
             ("on_no_objects", "empty", None),
-            ("on_no_objects", "ignore", "use one of fail, skip, empty"),
-            ("on_no_objects", "", "use one of fail, skip, empty"),
-            ("on_no_objects", None, "use one of fail, skip, empty"),
+            ("on_no_objects", "ignore", "give one of fail, skip, empty"),
+            ("on_no_objects", "", "give one of fail, skip, empty"),
+            ("on_no_objects", None, "give one of fail, skip, empty"),
             ("on_target_changed", "reload", None),
-            ("on_target_changed", "Fail", "use one of fail, reload"),
+            ("on_target_changed", "Fail", "give one of fail, reload"),
             ("on_other_months", "leave_out", None),
-            ("on_other_months", "load", "use one of fail, leave_out"),
+            ("on_other_months", "load", "give one of fail, leave_out"),
             ("max_shrink_fraction", 0, None),
             ("max_shrink_fraction", 1, None),
-            ("max_shrink_fraction", 1.01, "must lie between 0 and 1"),
-            ("max_shrink_fraction", -0.1, "must lie between 0 and 1"),
-            ("max_shrink_fraction", float("nan"), "must lie between 0 and 1"),
+            ("max_shrink_fraction", 1.01, "give a number at least 0 and at most 1"),
+            ("max_shrink_fraction", -0.1, "give a number at least 0 and at most 1"),
+            ("max_shrink_fraction", float("nan"), "give a number at least 0 and at most 1"),
             ("min_object_age_seconds", 0, None),
-            ("min_object_age_seconds", -1, "must not be negative"),
+            ("min_object_age_seconds", -1, "give a number at least 0"),
         ],
     )
     def test_are_checked_where_they_are_made(self, name, value, expected):
         if expected is None:
             assert getattr(Policies(**{name: value}), name) == value
         else:
-            with pytest.raises(ConfigurationError, match=f"{name}=.*{expected}"):
+            with pytest.raises(ConfigurationError, match=f"{name}('])?=.*{expected}"):
                 Policies(**{name: value})
 
     def test_are_cautious_by_default(self):

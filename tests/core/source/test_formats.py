@@ -35,7 +35,9 @@ class TestFormatOfAKey:
         "key", ["a", "t.parquet/a", "a.txt", "a.gz", "gz", ".gz", "a.parquet.", "t/", "", "a.csv.zip"]
     )
     def test_an_ending_that_says_nothing_needs_a_format(self, key):
-        with pytest.raises(ConfigurationError, match="names no format: give it, such as file_format='Parquet'"):
+        with pytest.raises(
+            ConfigurationError, match=r"names no format: give it, such as files={'file_format': 'Parquet'}"
+        ):
             format_of_key(key)
 
 
@@ -46,7 +48,7 @@ class TestFormatByName:
 
     @pytest.mark.parametrize("name", ["parquet", "", "Values", "CustomSeparated", "Parquet'"])
     def test_others_are_refused_with_the_known_ones(self, name):
-        with pytest.raises(ConfigurationError, match=r"^file_format=.* use one of Parquet, ORC"):
+        with pytest.raises(ConfigurationError, match=r"^files\['file_format'\]=.* use one of Parquet, ORC"):
             format_named(name)
 
     @pytest.mark.parametrize("name", ["Parquet", "ORC", "Arrow", "Native"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from airflow_provider_chs3.core.merges.health import Thresholds
+from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.plugin.observation.speed.logs import Log
 
 

@@ -1,0 +1,451 @@
+"""The arguments of operators that work month by month: those of their own, and those in groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.values.arguments import REQUIRED, Argument, Group, argument, check_names, declared
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof(Group):
+    """What proves that files were read whole."""
+
+    group = "files"
+
+    count_again: bool = argument(
+        False, "Whether to read text twice to count its rows, even where the insert's own read is proof."
+    )
+    unproved_codecs: str = argument(
+        "refuse",
+        "`refuse` compressed objects that nothing proves to be whole, or `load` them.",
+        choices=("refuse", "load"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files(Proof):
+    """How files are read."""
+
+    file_format: str | None = argument(
+        None, "A format such as `Parquet` or `CSVWithNames`.", without="detected from the keys' endings"
+    )
+    compression: str | None = argument(None, "A method such as `gzip`.", without="detected from the keys' endings")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Casts(Group):
+    """What may become of values that a column cannot hold as they are."""
+
+    group = "casts"
+
+    null_as_default: bool = argument(
+        False, "Whether NULL in a column that cannot hold it becomes its default, instead of an error."
+    )
+    lossy_columns: tuple[str, ...] = argument(
+        (),
+        "Columns whose values may be truncated: digits beyond the scale, parts of a second, the time of day; doubles "
+        "are rounded.",
+        without="none; such a value is an error",
+    )
+    naive_timestamps: str | None = argument(
+        None,
+        "The zone of timestamps without one in files that carry types: `utc`, or `column_zone`, the zone of their "
+        "column.",
+        choices=("utc", "column_zone"),
+        without="an error where the two differ",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Increments(Group):
+    """Whether new objects are loaded alone."""
+
+    group = "increments"
+
+    incremental: bool = argument(True, "Whether to load new objects alone if nothing else of the month changed.")
+    max_increments: int = argument(
+        30, "Load a month whole after this many such loads, if merges remove rows of its table.", least=0
+    )
+    object_column: str | None = argument(
+        None,
+        "A column that `select` fills with `_path`: if objects are overwritten or deleted, only their rows are "
+        "replaced.",
+        without="none; the month is loaded whole",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyGroup(Group):
+    """What a load does in special cases."""
+
+    group = "policies"
+
+    on_no_objects: str = argument(
+        "fail",
+        "If the month has no objects: `fail` (a retry helps if they arrive late), `skip` the month, or publish it "
+        "`empty`.",
+        choices=("fail", "skip", "empty"),
+    )
+    ready_key: str | None = argument(
+        None,
+        "An object that must exist, such as `_SUCCESS`; a name without `/` is looked up beside the month's objects. It "
+        "may be a template.",
+    )
+    min_object_age_seconds: float = argument(
+        0, "Minimum age of the objects, in seconds; if one is younger, the task fails for a retry.", least=0
+    )
+    max_shrink_fraction: float = argument(
+        0.5, "Stop if the month lost more than this fraction of its published bytes.", least=0, most=1
+    )
+    on_other_months: str = argument(
+        "fail", "`fail`, or `leave_out` rows that belong to another month.", choices=("fail", "leave_out")
+    )
+    on_target_changed: str = argument(
+        "fail",
+        "`fail`, or `reload` a month that was changed by others since it was published.",
+        choices=("fail", "reload"),
+    )
+    replace_unknown: bool = argument(
+        False, "Whether to replace rows that no known load has written, instead of stopping."
+    )
+    on_new_columns: str = argument(
+        "warn",
+        "If files have columns that the table lacks: `warn` in the log, `fail`, or `add` them to it on every node, and "
+        "load them.",
+        choices=("warn", "fail", "add"),
+    )
+    allow_duplicates: bool = argument(
+        False, "Whether `write_mode='append'`, which a retry doubles, may be combined with retries."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryShare(Group):
+    """How much memory of the nodes loads may use."""
+
+    group = "tuning"
+
+    #: A load that shares its cluster takes half of the memory (ClickHouse, "Optimizing S3 insert and read
+    #: performance").
+    memory_share: float = argument(
+        0.5,
+        "Fraction of each node's memory that all loads together may use; 1 suits a load that runs alone.",
+        above=0,
+        most=1,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuning(MemoryShare):
+    """What loads know of the nodes, and may take of them."""
+
+    node_specs: Mapping[str, Any] | None = argument(
+        None,
+        'Host, `host:port` or `default` → `{"cores": 8, "memory": "32GiB"}`. They override the connection\'s, which '
+        "override the nodes' macros `cores` and `memory`.",
+        without="what is not declared is measured",
+    )
+    use_calibration: bool = argument(True, "Whether to use what `CalibrateLoadOperator` found for the table.")
+
+
+#: The groups, by the argument that has each. `csv` is another one, `core.source.csv_dialect.Dialect`.
+GROUPS: Mapping[str, type[Group]] = {each.group: each for each in (Files, Casts, Increments, PolicyGroup, Tuning)}
+
+
+def _flag(name: str, help: str, *, default: bool = False, option: str = "") -> Argument:
+    without = f"Airflow's `[{option.replace('.', '] ')}`" if option else ""
+    return Argument(
+        name=name, help=help, type="bool", default=default, is_template=False, option=option, without=without
+    )
+
+
+def _group(name: str, help: str) -> Argument:
+    names = ", ".join(f"`{each}`" for each in declared(GROUPS[name]))
+    return Argument(name=name, help=f"{help}: {names}.", type="Mapping[str, Any] | str | None")
+
+
+def _conn_id(name: str, option: str, help: str, *, type: str = "str") -> Argument:
+    without = f"Airflow's `[chs3] {option}`, `{option.removesuffix('_conn_id').replace('clickhouse', 'chs3')}_default`"
+    return Argument(name=name, help=help, type=type, option=f"chs3.{option}", without=without)
+
+
+TABLE = Argument(
+    name="table",
+    help="A MergeTree table partitioned by month, on every node of `cluster`; or a Distributed table over it.",
+    type="str",
+    default=REQUIRED,
+)
+TIMEZONE = Argument(name="timezone", help="Time zone in which months begin and end.", without="the DAG's")
+DATABASE = Argument(
+    name="database",
+    help="The table's database.",
+    without="the one in `table` (`taxi.trips`), else the connection's",
+)
+CLUSTER = Argument(
+    name="cluster",
+    help="The cluster of the table's nodes.",
+    without="the Distributed table's, else the connection's, else none: the one server that the connection leads to",
+)
+STAGING_DATABASE = Argument(
+    name="staging_database", help="Database of staging and ledger, on every node.", without="the table's"
+)
+CLICKHOUSE_CONN_ID = _conn_id("clickhouse_conn_id", "clickhouse_conn_id", "Connection of type `chs3`.")
+AWS_CONN_ID = _conn_id(
+    "aws_conn_id",
+    "aws_conn_id",
+    "AWS connection for listing, and for the servers' reads. None: a public bucket, read without keys.",
+    type="str | None",
+)
+OBJECTS = Argument(
+    name="objects",
+    help="Objects in a storage other than S3, such as `airflow_provider_chs3.sources.azure.AzureBlobs`, or in S3 with "
+    "other access than the connection's, `S3Objects`; in place of `key`, `bucket` and `aws_conn_id`.",
+    type="Storage | None",
+)
+KEY = Argument(
+    name="key",
+    help="Template of the keys, without the bucket: `trips/{YYYY-MM}/*.parquet`, `year={YYYY}/month={MM}/`.",
+)
+BUCKET = Argument(name="bucket", help="The bucket of the objects.")
+S3_KEY = Argument(
+    name="s3_key", help="Another name of `key`, as in the transfers of Airflow's own providers.", is_template=False
+)
+S3_BUCKET = Argument(name="s3_bucket", help="Another name of `bucket`.", is_template=False)
+MONTH = Argument(
+    name="month",
+    help="The month, `YYYY-MM`.",
+    without="the run's partition key, else the month of its data interval; in a run that asks to reload a month, that "
+    "one",
+)
+MONTHS = Argument(
+    name="months",
+    help="Months, `YYYY-MM`, as a list or separated by commas.",
+    type="Sequence[str] | str | None",
+)
+COLUMNS = Argument(
+    name="columns",
+    help="Columns to load.",
+    type="Sequence[str] | None",
+    without="all columns that the table accepts",
+)
+SELECT = Argument(
+    name="select",
+    help="Instead of `columns`: column of the table → row-wise expression over the files' columns, which are strings "
+    "in text formats.",
+    type="Mapping[str, str] | str | None",
+)
+CSV = Argument(
+    name="csv",
+    help="The CSV dialect: `delimiter`, `quote`, `null`, `skip_lines`, `trim`, `blank_lines` (see "
+    "`core.source.csv_dialect.Dialect`).",
+    type="Mapping[str, Any] | str | None",
+    without="commas, double quotes, and a backslash with N for NULL",
+)
+FILES = _group("files", "How files are read")
+CASTS = _group("casts", "What may become of values that a column cannot hold as they are")
+INCREMENTS = _group("increments", "Whether new objects are loaded alone")
+POLICIES = _group("policies", "What a load does in special cases")
+TUNING = _group("tuning", "What loads know of the nodes, and may take of them")
+DISTRIBUTION = Argument(
+    name="distribution",
+    help="`where_read`: each node keeps the rows of the files that it reads, which is fast. `sharding_key`: one node "
+    "sends each row to the shard given by the Distributed table's sharding key.",
+    type="str",
+    default="where_read",
+    choices=("where_read", "sharding_key"),
+)
+WRITE_MODE = Argument(
+    name="write_mode",
+    help="`replace`, or `append`, which inserts directly into the table: a retry duplicates rows.",
+    type="str",
+    default="replace",
+    choices=("replace", "append"),
+)
+CREATE_TABLE = Argument(
+    name="create_table",
+    help="`never`, or `if_missing`: create the table on every node, from the files' columns, as `chs3 ddl` prints it.",
+    type="str",
+    default="never",
+    choices=("never", "if_missing"),
+)
+SETTINGS = Argument(
+    name="settings",
+    help="ClickHouse settings for the insert; they override computed ones.",
+    type="Mapping[str, str | int] | str | None",
+)
+PARALLEL_MONTHS = Argument(
+    name="parallel_months",
+    help="Number of months that share cores and memory.",
+    type="int | None",
+    without="as many as keep all cores busy",
+    least=1,
+    is_template=False,
+)
+PROGRESS_INTERVAL_SECONDS = Argument(
+    name="progress_interval_seconds",
+    help="Seconds between two lines of progress in the log.",
+    type="float",
+    option="chs3.progress_interval_seconds",
+    without="Airflow's `[chs3] progress_interval_seconds`, 10",
+    is_template=False,
+)
+DEFERRABLE = _flag(
+    "deferrable",
+    "Whether to free the worker while ClickHouse works: what it does goes on there while the triggerer waits, and a "
+    "retry resumes it. `write_mode='append'` is never deferred.",
+    option="operators.default_deferrable",
+)
+CANCEL_ON_KILL = _flag(
+    "cancel_on_kill",
+    "Whether to end the task's work on all nodes if a person fails or clears the task, or the worker has to stop.",
+    default=True,
+)
+WAIT_FOR_MERGES = _flag(
+    "wait_for_merges",
+    "Whether to wait until the month's merges have settled, too; `monthly_load` has a sensor for it, shown as a "
+    "separate task.",
+)
+MERGE_HEALTH = Argument(
+    name="merge_health",
+    help="Arguments of `ClickHouseMergeHealthSensor`, such as `on_stuck` or `settled_after_seconds`.",
+    type="Mapping[str, Any] | None",
+)
+
+LOOKBACK_MONTHS = Argument(
+    name="lookback_months",
+    help="Check the run's months, those of its data interval, and this many months before the last of them. Of these, "
+    "months that were never loaded and have no objects are skipped.",
+    type="int | str | None",
+    least=0,
+)
+LAST_MONTH = Argument(
+    name="last_month",
+    help="The month to look back from, `YYYY-MM`.",
+    without="the run's last month, which needs a data interval or a partition key",
+)
+ALL_MONTHS = _flag("all_months", "Whether to take all months in the bucket.")
+DEFINITION = Argument(
+    name="definition",
+    help="The load's arguments that define its rows, as the load has them: `columns`, `select`, `csv`, `files`, "
+    "`casts`, `policies`, `distribution`, `settings`; `{}` for none. A change to them, or to the table's columns, is a "
+    "reason to load; settings are compared if it contains them.",
+    type="Mapping[str, Any] | None",
+    without="only the load compares them",
+)
+MONTHS_PER_TASK = Argument(
+    name="months_per_task",
+    help="Group small months, at most this many of them and 1 GiB of objects, for `S3MonthsToClickHouseOperator`; in a "
+    "run that asks for a reload each month is a group.",
+    type="int | None",
+    without="no groups",
+    least=1,
+    is_template=False,
+)
+BUDGET_SECONDS = Argument(
+    name="budget_seconds",
+    help="Time limit for all trials; the sample is as large as fits.",
+    type="float | str",
+    default=300,
+    above=0,
+)
+LEAST_TRY_SECONDS = Argument(
+    name="least_try_seconds",
+    help="A sample that loads in less is too small to measure, and is an error.",
+    type="float",
+    default=1,
+    least=0,
+    is_template=False,
+)
+CLOSED_FOR_DAYS = Argument(
+    name="closed_for_days",
+    help="Days after its end, in UTC, at which a month counts as closed, if `months` is not given.",
+    type="float | str",
+    default=7,
+    least=0,
+)
+TARGET_PARTS = Argument(
+    name="target_parts",
+    help="Number of parts on a node above which a month is merged there, into one part.",
+    type="int | str",
+    default=1,
+    least=1,
+)
+MAX_RUNNING = Argument(
+    name="max_running",
+    help="Maximum number of this operator's OPTIMIZEs running in the cluster at a time, over all tasks and tables; a "
+    "node runs at most one for a task.",
+    type="int | str",
+    default=2,
+    least=1,
+)
+POLL_INTERVAL_SECONDS = Argument(
+    name="poll_interval_seconds",
+    help="Seconds between two polls; they grow up to 300 while nothing changes.",
+    type="float",
+    option="chs3.optimize_poll_interval_seconds",
+    without="Airflow's `[chs3] optimize_poll_interval_seconds`, 10",
+    above=0,
+    is_template=False,
+)
+OLDER_THAN_SECONDS = Argument(
+    name="older_than_seconds",
+    help="Minimum age of the staging tables to drop, in seconds. Give more than the longest load takes, because an "
+    "older load is ended even if it still runs.",
+    type="float | str",
+    default=24 * 60 * 60,
+    least=0,
+)
+DRY_RUN_ONLY = _flag("dry_run_only", "Whether to only report the tables, and drop none.")
+
+#: In the order of the operators' signatures.
+OF_MONTH_TASKS = (TABLE, TIMEZONE, DATABASE, CLUSTER, STAGING_DATABASE, CLICKHOUSE_CONN_ID, OBJECTS)
+OF_S3 = (KEY, BUCKET, S3_KEY, S3_BUCKET, AWS_CONN_ID)
+OF_READING = (MONTH, COLUMNS, SELECT, CSV, FILES, CASTS, DISTRIBUTION, SETTINGS, TUNING, CANCEL_ON_KILL)
+OF_LOADS = (
+    *(WRITE_MODE, CREATE_TABLE, POLICIES, INCREMENTS, PARALLEL_MONTHS, PROGRESS_INTERVAL_SECONDS),
+    *(DEFERRABLE, WAIT_FOR_MERGES, MERGE_HEALTH),
+)
+OF_PLANS = (MONTHS, LOOKBACK_MONTHS, LAST_MONTH, ALL_MONTHS, DEFINITION, MONTHS_PER_TASK, CREATE_TABLE)
+OF_ADOPTION = (MONTHS, ALL_MONTHS, DEFINITION)
+OF_CALIBRATION = (BUDGET_SECONDS, LEAST_TRY_SECONDS)
+OF_CLEANING = (DATABASE, CLUSTER, OLDER_THAN_SECONDS, DRY_RUN_ONLY, CLICKHOUSE_CONN_ID)
+OF_MERGING = (
+    *(TABLE, MONTHS, CLOSED_FOR_DAYS, TARGET_PARTS, MAX_RUNNING, POLL_INTERVAL_SECONDS, DATABASE, CLUSTER),
+    *(CLICKHOUSE_CONN_ID, CANCEL_ON_KILL, DEFERRABLE),
+)
+OF_LEDGERS = (TABLE, MONTHS, DATABASE, CLUSTER, STAGING_DATABASE, CLICKHOUSE_CONN_ID)
+
+#: What a plan compares of a load's arguments, where given: all else in these groups does not change its rows.
+PLANNED = ("columns", "select", "csv", "files", "casts", "policies", "distribution", "settings")
+
+
+def templated(arguments: tuple[Argument, ...]) -> tuple[str, ...]:
+    """Return the names of those that operators render."""
+    return tuple(each.name for each in arguments if each.is_template)
+
+
+def check_groups(given: Mapping[str, Any]) -> None:
+    """Check the names in those groups that are dicts already, not yet files or outputs of other tasks.
+
+    Args:
+        given: Argument → value; others than groups are left alone.
+
+    Raises:
+        ConfigurationError: If a name is unknown.
+    """
+    for name, kind in GROUPS.items():
+        if isinstance(found := given.get(name), Mapping):
+            check_names(name, found, declared(kind))
+
+
+def check_definition(given: Any) -> None:
+    """Check the names of the arguments in a load's definition.
+
+    Raises:
+        ConfigurationError: If a name is unknown.
+    """
+    check_names("definition", given, PLANNED)
+    check_groups(given or {})

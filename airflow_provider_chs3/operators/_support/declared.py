@@ -1,0 +1,49 @@
+"""What a class of operators takes: the declared arguments, which its docstring describes."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable
+from inspect import cleandoc
+from typing import TypeVar
+
+from airflow_provider_chs3.core.values.arguments import Argument
+
+Class = TypeVar("Class", bound=type)
+
+#: Class → the arguments of its own `__init__`, in their order; a test compares them.
+DECLARED: dict[type, tuple[Argument, ...]] = {}
+_WIDTH = 116
+
+
+def takes(*arguments: Argument) -> Callable[[Class], Class]:
+    """Describe arguments in the docstring of the class that takes them, after those of its bases.
+
+    Args:
+        *arguments: Those of its `__init__`, which has them in its source for editors, mypy and Airflow.
+    """
+
+    def describe(taking: Class) -> Class:
+        DECLARED[taking] = arguments
+        entries = "\n".join(map(_entry, arguments_of(taking).values()))
+        text, head, rest = cleandoc(taking.__doc__ or ""), "Args:\n", f"{entries}\n"
+        if head in text:
+            taking.__doc__ = text.replace(head, head + rest, 1)
+        else:
+            at = re.search(r"^(?:Returns|Raises):$|\Z", text, re.MULTILINE)
+            start = at.start() if at else len(text)
+            taking.__doc__ = f"{text[:start].rstrip()}\n\n{head}{rest}\n{text[start:]}".rstrip()
+        return taking
+
+    return describe
+
+
+def arguments_of(taking: type) -> dict[str, Argument]:
+    """Return the declared arguments of a class, those of its bases first."""
+    return {each.name: each for base in reversed(taking.__mro__) for each in DECLARED.get(base, ())}
+
+
+def _entry(argument: Argument) -> str:
+    text = f"{argument.name}: {argument.described}"
+    return textwrap.fill(text, _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8, break_on_hyphens=False)

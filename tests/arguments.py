@@ -1,0 +1,28 @@
+"""Arguments of operators by their names alone, as tests vary them: each goes into its group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_provider_chs3.core.values.arguments import declared
+from airflow_provider_chs3.core.values.load_arguments import GROUPS
+from airflow_provider_chs3.sources.s3 import S3Objects
+
+_GROUP_OF = {name: group for group, kind in GROUPS.items() for name in declared(kind)}
+_ACCESS = ("named_collection", "role_arn", "endpoint_url")
+
+
+def grouped(**given: Any) -> dict[str, Any]:
+    """Return the arguments as an operator of S3 takes them."""
+    arguments: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in _GROUP_OF:
+            arguments[_GROUP_OF[name]] = {**arguments.get(_GROUP_OF[name], {}), name: value}
+        elif name == "definition" and isinstance(value, dict):
+            arguments[name] = grouped(**value)
+        else:
+            arguments[name] = value
+    if "key" in given and (access := {name: arguments.pop(name) for name in _ACCESS if name in arguments}):
+        place = {name: arguments.pop(name) for name in ("key", "bucket", "aws_conn_id") if name in arguments}
+        arguments["objects"] = S3Objects(**place, **access)
+    return arguments

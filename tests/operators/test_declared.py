@@ -1,0 +1,137 @@
+"""What operators take is what is declared; groups are dicts for Airflow like any other."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import DAG, BaseOperator, conf
+from airflow.serialization.serialized_objects import DagSerialization
+
+from airflow_provider_chs3 import defaults
+from airflow_provider_chs3.core.values.arguments import REQUIRED, Argument, declared
+from airflow_provider_chs3.core.values.load_arguments import GROUPS
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.operators._support.declared import DECLARED, arguments_of
+from airflow_provider_chs3.transfers.monthly_load import monthly_load
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+from tests.operator_pages import operators
+
+PLACE = {"bucket": "lake", "key": "{YYYY-MM}/", "table": "trips"}
+#: Those whose arguments are their own, and those that differ from a load from S3 by where the rows are.
+_BY_HAND = {
+    "ClickHouseOperator",
+    "ClickHouseSensor",
+    "EmitMonthOperator",
+    "KafkaToS3Operator",
+    "ClickHouseToS3Operator",
+}
+
+
+def _default(argument: Argument) -> Any:
+    if argument.default is REQUIRED:
+        return inspect.Parameter.empty
+    section, _, option = argument.option.partition(".")
+    if section == "operators":
+        return conf.getboolean(section, option, fallback=False)
+    return getattr(defaults, option.upper()) if section else argument.default
+
+
+@pytest.mark.parametrize("taking", [*DECLARED], ids=lambda taking: taking.__name__)
+def test_a_signature_is_the_declaration(taking: type) -> None:
+    parameters = [
+        each for each in inspect.signature(taking.__init__).parameters.values() if each.kind.name != "VAR_KEYWORD"
+    ]
+    own = parameters[1:] if "__init__" in vars(taking) else []
+    assert [(each.name, each.annotation, each.default) for each in own] == [
+        (each.name, each.type, _default(each)) for each in DECLARED[taking]
+    ]
+
+
+def test_all_operators_are_declared() -> None:
+    operators_of_loads = {name: kind for name, kind in operators().items() if name not in _BY_HAND}
+    assert len(operators_of_loads) > 15
+    assert [name for name, kind in operators_of_loads.items() if not DECLARED.keys() & set(kind.__mro__)] == []
+
+
+@pytest.mark.parametrize("kind", [*operators().values()], ids=lambda kind: kind.__name__)
+def test_what_is_declared_as_a_template_is_one(kind: type[BaseOperator]) -> None:
+    arguments = arguments_of(kind)
+    is_of_months = {"month"} if "months" in arguments and "month" in arguments else set()
+    wanted = {name for name, each in arguments.items() if each.is_template} - is_of_months
+    assert wanted - set(kind.template_fields) <= {"staging_database", "objects"} & (
+        wanted if kind.__name__ == "ClickHouseToS3Operator" else set()
+    )
+
+
+def test_a_reader_of_the_operator_sees_fewer_than_before() -> None:
+    """Of 53 arguments, 22 are in five groups."""
+    assert len(arguments_of(S3ToClickHouseOperator)) == 31
+    assert sum(len(declared(kind)) for kind in GROUPS.values()) == 22
+
+
+def _task(**arguments: Any) -> Any:
+    with DAG("d", start_date=datetime(2026, 1, 1, tzinfo=UTC), schedule=None):
+        return S3ToClickHouseOperator(task_id="t", month="2026-01", **PLACE | arguments)
+
+
+def test_templates_within_groups_are_rendered() -> None:
+    task = _task(policies={"max_shrink_fraction": "{{ params.lost }}"}, casts={"lossy_columns": ["{{ params.name }}"]})
+    task.render_template_fields({"params": {"lost": 0.25, "name": "fare"}})
+    assert (task.policies, task.casts) == ({"max_shrink_fraction": "0.25"}, {"lossy_columns": ["fare"]})
+
+
+def test_an_output_within_a_group_makes_its_task_upstream() -> None:
+    with DAG("d", start_date=datetime(2026, 1, 1, tzinfo=UTC), schedule=None):
+        plan = BaseOperator(task_id="plan")
+        load = S3ToClickHouseOperator(task_id="t", month="2026-01", policies={"ready_key": plan.output}, **PLACE)
+    assert load.upstream_task_ids == {"plan"}
+
+
+def test_default_args_of_a_dag_hold_for_groups() -> None:
+    arguments = {"policies": {"on_no_objects": "skip"}, "clickhouse_conn_id": "other"}
+    with DAG("d", start_date=datetime(2026, 1, 1, tzinfo=UTC), schedule=None, default_args=arguments):
+        task = S3ToClickHouseOperator(task_id="t", month="2026-01", **PLACE)
+        own = S3ToClickHouseOperator(task_id="own", month="2026-01", policies={"replace_unknown": True}, **PLACE)
+    assert (task.policies, task.clickhouse_conn_id) == ({"on_no_objects": "skip"}, "other")
+    assert own.policies == {"replace_unknown": True}
+
+
+@pytest.mark.parametrize(
+    ("common", "mapped"),
+    [
+        ({"policies": {"on_no_objects": "skip"}}, {"month": ["2026-01", "2026-02"]}),
+        ({"month": "2026-01"}, {"policies": [{"on_no_objects": "skip"}, {"on_no_objects": "empty"}]}),
+        ({}, {"month": ["2026-01"], "files": [{"file_format": "CSV"}]}),
+    ],
+)
+def test_tasks_are_mapped_over_flat_and_grouped_arguments(common: dict[str, Any], mapped: dict[str, Any]) -> None:
+    with DAG("d", start_date=datetime(2026, 1, 1, tzinfo=UTC), schedule=None) as dag:
+        S3ToClickHouseOperator.partial(task_id="t", **PLACE, **common).expand(**mapped)
+    loaded: Any = DagSerialization.deserialize_dag(json.loads(json.dumps(DagSerialization.serialize_dag(dag))))
+    assert loaded.get_task("t").operator_class["task_type"] == "S3ToClickHouseOperator"
+    first = {name: values[0] for name, values in mapped.items()}
+    task = dag.get_task("t").unmap(first)
+    assert {name: getattr(task, name) for name in {**common, **first}} == {**common, **first}
+
+
+def test_a_dag_with_groups_is_serialized() -> None:
+    task = _task(
+        policies={"on_no_objects": "skip"}, tuning={"node_specs": {"default": {"cores": 8, "memory": "32GiB"}}}
+    )
+    loaded: Any = DagSerialization.deserialize_dag(json.loads(json.dumps(DagSerialization.serialize_dag(task.dag))))
+    assert loaded.get_task("t").policies == {"on_no_objects": "skip"}
+    assert loaded.get_task("t").tuning == {"node_specs": {"default": {"cores": 8, "memory": "32GiB"}}}
+
+
+def test_an_unknown_name_in_a_group_is_an_error_of_the_dag_file() -> None:
+    with pytest.raises(ConfigurationError, match="policies has no_objects: it takes on_no_objects, "):
+        _task(policies={"no_objects": "skip"})
+    with (
+        DAG("d", start_date=datetime(2026, 1, 1, tzinfo=UTC), schedule=None),
+        pytest.raises(ConfigurationError, match="files has format: it takes "),
+    ):
+        monthly_load(lookback_months=1, files={"format": "CSV"}, **PLACE)
