@@ -11,17 +11,17 @@ from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from tests.integration.lake import MONTH, Lake
 from tests.narrow_user import narrow_connection
 
-pytestmark = pytest.mark.three_nodes
-
 TRIPS = Trips(rows_per_month=12_000, files_per_month=6)
 
 
+@pytest.mark.three_nodes
 def test_every_row_of_the_month_is_loaded_with_its_content(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load()
     assert trips_lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.three_nodes
 def test_every_node_gets_a_share(trips_lake: Lake) -> None:
     # Nodes take files by the hash of their names, so that few files may pass a node by.
     trips_lake.upload(Trips(rows_per_month=12_000, files_per_month=48))
@@ -30,6 +30,7 @@ def test_every_node_gets_a_share(trips_lake: Lake) -> None:
     assert list(result["rows_by_node"].values()) == trips_lake.rows_per_node()
 
 
+@pytest.mark.three_nodes
 def test_no_load_uses_a_query_id_of_another(trips_lake: Lake) -> None:
     query_ids = []
     for seed in (1, 2):
@@ -38,6 +39,7 @@ def test_no_load_uses_a_query_id_of_another(trips_lake: Lake) -> None:
     assert len(set(query_ids)) == len(query_ids) == 2
 
 
+@pytest.mark.three_nodes
 def test_the_result_is_small_and_json_safe(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     result = trips_lake.load()
@@ -59,6 +61,7 @@ def test_a_second_run_touches_nothing(trips_lake: Lake) -> None:
     assert again == parts
 
 
+@pytest.mark.three_nodes
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("change", ["more", "fewer", "other"])
 def test_changed_objects_replace_the_month(trips_lake: Lake, change: str) -> None:
@@ -75,6 +78,7 @@ def test_changed_objects_replace_the_month(trips_lake: Lake, change: str) -> Non
     assert trips_lake.facts() == other.facts(MONTH)
 
 
+@pytest.mark.three_nodes
 def test_a_node_without_objects_loses_its_rows_of_the_last_version(trips_lake: Lake) -> None:
     keys = trips_lake.upload(TRIPS)
     trips_lake.load()
@@ -112,6 +116,7 @@ def test_a_table_that_was_made_anew_is_loaded_again(trips_lake: Lake) -> None:
     assert trips_lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.three_nodes
 @pytest.mark.thorough
 def test_a_table_that_was_made_anew_on_one_node_is_loaded_again(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
@@ -139,6 +144,7 @@ def test_text_is_loaded_with_its_content(trips_lake: Lake, file_format: str) -> 
     assert trips_lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.three_nodes
 def test_a_distributed_table_is_loaded_through_its_local_tables(trips_lake: Lake) -> None:
     database, cluster = trips_lake.database, trips_lake.cluster.name
     trips_lake.on_every_node(
@@ -170,6 +176,7 @@ def test_a_table_may_be_named_with_its_database(trips_lake: Lake, monkeypatch: p
     assert trips_lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.three_nodes
 def test_staging_and_ledger_can_be_in_a_database_of_their_own(trips_lake: Lake) -> None:
     staging = f"{trips_lake.database}_staging"
     trips_lake.on_every_node(f"CREATE DATABASE {staging}")
@@ -197,6 +204,7 @@ def test_the_ledger_keeps_what_a_load_did_with_the_reasons_for_its_settings(trip
     assert "cores" in details[0]["setting_reasons"]["max_insert_threads"]
 
 
+@pytest.mark.three_nodes
 def test_settings_of_the_user_reach_every_node(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     result = trips_lake.load(settings={"min_insert_block_size_bytes": 1_048_577})

@@ -27,8 +27,6 @@ from tests.narrow_user import documented
 
 __all__ = ["loaded"]
 
-pytestmark = pytest.mark.three_nodes
-
 KINDS = (
     *("Float64", "Float32", "Int8", "UInt64", "UInt128", "Int256", "Bool", "String", "FixedString(4)", "UUID", "IPv4"),
     *("IPv6", "Date", "Date32", "DateTime", "DateTime('Europe/Berlin')", "DateTime64(3)"),
@@ -39,6 +37,7 @@ KINDS = (
 )
 
 
+@pytest.mark.three_nodes
 def test_each_node_writes_its_rows_and_the_manifest_names_them(loaded: Lake) -> None:
     result = unload(loaded)
     files = manifest(loaded)["files"]
@@ -50,6 +49,7 @@ def test_each_node_writes_its_rows_and_the_manifest_names_them(loaded: Lake) -> 
     assert ids(loaded) == ids_of_table(loaded)
 
 
+@pytest.mark.three_nodes
 def test_a_load_makes_the_same_table_of_it(loaded: Lake) -> None:
     unload(loaded)
     facts = loaded.facts()
@@ -66,6 +66,7 @@ def test_only_the_month_is_unloaded(loaded: Lake) -> None:
     assert unload(loaded, month="2026-11")["rows"] == 500
 
 
+@pytest.mark.three_nodes
 def test_what_is_as_the_manifest_says_is_not_written_again(loaded: Lake) -> None:
     unload(loaded)
     before = {key: body(loaded, key) for key in keys(loaded)}
@@ -74,6 +75,7 @@ def test_what_is_as_the_manifest_says_is_not_written_again(loaded: Lake) -> None
     assert {key: body(loaded, key) for key in keys(loaded)} == before
 
 
+@pytest.mark.three_nodes
 def test_a_changed_month_replaces_the_older_objects(loaded: Lake) -> None:
     older = unload(loaded)["files"]
     # Of few files, one node may have read none.
@@ -145,6 +147,7 @@ def test_a_table_that_is_not_there_is_told(loaded: Lake) -> None:
         unload(loaded, table="nothing")
 
 
+@pytest.mark.three_nodes
 @pytest.mark.newer("UUID in Parquet")
 def test_values_of_all_kinds_come_back_as_they_were(loaded: Lake) -> None:
     types = ", ".join(f"c{number} {kind}" for number, kind in enumerate(KINDS))
@@ -198,6 +201,7 @@ def test_values_that_parquet_changes_are_told(loaded: Lake) -> None:
     assert keys(loaded) == []
 
 
+@pytest.mark.three_nodes
 def test_the_documented_privileges_suffice(loaded: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     user = User("unloader", "secret")
     grants = [*documented("Planning"), *documented("Unloading a month"), "READ ON FILE"]

@@ -18,8 +18,6 @@ from tests.plugin.test_months import HOSTILE, TASK, TRIPS, fail, loaded, loading
 #: Fixtures.
 __all__ = ["strikes"]
 
-pytestmark = pytest.mark.three_nodes
-
 AsUser = Callable[[str | None], TestClient]
 
 
@@ -32,6 +30,7 @@ def details(as_user: AsUser, lake: Lake, **query: str) -> dict[str, Any]:
     return dict(ask(as_user, lake, **query).raise_for_status().json())
 
 
+@pytest.mark.three_nodes
 def test_a_published_month_tells_what_its_load_did(as_user: AsUser, trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     result = trips_lake.load()
@@ -48,6 +47,7 @@ def test_a_published_month_tells_what_its_load_did(as_user: AsUser, trips_lake: 
     assert (found["failure"], found["inserting"], found["error"]) == (None, None, "")
 
 
+@pytest.mark.three_nodes
 def test_each_node_tells_its_share_now_and_at_publishing(as_user: AsUser, trips_lake: Lake) -> None:
     loaded(trips_lake)
     name = f"{trips_lake.database}.trips"

@@ -23,8 +23,6 @@ from tests.plugin.runs import LOADER, make_known, set_state, start
 from tests.plugin.test_month_details import details
 from tests.plugin.test_months import TRIPS, loading, months
 
-pytestmark = pytest.mark.three_nodes
-
 #: Fixtures.
 __all__ = ["several_months", "strikes"]
 
@@ -57,6 +55,7 @@ def seen_at(strikes: Strikes, step: str, look: Callable[[], dict[str, Any]]) -> 
     return seen
 
 
+@pytest.mark.three_nodes
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("held_at", "step"), [(VERIFIES, "verify"), (PUBLISHES, "publish")])
 def test_a_load_tells_that_it_verifies_or_publishes(

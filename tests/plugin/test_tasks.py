@@ -25,8 +25,6 @@ from tests.integration.lake import MONTH, Lake
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 from tests.plugin.test_months import TRIPS
 
-pytestmark = pytest.mark.three_nodes
-
 AsUser = Callable[[str | None], TestClient]
 RunDag = Callable[..., DagRun]
 
@@ -75,6 +73,7 @@ def test_every_task_that_is_about_months_links_to_them(as_user: AsUser, trips_la
     assert query_of(links(user, run, "optimize")[NAME]) == place(trips_lake)
 
 
+@pytest.mark.three_nodes
 @pytest.mark.thorough
 def test_a_distributed_table_is_linked_by_the_table_under_it(
     as_user: AsUser, trips_lake: Lake, run_dag: RunDag
