@@ -1,4 +1,4 @@
-"""What follows a load, for the months that it has published and for no others.
+"""Tasks that follow a load, only for the months that it published.
 
 `chs3_nightly` emits an event of the asset `chs3_trips` for each of them, once its merges have settled. From Airflow 3.3
 on each event starts a run of its own, whose partition key is the month; with older versions one run has all months that

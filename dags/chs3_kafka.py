@@ -1,4 +1,4 @@
-"""Events of a topic of Kafka, every hour: landed in S3 as Parquet, and from there into ClickHouse.
+"""Events from a Kafka topic, every hour: landed in S3 as Parquet, and from there into ClickHouse.
 
 Each run lands the messages of its hour and loads the months that got some, also those of late messages: a month's
 new objects alone, as long as nothing else of it changed.
@@ -28,7 +28,7 @@ with DAG(
     description="Events of a topic, from Kafka through S3 into ClickHouse, every hour",
     schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
     start_date=datetime(2026, 1, 1),
-    # An hour that is left out is landed by no run.
+    # Otherwise no run lands the hours that are left out.
     catchup=True,
     # Two runs at a time would load the same months.
     max_active_runs=1,

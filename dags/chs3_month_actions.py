@@ -1,12 +1,12 @@
-"""What the months page in Airflow's UI does to a month of a table besides loading it: forget it, or merge its parts.
+"""Forget months, or merge their parts: the actions of the months page in Airflow's UI, apart from reloads.
 
-The page starts a run of this DAG for each, so that Airflow decides who may, and keeps who did. It finds the DAG by its
-id; without it, the page does not offer the two. By hand:
+The page starts a run of this DAG for each action, so Airflow decides who may act, and records who did. It finds the DAG
+by its id; without it, the page does not offer these actions. By hand:
 
     airflow dags trigger chs3_month_actions --conf '{"action": "merge", "database": "taxi", "table": "trips",
         "month": "2026-01"}'
 
-Whoever may start its runs may forget or merge any month of any table that a connection of type `chs3` leads to.
+Users who may start its runs may forget or merge any month of any table that a connection of type `chs3` leads to.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ with DAG(
         key="{{ params.key }}",
         database="{{ params.database }}",
         table="{{ params.table }}",
-        # Safe, because a load that runs again ends in the same rows; and late objects are worth waiting for.
+        # Safe, because a load that runs again gives the same rows; and late objects are worth waiting for.
         retries=2,
         retry_delay=timedelta(minutes=1),
         # A load is sized for half of each node's cores and memory: one at a time leaves the other half to queries.

@@ -25,7 +25,7 @@ from airflow_provider_chs3.transfers.monthly_load import monthly_load
 with DAG(
     dag_id="chs3_nightly",
     description="Taxi trips of the last months, from S3 into ClickHouse, every night",
-    # Gives each run a data interval, and by it a month; a plain cron text or "@daily" does not, since Airflow 3.
+    # Gives each run a data interval, and thereby a month; a plain cron text or "@daily" does not, since Airflow 3.
     schedule=CronDataIntervalTimetable("0 3 * * *", timezone="UTC"),
     start_date=datetime(2026, 1, 1),
     catchup=False,
@@ -50,7 +50,7 @@ with DAG(
         database="{{ params.database }}",
         table="{{ params.table }}",
         outlets=[Asset("chs3_trips")],
-        # Safe, because a load that runs again ends in the same rows; and late objects are worth waiting for.
+        # Safe, because a load that runs again gives the same rows; and late objects are worth waiting for.
         default_args=retries_by_error(),
     )
 
