@@ -39,16 +39,7 @@ class Listing(ABC):
         """
 
     def objects(self, bucket: str, prefix: str) -> Iterator[S3Object]:
-        """Yield the objects whose keys begin with a prefix, in the storage's order; they are asked for page by page.
-
-        Args:
-            bucket: The bucket, or what the storage has in its place.
-            prefix: Beginning of the keys.
-
-        Raises:
-            SourceError: If the bucket or the credentials are wrong.
-            TransientError: If the storage did not answer.
-        """
+        """Yield the objects whose keys begin with a prefix, in the storage's order, page by page; see `pages`."""
         for page in self.pages(bucket, prefix):
             yield from page.objects()
 
@@ -65,7 +56,12 @@ def cut(start: int, length: int) -> Iterator[tuple[int, int]]:
 
 
 class WritableListing(Listing):
-    """Lists objects, reads them, and writes and deletes some, where the connection may."""
+    """Lists objects, reads them, and writes and deletes some.
+
+    Raises:
+        SourceError: If the credentials may not.
+        TransientError: If the storage did not answer.
+    """
 
     @abstractmethod
     def read(self, bucket: str, key: str, start: int, length: int) -> Iterator[bytes]:
@@ -76,10 +72,6 @@ class WritableListing(Listing):
             key: Its key.
             start: The first byte, from 0.
             length: Number of bytes.
-
-        Raises:
-            SourceError: If the credentials may not.
-            TransientError: If the storage did not answer.
         """
 
     @abstractmethod
@@ -90,10 +82,6 @@ class WritableListing(Listing):
             bucket: The bucket, or what the storage has in its place.
             key: Its key.
             body: Its content.
-
-        Raises:
-            SourceError: If the credentials may not.
-            TransientError: If the storage did not answer.
         """
 
     @abstractmethod
@@ -103,8 +91,4 @@ class WritableListing(Listing):
         Args:
             bucket: The bucket, or what the storage has in its place.
             prefix: Beginning of the keys.
-
-        Raises:
-            SourceError: If the credentials may not.
-            TransientError: If the storage did not answer.
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ class Storage(ABC):
     """A place of months' objects. Airflow renders its template fields with those of the operator."""
 
     template_fields: ClassVar[Sequence[str]]
+    #: Where its `StoreKind` is, below this package.
+    kind_name: ClassVar[str]
     #: Options of the command line → arguments.
     options: ClassVar[Mapping[str, str]]
 
@@ -31,23 +34,25 @@ class Storage(ABC):
         return cls(**{cls.options[name]: value for name, value in given.items()})
 
     @property
-    @abstractmethod
     def template(self) -> str:
-        """Template of the keys of a month."""
+        """Template of the keys of a month; the month itself where there are none."""
+        template: str = getattr(self, self.options["key"]) if "key" in self.options else "{YYYY-MM}"
+        return template
 
     @property
-    @abstractmethod
     def place(self) -> str:
-        """The bucket, or its equivalent in the storage; empty if a named collection names it."""
+        """The bucket, or its equivalent in the storage; empty if there is none, or a named collection names it."""
+        return getattr(self, self.options["bucket"]) or "" if "bucket" in self.options else ""
 
     @abstractmethod
     def listing(self) -> Listing:
         """Return the listing, as seen from the worker."""
 
     @classmethod
-    @abstractmethod
     def kind(cls) -> StoreKind:
         """Return what ClickHouse does differently for the storage."""
+        kind: StoreKind = resolve_name(f"airflow_provider_chs3.sources.{cls.kind_name}")
+        return kind
 
     @abstractmethod
     def source(self, listing: Any) -> Source:

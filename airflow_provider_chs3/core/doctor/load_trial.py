@@ -129,7 +129,7 @@ def _simulate_load(scene: TrialSetup, request: LoadRequest, warnings: list[str])
     plan = yield from capturing_logs(plan_insert(load, now, reading, history), [])
     warnings.append((yield from _look_at_values(load, plan)))
     counted = [] if reading.rows is None else [f"{reading.rows:,} rows"]
-    sizes = (*source.kind.contents.known(manifest), *counted)
+    sizes = (source.kind.contents.sizes(manifest), *counted)
     summary = f"{', '.join(sizes)}, into partition {partition_id}: {why}"
     return without_exact(plan.settings, source.kind), summary
 

@@ -9,7 +9,7 @@ from typing import Any
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn
 from airflow_provider_chs3.core.source.file_set import Files
-from airflow_provider_chs3.core.source.source import Batch
+from airflow_provider_chs3.core.source.reading import Batch
 from airflow_provider_chs3.core.values.models import Manifest
 
 

@@ -23,7 +23,7 @@ from airflow_provider_chs3.core.files.structs import check_elements, check_no_co
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE, TextField, read_as
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import Format
-from airflow_provider_chs3.core.source.source import Batch
+from airflow_provider_chs3.core.source.reading import Batch
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import SourceError

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.source.file_set import Files
-from airflow_provider_chs3.core.source.source import Batch
+from airflow_provider_chs3.core.source.reading import Batch
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.error_codes import is_of_servers
 from airflow_provider_chs3.core.workflow.operations import Row, Steps

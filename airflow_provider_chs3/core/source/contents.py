@@ -2,46 +2,38 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import ClassVar
-
 from airflow_provider_chs3.core.values.models import Manifest, Month
 from airflow_provider_chs3.core.values.quantities import quantity, size_text
 from airflow_provider_chs3.exceptions import SourceError
 
 
-class Contents(ABC):
-    """What a month consists of.
+class Contents:
+    """What a month consists of: objects, unless a subclass says otherwise.
 
     Args:
         name: The word for it: `objects` or `rows`.
         holder: The word for what holds a value: a `file` or a `row`.
     """
 
-    name: ClassVar[str]
-    holder: ClassVar[str]
+    name = "objects"
+    holder = "file"
 
-    @abstractmethod
     def count(self, manifest: Manifest) -> int:
         """Return the number of objects for results and records."""
+        return len(manifest.objects)
 
-    @abstractmethod
     def sizes(self, manifest: Manifest) -> str:
         """Return what a month has, for the log."""
+        return manifest.sizes
 
-    @abstractmethod
-    def known(self, manifest: Manifest) -> list[str]:
-        """Return what is certain of a month before its rows are counted, for the doctor."""
-
-    @abstractmethod
     def inserted(self, count: int) -> str:
         """Return what an insert reads, for the log.
 
         Args:
             count: The number of objects.
         """
+        return quantity(count, "object")
 
-    @abstractmethod
     def having(self, manifest: Manifest, rows: str) -> str:
         """Return how many rows the source has.
 
@@ -49,8 +41,8 @@ class Contents(ABC):
             manifest: The month.
             rows: The number, as text.
         """
+        return f"its {quantity(len(manifest.objects), 'object')} hold {rows} rows"
 
-    @abstractmethod
     def none_found(self, month: Month | None, pattern: str) -> str:
         """Return what was looked for and not found.
 
@@ -58,8 +50,8 @@ class Contents(ABC):
             month: The month; None for any.
             pattern: By which it is recognized.
         """
+        return f"no object{f' of {month}' if month else ''} fits {pattern!r}"
 
-    @abstractmethod
     def of_other_months(self, month: Month, place: str, counts: str) -> SourceError:
         """Return the error of a month that has rows of other months.
 
@@ -68,30 +60,6 @@ class Contents(ABC):
             place: The source.
             counts: The partitions of these rows, and their numbers.
         """
-
-
-class _Objects(Contents):
-    name, holder = "objects", "file"
-
-    def count(self, manifest: Manifest) -> int:
-        return len(manifest.objects)
-
-    def sizes(self, manifest: Manifest) -> str:
-        return manifest.sizes
-
-    def known(self, manifest: Manifest) -> list[str]:
-        return [manifest.sizes]
-
-    def inserted(self, count: int) -> str:
-        return quantity(count, "object")
-
-    def having(self, manifest: Manifest, rows: str) -> str:
-        return f"its {quantity(len(manifest.objects), 'object')} hold {rows} rows"
-
-    def none_found(self, month: Month | None, pattern: str) -> str:
-        return f"no object{f' of {month}' if month else ''} fits {pattern!r}"
-
-    def of_other_months(self, month: Month, place: str, counts: str) -> SourceError:
         return SourceError(
             f"The objects of {month} hold rows of other months (partition: rows): {counts}. Nothing was published. "
             "policies={'on_other_months': 'leave_out'} loads the month without them."
@@ -106,9 +74,6 @@ class _Rows(Contents):
 
     def sizes(self, manifest: Manifest) -> str:
         return f"about {size_text(manifest.size_bytes)}"
-
-    def known(self, manifest: Manifest) -> list[str]:
-        return []
 
     def inserted(self, count: int) -> str:
         return "the rows"
@@ -127,5 +92,5 @@ class _Rows(Contents):
         )
 
 
-OBJECTS: Contents = _Objects()
+OBJECTS = Contents()
 ROWS: Contents = _Rows()

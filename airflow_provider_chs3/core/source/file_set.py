@@ -6,7 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from airflow_provider_chs3.core.source.formats import Format, compression_of_key
-from airflow_provider_chs3.core.source.source import Batch, Source
+from airflow_provider_chs3.core.source.reading import Batch
+from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
 from airflow_provider_chs3.core.values.models import Manifest, SettingValues

@@ -10,7 +10,6 @@ from airflow_provider_chs3.sources.storage import Storage, same_names
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.core.source.object_source import ObjectSource
-    from airflow_provider_chs3.core.source.store_kind import StoreKind
     from airflow_provider_chs3.sources.azure.listing import AzureBlobListing
 
 
@@ -30,6 +29,7 @@ class AzureBlobs(Storage):
     """
 
     template_fields: ClassVar[Sequence[str]] = ("blob", "container", "wasb_conn_id", "named_collection")
+    kind_name: ClassVar[str] = "azure.reading:AZURE_BLOB"
     options: ClassVar[Mapping[str, str]] = {
         **{"key": "blob", "bucket": "container", "storage_conn_id": "wasb_conn_id"},
         **same_names("named_collection"),
@@ -40,28 +40,11 @@ class AzureBlobs(Storage):
     wasb_conn_id: str = "wasb_default"
     named_collection: str | None = None
 
-    @property
-    def template(self) -> str:
-        """Template of the names of a month's blobs."""
-        return self.blob
-
-    @property
-    def place(self) -> str:
-        """The container; empty if a named collection names it."""
-        return self.container or ""
-
     def listing(self) -> AzureBlobListing:
         """Return the listing, as seen from the worker."""
         from airflow_provider_chs3.sources.azure.listing import AzureBlobListing
 
         return AzureBlobListing(self.wasb_conn_id)
-
-    @classmethod
-    def kind(cls) -> StoreKind:
-        """Return what ClickHouse does differently for the storage."""
-        from airflow_provider_chs3.sources.azure.reading import AZURE_BLOB
-
-        return AZURE_BLOB
 
     def source(self, listing: Any) -> ObjectSource:
         """Return what the servers read; see `Storage.source`."""

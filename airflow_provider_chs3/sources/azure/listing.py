@@ -67,17 +67,7 @@ class AzureBlobListing(WritableListing):
     def pages(
         self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
     ) -> Iterator[ObjectPage]:
-        """Yield the pages of the blobs whose names begin with a prefix, as they are asked for.
-
-        Args:
-            bucket: The container.
-            prefix: Beginning of the names.
-            narrower: See `core.workflow.operations.ListObjects`.
-
-        Raises:
-            SourceError: If the container or the credentials are wrong.
-            TransientError: If Azure did not answer.
-        """
+        """Yield the pages of the blobs whose names begin with a prefix, as they are asked for; see `Listing.pages`."""
         with self._errors_of(f"list {bucket}/{prefix}"):
             yield from pages_of(partial(_page, self._container(bucket)), prefix, narrower)
 

@@ -7,11 +7,8 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from airflow_provider_chs3.core.source.object_source import ObjectSource
-from airflow_provider_chs3.core.source.object_trial import ObjectTrial
-from airflow_provider_chs3.core.source.source import AccessTrial
 from airflow_provider_chs3.core.source.store_kind import StoreKind, exact_files
 from airflow_provider_chs3.core.sql.quoting import Sql, literals
-from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 AZURE_BLOB = StoreKind(
@@ -93,10 +90,6 @@ class AzureBlobSource(ObjectSource):
     def server_url(self) -> str:
         """The URL at which the servers look for the storage; empty if a named collection says it."""
         return self.access.account_url
-
-    def access_trial(self, month: Month | None) -> AccessTrial:
-        """Return a try to get at a month's objects, or at those of any month."""
-        return ObjectTrial(self, month)
 
     def glob_of(self, path: str) -> str:
         """Return a glob that matches one object: its name unless that is a glob; so more names can be distinguished."""

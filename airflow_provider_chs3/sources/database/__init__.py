@@ -42,11 +42,6 @@ class TableRows(Storage):
         return replace(found, schema=schema) if schema else found
 
     @property
-    def template(self) -> str:
-        """The month itself: a month is one object."""
-        return "{YYYY-MM}"
-
-    @property
     def place(self) -> str:
         """The table with its schema."""
         return f"{self.schema}.{self.table}" if self.schema else self.table

@@ -10,7 +10,7 @@ from typing import ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_provider_chs3.core.source.formats import Format
-from airflow_provider_chs3.core.source.source import KnownColumn
+from airflow_provider_chs3.core.source.reading import KnownColumn
 from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.values.models import Month, Setting
 from airflow_provider_chs3.exceptions import ConfigurationError

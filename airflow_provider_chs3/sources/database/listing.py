@@ -130,17 +130,7 @@ class RowsListing(Listing):
     def pages(
         self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
     ) -> Iterator[ObjectPage]:
-        """Yield the month as one object, if it has rows.
-
-        Args:
-            bucket: Not needed.
-            prefix: The month; empty for all months.
-            narrower: Not needed.
-
-        Raises:
-            SourceError: If the database refuses the statement.
-            TransientError: If the database does not answer.
-        """
+        """Yield the month as one object, if it has rows; all months if the prefix is empty; see `Listing.pages`."""
         months = [Month.parse(prefix)] if prefix else self._months()
         found = (self._unit(month) for month in months)
         yield ObjectPage.of([each for each in found if each is not None])

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Self
 
-from airflow_provider_chs3.core.source.source import AccessTrial, Batch, Checksum, Source
+from airflow_provider_chs3.core.source.listing import AccessTrial
+from airflow_provider_chs3.core.source.proof import Checksum
+from airflow_provider_chs3.core.source.reading import Batch
+from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of
 from airflow_provider_chs3.core.values.error_codes import UNKNOWN_FUNCTION
@@ -190,12 +193,7 @@ class SqlSource(Source):
     ) -> Sql:
         """Return a sub-query of the month's rows: all of them on this server, or on each server its slice.
 
-        Args:
-            glob: The month.
-            file_format: Not needed.
-            cluster: The cluster whose servers read their slices, once it is known which they are.
-            structure: Not needed: the database knows it.
-            compression: Not needed.
+        The glob is the month. The database knows the rest: format, structure and compression are not needed.
         """
         shards = self.shards if cluster else ()
         readers = shards if self.table.key_column else shards[:1]

@@ -10,7 +10,6 @@ from airflow_provider_chs3.sources.storage import Storage, same_names
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.core.source.object_source import ObjectSource
-    from airflow_provider_chs3.core.source.store_kind import StoreKind
     from airflow_provider_chs3.sources.listing import Listing
 
 
@@ -28,6 +27,7 @@ class GcsObjects(Storage):
     """
 
     template_fields: ClassVar[Sequence[str]] = ("object_name", "bucket", "hmac_conn_id", "named_collection")
+    kind_name: ClassVar[str] = "s3.reading:S3"
     options: ClassVar[Mapping[str, str]] = {
         **{"key": "object_name", "storage_conn_id": "hmac_conn_id"},
         **same_names("bucket", "named_collection"),
@@ -38,28 +38,11 @@ class GcsObjects(Storage):
     hmac_conn_id: str = "gcs_hmac_default"
     named_collection: str | None = None
 
-    @property
-    def template(self) -> str:
-        """Template of the names of a month's objects."""
-        return self.object_name
-
-    @property
-    def place(self) -> str:
-        """The bucket; empty if a named collection names it."""
-        return self.bucket or ""
-
     def listing(self) -> Listing:
         """Return the listing, as seen from the worker."""
         from airflow_provider_chs3.sources.s3.listing import S3Listing
 
         return S3Listing(self.hmac_conn_id)
-
-    @classmethod
-    def kind(cls) -> StoreKind:
-        """Return what ClickHouse does differently for the storage."""
-        from airflow_provider_chs3.sources.s3.reading import S3
-
-        return S3
 
     def source(self, listing: Any) -> ObjectSource:
         """Return what the servers read; see `Storage.source`."""

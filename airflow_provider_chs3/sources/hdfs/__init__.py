@@ -10,7 +10,6 @@ from airflow_provider_chs3.sources.storage import Storage
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.core.source.object_source import ObjectSource
-    from airflow_provider_chs3.core.source.store_kind import StoreKind
     from airflow_provider_chs3.sources.listing import Listing
 
 
@@ -27,6 +26,7 @@ class HdfsFiles(Storage):
     """
 
     template_fields: ClassVar[Sequence[str]] = ("path", "hdfs_url", "webhdfs_conn_id")
+    kind_name: ClassVar[str] = "hdfs.reading:HDFS"
     options: ClassVar[Mapping[str, str]] = {"key": "path", "hdfs_url": "hdfs_url", "storage_conn_id": "webhdfs_conn_id"}
 
     path: str
@@ -38,23 +38,11 @@ class HdfsFiles(Storage):
         """Template of the paths of a month's files, without the slash at their beginning."""
         return self.path.lstrip("/")
 
-    @property
-    def place(self) -> str:
-        """Empty: HDFS has folders only."""
-        return ""
-
     def listing(self) -> Listing:
         """Return the listing, as seen from the worker."""
         from airflow_provider_chs3.sources.hdfs.listing import WebHdfsListing
 
         return WebHdfsListing(self.webhdfs_conn_id)
-
-    @classmethod
-    def kind(cls) -> StoreKind:
-        """Return what ClickHouse does differently for the storage."""
-        from airflow_provider_chs3.sources.hdfs.reading import HDFS
-
-        return HDFS
 
     def source(self, listing: Any) -> ObjectSource:
         """Return what the servers read; see `Storage.source`."""

@@ -26,17 +26,7 @@ class WebHdfsListing(WritableListing):
     def pages(
         self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
     ) -> Iterator[ObjectPage]:
-        """Yield the pages of the files whose paths begin with a prefix: folder by folder, as they are asked for.
-
-        Args:
-            bucket: Empty.
-            prefix: Beginning of the paths, without their first slash.
-            narrower: See `core.workflow.operations.ListObjects`.
-
-        Raises:
-            SourceError: If the user may not list a folder.
-            TransientError: If no name node answered.
-        """
+        """Yield the pages of the files whose paths begin with a prefix, folder by folder; see `Listing.pages`."""
         wanted = (narrower(prefix) if narrower else ()) or (prefix,)
         with self._client() as client:
             folders = [prefix.rpartition("/")[0]]

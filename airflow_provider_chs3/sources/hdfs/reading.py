@@ -6,12 +6,10 @@ import re
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.source.object_source import ObjectSource
-from airflow_provider_chs3.core.source.object_trial import ObjectTrial
-from airflow_provider_chs3.core.source.source import AccessTrial
 from airflow_provider_chs3.core.source.store_kind import StoreKind, exact_files
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.error_codes import is_without_name_node
-from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, SettingValues
+from airflow_provider_chs3.core.values.models import Manifest, S3Object, SettingValues
 from airflow_provider_chs3.core.workflow.operations import Query, Steps
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
@@ -127,10 +125,6 @@ class HdfsSource(ObjectSource):
         return TransientError(
             f"{host} gets no answer from {self.name_node_url}: check hdfs_url, and whether the servers reach it."
         )
-
-    def access_trial(self, month: Month | None) -> AccessTrial:
-        """Return a try to get at a month's objects, or at those of any month."""
-        return ObjectTrial(self, month)
 
     def path_in_error(self, name: str) -> str:
         """Return a file's path as listed, from its name in an error of ClickHouse."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.sources.storage import Storage
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.core.source.store_kind import StoreKind
     from airflow_provider_chs3.sources.lakehouse.listing import TableListing
     from airflow_provider_chs3.sources.lakehouse.reading import TableSource
 
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
 @dataclass(kw_only=True)
 class LakehouseTable(Storage):
     """A table whose snapshot lists the files of a month."""
+
+    kind_name: ClassVar[str] = "s3.reading:S3"
 
     month_column: str
     aws_conn_id: str | None = AWS_CONN_ID
@@ -27,23 +28,6 @@ class LakehouseTable(Storage):
     @abstractmethod
     def name(self) -> str:
         """The table, for people."""
-
-    @property
-    def template(self) -> str:
-        """The text that messages show in place of a template of keys."""
-        return "{YYYY-MM}"
-
-    @property
-    def place(self) -> str:
-        """Empty: the table knows its bucket."""
-        return ""
-
-    @classmethod
-    def kind(cls) -> StoreKind:
-        """Return what ClickHouse does differently for the storage."""
-        from airflow_provider_chs3.sources.s3.reading import S3
-
-        return S3
 
     def source(self, listing: Any) -> TableSource:
         """Return what the servers read; see `Storage.source`."""

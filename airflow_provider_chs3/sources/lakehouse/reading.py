@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Self
 
-from airflow_provider_chs3.core.source.object_trial import read_a_little
-from airflow_provider_chs3.core.source.source import AccessTrial, Batch, Source
+from airflow_provider_chs3.core.source.listing import AccessTrial
+from airflow_provider_chs3.core.source.object_source import read_a_little
+from airflow_provider_chs3.core.source.reading import Batch
+from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.quoting import Sql, literals
 from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object
 from airflow_provider_chs3.core.values.month_objects import MonthObjects

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar
 from airflow_provider_chs3.sources.database import TableRows
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.core.source.store_kind import StoreKind
     from airflow_provider_chs3.sources.database.listing import RowsListing
 
 
@@ -31,16 +30,10 @@ class MySqlRows(TableRows):
     """
 
     template_fields: ClassVar[Sequence[str]] = (*TableRows.template_fields, "mysql_conn_id")
+    kind_name: ClassVar[str] = "mysql.reading:MYSQL"
     options: ClassVar[Mapping[str, str]] = {**TableRows.options, "storage_conn_id": "mysql_conn_id"}
 
     mysql_conn_id: str = "mysql_default"
-
-    @classmethod
-    def kind(cls) -> StoreKind:
-        """Return what ClickHouse does differently for the storage."""
-        from airflow_provider_chs3.sources.mysql.reading import MYSQL
-
-        return MYSQL
 
     def listing(self) -> RowsListing:
         """Return what asks the database, from the worker."""

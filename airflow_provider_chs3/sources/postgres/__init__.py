@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar
 from airflow_provider_chs3.sources.database import TableRows
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.core.source.store_kind import StoreKind
     from airflow_provider_chs3.sources.database.listing import RowsListing
 
 
@@ -37,17 +36,11 @@ class PostgresRows(TableRows):
     """
 
     template_fields: ClassVar[Sequence[str]] = (*TableRows.template_fields, "postgres_conn_id")
+    kind_name: ClassVar[str] = "postgres.reading:POSTGRES"
     options: ClassVar[Mapping[str, str]] = {**TableRows.options, "storage_conn_id": "postgres_conn_id"}
 
     schema: str | None = "public"
     postgres_conn_id: str = "postgres_default"
-
-    @classmethod
-    def kind(cls) -> StoreKind:
-        """Return what ClickHouse does differently for the storage."""
-        from airflow_provider_chs3.sources.postgres.reading import POSTGRES
-
-        return POSTGRES
 
     def listing(self) -> RowsListing:
         """Return what asks the database, from the worker."""

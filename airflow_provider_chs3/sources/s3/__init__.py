@@ -11,7 +11,6 @@ from airflow_provider_chs3.sources.storage import Storage, same_names
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.core.source.object_source import ObjectSource
-    from airflow_provider_chs3.core.source.store_kind import StoreKind
     from airflow_provider_chs3.sources.listing import Listing
 
 
@@ -32,6 +31,7 @@ class S3Objects(Storage):
         *("key", "bucket", "aws_conn_id"),
         *("named_collection", "role_arn", "endpoint_url"),
     )
+    kind_name: ClassVar[str] = "s3.reading:S3"
     options: ClassVar[Mapping[str, str]] = same_names(
         "key", "bucket", "aws_conn_id", "named_collection", "role_arn", "endpoint_url"
     )
@@ -43,28 +43,11 @@ class S3Objects(Storage):
     role_arn: str | None = None
     endpoint_url: str | None = None
 
-    @property
-    def template(self) -> str:
-        """Template of the keys of a month."""
-        return self.key
-
-    @property
-    def place(self) -> str:
-        """The bucket; empty if a named collection names it."""
-        return self.bucket or ""
-
     def listing(self) -> Listing:
         """Return the listing, as seen from the worker."""
         from airflow_provider_chs3.sources.s3.listing import S3Listing
 
         return S3Listing(self.aws_conn_id)
-
-    @classmethod
-    def kind(cls) -> StoreKind:
-        """Return what ClickHouse does differently for the storage."""
-        from airflow_provider_chs3.sources.s3.reading import S3
-
-        return S3
 
     def source(self, listing: Any) -> ObjectSource:
         """Return what the servers read; see `Storage.source`."""

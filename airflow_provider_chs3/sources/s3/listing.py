@@ -88,17 +88,7 @@ class S3Listing(WritableListing):
     def pages(
         self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
     ) -> Iterator[ObjectPage]:
-        """Yield the pages of the objects whose keys begin with a prefix, as they are asked for.
-
-        Args:
-            bucket: The bucket.
-            prefix: Beginning of the keys.
-            narrower: See `core.workflow.operations.ListObjects`.
-
-        Raises:
-            SourceError: If the bucket or the keys are wrong.
-            TransientError: If S3 did not answer.
-        """
+        """Yield the pages of the objects whose keys begin with a prefix, as they are asked for; see `Listing.pages`."""
         from botocore.exceptions import BotoCoreError, ClientError
         from botocore.parsers import ResponseParserError
 

@@ -7,11 +7,8 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from airflow_provider_chs3.core.source.object_source import ObjectSource
-from airflow_provider_chs3.core.source.object_trial import ObjectTrial
-from airflow_provider_chs3.core.source.source import AccessTrial
 from airflow_provider_chs3.core.source.store_kind import StoreKind, exact_files
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
-from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 S3 = StoreKind(
@@ -111,10 +108,6 @@ class S3Source(ObjectSource):
     def lists_through_clickhouse(self) -> bool:
         """Whether ClickHouse lists the objects, because the worker has no keys."""
         return bool(self.named_collection or self.credentials.role_arn)
-
-    def access_trial(self, month: Month | None) -> AccessTrial:
-        """Return a try to get at a month's objects, or at those of any month."""
-        return ObjectTrial(self, month)
 
     def glob_of(self, path: str) -> str:
         """Return a glob that matches one object: its key as in a URL, unless that is a glob."""

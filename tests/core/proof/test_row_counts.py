@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.files.loaded_columns import FileGroup
 from airflow_provider_chs3.core.proof.row_counts import rows_of_source, source_read_of
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import format_named
-from airflow_provider_chs3.core.source.source import Batch
+from airflow_provider_chs3.core.source.reading import Batch
 from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.workflow.operations import InsertStats, Query, Sleep, SourceRead
 from airflow_provider_chs3.exceptions import SourceError, TransientError

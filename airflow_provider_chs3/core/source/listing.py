@@ -1,0 +1,112 @@
+"""List the months of a source: what is there, with versions."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from typing import Self
+
+from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object
+from airflow_provider_chs3.core.values.month_objects import MonthObjects
+from airflow_provider_chs3.core.workflow.operations import Steps
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+
+class AccessTrial(ABC):
+    """A try to get at a source that reads little of it, from the worker and from each server."""
+
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """The place that is tried, for messages."""
+
+    @property
+    def options(self) -> str:
+        """The options of the command line that say where it is."""
+        return "--source-table and --month-column"
+
+    @abstractmethod
+    def list_from_worker(self) -> Steps[Sequence[S3Object]] | None:
+        """List a few objects from the worker; None if it does not list."""
+
+    def list_on_server(self) -> Sql | None:
+        """Return the statement with which a server lists a few objects; None if it does not list."""
+        return None
+
+    @abstractmethod
+    def read_on_server(self, listed: Sequence[S3Object]) -> Sql | None:
+        """Return the statement that reads a little of a small object; None if no object fits.
+
+        Args:
+            listed: The objects that were listed, by the worker or a server.
+        """
+
+
+class SourceListing(ABC):
+    """What a source has of months, and where."""
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """The place of the objects, for messages."""
+
+    @property
+    @abstractmethod
+    def pattern(self) -> str:
+        """The pattern by which a month's objects are recognized there, for messages."""
+
+    @abstractmethod
+    def access_trial(self, month: Month | None) -> AccessTrial:
+        """Return a try to get at a month's objects, or at those of any month."""
+
+    def list_month(self, month: Month) -> Steps[tuple[Self, Manifest]]:
+        """List the month's objects, each with its version.
+
+        Returns:
+            The source, with all that listing found out about it, and the manifest.
+
+        Raises:
+            SourceError: If ClickHouse cannot read one of them.
+        """
+        source, manifests = yield from self.list_months([month])
+        return source, manifests[month]
+
+    @abstractmethod
+    def list_months(self, months: Collection[Month]) -> Steps[tuple[Self, dict[Month, Manifest]]]:
+        """List the objects of the months to load, each with its version.
+
+        Returns:
+            The source, with all that listing found out about it, and the manifest of each month.
+
+        Raises:
+            SourceError: If ClickHouse cannot read one of them.
+        """
+
+    @abstractmethod
+    def summarize_months(self, months: Collection[Month] | None) -> Steps[dict[Month, MonthObjects]]:
+        """List months for a comparison alone: also those whose objects cannot be loaded.
+
+        Args:
+            months: The months; None for all that exist.
+
+        Returns:
+            Each requested or existing month.
+
+        Raises:
+            SourceError: If all were requested, and a storage of objects has none.
+        """
+
+    def missing_marker(self, ready_key: str, month: Month) -> Steps[str]:
+        """Return the key of a month's ready marker if it is not there; empty if it is.
+
+        Args:
+            ready_key: The key, a template of it, or a name beside the month's objects.
+            month: The month.
+
+        Raises:
+            ConfigurationError: If it may be several objects, or none can be there.
+        """
+        raise ConfigurationError(
+            f"policies['ready_key']={ready_key!r} names an object, and {self.place} has rows: leave it out."
+        )
