@@ -1,1 +1,1 @@
-"""Try the promise out on the user's own servers."""
+"""Test the promise on the user's own servers."""
