@@ -134,7 +134,8 @@ def remember_loads(lake: Lake, *, table: str, insert_seconds: list[int]) -> None
     ledger = f"{lake.database}.chs3_ledger"
     steps = 'concat(\'{"list": 1.5, "insert": \', toString(took), \', "verify": 2, "publish": 0.5}\')'
     details = (
-        'concat(\'{"rows": 60000, "parts": 3, "peak_memory_bytes": 700000000, "memory_bytes": 900000000, '
+        'concat(\'{"loaded_rows": 60000, "parts": 3, "peak_memory_bytes": 700000000, "memory_bytes": 900000000, '
+        "\"loaded_objects\": ', toString(objects), ', \"loaded_bytes\": ', toString(source_bytes), ', "
         f"\"insert_seconds\": ', toString(took), ', \"seconds_by_step\": ', {steps}, '}}')"
     )
     lake.on_node(

@@ -39,8 +39,9 @@ HOSTILE = "<b>x</b><script>alert(1)</script>"
 
 def months(as_user: AsUser, lake: Lake, table: str = "trips", **query: str) -> dict[str, dict[str, Any]]:
     """The months of a table as the page gets them."""
-    found = as_user("viewer").get("/chs3/api/months", params=query).raise_for_status().json()
-    assert Months.model_validate(found, strict=True).model_dump(mode="json") == found
+    answer = as_user("viewer").get("/chs3/api/months", params=query).raise_for_status()
+    found = answer.json()
+    assert Months.model_validate_json(answer.content, strict=True).model_dump(mode="json") == found
     (connection,) = found["connections"]
     assert (connection["error"], connection["cluster"]) == ("", lake.cluster.name)
     of_table = [

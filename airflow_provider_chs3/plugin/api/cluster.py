@@ -76,7 +76,7 @@ def _load(
 ) -> dict[str, Any]:
     return {
         "table": str(table) if table else None,
-        "month": str(month.month) if month else None,
+        "month": month.month if month else None,
         "task": task_as_json(month.owner, readable_dags) if month else None,
         "total_rows": month.insert.total_rows if month and month.insert else None,
         "insert": insert,

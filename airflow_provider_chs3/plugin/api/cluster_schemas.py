@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from airflow_provider_chs3.plugin.api.schemas import NodeError, SeenByAll, Task
+from airflow_provider_chs3.plugin.api.schemas import NodeError, SeenByAll
 from airflow_provider_chs3.plugin.observation.cluster import InsertOverview, NodeOverview
+from airflow_provider_chs3.plugin.observation.months import Task
 
 
 class ClusterNode(NodeError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Container, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.tuning.insert_settings import TUNED_NAMES, YOURS
@@ -13,27 +13,13 @@ from airflow_provider_chs3.core.values.models import Month, TableName
 from airflow_provider_chs3.core.workflow.step_timer import in_order
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.api.months import is_of_dag_in
+from airflow_provider_chs3.plugin.api.schemas import Failure
 from airflow_provider_chs3.plugin.cache import carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
-from airflow_provider_chs3.plugin.observation.month_details import Entry, FinishedLoad, MonthDetails, look_at_month
+from airflow_provider_chs3.plugin.observation.month_details import Entry, MonthDetails, look_at_month
 from airflow_provider_chs3.plugin.xcom import insert_sql
 
 _LOG = logging.getLogger(__name__)
-_OF_LOAD = (
-    "reason",
-    "rows",
-    "parts",
-    "other_month_rows",
-    "insert_seconds",
-    "peak_memory_bytes",
-    "memory_bytes",
-    "memory_steps",
-    "query_ids",
-    "loaded_objects",
-    "loaded_bytes",
-    "object_changes",
-)
-_OF_ERROR = ("type", "code", "name", "host", "query_id", "message", "hint", "is_terminal")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,15 +52,16 @@ class DetailsAnswer:
         if seen is None:
             unknown = dict.fromkeys(("load", "inserting", "failure", "last_finished"))
             return unknown | {"error": self.error, "nodes": [], "insert_sql": ""}
-        nodes = {node: asdict(share) | {"error": ""} for node, share in seen.nodes.items()}
-        nodes |= {node: {"error": error} for node, error in seen.down.items()}
         return {
             "error": "",
-            "nodes": [{"name": str(node), **nodes[node]} for node in sorted(nodes)],
+            "nodes": [
+                {"name": str(node), "error": seen.down.get(node, ""), "share": seen.nodes.get(node)}
+                for node in sorted({*seen.nodes, *seen.down})
+            ],
             "load": _load(seen.load) | {"is_published": seen.is_published} if seen.load else None,
             "inserting": _inserting(seen.inserting) if seen.inserting else None,
             "failure": _failure(seen.failure, readable_logs) if seen.failure else None,
-            "last_finished": _finished(seen.last_finished) if seen.last_finished else None,
+            "last_finished": seen.last_finished,
             "insert_sql": self.insert_sql if self.insert_sql and is_of_dag_in(seen.owner, readable_xcoms) else "",
         }
 
@@ -119,21 +106,20 @@ def _entry_as_json(entry: Entry) -> dict[str, Any]:
 
 
 def _load(entry: Entry) -> dict[str, Any]:
+    """Return what `api.schemas.Load` is made of: all that the load recorded, which the schema chooses from."""
     details = entry.details
-    seconds, loaded_bytes, reasons = details["insert_seconds"], details["loaded_bytes"], details["setting_reasons"]
-    return (
-        _entry_as_json(entry)
-        | {name: details[name] for name in _OF_LOAD}
-        | {
-            "rows_per_second": round(details["loaded_rows"] / seconds) if seconds else None,
-            "bytes_per_second": round(loaded_bytes / seconds) if seconds else None,
-            "seconds_by_step": _steps(details["seconds_by_step"]),
-            "settings": _settings(
-                {"name": name, "value": value, "reason": reasons.get(name, "")}
-                for name, value in details["settings"].items()
-            ),
-        }
-    )
+    seconds, reasons = details["insert_seconds"], details["setting_reasons"]
+    return {
+        **details,
+        **_entry_as_json(entry),
+        "rows_per_second": round(details["loaded_rows"] / seconds) if seconds else None,
+        "bytes_per_second": round(details["loaded_bytes"] / seconds) if seconds else None,
+        "seconds_by_step": in_order(details["seconds_by_step"]),
+        "settings": _settings(
+            {"name": name, "value": value, "reason": reasons.get(name, "")}
+            for name, value in details["settings"].items()
+        ),
+    }
 
 
 def _settings(settings: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -147,14 +133,6 @@ def _settings(settings: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{name: each[name] for name in ("name", "value", "reason")} for each in sorted(settings, key=order)]
 
 
-def _steps(seconds: Mapping[str, float]) -> list[dict[str, Any]]:
-    return [{"step": step, "seconds": spent} for step, spent in in_order(seconds).items()]
-
-
-def _finished(load: FinishedLoad) -> dict[str, Any]:
-    return {"month": load.month, "rows": load.rows, "seconds_by_step": _steps(load.seconds_by_step)}
-
-
 def _inserting(entry: Entry) -> dict[str, Any]:
     plan: Mapping[str, Any] = entry.details["plan"]
     done: Collection[Mapping[str, Any]] = entry.details["done"]
@@ -163,11 +141,12 @@ def _inserting(entry: Entry) -> dict[str, Any]:
     spent = dict(entry.details.get("seconds_by_step", {}))
     if inserting := max(spent.get("insert", 0.0), sum(each["stats"]["seconds"] for each in done)):
         spent["insert"] = inserting
-    return _entry_as_json(entry) | {
-        **{name: entry.details[name] for name in ("loaded_objects", "loaded_bytes", "reason")},
+    return {
+        **entry.details,
+        **_entry_as_json(entry),
         **{name: plan[name] for name in ("memory_bytes", "memory_steps")},
         "query_ids": [query_id for query_id in started if query_id],
-        "seconds_by_step": _steps(spent),
+        "seconds_by_step": in_order(spent),
         "settings": _settings(plan["settings"]),
     }
 
@@ -175,5 +154,6 @@ def _inserting(entry: Entry) -> dict[str, Any]:
 def _failure(entry: Entry, readable_logs: Container[str]) -> dict[str, Any]:
     error: Mapping[str, Any] = entry.details["error"]
     is_full = is_of_dag_in(entry.details["owner"], readable_logs)
-    values = {name: error.get(name) for name in _OF_ERROR if is_full or name != "message"}
-    return _entry_as_json(entry) | {"message": None} | values
+    # Of errors that no server said, less is known.
+    unknown = dict.fromkeys(Failure.model_fields)
+    return {**unknown, **error, **_entry_as_json(entry), "message": error["message"] if is_full else None}

@@ -6,7 +6,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
@@ -16,15 +16,12 @@ from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out, without_collections
 from airflow_provider_chs3.plugin.connections import hook_of, tasks_of
 from airflow_provider_chs3.plugin.observation.month_state import MonthState
-from airflow_provider_chs3.plugin.observation.months import MonthOverview, overview, owners_to_ask_for
+from airflow_provider_chs3.plugin.observation.months import MonthOverview, MonthRow, overview, owners_to_ask_for
 from airflow_provider_chs3.plugin.observation.months_facts import ClusterSnapshot, look_at_all_tables, with_contents
 from airflow_provider_chs3.plugin.observation.months_records import month_records
-from airflow_provider_chs3.plugin.observation.running_inserts import RunningInsert
 from airflow_provider_chs3.plugin.scope import Scope
 from airflow_provider_chs3.plugin.xcom import ChangedMonth, changed_in_storage
 
-#: The state of a published month whose objects have changed since.
-CHANGED_IN_STORAGE = "changed_in_storage"
 _HIDDEN_BY_CHANGES = (MonthState.PUBLISHED, MonthState.MERGING, MonthState.TOO_MANY_PARTS)
 
 
@@ -78,11 +75,15 @@ class MonthsAnswer(Answer):
         }
 
     def _changed_as_json(self, table: TableName, month: MonthOverview) -> dict[str, str]:
-        changed = self.changed.get((table, str(month.month))) if self.changed else None
+        changed = self.changed.get((table, month.month)) if self.changed else None
         if changed is None or month.state not in _HIDDEN_BY_CHANGES:
             return {}
         at = f"{changed.planned_at:%Y-%m-%d %H:%M}"
-        return {"state": CHANGED_IN_STORAGE, "why": f"a plan found at {at} UTC: {changed.reason}", "since": f"{at}:00"}
+        return {
+            "state": MonthState.CHANGED_IN_STORAGE,
+            "why": f"a plan found at {at} UTC: {changed.reason}",
+            "since": f"{at}:00",
+        }
 
 
 def look_at_months(conn_id: str) -> MonthsAnswer:
@@ -167,30 +168,18 @@ def is_of_dag_in(owner: str, dag_ids: Container[str]) -> bool:
     return bool(owner) and _task_of(owner)["dag_id"] in dag_ids
 
 
-_SHOWN_AS_THEY_ARE = tuple(
-    name
-    for name in MonthOverview._fields
-    if name not in ("month", "why_with_values", "loaded_rows", "together", "owner", "insert")
-)
-_shown = attrgetter(*_SHOWN_AS_THEY_ARE)
+_SHOWN = tuple(each.name for each in fields(MonthRow))
+_shown = attrgetter(*_SHOWN)
 
 
 def _month_as_json(
     month: MonthOverview, readable_dags: Collection[str], readable_logs: Container[str]
 ) -> dict[str, Any]:
-    values = dict(zip(_SHOWN_AS_THEY_ARE, _shown(month), strict=True))
+    values = dict(zip(_SHOWN, _shown(month), strict=True))
     if month.why_with_values and is_of_dag_in(month.owner, readable_logs):
         values["why"] = month.why_with_values
-    values["month"] = str(month.month)
-    values["rows_per_second"] = round(month.loaded_rows / month.insert_seconds) if month.insert_seconds else None
-    values["together"] = month.together._asdict() if month.together else None
     values["task"] = task_as_json(month.owner, readable_dags)
-    values["insert"] = _insert_as_json(month.insert) if month.insert else None
     return values
-
-
-def _insert_as_json(insert: RunningInsert) -> dict[str, Any]:
-    return {**asdict(insert), "rows_per_second": insert.rows_per_second}
 
 
 def task_as_json(owner: str, readable_dags: Collection[str]) -> dict[str, Any] | None:

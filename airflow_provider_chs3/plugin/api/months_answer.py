@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from airflow_provider_chs3.plugin.api.months import MonthsAnswer, dag_ids_of
-from airflow_provider_chs3.plugin.api.schedules import HELD, mark_waiting, newest_runs, schedules_of
+from airflow_provider_chs3.plugin.api.schedules import mark_waiting, newest_runs, schedules_of
 from airflow_provider_chs3.plugin.observation.month_state import MonthState
 from airflow_provider_chs3.plugin.scope import Scope
 from airflow_provider_chs3.plugin.security import ACTIONS_DAG, MonthRights, owners_of
@@ -46,7 +46,7 @@ def months_answer(seen: Iterable[MonthsAnswer], *, scope: Scope | None, rights: 
             "owners": owners_of({*dag_ids, *(run["dag_id"] for run in failed)}),
             "busy_dags": sorted(runs.busy & set(readable_dags)),
             "failed_runs": failed,
-            "editable_dags": sorted(_dags_of(found, (HELD,), rights.editable)),
+            "editable_dags": sorted(_dags_of(found, (MonthState.HELD,), rights.editable)),
             "startable_dags": sorted(_startable(found, rights)),
             "actions_dag_id": ACTIONS_DAG,
             "broken_dags": sorted(broken),

@@ -15,21 +15,13 @@ from airflow.utils.state import DagRunState, State
 from sqlalchemy import ColumnElement, and_, case, exists, false, func, or_, select
 from sqlalchemy.orm import aliased
 
-from airflow_provider_chs3.plugin.api.months import CHANGED_IN_STORAGE
 from airflow_provider_chs3.plugin.constants import LOADERS
 from airflow_provider_chs3.plugin.observation.month_state import MonthState
-
-#: A month of a paused DAG that the next load would change.
-HELD = "held"
-#: A month whose DAG's run was due, and was not created.
-LATE = "late"
-#: A month that the next load would change, though no run of its DAG comes by itself.
-STRANDED = "stranded"
 
 #: From Airflow 3.2: whether a DAG has so many runs that it may not have another one yet. Before, nothing was due then.
 _HAS_ALL_RUNS = getattr(DagModel, "exceeds_max_non_backfill", false())
 #: What only the next load changes.
-_WAITING = (MonthState.UNFINISHED, CHANGED_IN_STORAGE)
+_WAITING = (MonthState.UNFINISHED, MonthState.CHANGED_IN_STORAGE)
 #: Of the month that a run is for, what a load may change; anything more urgent is shown instead.
 _CALM = (*_WAITING, MonthState.PUBLISHED, MonthState.MERGING, MonthState.TOO_MANY_PARTS)
 #: The summary of Airflow's timetable for `schedule=None`.
@@ -186,12 +178,14 @@ def mark_waiting(connections: Iterable[Mapping[str, Any]], schedules: Mapping[st
 
 def _waiting(month: Mapping[str, Any], dag_id: str, schedule: Schedule, now: datetime) -> dict[str, str]:
     if month["state"] in _WAITING and (why_no_run := schedule.why_no_run(month["state"])):
-        return {"state": STRANDED, "why": f"the DAG {dag_id}, which loaded it last, {why_no_run}; {month['why']}"}
+        why = f"the DAG {dag_id}, which loaded it last, {why_no_run}; {month['why']}"
+        return {"state": MonthState.STRANDED, "why": why}
     if schedule.is_paused and month["state"] in _WAITING:
-        return {"state": HELD, "why": f"the DAG {dag_id}, which loaded it last, is paused; {month['why']}"}
+        why = f"the DAG {dag_id}, which loaded it last, is paused; {month['why']}"
+        return {"state": MonthState.HELD, "why": why}
     is_expected = month["state"] in _WAITING or (month["state"] in _CALM and month["month"] == schedule.month)
     if schedule.due_at and schedule.is_overdue(now) and is_expected:
         at = f"{schedule.due_at.astimezone(UTC):%Y-%m-%d %H:%M}"
         why = f"a run of the DAG {dag_id} was due at {at} UTC, and Airflow has not created it; {month['why']}"
-        return {"state": LATE, "why": why, "since": f"{at}:00"}
+        return {"state": MonthState.LATE, "why": why, "since": f"{at}:00"}
     return {}

@@ -5,86 +5,12 @@ FastAPI checks each answer against them, and tests check those of the months, as
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from pydantic import BaseModel
 
-State: TypeAlias = Literal[
-    "published",
-    "loading",
-    "failed",
-    "unfinished",
-    "changed",
-    "changed_in_storage",
-    "held",
-    "late",
-    "stranded",
-    "never_loaded",
-    "merging",
-    "too_many_parts",
-    "stuck",
-    "gone",
-]
-
-
-class Task(BaseModel):
-    """A task instance; its map index is -1 if it is not mapped."""
-
-    dag_id: str
-    run_id: str
-    task_id: str
-    map_index: int
-
-
-class NodeInsert(BaseModel):
-    """A node's part of a running insert."""
-
-    name: str
-    read_rows: int
-    written_rows: int
-    memory_bytes: int
-
-
-class Insert(BaseModel):
-    """A running insert of a month."""
-
-    query_id: str
-    read_rows: int
-    total_rows: int | None
-    read_bytes: int
-    seconds: float
-    rows_per_second: int
-    nodes: list[NodeInsert]
-
-
-class Together(BaseModel):
-    """Months that one insert loaded, as a text, and the seconds of all of it."""
-
-    months: str
-    seconds: float
-
-
-class MonthRow(BaseModel):
-    """One month of one table; times are in UTC."""
-
-    month: str
-    state: State
-    why: str
-    since: str
-    statement: str
-    rows: int
-    size_bytes: int
-    parts: int
-    objects: int
-    source_bytes: int
-    published_at: str
-    insert_seconds: float | None
-    together: Together | None
-    ledger_database: str
-    rows_per_second: int | None
-    task: Task | None
-    step: Literal["insert", "verify", "publish"] | None
-    insert: Insert | None
+from airflow_provider_chs3.plugin.observation.month_details import FinishedLoad, NodeShare
+from airflow_provider_chs3.plugin.observation.months import MonthRow
 
 
 class TableMonths(BaseModel):
@@ -159,22 +85,10 @@ class Months(BaseModel):
     broken_dags: list[str]
 
 
-class NodeRows(BaseModel):
-    """A node's share of a month; only the error if it did not answer."""
+class NodeOfMonth(NodeError):
+    """A node, and its share of a month; none if it did not answer."""
 
-    name: str
-    error: str
-    rows: int | None = None
-    parts: int | None = None
-    size_bytes: int | None = None
-    published_rows: int | None = None
-
-
-class Step(BaseModel):
-    """A step of a load."""
-
-    step: str
-    seconds: float
+    share: NodeShare | None
 
 
 class Setting(BaseModel):
@@ -217,7 +131,7 @@ class Load(Reads):
     object_changes: dict[str, int]
     rows_per_second: int | None
     bytes_per_second: int | None
-    seconds_by_step: list[Step]
+    seconds_by_step: dict[str, float]
     settings: list[Setting]
 
 
@@ -228,16 +142,8 @@ class Inserting(Reads):
     memory_bytes: int | None
     memory_steps: int | None
     query_ids: list[str]
-    seconds_by_step: list[Step]
+    seconds_by_step: dict[str, float]
     settings: list[Setting]
-
-
-class FinishedLoad(BaseModel):
-    """The newest load of the table that published, of whichever month."""
-
-    month: str
-    rows: int
-    seconds_by_step: list[Step]
 
 
 class Failure(Entry):
@@ -257,7 +163,7 @@ class MonthDetails(BaseModel):
     """One month in detail; its SQL is empty if Airflow has none, or only for those who may read XComs."""
 
     error: str
-    nodes: list[NodeRows]
+    nodes: list[NodeOfMonth]
     load: Load | None
     inserting: Inserting | None
     failure: Failure | None

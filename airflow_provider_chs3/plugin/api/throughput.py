@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.plugin.api.months import task_as_json
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
-from airflow_provider_chs3.plugin.observation.speed.load_history import SeenLoad
+from airflow_provider_chs3.plugin.observation.months import Task
 from airflow_provider_chs3.plugin.observation.speed.parts_over_time import PartsAt
 from airflow_provider_chs3.plugin.observation.speed.throughput import NOTHING, Throughput, look_at_throughput
 from airflow_provider_chs3.plugin.scope import Scope
@@ -44,11 +44,11 @@ class ThroughputAnswer(Answer):
             scope: Only loads of its months, judged beside all loads of the table; None for all.
             readable_dags: DAGs whose tasks may be named.
         """
+        tasks = [(each, task_as_json(each.owner, readable_dags)) for each in self.seen.loads]
         loads = [
-            shown_load
-            for each in self.seen.loads
-            if (shown_load := _load_as_json(each, readable_dags))
-            and (scope is None or scope.has(self.conn_id, each.table, each.month, shown_load["task"]))
+            each.model_copy(update={"task": task and Task(**task)})
+            for each, task in tasks
+            if scope is None or scope.has(self.conn_id, each.table_name, each.month, task)
         ]
         return {
             **self._as_json(),
@@ -80,36 +80,6 @@ def throughput_answers(days: Days) -> LastAnswers[ThroughputAnswer]:
         return ThroughputAnswer(conn_id=conn_id, unread=seen.unread, seen_at=time.time(), seen=seen)
 
     return LastAnswers(look, nothing=lambda conn_id: ThroughputAnswer(conn_id=conn_id))
-
-
-def _load_as_json(load: SeenLoad, readable_dags: Collection[str]) -> dict[str, Any]:
-    whole_seconds = load.timed.whole
-    return {
-        "database": load.table.database,
-        "table": load.table.table,
-        "month": load.month,
-        "published_at": load.published_at,
-        "rows": load.rows,
-        "source_bytes": load.source_bytes,
-        "objects": load.objects,
-        "parts": load.parts,
-        "insert_seconds": load.insert_seconds,
-        "rows_per_second": _each_second(load.rows, load.insert_seconds),
-        "bytes_per_second": _each_second(load.source_bytes, load.insert_seconds),
-        "peak_memory_bytes": load.peak_memory_bytes,
-        "memory_bytes": load.memory_bytes or None,
-        "seconds_by_step": dict(load.seconds_by_step),
-        "storage_seconds": load.storage_seconds,
-        "merge_seconds": load.merge_seconds,
-        "seconds_to_published": whole_seconds,
-        "seconds_to_healthy": None if load.merge_seconds is None else whole_seconds + load.merge_seconds,
-        "why_slow": load.judgement.why,
-        "task": task_as_json(load.owner, readable_dags),
-    }
-
-
-def _each_second(count: int, seconds: float) -> int | None:
-    return round(count / seconds) if seconds else None
 
 
 def _parts_as_json(parts: Mapping[Node, tuple[PartsAt, ...]]) -> dict[str, Any]:

@@ -4,32 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from airflow_provider_chs3.plugin.api.schemas import NodeError, SeenByAll, Task
-
-
-class LoadSpeed(BaseModel):
-    """A load that published, and how fast it was."""
-
-    database: str
-    table: str
-    month: str
-    published_at: float
-    rows: int
-    source_bytes: int
-    objects: int
-    parts: int
-    insert_seconds: float
-    rows_per_second: int | None
-    bytes_per_second: int | None
-    peak_memory_bytes: int | None
-    memory_bytes: int | None
-    seconds_by_step: dict[str, float]
-    storage_seconds: float | None
-    merge_seconds: float | None
-    seconds_to_published: float | None
-    seconds_to_healthy: float | None
-    why_slow: str
-    task: Task | None
+from airflow_provider_chs3.plugin.api.schemas import NodeError, SeenByAll
+from airflow_provider_chs3.plugin.observation.speed.load_history import LoadSpeed
 
 
 class SilentNode(NodeError):

@@ -13,6 +13,7 @@ from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.core.workflow.step_timer import in_order
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
 
@@ -70,13 +71,13 @@ class FinishedLoad:
     Args:
         month: Its month.
         rows: Rows that it loaded.
-        seconds_by_step: Step → seconds.
+        seconds_by_step: Step → seconds, in order.
         published_at: Time of its record, as Unix time.
     """
 
     month: str
     rows: int
-    seconds_by_step: Mapping[str, float]
+    seconds_by_step: dict[str, float]
     published_at: float
 
 
@@ -134,7 +135,7 @@ def look_at_month(cluster: str | None, target: TableName, month: Month) -> Steps
 
 
 def _finished(month: str, rows: int, seconds: Iterable[tuple[str, float]], published_at: float) -> FinishedLoad:
-    return FinishedLoad(month, rows, dict(seconds), published_at)
+    return FinishedLoad(month, rows, dict(in_order(dict(seconds))), published_at)
 
 
 def _of_month(target: TableName, month: Month, ledgers: Collection[str]) -> Sql:

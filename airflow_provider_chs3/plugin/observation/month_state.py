@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.merges.health import Health
 
 
 class MonthState(StrEnum):
-    """The state of a month."""
+    """The state of a month; the last four need what Airflow knows."""
 
     PUBLISHED = "published"
     LOADING = "loading"
@@ -21,6 +21,14 @@ class MonthState(StrEnum):
     TOO_MANY_PARTS = "too_many_parts"
     STUCK = "stuck"
     GONE = "gone"
+    #: A published month whose objects have changed since.
+    CHANGED_IN_STORAGE = "changed_in_storage"
+    #: A month of a paused DAG that the next load would change.
+    HELD = "held"
+    #: A month whose DAG's run was due, and was not created.
+    LATE = "late"
+    #: A month that the next load would change, though no run of its DAG comes by itself.
+    STRANDED = "stranded"
 
 
 class LastLoad(Enum):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, ClassVar
+
+from pydantic import ConfigDict
 
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedMonth, Found, spread, standing
@@ -38,7 +40,25 @@ _DOING = {
 _ORPHANED = "its task has failed, but one of its queries still runs: the next load ends it"
 
 
-class Together(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task instance.
+
+    Args:
+        dag_id: Its DAG.
+        run_id: Its run.
+        task_id: The task.
+        map_index: Its map index; -1 if it is not mapped.
+    """
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
     """Months that one insert loaded.
 
     Args:
@@ -50,14 +70,15 @@ class Together(NamedTuple):
     seconds: float
 
 
-class MonthOverview(NamedTuple):
-    """One month of one table.
+# Not frozen, as these take half the time to make, and an answer has thousands.
+@dataclass(slots=True, kw_only=True)
+class MonthRow:
+    """One month of one table, as the page gets it.
 
     Args:
-        month: The month.
+        month: The month, `YYYY-MM`.
         state: Its state.
         why: The reason for the state, as a text without values of rows.
-        why_with_values: The reason with the error of the load, which may quote them; empty if there is none.
         since: Since when it has the state, in UTC; empty if not known.
         statement: SQL that helps a stuck month; empty if there is none.
         rows: Rows of its partition, on all shards.
@@ -67,18 +88,20 @@ class MonthOverview(NamedTuple):
         source_bytes: Their size in bytes.
         published_at: Time of its publication, in UTC, by the nodes' clocks; empty if it is not published.
         insert_seconds: Duration of that load's insert in seconds; None if not known.
-        loaded_rows: Rows that it loaded: all of the month, or those of new objects.
+        rows_per_second: Rows that it loaded per second of its insert: all of the month, or those of new objects.
         together: The months that one insert loaded together; None if it loaded this one alone.
-        owner: The task of its newest load, as JSON: DAG, run, task, map index; empty if not known.
         step: The step of the running load; None if no load runs, or it is between two steps.
         insert: The running insert.
         ledger_database: Database of the ledger that has it; empty if it is not published.
+        task: The task of its newest load; None if it is not known, or the user may not know it.
     """
 
-    month: Month
+    #: What has a default is always there, too.
+    __pydantic_config__: ClassVar = ConfigDict(json_schema_serialization_defaults_required=True)
+
+    month: str
     state: MonthState
     why: str
-    why_with_values: str = ""
     since: str = ""
     statement: str = ""
     rows: int = 0
@@ -88,12 +111,25 @@ class MonthOverview(NamedTuple):
     source_bytes: int = 0
     published_at: str = ""
     insert_seconds: float | None = None
-    loaded_rows: int = 0
+    rows_per_second: int | None = None
     together: Together | None = None
-    owner: str = ""
     step: RunningStep | None = None
     insert: RunningInsert | None = None
     ledger_database: str = ""
+    task: Task | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class MonthOverview(MonthRow):
+    """The same, with what not every user may see.
+
+    Args:
+        why_with_values: The reason with the error of the load, which may quote values; empty if there is none.
+        owner: The task of its newest load, as JSON: DAG, run, task, map index; empty if not known.
+    """
+
+    why_with_values: str = ""
+    owner: str = ""
 
 
 def owners_to_ask_for(seen: ClusterSnapshot) -> set[str]:
@@ -141,11 +177,11 @@ def _gone(seen: ClusterSnapshot, month: JoinedMonth) -> MonthOverview:
     renamed = next((name for node in seen.nodes.values() if (name := node.renamed.get(month.table))), None)
     what = f"is called {renamed} now" if renamed else "was dropped or renamed, or the connection's user cannot see it"
     return MonthOverview(
-        month=month.month,
+        month=str(month.month),
         state=MonthState.GONE,
         why=f"the table {what}; the ledger lists its months under the name {month.table}",
         owner=month.owner,
-        **_publication(month)._asdict(),
+        **_publication(month),
     )
 
 
@@ -153,7 +189,7 @@ def _without_gaps(months: Mapping[Month, MonthOverview]) -> Iterator[MonthOvervi
     month, last = min(months), max(months)
     while month <= last:
         yield months.get(month) or MonthOverview(
-            month=month, state=MonthState.NEVER_LOADED, why=ComparisonStatus.NEW.value
+            month=str(month), state=MonthState.NEVER_LOADED, why=ComparisonStatus.NEW.value
         )
         month = _following(month)
 
@@ -184,12 +220,13 @@ def _month_overview(
 
     partitions = [each.state for each in month.nodes.values()]
     publication = _publication(month)
+    published_at = publication.get("published_at", "")
     return MonthOverview(
-        month=month.month,
+        month=str(month.month),
         state=state,
         why=why(with_values=False),
         why_with_values=why(with_values=True) if month.failure else "",
-        since=_since(state, month, verdicts) or (publication.published_at if state in _AS_PUBLISHED else ""),
+        since=_since(state, month, verdicts) or (published_at if state in _AS_PUBLISHED else ""),
         statement=way_out(verdicts, month.table) if state is MonthState.STUCK else "",
         # Of replicas of a shard, one counts.
         rows=sum({node.shard_num: each.state.rows for node, each in month.nodes.items()}.values()),
@@ -198,13 +235,7 @@ def _month_overview(
         owner=month.owner,
         step=step,
         insert=running_insert(seen, running) if running else None,
-        objects=publication.objects,
-        source_bytes=publication.source_bytes,
-        published_at=publication.published_at,
-        insert_seconds=publication.insert_seconds,
-        loaded_rows=publication.loaded_rows,
-        together=publication.together,
-        ledger_database=publication.ledger_database,
+        **publication,
     )
 
 
@@ -217,36 +248,25 @@ def _since(state: MonthState, month: JoinedMonth, verdicts: Sequence[Verdict]) -
     return month.failure.recorded_at if month.failure and state is not MonthState.LOADING else ""
 
 
-class _Publication(NamedTuple):
-    """The fields of `MonthOverview` about the publication."""
-
-    objects: int = 0
-    source_bytes: int = 0
-    published_at: str = ""
-    insert_seconds: float | None = None
-    loaded_rows: int = 0
-    together: Together | None = None
-    ledger_database: str = ""
-
-
-def _publication(month: JoinedMonth) -> _Publication:
+def _publication(month: JoinedMonth) -> dict[str, Any]:
+    """Return the fields of `MonthOverview` about its publication; none if it is not published."""
     published = [
         (each, each.record) for each in month.records.values() if each.record and each.record.event == "published"
     ]
     if not published:
-        return _Publication()
+        return {}
     attempts = {record.attempt for _, record in published}
     loads = (each.load for each in month.records.values())
     load = next((load for load in loads if load.attempt in attempts), LoadRecord())
-    return _Publication(
-        objects=published[0][0].objects,
-        source_bytes=max(record.source_bytes for _, record in published),
-        published_at=max(each.recorded_at for each, _ in published),
-        insert_seconds=load.insert_seconds or None,
-        loaded_rows=load.rows,
-        together=Together(load.together, load.together_seconds) if load.together else None,
-        ledger_database=published[0][0].ledger_database,
-    )
+    return {
+        "objects": published[0][0].objects,
+        "source_bytes": max(record.source_bytes for _, record in published),
+        "published_at": max(each.recorded_at for each, _ in published),
+        "insert_seconds": load.insert_seconds or None,
+        "rows_per_second": round(load.rows / load.insert_seconds) if load.insert_seconds else None,
+        "together": Together(load.together, load.together_seconds) if load.together else None,
+        "ledger_database": published[0][0].ledger_database,
+    }
 
 
 def _load(month: JoinedMonth, tasks: TasksOfLoads, *, has_query: bool) -> LastLoad:

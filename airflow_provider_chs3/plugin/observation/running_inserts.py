@@ -76,6 +76,7 @@ class RunningInsert:
         total_rows: Rows to read; None if not known.
         read_bytes: Bytes read so far.
         seconds: Seconds since it began.
+        rows_per_second: Rows read per second so far.
         nodes: The nodes that still work for it.
     """
 
@@ -84,12 +85,8 @@ class RunningInsert:
     total_rows: int | None
     read_bytes: int
     seconds: float
-    nodes: tuple[NodeInsert, ...] = ()
-
-    @property
-    def rows_per_second(self) -> int:
-        """Rows read per second so far."""
-        return round(self.read_rows / max(self.seconds, 0.001))
+    rows_per_second: int
+    nodes: tuple[NodeInsert, ...]
 
 
 def is_running(seen: ClusterSnapshot, insert: InsertRecord) -> bool:
@@ -150,12 +147,14 @@ def running_insert(seen: ClusterSnapshot, insert: InsertRecord) -> RunningInsert
         return None
     rows = [(process[0], process[1], node.shard_num, *process[2:7]) for node, process in own]
     progress = progress_of(insert.query_id, rows, seen.cluster)
+    seconds = max(process[7] for _, process in own)
     return RunningInsert(
         query_id=insert.query_id,
         read_rows=progress.read_rows,
         total_rows=insert.total_rows or None,
         read_bytes=progress.read_bytes,
-        seconds=max(process[7] for _, process in own),
+        seconds=seconds,
+        rows_per_second=round(progress.read_rows / max(seconds, 0.001)),
         nodes=tuple(_of_node(node, process) for node, process in own if not process[1] or len(own) == 1),
     )
 

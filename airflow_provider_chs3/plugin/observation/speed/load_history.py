@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+
+from pydantic import BaseModel, Field, computed_field
 
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.workflow.operations import Row
 from airflow_provider_chs3.core.workflow.step_timer import in_order
-from airflow_provider_chs3.plugin.observation.speed.slow_loads import MERGES, STORAGE, Judgement, LoadTiming, judge
+from airflow_provider_chs3.plugin.observation.months import Task
+from airflow_provider_chs3.plugin.observation.speed.slow_loads import MERGES, STORAGE, LoadTiming, judge
 
-_NOT_JUDGED = Judgement()
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SeenLoad:
-    """A load that published.
+class LoadSpeed(BaseModel):
+    """A load that published, and how fast it was; the page does not get what is excluded.
 
     Args:
-        table: The table.
+        database: Database of its table.
+        table: Its table.
         month: The month.
         partition_id: Its partition.
         attempt: The attempt's nonce.
@@ -31,20 +31,22 @@ class SeenLoad:
         parts: Parts at publishing, on all nodes.
         insert_seconds: Duration of the insert in seconds.
         peak_memory_bytes: Peak memory on one node; None if not known.
-        memory_bytes: Memory that it was allowed there; 0 if not known.
+        memory_bytes: Memory that it was allowed there; None if not known.
         seconds_by_step: `core.workflow.step_timer.STEP_NAMES` → seconds.
         storage_seconds: Seconds that the threads waited for the storage, added up; None without a log, and for
             a storage that servers do not count.
         merge_seconds: Seconds from publishing to the end of the last merge that followed; None without a log, or while
             merges run.
-        judgement: Whether it was slow.
+        why_slow: Why it counts as slow beside other loads of its table; empty if it does not.
+        task: The task that loaded; None if it is not known, or the user may not know it.
     """
 
-    table: TableName
+    database: str
+    table: str
     month: str
-    partition_id: str
-    attempt: str
-    owner: str
+    partition_id: str = Field(exclude=True)
+    attempt: str = Field(exclude=True)
+    owner: str = Field(exclude=True)
     published_at: float
     rows: int
     source_bytes: int
@@ -52,31 +54,61 @@ class SeenLoad:
     parts: int
     insert_seconds: float
     peak_memory_bytes: int | None
-    memory_bytes: int
-    seconds_by_step: Mapping[str, float]
-    storage_seconds: float | None = None
-    merge_seconds: float | None = None
-    judgement: Judgement = _NOT_JUDGED
+    memory_bytes: int | None
+    seconds_by_step: dict[str, float]
+    storage_seconds: float | None
+    merge_seconds: float | None
+    why_slow: str
+    task: Task | None
+
+    @computed_field
+    def rows_per_second(self) -> int | None:
+        """Rows per second of the insert."""
+        return _each_second(self.rows, self.insert_seconds)
+
+    @computed_field
+    def bytes_per_second(self) -> int | None:
+        """Bytes of objects per second of the insert."""
+        return _each_second(self.source_bytes, self.insert_seconds)
+
+    @computed_field
+    def seconds_to_published(self) -> float:
+        """Seconds from listing to publishing."""
+        return self.timing.whole
+
+    @computed_field
+    def seconds_to_healthy(self) -> float | None:
+        """Seconds from listing to the end of the merges that followed; None as with `merge_seconds`."""
+        return None if self.merge_seconds is None else self.timing.whole + self.merge_seconds
 
     @property
     def begun_at(self) -> float:
         """Its start, as Unix time."""
-        return self.published_at - sum(self.seconds_by_step.values())
+        return self.published_at - self.timing.whole
+
+    @property
+    def table_name(self) -> TableName:
+        """Its table."""
+        return TableName(self.database, self.table)
 
     @property
     def partition(self) -> tuple[str, str, str]:
         """Its partition, as named in system tables."""
-        return self.table.database, self.table.table, self.partition_id
+        return self.database, self.table, self.partition_id
 
     @property
-    def timed(self) -> LoadTiming:
+    def timing(self) -> LoadTiming:
         """Its timing, for the judgement."""
         logged = {STORAGE: self.storage_seconds, MERGES: self.merge_seconds}
         known = {step: seconds for step, seconds in logged.items() if seconds is not None}
         return LoadTiming(rows=self.rows, seconds={**self.seconds_by_step, **known})
 
 
-def loads_of(rows: Iterable[Row]) -> tuple[SeenLoad, ...]:
+def _each_second(count: int, seconds: float) -> int | None:
+    return round(count / seconds) if seconds else None
+
+
+def loads_of(rows: Iterable[Row]) -> tuple[LoadSpeed, ...]:
     """Return the recorded loads, the oldest first.
 
     Args:
@@ -86,8 +118,9 @@ def loads_of(rows: Iterable[Row]) -> tuple[SeenLoad, ...]:
     for database, table, month, attempt, owner, published_at, partition_id, numbers, seconds, memory, steps in rows:
         source_bytes, objects, loaded_rows, parts = numbers
         peak_memory_bytes, memory_bytes = memory
-        found[attempt] = SeenLoad(
-            table=TableName(database, table),
+        found[attempt] = LoadSpeed(
+            database=database,
+            table=table,
             month=month,
             partition_id=partition_id,
             attempt=attempt,
@@ -99,20 +132,24 @@ def loads_of(rows: Iterable[Row]) -> tuple[SeenLoad, ...]:
             parts=parts,
             insert_seconds=seconds,
             peak_memory_bytes=peak_memory_bytes or None,
-            memory_bytes=memory_bytes,
-            seconds_by_step=in_order(dict(steps)),
+            memory_bytes=memory_bytes or None,
+            seconds_by_step=dict(in_order(dict(steps))),
+            storage_seconds=None,
+            merge_seconds=None,
+            why_slow="",
+            task=None,
         )
     return tuple(sorted(found.values(), key=lambda load: load.published_at))
 
 
-def judged(loads: Sequence[SeenLoad]) -> tuple[SeenLoad, ...]:
+def judged(loads: Sequence[LoadSpeed]) -> tuple[LoadSpeed, ...]:
     """Return the same loads, each judged against the others of its table."""
-    of_tables: dict[TableName, list[SeenLoad]] = defaultdict(list)
+    of_tables: dict[TableName, list[LoadSpeed]] = defaultdict(list)
     for load in loads:
-        of_tables[load.table].append(load)
+        of_tables[load.table_name].append(load)
     judgements = {
         load.attempt: judgement
         for each in of_tables.values()
-        for load, judgement in zip(each, judge([load.timed for load in each]), strict=True)
+        for load, judgement in zip(each, judge([load.timing for load in each]), strict=True)
     }
-    return tuple(replace(load, judgement=judgements[load.attempt]) for load in loads)
+    return tuple(load.model_copy(update={"why_slow": judgements[load.attempt].why}) for load in loads)

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.workflow.operations import Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
 from airflow_provider_chs3.plugin.observation.speed import throughput_queries
-from airflow_provider_chs3.plugin.observation.speed.load_history import SeenLoad, judged, loads_of
+from airflow_provider_chs3.plugin.observation.speed.load_history import LoadSpeed, judged, loads_of
 from airflow_provider_chs3.plugin.observation.speed.logs import Log, ask_log, silent_logs
 from airflow_provider_chs3.plugin.observation.speed.parts_over_time import PartsAt, PartsHistory
 from airflow_provider_chs3.plugin.observation.speed.settling import merge_seconds_of
@@ -35,7 +35,7 @@ class Throughput:
     """
 
     cluster: str | None
-    loads: tuple[SeenLoad, ...]
+    loads: tuple[LoadSpeed, ...]
     is_cut: bool
     parts: Mapping[Node, tuple[PartsAt, ...]]
     nodes: tuple[Node, ...]
@@ -81,14 +81,14 @@ def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
     )
     if not loads:
         return seen
-    now_of = throughput_queries.now(sorted({load.table for load in loads}))
+    now_of = throughput_queries.now(sorted({load.table_name for load in loads}))
     now = yield from query_reachable("Count the parts", dict.fromkeys(answered, now_of), down)
     seen = replace(seen, nodes=tuple(now), down=texts_of(down))
     return (yield from _with_logs(seen, {node: rows[0] for node, rows in now.items()}, days)) if now else seen
 
 
 def _with_logs(seen: Throughput, now: Mapping[Node, Row], days: int) -> Steps[Throughput]:
-    tables = sorted({load.table for load in seen.loads})
+    tables = sorted({load.table_name for load in seen.loads})
     first, last = min(load.begun_at for load in seen.loads), seen.loads[-1].published_at
     history = PartsHistory(now=max(row[0] for row in now.values()), days=days)
     inserts_of = throughput_queries.inserts([load.attempt for load in seen.loads], begun_at=first, ended_at=last)
@@ -103,7 +103,12 @@ def _with_logs(seen: Throughput, now: Mapping[Node, Row], days: int) -> Steps[Th
     for partition in merging & newest.keys():
         merge_seconds.pop(newest[partition], None)
     with_logs = [
-        replace(load, storage_seconds=storage_seconds.get(load.attempt), merge_seconds=merge_seconds.get(load.attempt))
+        load.model_copy(
+            update={
+                "storage_seconds": storage_seconds.get(load.attempt),
+                "merge_seconds": merge_seconds.get(load.attempt),
+            }
+        )
         for load in seen.loads
     ]
     return replace(

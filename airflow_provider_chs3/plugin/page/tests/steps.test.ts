@@ -1,9 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { progressOf, seenInsert, timeLeft } from "../src/model/steps";
 
-const RECORDED = [
-  { step: "list", seconds: 1 }, { step: "inspect", seconds: 2 }, { step: "plan", seconds: 0.5 }, { step: "stage", seconds: 0.25 },
-];
+const RECORDED = { list: 1, inspect: 2, plan: 0.5, stage: 0.25 };
 const INSERT = { query_id: "q", read_rows: 1, total_rows: 2, read_bytes: 1, seconds: 10, rows_per_second: 1, nodes: [] };
 
 const statesOf = (steps: ReturnType<typeof progressOf>) => Object.fromEntries(steps.map(({ step, state }) => [step, state]));
@@ -22,7 +20,7 @@ describe("steps of a running load", () => {
   });
 
   test("show what earlier inserts took, and the one that runs", () => {
-    const found = progressOf({ seconds_by_step: [...RECORDED, { step: "insert", seconds: 30 }] }, during("insert"), null);
+    const found = progressOf({ seconds_by_step: { ...RECORDED, insert: 30 } }, during("insert"), null);
     expect(found.find(({ step }) => step === "insert")?.seconds).toBe(40);
   });
 
@@ -31,19 +29,19 @@ describe("steps of a running load", () => {
   });
 
   test("have those of the last finished load beside them", () => {
-    const last = { month: "2026-01", rows: 1, seconds_by_step: [{ step: "insert", seconds: 7 }] };
+    const last = { month: "2026-01", rows: 1, seconds_by_step: { insert: 7 }, published_at: 1 };
     expect(progressOf({ seconds_by_step: RECORDED }, during("insert"), last).map(({ lastSeconds }) => lastSeconds)).toEqual([null, null, null, null, 7, null, null]);
   });
 
   test("have failed attempts only if there were some", () => {
-    const found = progressOf({ seconds_by_step: [...RECORDED, { step: "start_over", seconds: 5 }] }, during("insert"), null);
+    const found = progressOf({ seconds_by_step: { ...RECORDED, start_over: 5 } }, during("insert"), null);
     expect(found[0]).toMatchObject({ step: "start_over", seconds: 5, state: "done" });
   });
 });
 
 describe("the time left of an insert", () => {
   const insert = { ...INSERT, read_rows: 40, total_rows: 100, rows_per_second: 20, seconds: 2 };
-  const last = (rows: number, seconds: number) => ({ month: "2026-01", rows, seconds_by_step: [{ step: "insert", seconds }] });
+  const last = (rows: number, seconds: number) => ({ month: "2026-01", rows, seconds_by_step: { insert: seconds }, published_at: 1 });
 
   test("is at least that of reading", () => {
     expect(timeLeft(insert, null)).toEqual({ leastSeconds: 3, usualSeconds: null });

@@ -83,7 +83,7 @@ def test_every_node_is_asked_six_statements_however_many_loads_there_are() -> No
 
 def test_loads_are_told_once_the_oldest_first() -> None:
     first, second = seen().loads
-    assert (first.attempt, second.attempt, first.table) == ("first", "second", TableName("taxi", "trips"))
+    assert (first.attempt, second.attempt, first.table_name) == ("first", "second", TableName("taxi", "trips"))
     assert (first.rows, first.source_bytes, first.objects, first.parts) == (100, 1000, 3, 2)
     assert (first.insert_seconds, first.peak_memory_bytes, first.memory_bytes) == (6.5, 50, 80)
     assert list(first.seconds_by_step.items()) == [("list", 2.0), ("insert", 7.0), ("publish", 1.0)]
@@ -196,8 +196,8 @@ def test_a_load_is_judged_beside_those_of_its_table() -> None:
     records = [*(record(f"load{number}", NOW - 100 - number) for number in range(3)), slow]
     answers = tuple(records if rows is RECORDS else rows for rows in ANSWERS)
     *others, last = look(answers).result.loads
-    assert "the insert took 70.0 s instead of the usual 7.0 s" in last.judgement.why
-    assert {load.judgement.why for load in others} == {""}
+    assert "the insert took 70.0 s instead of the usual 7.0 s" in last.why_slow
+    assert {load.why_slow for load in others} == {""}
 
 
 def test_more_loads_than_are_asked_for_are_told_to_be_more() -> None:

@@ -1,5 +1,5 @@
 // The steps of a load in words, and how far it is in them, as far as its records and queries show.
-import type { FinishedLoad, Inserting, MonthRow, Step } from "../api/types";
+import type { FinishedLoad, Inserting, MonthRow } from "../api/types";
 
 export const STEPS: Record<string, string> = {
   list: "List objects",
@@ -27,24 +27,20 @@ export interface StepProgress {
   lastSeconds: number | null;
 }
 
-function secondsOf(steps: readonly Step[], name: string): number | null {
-  return steps.find(({ step }) => step === name)?.seconds ?? null;
-}
-
 export function progressOf(
   inserting: Pick<Inserting, "seconds_by_step">, { step: current, insert }: Pick<MonthRow, "step" | "insert">, last: FinishedLoad | null,
 ): StepProgress[] {
   const spent = inserting.seconds_by_step;
-  const failed = secondsOf(spent, "start_over");
+  const failed = spent.start_over ?? null;
   const known: readonly string[] = [...(failed === null ? [] : ["start_over"]), ...RECORDED, ...LATER];
   const reached = known.indexOf(current ?? "insert");
   return known.map((step) => {
-    const before = secondsOf(spent, step);
+    const before = spent[step] ?? null;
     const seconds = step === "insert" && insert ? (before ?? 0) + insert.seconds : before;
     return {
       step, seconds,
       state: step === current ? "current" : known.indexOf(step) < reached ? "done" : "waiting",
-      lastSeconds: last && secondsOf(last.seconds_by_step, step),
+      lastSeconds: last?.seconds_by_step[step] ?? null,
     };
   });
 }
@@ -62,7 +58,7 @@ export function timeLeft(insert: NonNullable<MonthRow["insert"]>, last: Finished
     return null;
   }
   const leastSeconds = Math.max(0, total - read) / speed;
-  const lastSeconds = last?.rows ? secondsOf(last.seconds_by_step, "insert") : null;
+  const lastSeconds = last?.rows ? last.seconds_by_step.insert ?? null : null;
   const usualSeconds = last && lastSeconds !== null ? (lastSeconds * total) / last.rows - seconds : 0;
   return { leastSeconds, usualSeconds: usualSeconds > leastSeconds ? usualSeconds : null };
 }

@@ -1,7 +1,7 @@
 // What the ledgers of all nodes know of a month.
 import { Box, Flex, Text } from "@chakra-ui/react";
 import type { MonthPlace } from "../api/queries";
-import type { Inserting, Load, MonthDetails, MonthRow, NodeRows, Setting } from "../api/types";
+import type { Inserting, Load, MonthDetails, MonthRow, NodeOfMonth, Setting } from "../api/types";
 import { byteRate, bytes, count, duration, number, orNone, rate, share } from "../model/format";
 import { STEPS } from "../model/steps";
 import { readText } from "../months/text";
@@ -63,8 +63,8 @@ function memoryText({ peak_memory_bytes: peak, memory_bytes: granted }: Load): s
   return peak ? `peak ${bytes(peak)} of ${allowed}` : `${allowed}, peak ${peak === 0 ? "too low to measure" : "unknown"}`;
 }
 
-function Published({ load, nodes }: { load: Load; nodes: readonly NodeRows[] }) {
-  const parts = nodes.reduce((sum, node) => sum + (node.parts ?? 0), 0);
+function Published({ load, nodes }: { load: Load; nodes: readonly NodeOfMonth[] }) {
+  const parts = nodes.reduce((sum, node) => sum + (node.share?.parts ?? 0), 0);
   const changes = Object.entries(load.object_changes)
     .sort(([one], [other]) => OBJECTS.indexOf(one) - OBJECTS.indexOf(other)).map(([what, found]) => `${number(found)} ${what}`);
   return (
@@ -88,7 +88,8 @@ function Published({ load, nodes }: { load: Load; nodes: readonly NodeRows[] }) 
 const COLOURS = ["gray.solid", "teal.solid", "cyan.solid", "purple.solid", "blue.solid", "green.solid", "yellow.solid", "red.solid"];
 
 function Steps({ load, together }: { load: Load; together: MonthRow["together"] }) {
-  const all = load.seconds_by_step.reduce((sum, step) => sum + step.seconds, 0);
+  const steps = Object.entries(load.seconds_by_step);
+  const all = steps.reduce((sum, [, seconds]) => sum + seconds, 0);
   if (!all) {
     return null;
   }
@@ -98,15 +99,15 @@ function Steps({ load, together }: { load: Load; together: MonthRow["together"] 
     <Section title="Where the time went" aside={<Text fontSize="sm">{duration(all)}</Text>}>
       {together ? <Box mb={2}><Faint>Its share of the time that {together.months} took together.</Faint></Box> : null}
       <Flex height="14px" rounded="sm" overflow="clip" gap="1px" mb={2} aria-hidden>
-        {load.seconds_by_step.map((step) => <Box key={step.step} bg={colour(step.step)} style={{ flexGrow: step.seconds / all }} />)}
+        {steps.map(([step, seconds]) => <Box key={step} bg={colour(step)} style={{ flexGrow: seconds / all }} />)}
       </Flex>
       <Box display="grid" gridTemplateColumns="repeat(auto-fill, minmax(15rem, 1fr))" columnGap={6} rowGap={1} as="ul" listStyle="none">
-        {load.seconds_by_step.map((step) => (
-          <Flex as="li" key={step.step} gap={2} fontSize="sm" align="center">
-            <Box boxSize="10px" rounded="2px" bg={colour(step.step)} flexShrink={0} />
-            <Text flex="1">{STEPS[step.step] ?? step.step}</Text>
-            <Text fontVariantNumeric="tabular-nums">{duration(step.seconds)}</Text>
-            <Text color="fg.muted" minW="2.5rem" textAlign="end" fontVariantNumeric="tabular-nums">{share(step.seconds, all)}</Text>
+        {steps.map(([step, seconds]) => (
+          <Flex as="li" key={step} gap={2} fontSize="sm" align="center">
+            <Box boxSize="10px" rounded="2px" bg={colour(step)} flexShrink={0} />
+            <Text flex="1">{STEPS[step] ?? step}</Text>
+            <Text fontVariantNumeric="tabular-nums">{duration(seconds)}</Text>
+            <Text color="fg.muted" minW="2.5rem" textAlign="end" fontVariantNumeric="tabular-nums">{share(seconds, all)}</Text>
           </Flex>
         ))}
       </Box>
@@ -114,12 +115,11 @@ function Steps({ load, together }: { load: Load; together: MonthRow["together"] 
   );
 }
 
-function Nodes({ nodes }: { nodes: readonly NodeRows[] }) {
-  const all = nodes.reduce((sum, node) => sum + (node.rows ?? 0), 0);
-  const rows = nodes.map((node) => node.error
-    ? [node.name, `does not answer: ${node.error}`, "", "", "", ""]
-    : [node.name, number(node.rows ?? 0), share(node.rows ?? 0, all), orNone(node.published_rows, number),
-      number(node.parts ?? 0), bytes(node.size_bytes ?? 0)]);
+function Nodes({ nodes }: { nodes: readonly NodeOfMonth[] }) {
+  const all = nodes.reduce((sum, { share: own }) => sum + (own?.rows ?? 0), 0);
+  const rows = nodes.map(({ name, error, share: own }) => own
+    ? [name, number(own.rows), share(own.rows, all), orNone(own.published_rows, number), number(own.parts), bytes(own.size_bytes)]
+    : [name, `does not answer: ${error}`, "", "", "", ""]);
   return (
     <Section title="Rows by node">
       <Figures name="Nodes" rows={rows} columns={[["Node"], ["Rows now", "number"], ["Share", "number"],
@@ -128,8 +128,8 @@ function Nodes({ nodes }: { nodes: readonly NodeRows[] }) {
   );
 }
 
-function Proof({ load, month, nodes }: { load: Load; month: MonthRow; nodes: readonly NodeRows[] }) {
-  const published = nodes.reduce((sum, node) => sum + (node.published_rows ?? 0), 0);
+function Proof({ load, month, nodes }: { load: Load; month: MonthRow; nodes: readonly NodeOfMonth[] }) {
+  const published = nodes.reduce((sum, node) => sum + (node.share?.published_rows ?? 0), 0);
   const isSame = month.state !== "changed" && nodes.every((node) => !node.error);
   return (
     <Section title="Proof">
