@@ -14,13 +14,13 @@ from typing import Any
 from airflow_provider_chs3.cli.rehearsal_stage import CLEAN, stage
 from airflow_provider_chs3.cli.rehearsed_objects import RehearsedObjects
 from airflow_provider_chs3.core.cluster.untested_engines import NAME_PREFIX
-from airflow_provider_chs3.core.load.protocol import load_month
+from airflow_provider_chs3.core.load.protocol import load_periods
+from airflow_provider_chs3.core.load.rounds import LoadsOutcome
 from airflow_provider_chs3.core.rehearsal import scratch
 from airflow_provider_chs3.core.rehearsal.cleaning import Cleaned, clean_database
 from airflow_provider_chs3.core.rehearsal.report import Scenario, ScenarioResult
 from airflow_provider_chs3.core.rehearsal.scratch import MONTH, Where
 from airflow_provider_chs3.core.values.error_codes import S3_ERROR, hint_of
-from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import AnyStep, Insert, Steps
 from airflow_provider_chs3.exceptions import (
@@ -213,11 +213,11 @@ class Rehearsal:
             **options,
         )
 
-    def _steps(self, **options: Any) -> Steps[LoadResult]:
-        return load_month(load_request(self._operator(**options), {}, self.listing, resumes=None))
+    def _steps(self, **options: Any) -> Steps[LoadsOutcome]:
+        return load_periods(load_request(self._operator(**options), {}, self.listing, resumes=None), [MONTH])
 
     def _load(self, *, status: str = "published") -> str:
-        result: LoadResult = self.runner.run(self._steps())
+        result = self.runner.run(self._steps()).only()
         if result.status != status:
             raise MismatchError(f"the load was {result.status} ({result.reason}), not {status}")
         return result.status
@@ -252,7 +252,7 @@ class Rehearsal:
 
     def _load_beside_another(self) -> str:
         try:
-            return str(self.runner.run(self._steps()).status)
+            return str(self.runner.run(self._steps()).only().status)
         except SupersededError:
             return "gave way"
 

@@ -157,10 +157,10 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
 
     def _label(self, context: Context, months: Sequence[Month]) -> None:
         """Set the month, or the months, for `map_index_template`."""
-        from airflow_provider_chs3.core.values.month_group import MonthGroup
+        from airflow_provider_chs3.core.values.models import range_text
 
         if months:
-            context["month"] = str(MonthGroup(tuple(months)))  # type: ignore[typeddict-unknown-key]
+            context["month"] = range_text(months)  # type: ignore[typeddict-unknown-key]
 
     @staticmethod
     def _tell_outcome(context: Context, verdicts: Mapping[str, object]) -> None:

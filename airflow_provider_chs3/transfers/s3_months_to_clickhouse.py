@@ -69,8 +69,8 @@ class S3MonthsToClickHouseOperator(S3ToClickHouseOperator):
         Raises:
             AirflowSkipException: If no month has objects, and that is not an error.
         """
-        from airflow_provider_chs3.core.group.protocol import load_months
-        from airflow_provider_chs3.core.values.month_group import MonthGroup
+        from airflow_provider_chs3.core.load.protocol import load_periods
+        from airflow_provider_chs3.core.values.models import range_text
         from airflow_provider_chs3.core.values.run_month import parse_months
         from airflow_provider_chs3.core.workflow.driving import drive
         from airflow_provider_chs3.operators._support.load_request import load_request, load_runner
@@ -80,12 +80,12 @@ class S3MonthsToClickHouseOperator(S3ToClickHouseOperator):
             months = tuple(sorted(parse_months(self.months)))
             listing = self.listing()
             self._request = load_request(self, context, listing, resumes=None, month=months[0])
-            context["month"] = str(MonthGroup(months))  # type: ignore[typeddict-unknown-key]  # for map_index_template
+            context["month"] = range_text(months)  # type: ignore[typeddict-unknown-key]  # for map_index_template
             runner = load_runner(self, listing, wait=lambda _: None, **self._runner_arguments(hook))
             self.inserts = runner.inserts
             self.link_to_page(context, runner, map(str, months))
             with self.leaving_nothing():
-                outcome = drive(load_months(self._request, months), self.showing_sql(context, runner))
+                outcome = drive(load_periods(self._request, months), self.showing_sql(context, runner))
             results = [outcome.results[month] for month in months if month in outcome.results]
             self._tell(results)
             if outcome.error:
@@ -108,7 +108,7 @@ class S3MonthsToClickHouseOperator(S3ToClickHouseOperator):
         from airflow_provider_chs3.operators._support.load_request import end_load
 
         self.log.info("Ending the queries of this load, and dropping its staging.")
-        end_load(self._request, is_of_months=True, **self._runner_arguments(self.hook()))
+        end_load(self._request, self._months_of_task(self._request), **self._runner_arguments(self.hook()))
 
     def _months_of_task(self, request: LoadRequest) -> Sequence[Month]:
         """Return the months that the task was to load."""

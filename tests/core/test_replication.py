@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import astuple, replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.attempt.months_together import SharedStaging
+from airflow_provider_chs3.core.attempt.load_context import SharedStaging
+from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Staged, periods_of
 from airflow_provider_chs3.core.cluster.node_facts import RecordTable
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.cluster.topology import KeeperPlace
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.insertion.insert import Inserted, verify
-from airflow_provider_chs3.core.insertion.staged_rows import Staged
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Contents
 from airflow_provider_chs3.core.ledger.records import LedgerKey, MonthOnNode, Record
@@ -33,7 +34,7 @@ ONE_B, TWO_B = Node(1, 2, "ch-1b", 9000), Node(2, 2, "ch-2b", 9000)
 NODES = (ONE, ONE_B, TWO, TWO_B)
 REPLICATED = with_target(engine="ReplicatedMergeTree")
 MONTH = Month(2026, 10)
-ATTEMPT = Attempt(TableName("db", "trips"), MONTH, "ab")
+ATTEMPT = Attempt(TableName("db", "trips"), (MONTH,), "ab")
 KEY = LedgerKey(TableName("db", "trips"), "", MONTH, "202610")
 RECORD = Record("published", "a", "f", "d", 1, 4, 10, 1, 1)
 
@@ -156,12 +157,6 @@ class TestRecords:
 
 def load(*, before=()):
     """A load under way, as far as verifying and publishing look at it; `before` is what the nodes are found to hold."""
-    looks = iter(before)
-
-    def look_up(*, with_records=True):
-        return next(looks)
-        yield
-
     return SimpleNamespace(
         context=AROUND,
         attempt=ATTEMPT,
@@ -182,7 +177,9 @@ def load(*, before=()):
             selection=Selection(),
             structure=lambda context, shard_num: {},
         ),
-        look_up=look_up,
+        looks=iter(before),
+        group=None,
+        months=str(MONTH),
     )
 
 
@@ -193,18 +190,33 @@ def months(*rows: int, block: int = 0):
     }
 
 
-PLAN = SimpleNamespace(reading=Reading(()))
+PLAN: Any = SimpleNamespace(reading=Reading(()))
 STAGED = {ONE: Staged(10, {}), ONE_B: Staged(10, {}), TWO: Staged(5, {}), TWO_B: Staged(5, {})}
 #: What the nodes answer when they are asked again for what is staged.
 STILL_STAGED = {node: [("202610", "202610", each.rows, ["hash"])] for node, each in STAGED.items()}
 
 
+def published(under_way, *answers, staged=STAGED):
+    """The steps of a publication, or its error."""
+
+    def look_up_all(loads, *, with_records=True):
+        return [next(each.looks) for each in loads]
+        yield
+
+    before = months(0, 0, 0, 0)
+    periods = periods_of(PeriodLoad(load=under_way, before=before, reason="new", plan=PLAN, staged=staged))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("airflow_provider_chs3.core.publication.publish.look_up_all", look_up_all)
+        steps = drive(publish(periods), *answers).steps
+    periods.only()
+    return steps
+
+
 class TestPublishing:
     def test_one_replica_of_each_shard_publishes_and_the_others_are_waited_for(self):
         under_way = load(before=[months(0, 0, 0, 0), months(10, 10, 5, 5, block=1)])
-        *_, intent, replacing, following, recording = drive(
-            publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), {}, as_before(STILL_STAGED), {}, {}, {}, {}
-        ).steps
+        answers = ({}, as_before(STILL_STAGED), {}, {}, {}, {})
+        *_, intent, replacing, following, recording = published(under_way, *answers)
         assert [set(step.sql) for step in (intent, replacing, following, recording)] == [
             set(NODES),
             {ONE, TWO},
@@ -216,20 +228,20 @@ class TestPublishing:
     def test_a_replica_that_did_not_follow_is_not_recorded(self):
         under_way = load(before=[months(0, 0, 0, 0), months(10, 0, 5, 5, block=1)])
         with pytest.raises(VerificationError, match=r"on ch-1b:9000 holds 0 rows .* but 10 were staged"):
-            drive(publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), {}, as_before(STILL_STAGED), {}, {}, {})
+            published(under_way, {}, as_before(STILL_STAGED), {}, {}, {})
 
     def test_rows_that_staging_lost_since_they_were_counted_stop_it(self):
         under_way = load(before=[months(0, 0, 0, 0)])
         lost = STILL_STAGED | {TWO: []}
         with pytest.raises(VerificationError, match=r"on ch-2:9000 held 5 rows .* and holds 0 now"):
-            drive(publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), {}, as_before(lost))
+            published(under_way, {}, as_before(lost))
 
     def test_other_parts_than_were_staged_of_several_months_stop_it(self):
         under_way = load(before=[months(0, 0, 0, 0)])
         under_way.shared = SharedStaging(ATTEMPT, frozenset({"202610"}))
         others = {node: Staged(each.rows, {}, Contents(each.rows, ("other",))) for node, each in STAGED.items()}
         with pytest.raises(VerificationError, match=r"on ch-1:9000 held 10 rows .* and holds 10 now, in other parts"):
-            drive(publish(under_way, PLAN, months(0, 0, 0, 0), others), {}, as_before(STILL_STAGED))
+            published(under_way, {}, as_before(STILL_STAGED), staged=others)
 
     @pytest.mark.parametrize(("rows", "may_empty"), [(0, 1), (10, 0)])
     def test_only_where_nothing_was_staged_it_may_empty_the_partition(self, rows, may_empty):
@@ -239,7 +251,7 @@ class TestPublishing:
         under_way.context = replace(AROUND, nodes=known)
         staged = STAGED | {node: Staged(rows, {}) for node in (ONE, ONE_B)}
         again = STILL_STAGED | {node: [("202610", "202610", rows, ["hash"])] for node in (ONE, ONE_B)}
-        steps = drive(publish(under_way, PLAN, months(0, 0, 0, 0), staged), {}, as_before(again), {}, {}, {}, {}).steps
+        steps = published(under_way, {}, as_before(again), {}, {}, {}, {}, staged=staged)
         (replacing,) = (step for step in steps if step.name == f"Publish {MONTH}")
         assert statements(replacing)[ONE].endswith(f"SETTINGS {name} = {may_empty}")
         assert statements(replacing)[TWO].endswith(f"SETTINGS {name} = 0")
@@ -247,7 +259,7 @@ class TestPublishing:
     def test_the_first_block_of_others_is_noticed_though_replicas_number_from_0(self):
         under_way = load(before=[months(3, 3, 0, 0, block=0)])
         with pytest.raises(TargetChangedError, match="somebody wrote to partition 202610"):
-            drive(publish(under_way, PLAN, months(0, 0, 0, 0), STAGED), {}, as_before(STILL_STAGED))
+            published(under_way, {}, as_before(STILL_STAGED))
 
 
 class TestVerifying:
@@ -256,11 +268,14 @@ class TestVerifying:
         under_way = load()
         under_way.files.manifest = SimpleNamespace(objects=(1,), changes_in=lambda now: "", added_in=lambda now: 0)
         under_way.manifest = under_way.files.manifest
-        under_way.files.source = SimpleNamespace(list_month=lambda month: nothing(), checksum_of=lambda manifest: None)
+        source = SimpleNamespace(list_months=lambda months: nothing(), checksum_of=lambda manifest: None)
+        under_way.files.source = source
         reading = Reading((), rows=source_rows)
         counted = {node: [([("202610", "202610", each, ["hash"])],)] for node, each in zip(NODES, rows, strict=True)}
-        inserted = Inserted(())
-        return drive(verify(under_way, SimpleNamespace(reading=reading), inserted), {}, counted).result.staged
+        plan: Any = SimpleNamespace(reading=reading)
+        periods = periods_of(PeriodLoad(load=under_way, before={}, reason="new", plan=plan))
+        drive(verify(under_way, plan, Inserted(()), periods), {}, counted)
+        return periods.only().staged
 
     def test_rows_count_once_however_many_replicas_have_them(self):
         assert self.verified(10, 10, 5, 5, source_rows=15) == STAGED
@@ -285,7 +300,7 @@ def as_before(staged):
 
 
 def nothing():
-    return None, Manifest(())
+    return None, {MONTH: Manifest(())}
     yield
 
 

@@ -31,7 +31,7 @@ MOMENTS = (
     "Take the rows",
     "Record the intent",
     "Publish ",
-    "Record 2026-07 as published",
+    "Record 2026-07",
 )
 
 

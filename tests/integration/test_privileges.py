@@ -219,7 +219,7 @@ def test_a_deferrable_load_takes_a_privilege_of_its_own(own_lake: Lake, monkeypa
 def test_queries_of_another_user_that_may_not_be_killed_are_waited_for(
     own_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dead = Attempt(TableName("lake", "trips"), Month.parse(MONTH), "dead")
+    dead = Attempt(TableName("lake", "trips"), (Month.parse(MONTH),), "dead")
     sleep = "SELECT sleepEachRow(1) FROM numbers(3) SETTINGS max_block_size = 1"
     with own_lake.cluster.nodes[1].client() as client, ThreadPoolExecutor() as pool:
         asleep = pool.submit(client.execute, sleep, query_id=f"{dead.name}_insert1")

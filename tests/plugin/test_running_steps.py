@@ -142,7 +142,7 @@ def test_months_that_are_loaded_together_tell_it_too(
     step: str,
 ) -> None:
     # Only inserts that take longer than a test may record that they have ended.
-    monkeypatch.setattr("airflow_provider_chs3.core.group.insertion._END_RECORDED_FROM_SECONDS", 0)
+    monkeypatch.setattr("airflow_provider_chs3.core.insertion.insert._RECORDED_FROM_SECONDS", 0)
     both, lake = ("2026-09", "2026-10"), several_months.lake
     several_months.load(*both)
     seen = seen_at(strikes, held_at, lambda: months(as_user, lake, lake.table))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
 from airflow_provider_chs3.core.cluster.absent_replicas import leave_out_absent
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, look_at
 from airflow_provider_chs3.core.cluster.row_policies import OF_A_LOAD
@@ -20,10 +23,57 @@ from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.tuning.exact_settings import needed_settings
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
 from airflow_provider_chs3.core.values.error_codes import SETTING_CONSTRAINT
-from airflow_provider_chs3.core.values.models import Manifest, SettingValue
+from airflow_provider_chs3.core.values.models import Manifest, Month, SettingValue
 from airflow_provider_chs3.core.workflow.operations import Gather, Steps
 from airflow_provider_chs3.core.workflow.step_timer import StepTimer
-from airflow_provider_chs3.exceptions import ClickHouseServerError, NotReadyError
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, ConfigurationError, NotReadyError
+
+#: Workflows that ask the storage at the same time.
+_READY_AT_ONCE = 8
+
+
+class Listed(NamedTuple):
+    """The objects of periods that are ready to be loaded.
+
+    Args:
+        source: The source, whose base is known now.
+        manifests: The objects of each period.
+        failed: The error of each period that is not ready.
+    """
+
+    source: Source
+    manifests: Mapping[Month, Manifest]
+    failed: Mapping[Month, Chs3Error]
+
+
+def list_ready(request: LoadRequest, months: Sequence[Month]) -> Steps[Listed]:
+    """List the objects of periods that are ready.
+
+    A period fails with a `NotReadyError` if its marker is missing, an object is too young, or there are no objects and
+    that is an error.
+
+    Args:
+        request: The load.
+        months: The periods; at least one.
+    """
+    failed = dict[Month, Chs3Error]()
+    for first in range(0, len(months) if request.policies.ready_key else 0, _READY_AT_ONCE):
+        some = months[first : first + _READY_AT_ONCE]
+        asked = tuple(_why_not_ready(request, month) for month in some)
+        errors = yield from Gather(name="Look for ready markers", workflows=asked)
+        failed |= {month: error for month, error in zip(some, errors, strict=True) if error}
+    if len(failed) == len(months):
+        return Listed(request.source, {}, failed)
+    source, manifests = yield from request.source.list_months([month for month in months if month not in failed])
+    ready = dict[Month, Manifest]()
+    for month, manifest in manifests.items():
+        try:
+            _check_manifest(request, month, manifest)
+        except NotReadyError as error:
+            failed[month] = error
+        else:
+            ready[month] = manifest
+    return Listed(source, ready, failed)
 
 
 def list_ready_month(request: LoadRequest) -> Steps[tuple[Source, Manifest]]:
@@ -33,30 +83,33 @@ def list_ready_month(request: LoadRequest) -> Steps[tuple[Source, Manifest]]:
         The source, whose base is known now, and the manifest.
 
     Raises:
-        NotReadyError: If the ready marker is missing, an object is too young, or there are no objects and that is an
-            error.
+        NotReadyError: As in `list_ready`.
     """
-    yield from check_ready(request)
-    source, manifest = yield from request.source.list_month(request.month)
-    check_manifest(request, manifest)
-    return source, manifest
+    listed = yield from list_ready(request, [request.month])
+    for error in listed.failed.values():
+        raise error
+    return listed.source, listed.manifests[request.month]
 
 
-def check_manifest(request: LoadRequest, manifest: Manifest) -> None:
-    """Check that a month has objects, and that none is too young.
+def _why_not_ready(request: LoadRequest, month: Month) -> Steps[Chs3Error | None]:
+    """Return why a period's ready marker does not show that it is ready."""
+    ready_key = request.policies.ready_key or ""
+    try:
+        missing = yield from request.source.missing_marker(ready_key, month)
+    except ConfigurationError as error:
+        return error
+    return (
+        NotReadyError(f"The ready marker {missing} is not there yet, so {month} was not loaded.") if missing else None
+    )
 
-    Args:
-        request: The load of the month.
-        manifest: Its objects.
 
-    Raises:
-        NotReadyError: If there are none and that is an error, or one may not be complete yet.
-    """
+def _check_manifest(request: LoadRequest, month: Month, manifest: Manifest) -> None:
+    """Check that a period has objects, and that none is too young."""
     policies = request.policies
     if not manifest.objects and policies.on_no_objects == "fail":
         where = f"{request.source.place}/{request.source.pattern}"
         raise NotReadyError(
-            f"No {request.source.kind.contents.name} for {request.month} under {where}. If that is right for this "
+            f"No {request.source.kind.contents.name} for {month} under {where}. If that is right for this "
             "month, policies={'on_no_objects': 'skip'} leaves it unchanged, and 'empty' publishes it without rows."
         )
     youngest = max(manifest.objects, key=lambda each: each.last_modified, default=None)
@@ -70,51 +123,35 @@ def check_manifest(request: LoadRequest, manifest: Manifest) -> None:
         )
 
 
-def check_ready(request: LoadRequest) -> Steps[None]:
-    """Check that the ready marker is there, if the load asks for one.
-
-    Args:
-        request: The load of the month.
-
-    Raises:
-        NotReadyError: If it is missing.
-        ConfigurationError: If it may be several objects, or none can be there.
-    """
-    if (ready_key := request.policies.ready_key) is None:
-        return
-    if missing := (yield from request.source.missing_marker(ready_key, request.month)):
-        raise NotReadyError(f"The ready marker {missing} is not there yet, so {request.month} was not loaded.")
-
-
 def list_and_inspect(
-    request: LoadRequest, timer: StepTimer, context: TargetContext | None = None
-) -> Steps[tuple[Source, Manifest, TargetContext, StepTimer]]:
-    """List the month's objects, and ask every node for its facts.
+    request: LoadRequest, months: Sequence[Month], timer: StepTimer, context: TargetContext | None = None
+) -> Steps[tuple[Listed, TargetContext, StepTimer]]:
+    """List the objects of periods, and ask every node for its facts.
 
     Args:
         request: The load.
+        months: The periods; at least one.
         timer: The time spent so far.
         context: The nodes' facts, if they are known already.
 
     Returns:
-        The source, whose base is known now, and the manifest; the nodes' facts; the timer at the end of the listing, so
-        that the time the nodes took longer counts for the next step.
+        The objects; the nodes' facts; the timer at the end of the listing, so that the time the nodes took longer
+        counts for the next step.
 
     Raises:
-        NotReadyError: If the objects are not there yet.
         PreflightError: If the cluster, versions or privileges prevent the load.
     """
     if context is not None:
-        source, manifest, timer = yield from _list(request, timer)
-        return source, manifest, context, timer
-    looks = (_list(request, timer), inspect_target_for_load(request))
-    (source, manifest, timer), context = yield from Gather(name="List and inspect", workflows=looks)
-    return source, manifest, context, timer
+        listed, timer = yield from _list(request, months, timer)
+        return listed, context, timer
+    looks = (_list(request, months, timer), inspect_target_for_load(request))
+    (listed, timer), context = yield from Gather(name="List and inspect", workflows=looks)
+    return listed, context, timer
 
 
-def _list(request: LoadRequest, timer: StepTimer) -> Steps[tuple[Source, Manifest, StepTimer]]:
-    source, manifest = yield from list_ready_month(request)
-    return source, manifest, (yield from timer.end("list"))
+def _list(request: LoadRequest, months: Sequence[Month], timer: StepTimer) -> Steps[tuple[Listed, StepTimer]]:
+    listed = yield from list_ready(request, months)
+    return listed, (yield from timer.end("list"))
 
 
 def _check_servers(request: LoadRequest, place: TableLocation) -> Steps[None]:

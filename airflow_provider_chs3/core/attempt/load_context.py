@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
-from airflow_provider_chs3.core.attempt.months_together import GroupOfFiles, SharedStaging
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.cluster.node_facts import RecordTable, TargetContext
+from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.files.text_fields import has_escaped_labels, lacks_elements_of_containers
 from airflow_provider_chs3.core.ledger.comparison import ExpectedMonth, spread
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
-from airflow_provider_chs3.core.ledger.queries import look_up_each
-from airflow_provider_chs3.core.ledger.records import MonthOnNode, look_up, month_on_node
+from airflow_provider_chs3.core.ledger.queries import look_up
+from airflow_provider_chs3.core.ledger.records import MonthOnNode, month_on_node
 from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.request.load_request import LoadRequest
@@ -24,17 +23,27 @@ from airflow_provider_chs3.core.source.csv_dialect import reading_settings
 from airflow_provider_chs3.core.source.file_set import LOOK_THREADS, Files
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT
-from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.sql.server_defaults import neutral_settings
 from airflow_provider_chs3.core.staging.tables import Attempt
-from airflow_provider_chs3.core.values.models import Manifest, Month, Node, ObjectChanges, SettingValues, TableName
-from airflow_provider_chs3.core.values.month_group import MonthGroup
-from airflow_provider_chs3.core.workflow.operations import QueryOneOfSeveral, Steps
-from airflow_provider_chs3.core.workflow.rendered import Rendered
+from airflow_provider_chs3.core.values.models import (
+    Manifest,
+    Month,
+    Node,
+    ObjectChanges,
+    SettingValues,
+    TableName,
+    range_text,
+)
+from airflow_provider_chs3.core.workflow.batch import Batch
+from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.core.workflow.step_timer import NO_STEPS, StepTimer
+from airflow_provider_chs3.exceptions import ReplicasBehindError
 
 #: Types of what GeoParquet holds.
 _SHAPES = re.compile(r"\b(?:Point|Ring|(?:Multi)?(?:LineString|Polygon)|Geometry)\b")
+
+#: What a replica that came back lacks is minutes old in the worst case, and fetched as it is.
+_CATCH_UP_SECONDS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +69,34 @@ class Increment:
     def attached_on(self, node: Node) -> int:
         """Return how many published rows are in staging on a node."""
         return (self.attached_rows or {}).get(node_key(node), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOfFiles:
+    """The files of months that one insert reads together.
+
+    Args:
+        months: The months, in order.
+        is_of_month: Condition that a row belongs to the month of its file.
+        largest_bytes: Stored size of the objects of the largest month in bytes.
+    """
+
+    months: tuple[Month, ...]
+    is_of_month: str
+    largest_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedStaging:
+    """A staging table from which several months are published.
+
+    Args:
+        attempt: Names it, and the statements of all of them.
+        partition_ids: The partitions of all of them.
+    """
+
+    attempt: Attempt
+    partition_ids: frozenset[str]
 
 
 def node_key(node: Node) -> str:
@@ -128,12 +165,15 @@ class LoadContext:
     @property
     def attempt(self) -> Attempt:
         """This attempt, which names its staging and its statements."""
-        return self.shared.attempt if self.shared else Attempt(self.context.target, self.months, self.request.nonce)
+        if self.shared:
+            return self.shared.attempt
+        months = self.group.months if self.group else (self.request.month,)
+        return Attempt(self.context.target, months, self.request.nonce)
 
     @property
-    def months(self) -> Month | MonthGroup:
-        """The month, or the months that are loaded together."""
-        return self.group.months if self.group else self.request.month
+    def months(self) -> str:
+        """The month, or the months that are loaded together, as a text."""
+        return range_text(self.group.months) if self.group else str(self.request.month)
 
     @property
     def staging(self) -> TableName:
@@ -154,6 +194,16 @@ class LoadContext:
     def object_count(self, manifest: Manifest) -> int:
         """Return the number of objects for results and records: 0 for rows of a database, one to the manifest."""
         return self.request.source.kind.contents.count(manifest)
+
+    @property
+    def adds(self) -> bool:
+        """Whether published rows are still to be attached to its staging."""
+        return self.increment is not None and self.increment.attached_rows is None
+
+    @property
+    def attaches_first(self) -> bool:
+        """Whether published rows come into staging before the new ones."""
+        return self.increment is not None and self.increment.attaches_first
 
     @property
     def base(self) -> str:
@@ -200,29 +250,73 @@ class LoadContext:
 
     def look_up(self, *, with_records: bool = True) -> Steps[dict[Node, MonthOnNode]]:
         """Ask every node for the month's parts, and for its newest record unless that is known."""
-        ledger, nodes = self.context.ledger, self.context.nodes
+        (found,) = yield from look_up_all([self], with_records=with_records)
+        return found
 
-        def of_node(node: Node) -> Sql:
-            return look_up(ledger, self.key_on(node), with_records=with_records and nodes[node].has_ledger)
 
-        step = QueryOneOfSeveral(
-            name=f"Look up {self.request.month}" + (" in the ledger" if with_records else ""),
-            sql=Rendered(nodes, of_node),
-            subject=self,
-            of_several=partial(_look_up_several, with_records=with_records),
+#: Loads of periods of one table.
+Loads = Batch[Month, LoadContext]
+
+
+def look_up_all(loads: Sequence[LoadContext], *, with_records: bool = True) -> Steps[list[dict[Node, MonthOnNode]]]:
+    """Ask every node for the parts of months, and for the newest record of each, with one statement.
+
+    Args:
+        loads: The loads of the months, into one table; at least one.
+        with_records: Whether to ask for the records. True by default.
+
+    Returns:
+        Each month on each node, in the order of the loads.
+    """
+    context = loads[0].context
+    step = QueryNodes(
+        name=f"Look up {months_text(loads)}" + (" in the ledger" if with_records else ""),
+        sql={
+            node: look_up(
+                context.ledger,
+                [load.key_on(node) for load in loads],
+                with_records=with_records and facts.has_ledger,
+            )
+            for node, facts in context.nodes.items()
+        },
+    )
+    found: list[dict[Node, MonthOnNode]] = [{} for _ in loads]
+    for node, rows in (yield from step).items():
+        for number, *row in rows:
+            found[number][node] = month_on_node(row)
+    return [with_records_of_replicas(context, each) for each in found]
+
+
+def look_up_caught_up(loads: Sequence[LoadContext]) -> Steps[list[dict[Node, MonthOnNode]]]:
+    """Look months up; if replicas differ, again after they have caught up with each other.
+
+    A replica that was down and has just come back has the months of before.
+
+    Args:
+        loads: The loads of the months, into one table; at least one.
+    """
+    context = loads[0].context
+    found = yield from look_up_all(loads)
+    if not context.table_facts.is_replicated or all(_are_alike(months, context) for months in found):
+        return found
+    try:
+        yield from follow(context, context.target, wait_seconds=_CATCH_UP_SECONDS)
+    except ReplicasBehindError:
+        yield from Log(
+            name=f"Replicas of {context.target} have not caught up with each other in {_CATCH_UP_SECONDS} s."
         )
-        answers = yield from step
-        return with_records_of_replicas(self.context, {node: month_on_node(rows[0]) for node, rows in answers.items()})
+    return (yield from look_up_all(loads))
 
 
-def _look_up_several(loads: Sequence[LoadContext], *, with_records: bool) -> dict[Node, Sql]:
-    """Return the statements for the months of loads into one table."""
-    ledger, nodes = loads[0].context.ledger, loads[0].context.nodes
-    keys = {node: [load.key_on(node) for load in loads] for node in nodes}
-    return {
-        node: look_up_each(ledger, keys[node], with_records=with_records and facts.has_ledger)
-        for node, facts in nodes.items()
-    }
+def _are_alike(months: Mapping[Node, MonthOnNode], context: TargetContext) -> bool:
+    states = {(node.shard_num, month.state.rows, month.state.max_block) for node, month in months.items()}
+    return len(states) == len(context.publishers)
+
+
+def months_text(loads: Sequence[LoadContext]) -> str:
+    """Return the months of loads, for the name of a step: the first of them, and how many there are."""
+    first = str(loads[0].request.month)
+    return first if len(loads) == 1 else f"{first} and {len(loads) - 1} more"
 
 
 def values_of(

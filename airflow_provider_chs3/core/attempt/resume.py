@@ -9,17 +9,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
-from airflow_provider_chs3.core.attempt.load_context import Increment, LoadContext, node_key, values_of
+from airflow_provider_chs3.core.attempt.load_context import Increment, LoadContext, months_text, node_key, values_of
 from airflow_provider_chs3.core.attempt.newer_records import check_none_newer, records_of
+from airflow_provider_chs3.core.attempt.period_load import PeriodLoad
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST, MonthOnNode, record
+from airflow_provider_chs3.core.ledger.recording import add_records
+from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST, MonthOnNode
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.object_history.replaced import objects_to_read
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.staging.ending import is_staging_there
 from airflow_provider_chs3.core.staging.tables import Attempt, superseded
 from airflow_provider_chs3.core.values.models import Manifest, Month, Node, ObjectChanges, TableName
@@ -44,19 +46,6 @@ class DoneInsert:
 
     query_id: str
     stats: InsertStats
-
-
-@dataclass(frozen=True, kw_only=True)
-class InitialState:
-    """The state in which a load decided to insert.
-
-    Args:
-        before: The month on each node then.
-        reason: The reason of the load, as a text.
-    """
-
-    before: Mapping[Node, MonthOnNode]
-    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,8 +111,8 @@ class ResumableLoad:
             raise ObjectsChangedError("The record of the month's objects changed while new ones were loaded.")
         return Increment(month=month, **recorded), new
 
-    def initial_state(self, month: Month, now: Mapping[Node, MonthOnNode]) -> InitialState:
-        """Return the state in which the load decided to insert.
+    def before_now(self, month: Month, now: Mapping[Node, MonthOnNode]) -> dict[Node, MonthOnNode]:
+        """Return the month on each node when the load decided to insert.
 
         Args:
             month: The month.
@@ -133,46 +122,63 @@ class ResumableLoad:
             ObjectsChangedError: If another load published the month meanwhile.
         """
         check_none_newer(month, self.records, now)
-        before = {
+        return {
             node: MonthOnNode(month.record, self.before.get(node_key(node), PartitionState()), month.has_history)
             for node, month in now.items()
         }
-        return InitialState(before=before, reason=self.reason)
 
 
-def record_resumable_load(
-    load: LoadContext, plan: InsertPlan, initial_state: InitialState, *, done: Sequence[DoneInsert], running: str
+def record_insert(
+    load: LoadContext, plan: InsertPlan, periods: Sequence[PeriodLoad], done: Sequence[DoneInsert], running: str
 ) -> Steps[None]:
     """Record on the coordinator, before an insert is sent, all that another process needs to resume it.
 
     Args:
-        load: The load.
+        load: The load of all periods.
         plan: The plan of the insert.
-        initial_state: The state in which it decided to insert.
+        periods: The periods.
         done: The inserts that have ended.
         running: Query id of the insert that is started next; empty for none.
     """
-    newest = max((each.last_modified for each in load.manifest.objects), default=_EPOCH)
-    details = {
+    coordinator = load.context.coordinator
+    # Nobody resumes an insert of several periods, and the groups name all their files.
+    left_out = {"groups"} if load.group else set[str]()
+    shared = {
         "owner": load.request.owner,
-        "is_durable": load.request.is_durable,
-        "newest_microseconds": (newest - _EPOCH) // _MICROSECOND,
-        "before": {node_key(node): _as_json(month.state) for node, month in initial_state.before.items()},
-        "records": records_of(initial_state.before),
-        "reason": initial_state.reason,
-        **load.read_sizes,
+        "is_durable": load.request.is_durable and not load.group,
         "structure": load.request.structure(load.context),
         "course": asdict(load.retry_state),
-        "plan": plan.as_json(),
+        "plan": {name: value for name, value in plan.as_json().items() if name not in left_out},
         "running": running,
         "done": [asdict(each) for each in done],
         "seconds_by_step": dict(load.timer.seconds),
+    }
+    months = [
+        {
+            coordinator: (
+                each.load.key_on(coordinator),
+                values_of(each.load, rows=0, state=PartitionState(), details={**shared, **_details_of(each)}),
+            )
+        }
+        for each in periods
+    ]
+    yield from QueryNodes(
+        name=f"Record that {months_text([each.load for each in periods])} is being inserted",
+        sql=add_records(load.context.ledger, "inserting", months, staging=load.staging),
+    )
+
+
+def _details_of(each: PeriodLoad) -> dict[str, object]:
+    load = each.load
+    newest = max((one.last_modified for one in load.manifest.objects), default=_EPOCH)
+    return {
+        "newest_microseconds": (newest - _EPOCH) // _MICROSECOND,
+        "before": {node_key(node): _as_json(month.state) for node, month in each.before.items()},
+        "records": records_of(each.before),
+        "reason": each.reason,
+        **load.read_sizes,
         "increment": _increment_as_json(load.increment, load.files.manifest) if load.increment else None,
     }
-    coordinator = load.context.coordinator
-    values = values_of(load, rows=0, state=PartitionState(), details=details)
-    sql = record(load.context.ledger, load.key_on(coordinator), "inserting", values, staging=load.staging)
-    yield from QueryNodes(name=f"Record that {load.request.month} is being inserted", sql={coordinator: sql})
 
 
 def find_resumable_load(request: LoadRequest, context: TargetContext) -> Steps[ResumableLoad | None]:
@@ -194,11 +200,11 @@ def find_resumable_load(request: LoadRequest, context: TargetContext) -> Steps[R
         return None
     nonce, owner, definition, fingerprint, details = rows[0]
     if request.resumes not in (None, nonce):
-        raise SupersededError(superseded(Attempt(context.target, request.month, request.resumes or "")))
+        raise SupersededError(superseded(Attempt(context.target, (request.month,), request.resumes or "")))
     found = json.loads(details)
     is_own = owner == request.owner and definition == request.definition and found["is_durable"]
     is_own = is_own and found["structure"] == request.structure(context)
-    if not is_own or not (yield from is_staging_there(context, Attempt(context.target, request.month, nonce))):
+    if not is_own or not (yield from is_staging_there(context, Attempt(context.target, (request.month,), nonce))):
         return None
     context = yield from find_replicas(context)
     return _of_json(context, nonce, fingerprint, found)
@@ -212,36 +218,41 @@ def _newest(ledger: TableName, key: LedgerKey) -> Sql:
     )
 
 
-def is_published_by_owner(load: LoadContext, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
-    """Check whether an earlier try of the same task published the month and then died: for the task, it is new.
+def published_by_owner(
+    loads: Sequence[LoadContext], months: Mapping[Month, Mapping[Node, MonthOnNode]]
+) -> Steps[set[Month]]:
+    """Return the months that an earlier try of the same task published and then died: for the task, they are new.
 
     Args:
-        load: The load.
-        months: The month on each node.
+        loads: Loads of months of one table.
+        months: Each month on each node.
     """
-    record = months[load.context.coordinator].record
-    if not load.request.owner or record is None:
-        return False
-    return record.attempt in (yield from attempts_of(load.context, load.request.month, load.request.owner))
+    records = {load.request.month: months[load.request.month][load.context.coordinator].record for load in loads}
+    recorded = {month: record for month, record in records.items() if record}
+    if not recorded or not loads[0].request.owner:
+        return set()
+    known = yield from attempts_of(loads[0].context, list(recorded), loads[0].request.owner)
+    return {month for month, record in recorded.items() if (month, record.attempt) in known}
 
 
-def attempts_of(context: TargetContext, month: Month, owner: str) -> Steps[set[str]]:
-    """Return a task's attempts at a month that began to insert.
+def attempts_of(context: TargetContext, months: Sequence[Month], owner: str) -> Steps[set[tuple[Month, str]]]:
+    """Return a task's attempts at months that began to insert, each with its month.
 
     Args:
         context: The target and its nodes.
-        month: The month.
+        months: The months; at least one.
         owner: The task.
     """
-    key = _key_of(context, month)
+    key = _key_of(context, months[0])
     if key is None:
         return set()
     sql = Sql(
-        f"SELECT DISTINCT attempt FROM {table(context.ledger)} WHERE {key.condition} AND event = 'inserting' "
+        f"SELECT DISTINCT month, attempt FROM {table(context.ledger)} WHERE {key.table_condition} "
+        f"AND {one_of('month', map(str, months))} AND event = 'inserting' "
         f"AND JSONExtractString(details, 'owner') = {literal(owner)}"
     )
     ask = QueryNodes(name="Look for loads of this task", sql={context.coordinator: sql})
-    return {nonce for (nonce,) in (yield from ask)[context.coordinator]}
+    return {(Month.parse(month), nonce) for month, nonce in (yield from ask)[context.coordinator]}
 
 
 def _key_of(context: TargetContext, month: Month) -> LedgerKey | None:

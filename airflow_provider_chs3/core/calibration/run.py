@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.attempt.discovery import list_and_inspect
+from airflow_provider_chs3.core.attempt.discovery import inspect_target_for_load, list_ready_month
 from airflow_provider_chs3.core.attempt.history import circumstances_of, record_profile
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
@@ -27,14 +27,13 @@ from airflow_provider_chs3.core.preflight.target_checks import check_target, par
 from airflow_provider_chs3.core.preflight.time_zones import check_zones
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.staging.ending import end_attempt, end_earlier_attempts
+from airflow_provider_chs3.core.staging.ending import end_attempts, end_earlier_attempts
 from airflow_provider_chs3.core.tuning.calibrated_profile import Knobs, Profile, short_version
 from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS, REQUIRED_SETTINGS
 from airflow_provider_chs3.core.tuning.resource_share import smallest
 from airflow_provider_chs3.core.values.models import Manifest, Node
 from airflow_provider_chs3.core.values.quantities import quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Log, ReadClock, Steps
-from airflow_provider_chs3.core.workflow.step_timer import NO_STEPS
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, NotReadyError, PreflightError
 
 #: Size of the first sample's files per node: its duration shows how large the others may be.
@@ -85,7 +84,7 @@ def calibrate(request: CalibrationRequest) -> Steps[Calibration]:
     """
     began = yield from ReadClock(name="Read the clock")
     load = yield from _prepare(request.load)
-    trial = TrialAttempt(load.context.target, load.request.month, load.request.nonce)
+    trial = TrialAttempt(load.context.target, (load.request.month,), load.request.nonce)
     yield from end_earlier_attempts(load.context, trial)
     now = yield from _check_nodes(load)
     versions = yield from _versions(load)
@@ -113,11 +112,12 @@ def stop_calibration(request: LoadRequest) -> Steps[None]:
         TransientError: If a query does not end.
     """
     context = yield from inspect_target(request, settings=DDL_SETTINGS)
-    yield from end_attempt(context, TrialAttempt(context.target, request.month, request.nonce))
+    yield from end_attempts(context, TrialAttempt(context.target, (request.month,), request.nonce))
 
 
 def _prepare(request: LoadRequest) -> Steps[LoadContext]:
-    source, manifest, context, _ = yield from list_and_inspect(request, NO_STEPS)
+    source, manifest = yield from list_ready_month(request)
+    context = yield from inspect_target_for_load(request)
     if not manifest.objects:
         where = f"{source.place}/{source.pattern}"
         raise NotReadyError(
@@ -248,7 +248,7 @@ def _search(bench: TrialContext, request: CalibrationRequest) -> Steps[tuple[lis
 
 def _clean_up(load: LoadContext, trial: TrialAttempt) -> Steps[None]:
     try:
-        yield from end_attempt(load.context, trial)
+        yield from end_attempts(load.context, trial)
     except Chs3Error as error:
         yield from Log(name=f"Could not drop the tables of the trials; the next calibration drops them. ({error})")
 

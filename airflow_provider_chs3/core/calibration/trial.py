@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.files.data_volume import DataVolume, shape_of
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.insertion.insert_statement import insert_step
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
-from airflow_provider_chs3.core.staging.ending import end_attempt
+from airflow_provider_chs3.core.staging.ending import end_attempts
 from airflow_provider_chs3.core.staging.tables import Attempt, create_staging
 from airflow_provider_chs3.core.tuning.calibrated_profile import BY_RULE, Circumstances, Knobs, Profile
 from airflow_provider_chs3.core.tuning.insert_settings import load_settings
@@ -149,7 +149,7 @@ def run_trial(bench: TrialContext, candidate: Candidate, *, number: int) -> Step
         ClickHouseServerError: If a statement fails, except for exceeding that limit.
     """
     request = bench.load.request
-    trial = TrialAttempt(bench.load.context.target, request.month, f"{request.nonce}t{number:03d}")
+    trial = TrialAttempt(bench.load.context.target, (request.month,), f"{request.nonce}t{number:03d}")
     plan = bench.plan(
         candidate.knobs,
         months=candidate.months,
@@ -161,12 +161,12 @@ def run_trial(bench: TrialContext, candidate: Candidate, *, number: int) -> Step
         stats = yield from _insert(bench, candidate, plan, trial)
         parts = yield from _count_parts(bench, trial)
     except ClickHouseServerError as error:
-        yield from end_attempt(bench.load.context, trial)
+        yield from end_attempts(bench.load.context, trial)
         if error.code != MEMORY_LIMIT_EXCEEDED or candidate.knobs == BY_RULE:
             raise
         stats, parts = None, 0
     else:
-        yield from end_attempt(bench.load.context, trial)
+        yield from end_attempts(bench.load.context, trial)
     now = yield from ReadClock(name="Read the clock")
     return TrialResult(
         seconds=stats.seconds if stats else None,

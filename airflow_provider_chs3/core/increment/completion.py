@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from airflow_provider_chs3.core.attempt.load_context import LoadContext, node_key
+from airflow_provider_chs3.core.attempt.load_context import LoadContext, look_up_all, months_text, node_key
+from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, Staged
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.increment.base import why_no_base
 from airflow_provider_chs3.core.increment.removal import check_objects, remove_objects
-from airflow_provider_chs3.core.insertion.staged_rows import Staged, count_staged
+from airflow_provider_chs3.core.insertion.staged_rows import StagedPartition, count_partitions, staged_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
+from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
 from airflow_provider_chs3.core.staging.tables import ddl_settings
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
-from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.models import Month, Node
 from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Gather, Log, QueryNodes, Sleep, Steps, TryQueryNodes
 from airflow_provider_chs3.exceptions import BaseChangedError, ClickHouseServerError, VerificationError
@@ -27,16 +29,17 @@ _LONGEST_WAIT_FOR_MERGES_SECONDS = 600
 _FIRST_WAIT_SECONDS, _LONGEST_POLL_SECONDS = 0.25, 5.0
 
 
-def _check_base(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[dict[Node, MonthOnNode]]:
-    """Look the month up again, with all replicas in step."""
-    yield from follow(load.context, load.context.target)
-    now = yield from load.look_up()
-    require_base(load, before, now)
+def _check_base(periods: Periods) -> Steps[dict[Month, dict[Node, MonthOnNode]]]:
+    """Look the periods up again, with all replicas in step. Those whose base changed leave."""
+    context = periods.first.load.context
+    yield from follow(context, context.target)
+    now = yield from periods.ask(lambda some: look_up_all([each.load for each in some]))
+    periods.each(lambda each: require_base(each.load, each.before, now[each.period]))
     return now
 
 
 def require_base(load: LoadContext, before: Mapping[Node, MonthOnNode], now: Mapping[Node, MonthOnNode]) -> None:
-    """Check that the published month is still the one that the load has decided to add to.
+    """Check that what is published is still what the load has decided to add to.
 
     Args:
         load: The load.
@@ -54,84 +57,103 @@ def require_base(load: LoadContext, before: Mapping[Node, MonthOnNode], now: Map
         raise BaseChangedError(f"{load.context.target}, {load.request.month}, changed while objects were added: {why}.")
 
 
-def begin_increment(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[LoadContext]:
+def begin_increments(periods: Periods) -> Steps[None]:
     """Check what new objects are added to, now that no other load can publish; attach it if it must come first.
 
     Args:
-        load: The load, whose staging is there; if it is not an increment, nothing happens.
-        before: The month on each node when it decided what to load.
-
-    Raises:
-        BaseChangedError: If what is published changed.
+        periods: The periods, whose staging is there. Of those that are loaded whole, nothing is asked. Those whose base
+            changed leave, with a `BaseChangedError`.
     """
-    increment = load.increment
-    if increment is None or increment.attached_rows is not None:
-        return load
-    if not increment.attaches_first:
-        yield from _check_base(load, before)
-        return load
-    staged = yield from count_staged(load, name="Count what is staged")
-    load, _ = yield from _attach_published(load, before, staged)
-    return load
+    added = periods.part(lambda each: each.load.adds and not each.load.attaches_first)
+    yield from added.together(_check_base(added))
+    periods.merge(added)
+    first = periods.part(lambda each: each.load.adds and each.load.attaches_first)
+    yield from first.together(_attach_first(first))
+    periods.merge(first)
 
 
-def complete_increment(
-    load: LoadContext, before: Mapping[Node, MonthOnNode], staged: Mapping[Node, Staged]
-) -> Steps[tuple[LoadContext, Mapping[Node, Staged]]]:
-    """Attach the published rows to new rows that are proved, unless they were attached first.
+def _attach_first(periods: Periods) -> Steps[None]:
+    staged = yield from count_partitions(periods.first.load, name="Count what is staged")
+    periods.update(lambda each: replace(each, staged=staged_of(each.load, staged)))
+    yield from _attach_published(periods)
+
+
+def complete_increments(periods: Periods) -> Steps[None]:
+    """Attach what is published to new rows that are proved, unless it was attached first.
 
     Args:
-        load: The load; if it is not an increment, nothing happens.
-        before: The month on each node when it decided what to load.
-        staged: What is staged on each node.
-
-    Returns:
-        The load, and what is staged on each node now.
-
-    Raises:
-        BaseChangedError: If what is published changed, or cannot be attached.
-        VerificationError: If staging got rows of other months.
+        periods: The periods with what is staged of each. Those whose base changed or cannot be attached leave, with a
+            `BaseChangedError`; those of which staging got rows of other periods, with a `VerificationError`.
     """
-    if load.increment and load.increment.removed:
-        yield from check_objects(load, staged)
-    if load.increment is None or load.increment.attached_rows is not None:
-        return load, staged
-    return (yield from _attach_published(load, before, staged))
+    removing = periods.part(lambda each: bool(each.load.increment and each.load.increment.removed))
+    yield from removing.run(lambda each: check_objects(each.load, each.staged))
+    periods.merge(removing)
+    added = periods.part(lambda each: each.load.adds)
+    yield from added.together(_attach_published(added))
+    periods.merge(added)
 
 
-def _attach_published(
-    load: LoadContext, before: Mapping[Node, MonthOnNode], staged: Mapping[Node, Staged]
-) -> Steps[tuple[LoadContext, dict[Node, Staged]]]:
-    """Attach the published partition to staging on every node, once, and prove that all of it is there."""
-    yield from _wait_for_merges(load)
-    published = yield from _check_base(load, before)
+def _attach_published(periods: Periods) -> Steps[None]:
+    """Attach the published partitions to staging on every node, once, and prove that all of each is there."""
+    yield from _wait_for_merges(periods)
+    published = yield from _check_base(periods)
     # Of replicas one attaches, and the others follow. A repeated ATTACH would double rows: staging is never reused.
-    nodes = [node for node in load.context.publishers if published[node].state.rows]
-    sql = Sql(
-        f"ALTER TABLE {table(load.staging)} ATTACH PARTITION ID {literal(load.key.partition_id)} "
-        f"FROM {table(load.context.target)}"
-    )
+    yield from periods.ask(lambda some: _attach(some, published), is_repeatable=False)
+    if not periods.items:
+        return
+    loads = [each.load for each in periods.items.values()]
+    counting = count_partitions(loads[0], name="Count what is staged with the published rows")
+    found, complete = yield from Gather(name="Check what was attached", workflows=(look_up_all(loads), counting))
+    now = dict(zip(periods.items, found, strict=True))
+    yield from periods.advance(lambda each: _attached(each, complete, published[each.period], now[each.period]))
+
+
+def _attached(
+    each: PeriodLoad,
+    complete: Mapping[Node, Mapping[str, StagedPartition]],
+    published: Mapping[Node, MonthOnNode],
+    now: Mapping[Node, MonthOnNode],
+) -> Steps[PeriodLoad]:
+    """Prove that the published rows are staged, and remove those of overwritten and deleted objects."""
+    load, staged = each.load, staged_of(each.load, complete)
+    require_base(load, each.before, now)
+    for node, after in staged.items():
+        _check_attached(load, node, each.staged[node], after, (published[node].state, now[node].state))
+    assert load.increment is not None
+    if load.increment.removed:
+        staged = yield from remove_objects(load)
+    rows = {node_key(node): after.rows - each.staged[node].rows for node, after in staged.items()}
+    load = replace(load, increment=replace(load.increment, attached_rows=rows))
+    return replace(each, load=load, staged=staged)
+
+
+def _attach(
+    some: Sequence[PeriodLoad], published: Mapping[Month, Mapping[Node, MonthOnNode]]
+) -> Steps[Sequence[PeriodLoad]]:
+    load = some[0].load
+    commands = [
+        {
+            node: Command(
+                f"ATTACH PARTITION ID {literal(each.load.key.partition_id)} FROM {table(load.context.target)}"
+            )
+            for node in load.context.publishers
+            if published[each.period][node].state.rows
+        }
+        for each in some
+    ]
+    months = months_text([each.load for each in some])
     try:
         yield from QueryNodes(
-            name=f"Attach the published rows of {load.request.month}",
-            sql=dict.fromkeys(nodes, sql),
+            name=f"Attach the published rows of {months}",
+            sql=alter_partitions(load.staging, commands),
             settings=ddl_settings(load.context),
             query_id=f"{load.attempt.name}_attach",
         )
     except ClickHouseServerError as error:
         if error.code == QUERY_WAS_CANCELLED:
             raise
-        raise BaseChangedError(f"The published rows of {load.request.month} cannot be attached: {error}") from error
-    counting = count_staged(load, name="Count what is staged with the published rows")
-    now, complete = yield from Gather(name="Check what was attached", workflows=(load.look_up(), counting))
-    require_base(load, before, now)
-    for node, each in complete.items():
-        _check_attached(load, node, staged[node], each, (published[node].state, now[node].state))
-    assert load.increment is not None
-    if load.increment.removed:
-        complete = yield from remove_objects(load)
-    attached = {node_key(node): each.rows - staged[node].rows for node, each in complete.items()}
-    return replace(load, increment=replace(load.increment, attached_rows=attached)), complete
+        raise BaseChangedError(f"The published rows of {months} cannot be attached: {error}") from error
+    return some
 
 
 def _check_attached(
@@ -154,12 +176,14 @@ def _check_attached(
         )
 
 
-def _wait_for_merges(load: LoadContext) -> Steps[None]:
-    """Wait until merges of the month end, for a bounded time. A user who may not see merges does not wait."""
-    context, target = load.context, load.context.target
+def _wait_for_merges(periods: Periods) -> Steps[None]:
+    """Wait until merges of the periods end, for a bounded time. A user who may not see merges does not wait."""
+    loads = [each.load for each in periods.items.values()]
+    context, target, months = loads[0].context, loads[0].context.target, months_text(loads)
     sql = Sql(
         f"SELECT max(elapsed), min(progress) FROM system.merges WHERE database = {literal(target.database)} "
-        f"AND table = {literal(target.table)} AND partition_id = {literal(load.key.partition_id)} HAVING count() > 0"
+        f"AND table = {literal(target.table)} AND {one_of('partition_id', [load.key.partition_id for load in loads])} "
+        "HAVING count() > 0"
     )
     waited_seconds = 0.0
     while waited_seconds < _LONGEST_WAIT_FOR_MERGES_SECONDS:
@@ -170,15 +194,14 @@ def _wait_for_merges(load: LoadContext) -> Steps[None]:
         if not waited_seconds:
             seconds, progress = max(running)
             yield from Log(
-                name=f"Waiting for merges of {load.request.month} on {quantity(len(running), 'node')}, which "
-                f"publishing would cancel: the longest has run for {seconds:.0f} s and is {progress:.0%} done."
+                name=f"Waiting for merges of {months} on {quantity(len(running), 'node')}, which publishing would "
+                f"cancel: the longest has run for {seconds:.0f} s and is {progress:.0%} done."
             )
         pause_seconds = min(max(waited_seconds, _FIRST_WAIT_SECONDS), _LONGEST_POLL_SECONDS)
         yield from Sleep(name="Wait for merges of the month", seconds=pause_seconds)
         waited_seconds += pause_seconds
     yield from Log(
-        name=f"Merges of {load.request.month} still run after {_LONGEST_WAIT_FOR_MERGES_SECONDS} s: not waiting "
-        "any longer."
+        name=f"Merges of {months} still run after {_LONGEST_WAIT_FOR_MERGES_SECONDS} s: not waiting any longer."
     )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from airflow_provider_chs3.core.attempt.load_context import Increment, LoadContext
+from airflow_provider_chs3.core.attempt.period_load import Periods
 from airflow_provider_chs3.core.attempt.resume import ResumableLoad
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.increment.base import why_no_base
@@ -19,49 +19,60 @@ from airflow_provider_chs3.core.ledger.structure_record import loaded_as_recorde
 from airflow_provider_chs3.core.object_history.records import recorded_objects
 from airflow_provider_chs3.core.object_history.replaced import objects_to_read, removed_objects
 from airflow_provider_chs3.core.preflight.privileges import privileges_of_attaching, why_not_granted
-from airflow_provider_chs3.core.sql.quoting import Sql, literal
-from airflow_provider_chs3.core.values.models import Manifest, Node, ObjectChanges
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
+from airflow_provider_chs3.core.values.models import Manifest, Month, Node, ObjectChanges
 from airflow_provider_chs3.core.values.quantities import quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
 
-class Decision(NamedTuple):
-    """How a month is loaded.
+def find_increments(periods: Periods, found: Mapping[Month, ComparisonStatus]) -> Steps[dict[Month, str]]:
+    """Load only the new objects of each period that is as it was published, if objects were only added since.
 
     Args:
-        load: The load: of the new objects alone, or of all.
-        text: What to log of it.
+        periods: The loads of all objects.
+        found: The comparison of each with the ledger.
+
+    Returns:
+        What to log of each.
     """
+    texts = {
+        each.period: ""
+        for each in periods
+        if found[each.period] is not ComparisonStatus.OBJECTS_CHANGED or not each.load.files.source.has_files
+    }
+    reasons = periods.each(lambda each: "" if each.period in texts else _why_whole(each.load, each.before))
+    texts |= {period: f"Loading all objects: {why}." for period, why in reasons.items() if why}
+    adding = periods.part(lambda each: each.period not in texts)
+    yield from adding.together(_find_increments(adding, texts))
+    periods.merge(adding)
+    return texts
 
-    load: LoadContext
-    text: str
+
+def _find_increments(periods: Periods, texts: dict[Month, str]) -> Steps[None]:
+    why_not = yield from _why_not_attached([each.load for each in periods])
+    texts |= {each.period: f"Loading all objects: {why}." for each in periods if (why := why_not(each.load))}
+    candidates = [each for each in periods if each.period not in texts]
+    if not candidates:
+        return
+    context = candidates[0].load.context
+    node = context.coordinator
+    months = [(each.load.key_on(node), _record_of(each.before).base) for each in candidates]
+    for each, published in zip(candidates, (yield from recorded_objects(context.ledger, node, months)), strict=True):
+        load, texts[each.period] = _increment(each.load, _record_of(each.before), published)
+        periods.items[each.period] = each.of(load)
 
 
-def find_increment(load: LoadContext, before: Mapping[Node, MonthOnNode], found: ComparisonStatus) -> Steps[Decision]:
-    """Load only the new objects if the month is as it was published, and objects were only added since.
-
-    Args:
-        load: The load of all objects.
-        before: The month on each node.
-        found: The comparison with the ledger.
-    """
-    if found is not ComparisonStatus.OBJECTS_CHANGED or not load.files.source.has_files:
-        return Decision(load, "")
-    why = yield from _why_whole(load, before)
-    if why:
-        return Decision(load, f"Loading all objects: {why}.")
-    record = _record_of(before)
-    node = load.context.coordinator
-    published = yield from recorded_objects(load.context.ledger, node, load.key_on(node), base=record.base)
+def _increment(load: LoadContext, record: Record, published: Manifest) -> tuple[LoadContext, str]:
+    """Return the load of the new objects alone, or of all, and what to log of it."""
     if published.fingerprint != record.fingerprint:
-        return Decision(load, "Loading all objects: the record of those loaded before does not match the month's.")
+        return load, "Loading all objects: the record of those loaded before does not match the month's."
     changes = ObjectChanges.between(published, load.manifest)
     load = replace(load, changes=changes)
     removed = removed_objects(changes, load.manifest)
     if removed and not load.request.policies.object_column:
-        return Decision(load, f"Loading all objects: since the month was published, {changes}.")
+        return load, f"Loading all objects: since the month was published, {changes}."
     if removed and (why := why_not_removed(load, published, removed)):
-        return Decision(load, f"Loading all objects: since the month was published, {changes}, and {why}.")
+        return load, f"Loading all objects: since the month was published, {changes}, and {why}."
     new = objects_to_read(changes, load.manifest, removed)
     increment = Increment(
         base=record.base,
@@ -71,7 +82,7 @@ def find_increment(load: LoadContext, before: Mapping[Node, MonthOnNode], found:
         month=load.manifest,
         removed=removed,
     )
-    return Decision(load.of_increment(increment, new), _text(increment, new, changes))
+    return load.of_increment(increment, new), _text(increment, new, changes)
 
 
 def _text(increment: Increment, new: Manifest, changes: ObjectChanges) -> str:
@@ -116,13 +127,12 @@ def load_of_resumable(load: LoadContext, resumable: ResumableLoad, listed: Manif
     if resumable.increment is None:
         return load.of_objects(month)
     node = load.context.coordinator
-    published = yield from recorded_objects(
-        load.context.ledger, node, load.key_on(node), base=resumable.increment["base"]
-    )
+    months = [(load.key_on(node), str(resumable.increment["base"]))]
+    (published,) = yield from recorded_objects(load.context.ledger, node, months)
     return load.of_increment(*resumable.increment_of(month, published))
 
 
-def _why_whole(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[str]:
+def _why_whole(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> str:
     request, context = load.request, load.context
     policies, table_facts = request.policies, context.table_facts
     if not policies.incremental:
@@ -144,24 +154,25 @@ def _why_whole(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[s
     increments = _record_of(before).increments
     if not table_facts.keeps_every_row and increments >= policies.max_increments:
         return f"{increments} loads have added to it (increments['max_increments']={policies.max_increments})"
-    return (yield from _why_not_attached(load))
+    return ""
 
 
-def _why_not_attached(load: LoadContext) -> Steps[str]:
-    """Return why published rows cannot be attached to staging: no privilege, or detached parts."""
-    context, target = load.context, load.context.target
+def _why_not_attached(loads: Sequence[LoadContext]) -> Steps[Callable[[LoadContext], str]]:
+    """Find out why published rows cannot be attached to staging: no privilege, or detached parts."""
+    context, target = loads[0].context, loads[0].context.target
     if why := (yield from why_not_granted(tuple(context.nodes), privileges_of_attaching(target, context.ledger))):
-        return why
+        return lambda _: why
     if context.table_facts.keeps_every_row:
-        return ""
+        return lambda _: ""
     detached = Sql(
-        f"SELECT count() FROM system.detached_parts WHERE database = {literal(target.database)} "
-        f"AND table = {literal(target.table)} AND partition_id = {literal(load.key.partition_id)}"
+        f"SELECT DISTINCT partition_id FROM system.detached_parts WHERE database = {literal(target.database)} "
+        f"AND table = {literal(target.table)} AND {one_of('partition_id', [load.key.partition_id for load in loads])}"
     )
     found = yield from QueryNodes(name="Look for detached parts", sql=dict.fromkeys(context.nodes, detached))
-    if nodes := [node for node, rows in found.items() if rows[0][0]]:
-        return f"parts of it are detached on {nodes[0]}"
-    return ""
+    nodes = {partition_id: node for node, rows in found.items() for (partition_id,) in rows}
+    return lambda load: (
+        f"parts of it are detached on {nodes[load.key.partition_id]}" if load.key.partition_id in nodes else ""
+    )
 
 
 def _record_of(before: Mapping[Node, MonthOnNode]) -> Record:

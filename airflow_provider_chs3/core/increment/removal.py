@@ -11,7 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
-from airflow_provider_chs3.core.insertion.staged_rows import Staged, count_staged
+from airflow_provider_chs3.core.attempt.period_load import Staged
+from airflow_provider_chs3.core.insertion.staged_rows import count_staged
 from airflow_provider_chs3.core.object_history.records import recorded_rows
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, table
 from airflow_provider_chs3.core.sql.server_text import readable

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
-from airflow_provider_chs3.core.attempt.resume import DoneInsert, InitialState, ResumableLoad, record_resumable_load
+from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, Staged
+from airflow_provider_chs3.core.attempt.resume import DoneInsert, ResumableLoad
 from airflow_provider_chs3.core.files.parse_errors import file_of
 from airflow_provider_chs3.core.insertion.insert_statement import insert_step
 from airflow_provider_chs3.core.insertion.readers import check_keys, with_readers
-from airflow_provider_chs3.core.insertion.staged_rows import Staged, count_staged
+from airflow_provider_chs3.core.insertion.staged_rows import StagedPartition, count_partitions, staged_of
 from airflow_provider_chs3.core.proof.failed_insert import explain_conversion, explain_parsing
 from airflow_provider_chs3.core.proof.misfits import find_misfits
 from airflow_provider_chs3.core.proof.row_counts import rows_of_source
 from airflow_provider_chs3.core.values.error_codes import is_of_servers
-from airflow_provider_chs3.core.values.models import Manifest, Node, TableName
+from airflow_provider_chs3.core.values.models import Manifest, Month, Node, TableName
 from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Gather, Insert, InsertStats, Log, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError, SourceError, VerificationError
@@ -53,10 +54,19 @@ class Inserted:
             peak_memory_bytes=max(peaks, default=None),
         )
 
-    @property
-    def is_end_recorded(self) -> bool:
-        """Whether they took long enough for somebody to look, or for a retry to save time, before all is published."""
-        return self.stats.seconds >= _RECORDED_FROM_SECONDS
+    def share(self, share: float, rows: int) -> Inserted:
+        """Return what a period has of inserts of several.
+
+        Args:
+            share: Its share of their seconds.
+            rows: Its rows.
+        """
+        stats = self.stats
+        own = InsertStats(stats.seconds * share, rows, stats.peak_memory_bytes)
+        first, *others = self.query_ids
+        return Inserted(
+            (DoneInsert(first, own), *(DoneInsert(query_id, InsertStats(0, 0, None)) for query_id in others))
+        )
 
     @property
     def query_ids(self) -> tuple[str, ...]:
@@ -69,7 +79,7 @@ def insert(
     plan: InsertPlan,
     *,
     into: TableName,
-    initial_state: InitialState | None = None,
+    record: Callable[[Sequence[DoneInsert], str], Steps[None]] | None = None,
     done: Sequence[DoneInsert] = (),
 ) -> Steps[Inserted]:
     """Insert the manifest's objects: every node writes what it reads, or the sharding key distributes the rows.
@@ -78,7 +88,8 @@ def insert(
         load: The load.
         plan: The plan of the insert.
         into: The table on every node.
-        initial_state: Recorded before each insert, so that another process can resume it; None records nothing.
+        record: Records before each insert, and after a long last one, which inserts have ended, and the query id of the
+            one that comes, so that people can watch it and another process can resume it; None records nothing.
         done: The first inserts, whose end an earlier process has seen.
 
     Raises:
@@ -90,13 +101,15 @@ def insert(
         if number <= len(done):
             continue
         query_id = f"{load.attempt.name}_insert{number}"
-        if initial_state:
-            yield from record_resumable_load(load, plan, initial_state, done=so_far, running=query_id)
+        if record:
+            yield from record(so_far, query_id)
         step = insert_step(load, plan, group, batch, into=into, query_id=query_id)
         so_far.append(DoneInsert(query_id, (yield from _run(load, plan, step))))
     inserted = Inserted(tuple(so_far))
-    if initial_state and inserted.is_end_recorded and len(so_far) > len(done):
-        yield from record_resumable_load(load, plan, initial_state, done=so_far, running="")
+    # No retry resumes an insert of several periods: its end is for people alone, and takes a record of each.
+    from_seconds = _RECORDED_FROM_SECONDS * (10 if load.group else 1)
+    if record and inserted.stats.seconds >= from_seconds and len(so_far) > len(done):
+        yield from record(so_far, "")
     return inserted
 
 
@@ -166,62 +179,108 @@ def _explanation(load: LoadContext, plan: InsertPlan, error: ClickHouseServerErr
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The staged rows, and the proof that they are the objects' rows.
+    """The proof that what is staged is the objects' rows.
 
     Args:
-        staged: The staged rows of each node.
-        rows: Rows of the objects.
+        rows: Rows of each period's objects.
         counted_by: Source of that number; see `core.proof.row_counts`.
     """
 
-    staged: Mapping[Node, Staged]
-    rows: int
+    rows: Mapping[Month, int]
     counted_by: str
 
 
-def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted) -> Steps[Verified]:
-    """Prove that staging holds exactly the rows of the manifest's objects.
+def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted, periods: Periods) -> Steps[Verified]:
+    """Prove that staging holds exactly the rows of the objects, and give each period what is staged of it.
+
+    Of several periods, each row is in the period of its file, or the insert fails: so with the number of all rows that
+    of each is proved.
 
     Args:
-        load: The load.
+        load: The load of all periods.
         plan: The plan of the insert.
         inserted: The inserts.
+        periods: The periods. Those whose objects changed since they were listed leave, with an `ObjectsChangedError`.
 
     Raises:
-        ObjectsChangedError: If objects changed since they were listed.
         VerificationError: If rows are missing, or there are too many.
-        SourceError: If rows belong to other months and that is an error.
+        SourceError: If rows belong to other periods and that is an error.
     """
-    month, source, increment = load.request.month, load.files.source, load.increment
-    looks = (source.list_month(month), count_staged(load, name="Count what is staged"))
-    staged: dict[Node, Staged]
-    (_, now), staged = yield from Gather(name="List again, and count what is staged", workflows=looks)
-    check_objects(load, now)
-    if added := load.manifest.added_in(now):
-        yield from Log(name=f"{quantity(added, 'object')} of {month} arrived during the load: the next run loads them.")
-    _check_replicas(load, staged)
-    # A row counts once, however many replicas have it.
-    once = {node: staged[node] for node in load.context.publishers}
-    attached = {node: increment.attached_on(node) if increment else 0 for node in once}
-    rows = {node: each.rows + sum(each.other_rows.values()) - attached[node] for node, each in once.items()}
+    looks = (_list_again(load, periods), count_partitions(load, name="Count what is staged"))
+    now, partitions = yield from Gather(name="List again, and count what is staged", workflows=looks)
+    # The rows of a period that leaves are staged, too.
+    every = list(periods)
+    _check_alike(periods, now)
+    known = {each.load.key.partition_id for each in every}
+    staged = {each.period: staged_of(each.load, partitions, known=known) for each in every}
+    _check_replicas(load, partitions)
+    rows = {each.period: _new_rows(each, staged[each.period]) for each in every}
+    if not periods.items:
+        return Verified(rows, "")
     counted = yield from rows_of_source(load, plan.reading, inserted.done)
     if sum(rows.values()) != counted.rows:
         # A second read may have met other versions of the objects.
-        check_objects(load, (yield from source.list_month(month))[1])
-        per_node = ", ".join(f"{node}: {count}" for node, count in rows.items())
+        _check_alike(periods, (yield from _list_again(load, periods)))
+        if load.group is None:
+            periods.only()
         raise VerificationError(
-            f"{month} must hold {counted.rows} rows, but {sum(rows.values())} were staged ({per_node}). "
-            "Nothing was published."
+            f"{load.months} must hold {counted.rows} rows, but {sum(rows.values())} were staged. Nothing was published."
         )
     yield from check_keys(load, plan.reading)
+    _check_others(load, staged[every[0].period])
+    periods.update(lambda each: replace(each, staged=staged[each.period]))
+    return Verified(rows, counted.counted_by)
+
+
+def _list_again(load: LoadContext, periods: Periods) -> Steps[Mapping[Month, Manifest]]:
+    now: Mapping[Month, Manifest]
+    _, now = yield from load.files.source.list_months(list(periods.items))
+    if added := sum(each.load.manifest.added_in(now[each.period]) for each in periods):
+        yield from Log(
+            name=f"{quantity(added, 'object')} of {load.months} arrived during the load: the next run loads them."
+        )
+    return now
+
+
+def _check_alike(periods: Periods, now: Mapping[Month, Manifest]) -> None:
+    periods.each(lambda each: check_objects(each.load, now[each.period]))
+
+
+def _new_rows(each: PeriodLoad, staged: Mapping[Node, Staged]) -> int:
+    """Return the staged rows of a period and of others, without published ones: once, however many replicas have it."""
+    increment, nodes = each.load.increment, each.load.context.publishers
+    attached = sum(increment.attached_on(node) for node in nodes) if increment else 0
+    return sum(staged[node].rows + sum(staged[node].other_rows.values()) for node in nodes) - attached
+
+
+def _check_replicas(load: LoadContext, partitions: Mapping[Node, Mapping[str, StagedPartition]]) -> None:
+    """Check that the replica that publishes has staged the same rows as the others of its shard."""
+    publishers = {node.shard_num: node for node in load.context.publishers}
+    for node in partitions:
+        publisher = publishers[node.shard_num]
+        rows, wanted = ({key: each.rows for key, each in partitions[one].items()} for one in (node, publisher))
+        if rows != wanted:
+            raise VerificationError(
+                f"Staging {load.staging} holds other rows on {node} than on {publisher}, its replica: "
+                f"{sum(rows.values())} and {sum(wanted.values())} of {load.months}. Nothing was published."
+            )
+
+
+def _check_others(load: LoadContext, staged: Mapping[Node, Staged]) -> None:
+    """Check that no row is of another period, unless such rows are left out."""
     others: Counter[str] = Counter()
-    for each in once.values():
-        others.update(each.other_rows)
-    if others and load.request.policies.on_other_months == "fail":
-        counts = ", ".join(f"{partition}: {count}" for partition, count in sorted(others.items()))
-        source = load.files.source
-        raise source.kind.contents.of_other_months(load.request.month, source.place, counts)
-    return Verified(staged, counted.rows, counted.counted_by)
+    for node in load.context.publishers:
+        others.update(staged[node].other_rows)
+    if not others or (load.group is None and load.request.policies.on_other_months != "fail"):
+        return
+    counts = ", ".join(f"{partition}: {count}" for partition, count in sorted(others.items()))
+    if load.group:
+        raise VerificationError(
+            f"Staging {load.staging} has rows of other months ({counts}): somebody else writes to it. Nothing was "
+            "published."
+        )
+    source = load.files.source
+    raise source.kind.contents.of_other_months(load.request.month, source.place, counts)
 
 
 def check_objects(load: LoadContext, now: Manifest, *, cause: Exception | None = None) -> None:
@@ -239,15 +298,3 @@ def check_objects(load: LoadContext, now: Manifest, *, cause: Exception | None =
         raise ObjectsChangedError(
             f"Objects of {load.request.month} changed while they were loaded: {changes}. Nothing was published."
         ) from cause
-
-
-def _check_replicas(load: LoadContext, staged: Mapping[Node, Staged]) -> None:
-    """Check that the replica that publishes has staged the same rows as the others of its shard."""
-    publishers = {node.shard_num: node for node in load.context.publishers}
-    for node, each in staged.items():
-        publisher = publishers[node.shard_num]
-        if each != staged[publisher]:
-            raise VerificationError(
-                f"Staging {load.staging} holds other rows on {node} than on {publisher}, its replica: {each.rows} and "
-                f"{staged[publisher].rows} of {load.request.month}. Nothing was published."
-            )

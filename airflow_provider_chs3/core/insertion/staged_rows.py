@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
+from airflow_provider_chs3.core.attempt.period_load import Staged
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.ledger.parts import CONTENT, MOST_PARTS, NOTHING_BESIDE, Contents
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
@@ -17,42 +17,37 @@ from airflow_provider_chs3.core.workflow.operations import Steps
 _NULL = "ᴺᵁᴸᴸ"
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """The staged rows of one node.
-
-    Args:
-        rows: Rows of the month.
-        other_rows: Rows of other months, by partition as ClickHouse shows it: `202404`, `2024-04-01`, `NULL`.
-        contents: Contents of the month's parts, whose number merges change.
-    """
-
-    rows: int
-    other_rows: Mapping[str, int]
-    contents: Contents = field(default=NOTHING_BESIDE, compare=False)
-
-
 def count_staged(load: LoadContext, *, name: str) -> Steps[dict[Node, Staged]]:
-    """Count the rows of each node's staging, by partition.
+    """Count the rows of each node's staging.
 
     Args:
         load: The load.
         name: Name of the step.
     """
-    partitions = yield from count_partitions(load, name=name)
-    return {node: staged_of(load, found) for node, found in partitions.items()}
+    return staged_of(load, (yield from count_partitions(load, name=name)))
 
 
-def staged_of(load: LoadContext, partitions: Mapping[str, StagedPartition]) -> Staged:
-    """Return the month's part of a node's staging.
+def staged_of(
+    load: LoadContext,
+    partitions: Mapping[Node, Mapping[str, StagedPartition]],
+    *,
+    known: Collection[str] | None = None,
+) -> dict[Node, Staged]:
+    """Return the period's part of each node's staging.
 
     Args:
-        load: The load.
-        partitions: The partitions of staging, by their ids.
+        load: The load of the period.
+        partitions: The partitions of staging on each node, by their ids.
+        known: The partitions of all periods that are staged there. Default: those that share the table with it.
     """
-    known = load.shared.partition_ids if load.shared else {load.key.partition_id}
-    own = partitions.get(load.key.partition_id, NO_PARTITION)
-    others = {each.name: each.rows for partition_id, each in partitions.items() if partition_id not in known}
+    if known is None:
+        known = load.shared.partition_ids if load.shared else {load.key.partition_id}
+    return {node: _staged_of(load.key.partition_id, known, found) for node, found in partitions.items()}
+
+
+def _staged_of(partition_id: str, known: Collection[str], partitions: Mapping[str, StagedPartition]) -> Staged:
+    own = partitions.get(partition_id, NO_PARTITION)
+    others = {each.name: each.rows for other, each in partitions.items() if other not in known}
     return Staged(own.rows, others, own.contents)
 
 

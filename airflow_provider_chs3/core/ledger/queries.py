@@ -129,8 +129,8 @@ def _look_up_months(
     return passed_on(sql) if cluster else sql
 
 
-def look_up_each(ledger: TableName, keys: Sequence[LedgerKey], *, with_records: bool) -> Sql:
-    """Return the query for several months of one table, each as `core.ledger.records.look_up` asks for it.
+def look_up(ledger: TableName, keys: Sequence[LedgerKey], *, with_records: bool) -> Sql:
+    """Return the query for the newest record and the parts of months of one table, on one node.
 
     Args:
         ledger: The ledger.
@@ -138,7 +138,7 @@ def look_up_each(ledger: TableName, keys: Sequence[LedgerKey], *, with_records: 
         with_records: Whether to ask for the records; not where there is no ledger.
 
     Returns:
-        A SELECT with a row for each month: its place among the keys, from 0, and the columns of `look_up`.
+        A SELECT with a row for each month: its place among the keys, from 0, and what `month_on_node` parses.
     """
     key, months, ids = keys[0], literals(str(each.month) for each in keys), literals(each.partition_id for each in keys)
     records, known = "emptyArrayString()", "emptyArrayString()"

@@ -4,90 +4,69 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import TypeAlias
 
 from airflow_provider_chs3.core.ledger.records import (
     Values,
     is_there,
     json_text,
     number_of_creation,
-    record,
     rendered,
 )
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, table
 from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.workflow.operations import QueryOneOfSeveral
-from airflow_provider_chs3.core.workflow.rendered import Rendered
+
+#: The key, and further columns, of a month's record on each of some nodes.
+OnNodes: TypeAlias = Mapping[Node, tuple[LedgerKey, Values]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class NewRecord:
-    """A record of a month for each of some nodes.
+def add_records(
+    ledger: TableName,
+    event: str,
+    months: Sequence[OnNodes],
+    *,
+    staging: TableName | None = None,
+    is_replicated: bool = False,
+) -> dict[Node, Sql]:
+    """Return the statement for each node that adds records of months of one table, each numbered as `record` does.
 
     Args:
         ledger: The ledger.
         event: As in `core.ledger.records.record`.
-        values: The key, and further columns, on each node.
+        months: The record of each month; at least one.
         staging: As in `core.ledger.records.record`; None by default.
         is_replicated: As in `core.ledger.records.record`; False by default.
     """
-
-    ledger: TableName
-    event: str
-    values: Mapping[Node, tuple[LedgerKey, Values]]
-    staging: TableName | None = None
-    is_replicated: bool = False
-
-    def step(self, name: str, *, query_id: str | None = None) -> QueryOneOfSeveral:
-        """Return the step that adds it. In lockstep, those of several months become one statement.
-
-        Args:
-            name: Name of the step. Those of one name, but for the month, must have the same ledger, event and staging.
-            query_id: Beginning of the query ids; None lets the runner choose.
-        """
-        return QueryOneOfSeveral(
-            name=name,
-            sql=Rendered(self.values, lambda node: self._on_node(*self.values[node])),
-            query_id=query_id,
-            subject=self,
-            of_several=_records_of_several,
-        )
-
-    def _on_node(self, key: LedgerKey, values: Values) -> Sql:
-        return record(self.ledger, key, self.event, values, staging=self.staging, is_replicated=self.is_replicated)
-
-
-def _records_of_several(several: Sequence[NewRecord]) -> dict[Node, Sql]:
     by_node = defaultdict[Node, list[tuple[LedgerKey, Values]]](list)
-    for each in several:
-        for node, of_node in each.values.items():
+    for month in months:
+        for node, of_node in month.items():
             by_node[node].append(of_node)
-    return {node: _insert(several[0], of_months) for node, of_months in by_node.items()}
+    at_least = number_of_creation(staging) if staging and is_replicated else "0"
+    unless_gone = f" WHERE {is_there(staging)}" if staging else ""
+    return {node: Sql(f"{_insert(ledger, event, some, at_least)}{unless_gone}") for node, some in by_node.items()}
 
 
-def _insert(one: NewRecord, of_months: Sequence[tuple[LedgerKey, Values]]) -> Sql:
-    """Return the statement that adds records of months of one table, each numbered as `record` does.
+def _insert(ledger: TableName, event: str, of_months: Sequence[tuple[LedgerKey, Values]], at_least: str) -> str:
+    """Return the INSERT. What all records have in common is written once.
 
-    What all of them have in common is written once. There is no JOIN, which settings of a profile would change.
+    There is no JOIN, which settings of a profile would change.
     """
-    ledger, key = table(one.ledger), of_months[0][0]
+    key, name = of_months[0][0], table(ledger)
     months = [str(each.month) for each, _ in of_months]
     beginnings, ends = _with_common_ends([values for _, values in of_months])
-    rows = [rendered(one.event, each, values) for (each, _), values in zip(of_months, beginnings, strict=True)]
+    rows = [rendered(event, each, values) for (each, _), values in zip(of_months, beginnings, strict=True)]
     own = ["month", *(name for name in rows[0] if name != "month" and len({row[name] for row in rows}) > 1)]
     columns = {name: f"each.{own.index(name) + 1}" if name in own else rows[0][name] for name in rows[0]}
     columns |= {name: f"concat({columns[name]}, {literal(end)})" for name, end in ends.items()}
     # Of one value, parentheses would be no tuple.
     tuples = ", ".join(f"tuple({', '.join(row[name] for name in own)})" for row in rows)
-    at_least = number_of_creation(one.staging) if one.staging and one.is_replicated else "0"
-    unless_gone = f" WHERE {is_there(one.staging)}" if one.staging else ""
-    return Sql(
-        f"INSERT INTO {ledger} ({', '.join(map(identifier, ('sequence', *columns)))}) "
-        f"WITH (SELECT groupArray((month, last)) FROM (SELECT month, max(sequence) AS last FROM {ledger} "
+    return (
+        f"INSERT INTO {name} ({', '.join(map(identifier, ('sequence', *columns)))}) "
+        f"WITH (SELECT groupArray((month, last)) FROM (SELECT month, max(sequence) AS last FROM {name} "
         f"WHERE {key.table_condition} AND month IN ({literals(months)}) GROUP BY month)) AS found "
         "SELECT greatest(arraySum(arrayMap(one -> if(one.1 = each.1, one.2, 0), found)) + 1, "
-        f"{at_least}), {', '.join(columns.values())} FROM (SELECT arrayJoin([{tuples}]) AS each){unless_gone}"
+        f"{at_least}), {', '.join(columns.values())} FROM (SELECT arrayJoin([{tuples}]) AS each)"
     )
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from airflow_provider_chs3.core.ledger.mutations import mutations_of, mutations_query
+from airflow_provider_chs3.core.ledger.mutations import mutations_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.parts import PARTITION, partition_states
 from airflow_provider_chs3.core.ledger.table import COLUMNS, LedgerKey
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.core.workflow.operations import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,31 +119,6 @@ def record_of(fields: Iterable[Any]) -> Record | None:
     return None if found.event == "forgotten" else found
 
 
-def look_up(ledger: TableName, key: LedgerKey, *, with_records: bool) -> Sql:
-    """Return the query for the newest record of a month on a node, and for the month's parts.
-
-    Args:
-        ledger: The ledger.
-        key: The month.
-        with_records: Whether to ask for the record; not where there is no ledger.
-    """
-    records = "[([], 0)]"
-    if with_records:
-        is_own = f"target_uuid = {literal(key.target_uuid)}"
-        own = newest(record_columns(), condition=is_own)
-        records = (
-            f"(SELECT [(if(countIf({is_own}) > 0, [{own}], []), count() > 0)] FROM {table(ledger)} "
-            f"WHERE {key.name_condition} AND {key.month_condition} AND {IS_STATE})"
-        )
-    of_table = f"database = {literal(key.target.database)} AND table = {literal(key.target.table)}"
-    has_rows = f"(SELECT sum(rows) > 0 FROM system.parts WHERE {of_table} AND active)"
-    states = partition_states(f"{of_table} AND {PARTITION} = {literal(key.partition_id)}")
-    return Sql(
-        f"SELECT {literal(key.partition_id)}, {records}, {has_rows}, {mutations_query(of_table)}, "
-        f"(SELECT groupArray(found) FROM ({states})), {uuid_now(key)}"
-    )
-
-
 def uuid_now(key: LedgerKey) -> str:
     """Return a scalar subquery for the UUID of the table that has the target's name now; empty if there is none.
 
@@ -156,8 +129,8 @@ def uuid_now(key: LedgerKey) -> str:
     return f"(SELECT any(toString(uuid)) FROM system.tables WHERE {where})"
 
 
-def month_on_node(row: Row) -> MonthOnNode:
-    """Parse the answer to `look_up`."""
+def month_on_node(row: Sequence[Any]) -> MonthOnNode:
+    """Parse the row of a month that `core.ledger.queries.look_up` asks for."""
     partition_id, ((records, has_history),), has_rows, mutations, states, table_uuid = row
     empty = PartitionState(mutations=mutations_of(mutations), partition_id=partition_id)
     found = (PartitionState.of(partition, state, mutations_of(mutations)) for partition, state in states)
@@ -227,28 +200,45 @@ def rendered(event: str, key: LedgerKey, values: Values) -> dict[str, str]:
     return {name: _value(value) for name, value in given.items()}
 
 
-def renew(ledger: TableName, key: LedgerKey, *, attempt: str, evidence: Mapping[str, str | int], structure: str) -> Sql:
-    """Return the statement that adds the newest record of a month again, with the current evidence.
+class Renewal(NamedTuple):
+    """The current evidence of a published month.
+
+    Args:
+        key: The key of the record.
+        attempt: The attempt that published.
+        evidence: The columns with the evidence of the partition.
+        structure: The structure.
+    """
+
+    key: LedgerKey
+    attempt: str
+    evidence: Mapping[str, str | int]
+    structure: str
+
+
+def renew(ledger: TableName, renewals: Sequence[Renewal]) -> Sql:
+    """Return the statement that adds the newest record of months again, with the current evidence.
 
     Merges changed the parts, or the table got columns. It remains the record of that time, and is added only if nothing
     came after it: an intent with the same number was recorded later, and counts as newer.
 
     Args:
         ledger: The ledger.
-        key: The key of the record.
-        attempt: The attempt that published.
-        evidence: The columns with the evidence of the partition.
-        structure: The structure.
+        renewals: The evidence of each month; at least one.
     """
-    values = {name: _value(value) for name, value in evidence.items()} | {
+    selects = " UNION ALL ".join(_renewed(ledger, each) for each in renewals)
+    return Sql(f"INSERT INTO {table(ledger)} ({', '.join(map(identifier, COLUMNS))}) {selects}")
+
+
+def _renewed(ledger: TableName, renewal: Renewal) -> str:
+    values = {name: _value(value) for name, value in renewal.evidence.items()} | {
         "sequence": "sequence + 1",
-        "structure": literal(structure),
+        "structure": literal(renewal.structure),
     }
-    return Sql(
-        f"INSERT INTO {table(ledger)} ({', '.join(map(identifier, COLUMNS))}) "
+    return (
         f"SELECT {', '.join(values.get(name, name) for name in COLUMNS)} FROM (SELECT * FROM {table(ledger)} "
-        f"WHERE {key.condition} AND {IS_STATE} {NEWEST_FIRST} LIMIT 1) "
-        f"WHERE event = 'published' AND attempt = {literal(attempt)}"
+        f"WHERE {renewal.key.condition} AND {IS_STATE} {NEWEST_FIRST} LIMIT 1) "
+        f"WHERE event = 'published' AND attempt = {literal(renewal.attempt)}"
     )
 
 

@@ -2,42 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
-from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.workflow.operations import Log, Steps
-from airflow_provider_chs3.exceptions import ReplicasBehindError
-
-#: What a replica that came back lacks is minutes old in the worst case, and fetched as it is.
-_CATCH_UP_SECONDS = 60
-
-
-def look_up_caught_up(
-    context: TargetContext, look_up: Callable[[], Steps[dict[Node, MonthOnNode]]]
-) -> Steps[dict[Node, MonthOnNode]]:
-    """Look a month up; if replicas differ, again after they have caught up with each other.
-
-    A replica that was down and has just come back has the month of before.
-
-    Args:
-        context: The nodes.
-        look_up: The look-up of the month on every node.
-    """
-    months = yield from look_up()
-    states = {(node.shard_num, month.state.rows, month.state.max_block) for node, month in months.items()}
-    if not context.table_facts.is_replicated or len(states) == len(context.publishers):
-        return months
-    try:
-        yield from follow(context, context.target, wait_seconds=_CATCH_UP_SECONDS)
-    except ReplicasBehindError:
-        yield from Log(
-            name=f"Replicas of {context.target} have not caught up with each other in {_CATCH_UP_SECONDS} s."
-        )
-    return (yield from look_up())
 
 
 def with_records_of_replicas(context: TargetContext, months: Mapping[Node, MonthOnNode]) -> dict[Node, MonthOnNode]:

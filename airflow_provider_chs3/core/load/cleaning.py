@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
-from airflow_provider_chs3.core.staging.ending import drop_staging, end_attempt, end_attempts_with
+from airflow_provider_chs3.core.staging.ending import drop_staging, end_attempts, end_attempts_with
 from airflow_provider_chs3.core.staging.tables import Attempt
-from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.models import Month, Node
 from airflow_provider_chs3.core.workflow.operations import Log, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
 
-def clean_up(load: LoadContext, *, is_done: bool = False) -> Steps[None]:
-    """Remove the staging of an attempt; if that fails, the next load does it.
+def clean_up(load: LoadContext, *, done: Sequence[Attempt] = ()) -> Steps[None]:
+    """Remove what an attempt has staged; if that fails, the next load does it.
 
     Args:
         load: The load.
-        is_done: Whether the load went well; else what still runs of it is ended first.
-    """
-    end = drop_staging if is_done else end_attempt
-    try:
-        yield from end(load.context, load.attempt)
-    except Chs3Error as error:
-        yield from Log(
-            name=f"Staging {load.staging} could not be removed; the next load of this month will remove it. ({error})"
-        )
-
-
-def clean_up_all(load: LoadContext, *, done: Collection[Attempt] = ()) -> Steps[None]:
-    """Remove the staging of several months that were loaded together; if that fails, the next load does it.
-
-    Args:
-        load: The load of them.
-        done: Its attempts, if all months went well; else what still runs of them is ended first.
+        done: The attempts that name its staging, if all went well; else what still runs of it is ended first.
     """
     try:
         if done:
@@ -43,17 +27,29 @@ def clean_up_all(load: LoadContext, *, done: Collection[Attempt] = ()) -> Steps[
         else:
             yield from end_attempts_with(load.context, load.request.nonce)
     except Chs3Error as error:
-        yield from Log(name=f"Staging of {load.months} could not be removed; the next load will remove it. ({error})")
+        yield from Log(
+            name=f"Staging of {load.months} could not be removed; the next load of it will remove it. ({error})"
+        )
 
 
-def clean_up_published(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[None]:
-    """Remove the staging of the attempt that published, in case it died right afterwards.
+def clean_up_published(loads: Sequence[LoadContext], months: Mapping[Month, Mapping[Node, MonthOnNode]]) -> Steps[None]:
+    """Remove the staging of the attempts that published periods, in case they died right afterwards.
 
     Staging of other attempts stays: one that is running knows newer objects.
 
     Args:
-        load: The load that finds the month published.
-        before: The month on each node.
+        loads: The loads that find their period published; at least one.
+        months: Each period on each node.
     """
-    for nonce in sorted({month.record.attempt for month in before.values() if month.record}):
-        yield from clean_up(replace(load, request=replace(load.request, nonce=nonce)))
+    attempts = {
+        replace(load.attempt, nonce=found.record.attempt)
+        for load in loads
+        for found in months[load.request.month].values()
+        if found.record
+    }
+    if not attempts:
+        return
+    try:
+        yield from end_attempts(loads[0].context, *sorted(attempts, key=lambda each: each.name))
+    except Chs3Error as error:
+        yield from Log(name=f"Staging of earlier loads could not be removed; the next load will remove it. ({error})")

@@ -1,32 +1,34 @@
-"""Step 3 of a load: compare the month with the ledger, and decide whether it may be loaded."""
+"""Step 3 of a load: compare periods with the ledger, and decide what of each is loaded."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import NamedTuple
 
-from airflow_provider_chs3.core.attempt.load_context import LoadContext
+from airflow_provider_chs3.core.attempt.load_context import LoadContext, Loads, look_up_all, look_up_caught_up
 from airflow_provider_chs3.core.attempt.newer_records import (
     check_listed_since,
     check_none_newer,
     published_meanwhile,
     records_of,
 )
-from airflow_provider_chs3.core.attempt.resume import PUBLISHED_BY_OWNER, is_published_by_owner
+from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, periods_of
+from airflow_provider_chs3.core.attempt.resume import PUBLISHED_BY_OWNER, published_by_owner
+from airflow_provider_chs3.core.increment.decision import find_increments
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, evidence_of, standing
 from airflow_provider_chs3.core.ledger.partition_changes import missing_parts
 from airflow_provider_chs3.core.ledger.parts import Evidence
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
-from airflow_provider_chs3.core.ledger.replicas import look_up_caught_up
 from airflow_provider_chs3.core.load.cleaning import clean_up_published
 from airflow_provider_chs3.core.load.outcome import record_unchanged, result_of
 from airflow_provider_chs3.core.publication.evidence_renewal import renew_records
 from airflow_provider_chs3.core.request.reload import ASKED_FOR
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.load_result import LoadResult
-from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.values.quantities import size_text
-from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
+from airflow_provider_chs3.core.values.models import Month, Node
+from airflow_provider_chs3.core.values.quantities import quantity, size_text
+from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import SourceError, TargetChangedError, TransientError
 
 _BROKEN = "parts of it were broken when a server started, as after a power cut"
@@ -36,81 +38,116 @@ _OF_OTHERS = (ComparisonStatus.ROWS_UNKNOWN, ComparisonStatus.TARGET_CHANGED)
 _MOST_RECORDS = 100
 
 
-@dataclass(frozen=True, slots=True)
-class MonthToLoad:
-    """A month that is not published as its objects are.
+class Checked(NamedTuple):
+    """Periods after they were compared with the ledger.
 
     Args:
-        before: The month on each node.
-        found: The comparison with the ledger.
-        reason: The reason to load it, as a text.
+        unchanged: The results of those that are published as their objects are.
+        to_load: The others.
     """
 
-    before: Mapping[Node, MonthOnNode]
-    found: ComparisonStatus
-    reason: str
+    unchanged: dict[Month, LoadResult]
+    to_load: Periods
 
 
-def check_month(load: LoadContext) -> Steps[tuple[LoadContext, LoadResult | MonthToLoad]]:
-    """Compare the month with the ledger; if it is published as its objects are, nothing is left to do.
+def check_periods(loads: Loads) -> Steps[Checked]:
+    """Compare periods with the ledger; of those that are published as their objects are, nothing is left to do.
 
     Args:
-        load: The load.
-
-    Returns:
-        The load, and its result or what to load.
-
-    Raises:
-        TargetChangedError: As in `compare`.
-        SourceError: As in `compare`.
-        ObjectsChangedError: If another load published it after this one had listed its objects.
+        loads: The loads of the periods. These leave: those that `compare` refuses, and with an `ObjectsChangedError`
+            those that another load published after this one had listed their objects.
     """
-    before = yield from _look_up(load)
-    load = yield from load.end_step("inspect")
-    check_listed_since(load, before)
-    found, reason = yield from compare(load, before)
-    if found is not ComparisonStatus.UNCHANGED:
-        return load, MonthToLoad(before, found, reason)
-    is_own = yield from is_published_by_owner(load, before)
-    if load.request.reload and not is_own:
-        return load, MonthToLoad(before, found, ASKED_FOR)
-    yield from clean_up_published(load, before)
-    yield from record_unchanged(load)
-    yield from renew_records(load, before)
-    status, reason = ("published", PUBLISHED_BY_OWNER) if is_own else ("unchanged", reason)
-    states = {node: month.state for node, month in before.items()}
-    return load, result_of(load, states, status=status, reason=reason)
+    before = yield from _look_up(loads)
+    if not loads.items:
+        return Checked({}, periods_of())
+    timer = yield from loads.first.timer.end("inspect")
+    loads.update(lambda load: replace(load, timer=timer))
+    loads.each(lambda load: check_listed_since(load, before[load.request.month]))
+    compared = yield from loads.run(lambda load: compare(load, before[load.request.month]))
+    same = [load for load in loads if compared[load.request.month][0] is ComparisonStatus.UNCHANGED]
+    own = yield from published_by_owner(same, before)
+    done = [load for load in same if not load.request.reload or load.request.month in own]
+    if done:
+        yield from clean_up_published(done, before)
+        yield from record_unchanged(done)
+        yield from renew_records(done, before)
+    unchanged = {load.request.month: _unchanged(load, before[load.request.month], own) for load in done}
+    asked_for = {load.request.month for load in same} - unchanged.keys()
+    periods = periods_of(
+        *(
+            PeriodLoad(
+                load=load,
+                before=before[period],
+                reason=ASKED_FOR if period in asked_for else compared[period][1],
+            )
+            for period, load in loads.items.items()
+            if period not in unchanged
+        )
+    )
+    texts = yield from find_increments(periods, {period: found for period, (found, _) in compared.items()})
+    for each in periods:
+        text = texts[each.period]
+        yield from Log(name=f"{each.period}: {each.reason}. {sizes_text(each.load)}{text and ' '}{text}")
+    for period, error in periods.failed.items():
+        loads.leave(period, error)
+    return Checked(unchanged, periods)
 
 
-def _look_up(load: LoadContext) -> Steps[Mapping[Node, MonthOnNode]]:
-    """Look the month up; if its rows seem to be somebody else's, once more.
+def _unchanged(load: LoadContext, before: Mapping[Node, MonthOnNode], own: Collection[Month]) -> LoadResult:
+    is_own = load.request.month in own
+    status, reason = ("published", PUBLISHED_BY_OWNER) if is_own else ("unchanged", ComparisonStatus.UNCHANGED.value)
+    return result_of(load, {node: month.state for node, month in before.items()}, status=status, reason=reason)
+
+
+def sizes_text(load: LoadContext) -> str:
+    """Return how much a load reads, and by how many nodes, for the log."""
+    sizes = load.request.source.kind.contents.sizes(load.manifest)
+    return f"{sizes}, {quantity(len(load.context.nodes), 'node')}."
+
+
+def _look_up(loads: Loads) -> Steps[dict[Month, dict[Node, MonthOnNode]]]:
+    """Look periods up; those whose rows seem to be somebody else's, once more.
 
     A server reads the records first, then the parts. What a load recorded and published in between looks like rows
     without a record, or like a change since the newest one; a second look has at least the record of its intent.
-
-    Raises:
-        ObjectsChangedError: If another load did so.
+    Periods of which this is so leave, with an `ObjectsChangedError`.
     """
-    before = yield from look_up_caught_up(load.context, load.look_up)
-    if standing(before, load.wanted, load.context.table_facts).standing not in _OF_OTHERS:
-        return before
-    yield from _check_no_first_ledger(load)
-    now = yield from load.look_up()
-    check_none_newer(load.request.month, records_of(before), now)
-    return now
+    before = yield from loads.ask(look_up_caught_up)
+    doubtful = loads.part(lambda load: _seems_of_others(load, before[load.request.month]))
+    yield from doubtful.together(_check_no_first_ledger(doubtful))
+    now = yield from doubtful.ask(look_up_all)
+    doubtful.each(lambda load: _check_none_newer(load, before, now))
+    loads.merge(doubtful)
+    return before | now
 
 
-def _check_no_first_ledger(load: LoadContext) -> Steps[None]:
-    """Check that nodes which had no ledger when this load inspected them still have none."""
-    ledger = load.context.ledger
+def _seems_of_others(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> bool:
+    return standing(before, load.wanted, load.context.table_facts).standing in _OF_OTHERS
+
+
+_Looks = Mapping[Month, Mapping[Node, MonthOnNode]]
+
+
+def _check_none_newer(load: LoadContext, before: _Looks, now: _Looks) -> None:
+    month = load.request.month
+    check_none_newer(month, records_of(before[month]), now[month])
+
+
+def _check_no_first_ledger(loads: Loads) -> Steps[None]:
+    """Check that nodes which had no ledger when these loads inspected them still have none."""
+    context = loads.first.context
     sql = Sql(
-        f"SELECT count() FROM system.tables WHERE database = {literal(ledger.database)} "
-        f"AND name = {literal(ledger.table)}"
+        f"SELECT count() FROM system.tables WHERE database = {literal(context.ledger.database)} "
+        f"AND name = {literal(context.ledger.table)}"
     )
-    lacking = [node for node, facts in load.context.nodes.items() if not facts.has_ledger]
+    lacking = [node for node, facts in context.nodes.items() if not facts.has_ledger]
     answers = (yield from QueryNodes(name="Look for a ledger", sql=dict.fromkeys(lacking, sql))) if lacking else {}
     if any(rows[0][0] for rows in answers.values()):
-        raise published_meanwhile(load.request.month)
+        loads.each(_fail_as_published)
+
+
+def _fail_as_published(load: LoadContext) -> None:
+    raise published_meanwhile(load.request.month)
 
 
 def compare(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[tuple[ComparisonStatus, str]]:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, values_of
+from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, Staged
 from airflow_provider_chs3.core.insertion.insert import Inserted, Verified
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.recording import NewRecord
-from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST
+from airflow_provider_chs3.core.ledger.recording import add_records
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.pace.past_loads import SLOW_SECONDS
 from airflow_provider_chs3.core.pace.records import read_pace
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
-from airflow_provider_chs3.core.staging.tables import holds_any
+from airflow_provider_chs3.core.sql.quoting import Sql, literals, one_of, table
+from airflow_provider_chs3.core.staging.ending import begins_with_any
+from airflow_provider_chs3.core.staging.tables import holds_any, in_staging
 from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
 from airflow_provider_chs3.core.values.load_result import LoadResult
-from airflow_provider_chs3.core.values.models import Node, SettingValues
+from airflow_provider_chs3.core.values.models import Month, Node, SettingValues
 from airflow_provider_chs3.core.values.quantities import objects_text, quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, SupersededError
@@ -35,6 +36,7 @@ def result_of(
     reason: str,
     plan: InsertPlan | None = None,
     inserted: Inserted | None = None,
+    staged: Mapping[Node, Staged] | None = None,
     verified: Verified | None = None,
 ) -> LoadResult:
     """Create the result of a load.
@@ -46,7 +48,8 @@ def result_of(
         reason: The reason why it was loaded or not.
         plan: The plan of the insert; None if nothing was inserted.
         inserted: What the inserts did.
-        verified: What was staged, and how its rows were counted.
+        staged: What was staged on each node; None if nothing was.
+        verified: How many rows its objects have, and how these were counted; None if nobody counted.
     """
     manifest, read = load.manifest, load.files.manifest
     # A row counts once, however many replicas have it.
@@ -63,10 +66,10 @@ def result_of(
         rows=inserted.stats.read_rows if inserted and not states else rows,
         loaded_objects=load.object_count(read) if inserted else 0,
         loaded_bytes=read.size_bytes if inserted else 0,
-        loaded_rows=(verified.rows if verified else inserted.stats.read_rows) if inserted else 0,
+        loaded_rows=(verified.rows[load.request.month] if verified else inserted.stats.read_rows) if inserted else 0,
         object_changes=load.changes.counts if load.changes else {},
         rows_by_node={str(node): state.rows for node, state in states.items()},
-        other_month_rows=sum(sum(verified.staged[node].other_rows.values()) for node in once) if verified else 0,
+        other_month_rows=sum(sum(staged[node].other_rows.values()) for node in once) if staged else 0,
         parts=sum(state.parts for state in states.values()),
         table_bytes=sum(state.size_bytes for node, state in states.items() if node in once),
         insert_seconds=inserted.stats.seconds if inserted else 0.0,
@@ -79,33 +82,40 @@ def result_of(
     )
 
 
-def record_load(
-    load: LoadContext, plan: InsertPlan, result: LoadResult, *, together: Mapping[str, object] | None = None
+def record_loads(
+    results: Mapping[Month, LoadResult], periods: Periods, *, together: Mapping[str, object] | None = None
 ) -> Steps[None]:
-    """Record what the load did, once, on the coordinator. If this fails, the month is published nevertheless.
+    """Record what loads did, once, on the coordinator. If this fails, the periods are published nevertheless.
 
     Args:
-        load: The load.
-        plan: The plan of the insert.
-        result: The result.
-        together: The `months` that its insert loaded, and the `seconds` of all of it, of which the result has a share.
-            None by default, for a month that was loaded alone.
+        results: The result of each period that was loaded.
+        periods: The loads.
+        together: The `months` that their insert loaded, and the `seconds` of all of it, of which each result has a
+            share. None by default, for a period that was loaded alone.
     """
-    details = {
-        **result.as_json(),
-        **({"together": together} if together else {}),
-        "owner": load.request.owner,
-        "setting_reasons": {each.name: each.reason for each in plan.settings},
-        "memory_bytes": plan.memory_bytes,
-        "memory_steps": plan.memory_steps,
-    }
+    if not results:
+        return
+    details = {period: _details_of(periods.items[period], result, together) for period, result in results.items()}
     try:
-        yield from _record(load, "load", details)
+        yield from _record("load", [(periods.items[period].load, each) for period, each in details.items()])
     except Chs3Error as error:
         yield from Log(name=f"The month is published, but the load's record could not be written: {error}")
         return
-    if sum(result.seconds_by_step.values()) > SLOW_SECONDS:
-        yield from _tell_if_slow(load, result)
+    for period, result in results.items():
+        if sum(result.seconds_by_step.values()) > SLOW_SECONDS:
+            yield from _tell_if_slow(periods.items[period].load, result)
+
+
+def _details_of(each: PeriodLoad, result: LoadResult, together: Mapping[str, object] | None) -> dict[str, object]:
+    plan = each.planned
+    return {
+        **result.as_json(),
+        **({"together": together} if together else {}),
+        "owner": each.load.request.owner,
+        "setting_reasons": {setting.name: setting.reason for setting in plan.settings},
+        "memory_bytes": plan.memory_bytes,
+        "memory_steps": plan.memory_steps,
+    }
 
 
 def _tell_if_slow(load: LoadContext, result: LoadResult) -> Steps[None]:
@@ -135,35 +145,47 @@ def record_failure(load: LoadContext, error: Exception) -> Steps[None]:
     details = {"owner": load.request.owner, "error": _error_as_json(error)}
     try:
         yield from make_ledger(load.context, [coordinator])
-        yield from _record(load, "failed", details)
+        yield from _record("failed", [(load, details)])
     except Exception as another:  # Whatever it is, it must not stand for the error of the load.
         yield from Log(name=f"Could not record why the load failed: {another}")
 
 
-def record_unchanged(load: LoadContext) -> Steps[None]:
-    """Record that a month is unchanged, if the newest record is of a load that failed or did not finish.
+def record_unchanged(loads: Sequence[LoadContext]) -> Steps[None]:
+    """Record that periods are unchanged of which the newest record is of a load that failed or did not finish.
 
     Args:
-        load: The load that found it unchanged.
+        loads: The loads that found them unchanged; at least one.
     """
-    coordinator = load.context.coordinator
-    if not load.context.nodes[coordinator].has_ledger:
+    context = loads[0].context
+    coordinator = context.coordinator
+    if not context.nodes[coordinator].has_ledger:
         return
-    is_staged = (
-        f"(SELECT count() FROM system.tables WHERE database = {literal(load.staging.database)} "
-        f"AND (startsWith(name, {literal(load.attempt.prefix)}) OR {holds_any(literal(load.attempt.prefix))}))"
-    )
+    prefixes = literals(load.attempt.prefix for load in loads)
     newest = Sql(
-        f"SELECT event, {is_staged} FROM {table(load.context.ledger)} WHERE {load.key_on(coordinator).condition} "
-        f"{NEWEST_FIRST} LIMIT 1"
+        f"SELECT month, argMax(event, (sequence, recorded_at)) AS newest, (SELECT groupArray((name, comment)) "
+        f"FROM system.tables WHERE {in_staging(context)} AND ({begins_with_any(prefixes)} OR {holds_any(prefixes)})) "
+        f"FROM {table(context.ledger)} WHERE {loads[0].key_on(coordinator).table_condition} "
+        f"AND {one_of('month', [str(load.request.month) for load in loads])} GROUP BY month "
+        "HAVING newest IN ('failed', 'inserting')"
     )
+    ask = QueryNodes(name="See how the newest load ended", sql={coordinator: newest})
     try:
-        rows = (yield from QueryNodes(name="See how the newest load ended", sql={coordinator: newest}))[coordinator]
+        ended = {month: staged for month, _, staged in (yield from ask)[coordinator]}
         # One that is still at it knows of newer objects.
-        if rows in ([("failed", 0)], [("inserting", 0)]):
-            yield from _record(load, "unchanged", {"owner": load.request.owner})
+        over = [
+            (load, {"owner": load.request.owner})
+            for load in loads
+            if (staged := ended.get(str(load.request.month))) is not None
+            and not _is_staged(load.attempt.prefix, staged)
+        ]
+        if over:
+            yield from _record("unchanged", over)
     except Chs3Error as error:
         yield from Log(name=f"Could not record that the month is as published: {error}")
+
+
+def _is_staged(prefix: str, tables: Iterable[tuple[str, str]]) -> bool:
+    return any(name.startswith(prefix) or prefix in comment.split(" ") for name, comment in tables)
 
 
 def _error_as_json(error: Exception) -> dict[str, object]:
@@ -183,12 +205,19 @@ def _error_as_json(error: Exception) -> dict[str, object]:
     return told
 
 
-def _record(load: LoadContext, event: str, details: Mapping[str, object]) -> Steps[None]:
+def _record(event: str, several: Sequence[tuple[LoadContext, Mapping[str, object]]]) -> Steps[None]:
     # Whoever came after it, what a load did stays true; so this does not ask for its staging.
-    coordinator = load.context.coordinator
-    values = values_of(load, rows=0, state=PartitionState(), details=details)
-    new = NewRecord(ledger=load.context.ledger, event=event, values={coordinator: (load.key_on(coordinator), values)})
-    yield from new.step(f"Record the {event}")
+    context = several[0][0].context
+    months = [
+        {
+            context.coordinator: (
+                load.key_on(context.coordinator),
+                values_of(load, rows=0, state=PartitionState(), details=details),
+            )
+        }
+        for load, details in several
+    ]
+    yield from QueryNodes(name=f"Record the {event}", sql=add_records(context.ledger, event, months))
 
 
 #: A node that has so many times the rows of the average one did most of the work by itself.

@@ -1,58 +1,142 @@
-"""Plan a load: which objects it reads, which of their columns, and with which settings."""
+"""Plan one insert of periods: which objects are read, what is read of them, and with which settings."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.attempt.discovery import needed_by
 from airflow_provider_chs3.core.attempt.history import read_history
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan, plan_insert, read_files
-from airflow_provider_chs3.core.attempt.load_context import LoadContext
+from airflow_provider_chs3.core.attempt.load_context import GroupOfFiles, LoadContext
 from airflow_provider_chs3.core.attempt.new_columns import settle_new_columns
+from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, periods_of
 from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
 from airflow_provider_chs3.core.cluster.node_capacity import ask_nodes_now
 from airflow_provider_chs3.core.increment.decision import why_not_alone
-from airflow_provider_chs3.core.load.month_check import MonthToLoad
+from airflow_provider_chs3.core.preflight.partition_key import is_of_month, key_column, parts_of_key
+from airflow_provider_chs3.core.preflight.privileges import privilege_of_filling, why_not_granted
 from airflow_provider_chs3.core.preflight.profile_constraints import check_passed_on, check_taken
 from airflow_provider_chs3.core.proof.whole_objects import prove_whole
-from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.core.values.models import Manifest
+from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Gather, Log, Steps
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparedMonth:
-    """A month to load, compared with the ledger.
+class Planned:
+    """Periods that one insert loads.
 
     Args:
-        load: Its load: of its new objects alone, or of all.
-        to_load: What the comparison found.
+        load: The load of all their objects.
+        plan: The plan of the insert.
+        periods: The periods, each with its part of the plan.
     """
 
     load: LoadContext
-    to_load: MonthToLoad
+    plan: InsertPlan
+    periods: Periods
 
     @property
-    def month(self) -> Month:
-        """The month."""
-        return self.load.request.month
+    def is_of_one(self) -> bool:
+        """Whether there is one period, which is published from the table that is inserted into."""
+        return self.load.group is None
+
+    def share_of(self, load: LoadContext) -> float:
+        """Return a period's share of what all take together, by the bytes of its objects."""
+        if self.is_of_one:
+            return 1.0
+        return load.files.manifest.size_bytes / max(self.load.files.manifest.size_bytes, 1)
 
 
-def plan_load(compared: ComparedMonth) -> Steps[tuple[LoadContext, InsertPlan]]:
-    """Plan the load of a month: of the new objects if they can be loaded alone, else of all.
+def plan_periods(periods: Periods) -> Steps[Planned | None]:
+    """Plan the insert: of the new objects of each period if they can be loaded alone, else of all.
 
     Args:
-        compared: The month.
+        periods: The periods; at least one.
 
     Returns:
-        The load of the objects that are read, and its plan.
+        The plan; None if several periods cannot be loaded together. Those that must be loaded in another way than it
+        was thought are not in it.
+
+    Raises:
+        Chs3Error: As in `plan_objects`.
     """
-    load = compared.load
-    plan = yield from plan_objects(load)
-    if load.increment and (why := why_not_alone(load, compared.to_load.before, plan.reading)):
+    if len(periods.items) > 1:
+        return (yield from _plan_several(periods))
+    each = periods.first
+    plan = yield from plan_objects(each.load)
+    if each.load.increment and (why := why_not_alone(each.load, each.before, plan.reading)):
         yield from Log(name=f"Loading all objects: {why}.")
-        load = load.whole()
+        each = each.of(each.load.whole())
+        plan = yield from plan_objects(each.load)
+    load = yield from each.load.end_step("plan")
+    return Planned(load=load, plan=plan, periods=periods_of(replace(each, load=load, plan=plan)))
+
+
+def _plan_several(periods: Periods) -> Steps[Planned | None]:
+    context = periods.first.load.context
+    if why := (yield from why_not_granted(tuple(context.nodes), [privilege_of_filling(context.ledger)])):
+        yield from Log(name=f"Loading {len(periods.items)} months one by one: {why}.")
+        return None
+    several = list(periods)
+    load = _of_all(several)
+    plan = yield from plan_objects(load)
+    same = [each for each in several if not _differs(each, plan)]
+    if len(same) < len(several):
+        if len(same) < 2:
+            return None
+        load, several = _of_all(same), same
         plan = yield from plan_objects(load)
-    return load, plan
+    of_key = next((each for each in plan.reading.loaded if each.column.in_partition_key), None)
+    column = key_column(context)
+    if of_key is None or column is None:
+        # No row would show its period.
+        return None
+    parts = yield from parts_of_key(context)
+    written = of_key.cast(null_as_default=False).value
+    condition = is_of_month(column, parts, written, _partition_ids(several), load.request.source.kind.path)
+    load = replace(load, group=_group(several, is_of_month=condition))
+    load = yield from load.end_step("plan")
+    yield from Log(
+        name=f"Loading {load.months} together: {load.files.manifest.sizes}, {quantity(len(context.nodes), 'node')}."
+    )
+    own = (replace(each, plan=_plan_of(plan, load, each.load)) for each in several)
+    return Planned(load=load, plan=plan, periods=periods_of(*own))
+
+
+def _of_all(periods: Sequence[PeriodLoad]) -> LoadContext:
+    """Return the load of the objects of all periods, which has of their attempt what they have in common."""
+    objects = (each for period in periods for each in period.load.files.manifest.objects)
+    load = replace(periods[0].load, increment=None, changes=None, group=_group(periods, is_of_month="1"))
+    return load.of_objects(Manifest.of(objects))
+
+
+def _group(periods: Sequence[PeriodLoad], *, is_of_month: str) -> GroupOfFiles:
+    return GroupOfFiles(
+        tuple(each.period for each in periods),
+        is_of_month=is_of_month,
+        largest_bytes=max(each.load.files.manifest.size_bytes for each in periods),
+    )
+
+
+def _differs(each: PeriodLoad, plan: InsertPlan) -> bool:
+    return each.load.increment is not None and bool(why_not_alone(each.load, each.before, plan.reading))
+
+
+def _partition_ids(periods: Sequence[PeriodLoad]) -> Mapping[str, str]:
+    return {
+        each.path: period.load.key.partition_id for period in periods for each in period.load.files.manifest.objects
+    }
+
+
+def _plan_of(plan: InsertPlan, of_all: LoadContext, load: LoadContext) -> InsertPlan:
+    """Return the plan with the rows of a period's own files."""
+    if plan.reading.file_rows is None:
+        return plan
+    rows = {each.path: count for each, count in zip(of_all.files.manifest.objects, plan.reading.file_rows, strict=True)}
+    own = tuple(rows[each.path] for each in load.files.manifest.objects)
+    return replace(plan, reading=replace(plan.reading, rows=sum(own), file_rows=own))
 
 
 def plan_objects(load: LoadContext) -> Steps[InsertPlan]:

@@ -18,8 +18,7 @@ from airflow_provider_chs3.core.preflight.partition_key import (
     zones_of_key,
 )
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier
-from airflow_provider_chs3.core.values.models import Month, Node
-from airflow_provider_chs3.core.values.month_group import MonthGroup
+from airflow_provider_chs3.core.values.models import Month, Node, range_text
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.exceptions import PreflightError
 
@@ -240,7 +239,7 @@ def partition_ids_of(context: TargetContext, months: Sequence[Month]) -> Steps[d
     for zone in (*zones, None):
         sql = Sql(partition_ids_query(column, parts, months, zone=zone))
         ask = QueryNodes(
-            name=f"Ask for the partition of {MonthGroup(tuple(months))}",
+            name=f"Ask for the partition of {range_text(months)}",
             sql={context.coordinator: sql},
             settings=context.evaluating,
         )

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from airflow_provider_chs3.core.attempt.load_context import LoadContext, evidence_of_state, values_of
+from airflow_provider_chs3.core.attempt.load_context import LoadContext, evidence_of_state, months_text, values_of
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from airflow_provider_chs3.core.ledger.comparison import evidence_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
-from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record, record, renew
+from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record, Renewal, record, renew
 from airflow_provider_chs3.core.ledger.structure_record import as_text, loaded_of
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.models import Month, Node
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
@@ -41,43 +42,38 @@ def structure_text(
     )
 
 
-def renew_records(load: LoadContext, months: Mapping[Node, MonthOnNode]) -> Steps[None]:
-    """Record the evidence of an unchanged month again, if merges changed its parts or ALTERs its table.
+def renew_records(loads: Sequence[LoadContext], months: Mapping[Month, Mapping[Node, MonthOnNode]]) -> Steps[None]:
+    """Record the evidence of unchanged periods again, if merges changed their parts or ALTERs the table.
 
     The fewer merges lie between a record and the current parts, the more it proves. A column that the table got since
     is compared from now on, because a merge writes its default into the parts. Replicas that were down while others
-    published get their record, so that the others may be down next time. If this fails, the month is published
+    published get their record, so that the others may be down next time. If this fails, the periods are published
     nevertheless.
 
     Args:
-        load: The load that found the month unchanged.
-        months: The month on each node.
+        loads: The loads that found them unchanged; at least one.
+        months: Each period on each node.
     """
-    states = {node: month.state for node, month in months.items()}
-    shards = rows_of_shards(states)
-    old = {
-        node: month.record
-        for node, month in months.items()
-        if month.record
-        and (month.is_of_replica or (month.has_history and not _is_up_to_date(load, node, month, shards)))
-    }
-    if not old:
-        return
+    context = loads[0].context
+    renewals, copies = defaultdict[Node, list[Renewal]](list), list[dict[Node, Sql]]()
+    for load in loads:
+        found = months[load.request.month]
+        shards = rows_of_shards({node: month.state for node, month in found.items()})
+        for node, month in found.items():
+            if month.record and month.is_of_replica:
+                copies.append({node: _copy(load, node, month.record, month.state, shards)})
+            elif month.record and month.has_history and not _is_up_to_date(load, node, month, shards):
+                structure, evidence = (
+                    _structure_of_now(load, node, month.record),
+                    evidence_of_state(month.state, shards),
+                )
+                renewals[node].append(Renewal(load.key_on(node), month.record.attempt, evidence, structure))
+    renewed = {node: renew(context.ledger, several) for node, several in renewals.items()}
     try:
-        yield from make_ledger(load.context, old)
-        statements = {
-            node: _copy(load, node, each, months[node].state, shards)
-            if months[node].is_of_replica
-            else renew(
-                load.context.ledger,
-                load.key_on(node),
-                attempt=each.attempt,
-                evidence=evidence_of_state(states[node], shards),
-                structure=_structure_of_now(load, node, each),
-            )
-            for node, each in old.items()
-        }
-        yield from QueryNodes(name=f"Record the parts of {load.request.month} again", sql=statements)
+        yield from make_ledger(context, renewed)
+        for statements in (renewed, *copies):
+            if statements:
+                yield from QueryNodes(name=f"Record the parts of {months_text(loads)} again", sql=statements)
     except Chs3Error as error:
         yield from Log(name=f"The month is as published, but its current parts could not be recorded: {error}")
 

@@ -1,35 +1,39 @@
-"""Step 8 of a load: replace the partition on every node, and record it there."""
+"""Step 8 of a load: replace the partitions on every node, and record it there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
-from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
-from airflow_provider_chs3.core.attempt.load_context import LoadContext, values_of
+from airflow_provider_chs3.core.attempt.load_context import LoadContext, look_up_all, months_text, values_of
 from airflow_provider_chs3.core.attempt.newer_records import check_none_newer, records_of
+from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, Staged
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.cluster.table_facts import target_facts, target_query
 from airflow_provider_chs3.core.increment.completion import require_base
 from airflow_provider_chs3.core.increment.removal import with_kept
-from airflow_provider_chs3.core.insertion.staged_rows import Staged, partitions_of, partitions_query, staged_of
+from airflow_provider_chs3.core.insertion.staged_rows import partitions_of, partitions_query, staged_of
 from airflow_provider_chs3.core.ledger.comparison import is_changed
 from airflow_provider_chs3.core.ledger.partition_changes import is_made_of_staged, undone_mutation, without_old_patches
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
-from airflow_provider_chs3.core.ledger.parts import Contents
-from airflow_provider_chs3.core.ledger.recording import NewRecord
+from airflow_provider_chs3.core.ledger.recording import add_records
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, Values
-from airflow_provider_chs3.core.object_history.records import record_objects
+from airflow_provider_chs3.core.object_history.records import ObjectsOfMonth, record_objects
 from airflow_provider_chs3.core.publication.evidence_renewal import structure_text
 from airflow_provider_chs3.core.publication.schema_drift import check_schema_drift
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
-from airflow_provider_chs3.core.staging.partitions import Command, alter_partition
-from airflow_provider_chs3.core.staging.tables import ddl_settings
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
+from airflow_provider_chs3.core.staging.ending import check_not_superseded
+from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
+from airflow_provider_chs3.core.staging.tables import Attempt, ddl_settings
 from airflow_provider_chs3.core.tuning.exact_settings import EMPTY_SOURCE
-from airflow_provider_chs3.core.values.models import Node, S3Object
-from airflow_provider_chs3.core.workflow.operations import Gather, QueryNodes, Sleep, Steps
+from airflow_provider_chs3.core.values.models import Month, Node, S3Object
+from airflow_provider_chs3.core.workflow.operations import Gather, QueryNodes, Row, Sleep, Steps
 from airflow_provider_chs3.exceptions import (
+    Chs3Error,
     ClickHouseServerError,
     PreflightError,
+    SupersededError,
     TargetChangedError,
     TransientError,
     VerificationError,
@@ -44,98 +48,131 @@ _NO_PARTITION = "chs3-none"
 _WAITS_FOR_REPLACED_SECONDS = (1, 2, 4, 8, 15, 30, 30, 30)
 
 
-def publish(
-    load: LoadContext, plan: InsertPlan, before: Mapping[Node, MonthOnNode], staged: Mapping[Node, Staged]
-) -> Steps[dict[Node, PartitionState]]:
-    """Replace the month's partition on every node with the staged rows.
+def publish(periods: Periods) -> Steps[dict[Month, dict[Node, PartitionState]]]:
+    """Replace the periods' partitions on every node with the staged rows, all from one staging table.
 
     Nodes without staged rows are included: a node that held rows of the last version must lose them. REPLACE PARTITION
     is atomic on a node and can be repeated; DROP PARTITION would let a stale attempt wipe a published month. One
     replica of a shard replaces it and the others follow; each records its own part of the month.
 
     Args:
-        load: The load.
-        plan: The plan of the insert.
-        before: The month on each node when the load decided.
-        staged: The staged rows of each node.
+        periods: The periods with their plans and what was proved of their staged rows. These leave: with a
+            `TargetChangedError` those to whose partition somebody else wrote meanwhile, or which somebody changed right
+            afterwards; with an `ObjectsChangedError` those that another load published meanwhile; with a
+            `TransientError` all if the target was altered meanwhile; with a `VerificationError` those of which staging,
+            or then the partition, does not hold the rows that were counted; with a `PreflightError` all if the target's
+            partition key has another type than in staging.
 
     Returns:
-        The partition on each node.
-
-    Raises:
-        TargetChangedError: If somebody else wrote to the partition meanwhile, or changed it right afterwards.
-        ObjectsChangedError: If another load published the month meanwhile.
-        TransientError: If the target was altered meanwhile.
-        VerificationError: If staging, or then the partition, does not hold the rows that were counted.
-        PreflightError: If the target's partition key has another type than in staging.
+        The partition of each on each node.
     """
-    looks = (load.look_up(), _look_once_more(load))
-    now, staged_now = yield from Gather(name=f"Look at {load.context.target} before it is published", workflows=looks)
-    # Of several months, one may have lost the table that it was about to be published from, after its own intent.
-    check_none_newer(load.request.month, records_of(before), now, attempt=load.request.nonce)
-    if load.increment:
-        require_base(load, before, now)
-    else:
-        _check_untouched(load, before, now)
-    _check_staged(load, staged, staged_now)
+    looked = yield from periods.together(_look_once_more(periods))
+    if looked is None:
+        return {}
+    now, staged_now = looked
+    periods.each(lambda each: _check_unchanged(each, now[each.period], staged_now[each.period]))
     intents = {
-        node: values_of(load, rows=each.rows, state=now[node].state, beside=each.contents)
-        for node, each in staged_now.items()
+        each.period: {
+            node: values_of(each.load, rows=staged.rows, state=now[each.period][node].state, beside=staged.contents)
+            for node, staged in staged_now[each.period].items()
+        }
+        for each in periods
     }
-    yield from _record(load, "intent", intents, name=f"Record the intent to publish {load.request.month}")
-    yield from _record_objects(load, plan)
-    yield from _replace(load, staged)
-    yield from _remove_replaced(load, {node: month.state for node, month in now.items()})
-    yield from follow(load.context, load.context.target)
-    months = yield from load.look_up(with_records=False)
-    _check_same_table(load, months, staged_now)
-    states = {node: month.state for node, month in months.items()}
-    _check_published(
-        load, staged_now, {node: without_old_patches(each, now[node].state) for node, each in states.items()}
+    yield from periods.ask(lambda some: _record(some, "intent", intents, name="Record the intent to publish {}"))
+    yield from periods.together(_record_objects(periods))
+    yield from _replace(periods)
+    return (yield from _conclude(periods, now, staged_now))
+
+
+_Looks = dict[Month, dict[Node, MonthOnNode]]
+_Stagings = dict[Month, dict[Node, Staged]]
+
+
+def _look_once_more(periods: Periods) -> Steps[tuple[_Looks, _Stagings]]:
+    """Look at the periods, and with one statement at the target's structure and staging: it takes little longer."""
+    load = periods.first.load
+    context = load.context
+    looks = (periods.ask(_look_up), _look_at_tables(load))
+    now, answers = yield from Gather(name=f"Look at {context.target} before it is published", workflows=looks)
+    tables = {node: target_facts(facts) for node, ((_, *facts),) in answers.items()}
+    periods.each(lambda each: check_schema_drift(each.load, tables))
+    partitions = {node: partitions_of(found) for node, ((found, *_),) in answers.items()}
+    return now, {each.period: staged_of(each.load, partitions) for each in periods}
+
+
+def _look_up(some: Sequence[PeriodLoad]) -> Steps[list[dict[Node, MonthOnNode]]]:
+    return (yield from look_up_all([each.load for each in some]))
+
+
+def _look_at_tables(load: LoadContext) -> Steps[dict[Node, list[Row]]]:
+    yield from follow(load.context, load.staging)
+    sql = Sql(f"SELECT {partitions_query(load.staging)}, {target_query(load.context.target)}")
+    return (yield from load.context.on_each(name="Count what is staged once more", sql=sql))
+
+
+def _check_unchanged(each: PeriodLoad, now: Mapping[Node, MonthOnNode], staged_now: Mapping[Node, Staged]) -> None:
+    """Check that nobody else wrote to the period, neither to its partition nor to its staging."""
+    # Of several periods, one may have lost the table that it was about to be published from, after its own intent.
+    check_none_newer(each.period, records_of(each.before), now, attempt=each.load.request.nonce)
+    if each.load.increment:
+        require_base(each.load, each.before, now)
+    else:
+        _check_untouched(each.load, each.before, now)
+    _check_staged(each.load, each.staged, staged_now)
+
+
+def _record_objects(periods: Periods) -> Steps[None]:
+    """Record the objects before they are published; those of an attempt that is never published do not count."""
+    load = periods.first.load
+    months = []
+    for each in periods:
+        months.append((yield from _objects_of(each)))
+    yield from record_objects(
+        load.context.ledger, months, attempt=load.request.nonce, query_id=f"{load.attempt.name}_objects"
     )
-    _check_none_undone(load, {node: month.state for node, month in now.items()}, states)
-    yield from _record_published(load, plan, states, replaced={node: each.state.contents for node, each in now.items()})
-    return states
 
 
-def _look_once_more(load: LoadContext) -> Steps[dict[Node, Staged]]:
-    """Look at the target's structure and at staging, with one statement: it takes servers little longer than either."""
-    context = load.context
-    yield from follow(context, load.staging)
-    sql = Sql(f"SELECT {partitions_query(load.staging)}, {target_query(context.target)}")
-    answers = yield from context.on_each(name="Count what is staged once more", sql=sql)
-    check_schema_drift(load, {node: target_facts(facts) for node, ((_, *facts),) in answers.items()})
-    return {node: staged_of(load, partitions_of(found)) for node, ((found, *_),) in answers.items()}
-
-
-def _record_objects(load: LoadContext, plan: InsertPlan) -> Steps[None]:
-    """Record the objects before the month is published; those of an attempt that is never published do not count."""
-    context = load.context
+def _objects_of(each: PeriodLoad) -> Steps[ObjectsOfMonth]:
+    load = each.load
     objects: Sequence[S3Object] = load.files.manifest.objects
-    rows: Sequence[int] | None = plan.reading.file_rows
+    rows: Sequence[int] | None = each.planned.reading.file_rows
     if load.increment and load.increment.removed:
         objects, rows = yield from with_kept(load, rows)
-    yield from record_objects(
-        context.ledger,
-        {node: load.key_on(node) for node in context.nodes},
-        objects,
-        base=load.base,
-        attempt=load.request.nonce,
-        rows=rows,
-        query_id=f"{load.attempt.name}_objects",
-    )
+    return ObjectsOfMonth({node: load.key_on(node) for node in load.context.nodes}, objects, load.base, rows)
 
 
-def _replace(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[None]:
+def _replace(periods: Periods) -> Steps[None]:
+    """Replace the partitions. Only where nothing was staged of one may an empty source empty it, node by node.
+
+    A statement has one set of settings: on a node where some partitions have staged rows and some have none, the latter
+    come after the others.
+    """
+    rows = {each.period: {node: each.staged[node].rows for node in each.load.context.publishers} for each in periods}
+    nodes = {node for of_period in rows.values() for node in of_period}
+    differing = {node for node in nodes if len({bool(of_period[node]) for of_period in rows.values()}) > 1}
+    yield from periods.ask(partial(_replace_some, is_now=lambda node, count: bool(count) or node not in differing))
+    if differing:
+        later = partial(_replace_some, is_now=lambda node, count: not count and node in differing)
+        yield from periods.ask(later)
+
+
+def _replace_some(some: Sequence[PeriodLoad], *, is_now: Callable[[Node, int], bool]) -> Steps[Sequence[PeriodLoad]]:
+    load = some[0].load
+    commands = [
+        {
+            node: _replacement(each.load, is_empty=not each.staged[node].rows)
+            for node in load.context.publishers
+            if is_now(node, each.staged[node].rows)
+        }
+        for each in some
+    ]
     try:
-        for name, commands in _replacements(load, staged):
-            yield from alter_partition(
-                load.context.target,
-                commands,
-                name=name,
-                settings=ddl_settings(load.context),
-                query_id=f"{load.attempt.name}_publish",
-            )
+        yield from QueryNodes(
+            name=f"Publish {months_text([each.load for each in some])}",
+            sql=alter_partitions(load.context.target, commands),
+            settings=ddl_settings(load.context),
+            query_id=f"{load.attempt.name}_publish",
+        )
     except ClickHouseServerError as error:
         if error.code in _OTHER_KEY and _OTHER_KEY[error.code] in error.message:
             raise PreflightError([_key_of_other_type(load, error.host)]) from error
@@ -145,6 +182,13 @@ def _replace(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[None]:
             f"Staging {load.staging} lost its rows on {error.host} right before they were published: somebody drops "
             "parts of it. The month is unchanged there; other nodes may have the new one. The next run loads it again."
         ) from error
+    return some
+
+
+def _replacement(load: LoadContext, *, is_empty: bool) -> Command:
+    # Older servers do not know the setting, and accept an empty source.
+    settings = f"{EMPTY_SOURCE} = {int(is_empty)}" if EMPTY_SOURCE in load.context.known_settings else ""
+    return Command(f"REPLACE PARTITION ID {literal(load.key.partition_id)} FROM {table(load.staging)}", settings)
 
 
 def _key_of_other_type(load: LoadContext, host: str) -> str:
@@ -165,64 +209,63 @@ def _key_of_other_type(load: LoadContext, host: str) -> str:
     )
 
 
-def _replacements(load: LoadContext, staged: Mapping[Node, Staged]) -> Iterator[tuple[str, dict[Node, Command]]]:
-    """Yield steps, each with a command for nodes: only if nothing was staged on a node may it empty the month there.
-
-    Months that share a statement share that setting, so nodes without rows come after the others. Older servers do not
-    know the setting, and accept an empty source.
-    """
-    name, command = f"Publish {load.request.month}", f"REPLACE PARTITION ID {literal(load.key.partition_id)} FROM "
-    is_known = EMPTY_SOURCE in load.context.known_settings
-    commands = {
-        node: Command(
-            f"{command}{table(load.staging)}", f"{EMPTY_SOURCE} = {int(not staged[node].rows)}" if is_known else ""
-        )
-        for node in load.context.publishers
-    }
-    if not load.shared:
-        yield name, commands
-        return
-    yield name, {node: each for node, each in commands.items() if staged[node].rows}
-    yield f"{name} where it is empty", {node: each for node, each in commands.items() if not staged[node].rows}
-
-
-def _remove_replaced(load: LoadContext, before: Mapping[Node, PartitionState]) -> Steps[None]:
-    """Remove the replaced parts from the disks, and wait until they are gone.
+def _conclude(periods: Periods, before: _Looks, staged: _Stagings) -> Steps[dict[Month, dict[Node, PartitionState]]]:
+    """Record the periods as published, each as soon as its replaced parts are gone from the disks.
 
     Until then, they reappear beside the new ones if a server is killed or restarted (before 26.6), and on any version
-    if it loses power. A statement that detaches a partition removes them at once, even where merges are stopped (seen
-    on 25.8 and 26.9). Replicas know from Keeper what was replaced.
-
-    Raises:
-        TransientError: If queries read them for too long.
+    if it loses power. Periods whose replaced parts are read by queries for too long leave.
     """
-    nodes = [] if load.context.table_facts.is_replicated else [node for node, state in before.items() if state.parts]
-    sql = Sql(f"ALTER TABLE {table(load.context.target)} DETACH PARTITION ID {literal(_NO_PARTITION)}")
-    target = load.context.target
-    look = Sql(
-        f"SELECT count() FROM system.parts WHERE database = {literal(target.database)} AND table = "
-        f"{literal(target.table)} AND partition_id = {literal(load.key.partition_id)} AND rows > 0 "
-        "AND _state IN ('Outdated', 'Deleting')"
-    )
+    states, waiting = dict[Month, dict[Node, PartitionState]](), periods.those(periods.items)
     for seconds in (*_WAITS_FOR_REPLACED_SECONDS, 0):
-        if not nodes:
-            return
-        yield from QueryNodes(
-            name="Remove the replaced parts",
-            sql=dict.fromkeys(nodes, sql),
-            settings=ddl_settings(load.context),
-            query_id=f"{load.attempt.name}_remove",
-        )
-        answers = yield from QueryNodes(name="Look for replaced parts", sql=dict.fromkeys(nodes, look))
-        nodes = [node for node, rows in answers.items() if rows[0][0]]
-        if nodes and seconds:
+        left = yield from waiting.together(_remove_replaced(waiting, before))
+        periods.merge(waiting)
+        if left is None:
+            return states
+        read = {each.period for each in waiting if each.load.key.partition_id in left}
+        done, waiting = waiting.those(waiting.items.keys() - read), waiting.those(read)
+        states |= yield from _record_published(done, before, staged)
+        periods.merge(done)
+        if waiting.items and seconds:
             yield from Sleep(name="Wait for queries that read replaced parts", seconds=seconds)
-    raise TransientError(
-        f"{load.context.target} on {', '.join(map(str, nodes))}: {load.request.month} was replaced, but queries that "
-        f"began before still read its old rows {sum(_WAITS_FOR_REPLACED_SECONDS)} s later (see system.processes). If "
-        "the server died now, those rows would come back; so the month is not recorded as published, and the next "
-        "try loads it again. Run long queries at another time, or give them max_execution_time."
+    for each in waiting:
+        periods.leave(each.period, _still_read(each.load))
+    return states
+
+
+def _still_read(load: LoadContext) -> TransientError:
+    return TransientError(
+        f"{load.context.target}: {load.request.month} was replaced, but queries that began before still read its old "
+        f"rows {sum(_WAITS_FOR_REPLACED_SECONDS)} s later (see system.processes). If the server died now, those rows "
+        "would come back; so the month is not recorded as published, and the next try loads it again. Run long queries "
+        "at another time, or give them max_execution_time."
     )
+
+
+def _remove_replaced(periods: Periods, before: _Looks) -> Steps[set[str]]:
+    """Remove replaced parts from the disks, and return the partitions that still have some.
+
+    A statement that detaches a partition removes them at once, even where merges are stopped (seen on 25.8 and 26.9).
+    Replicas know from Keeper what was replaced.
+    """
+    load = periods.first.load
+    target = load.context.target
+    held = {node for each in periods for node, month in before[each.period].items() if month.state.parts}
+    if load.context.table_facts.is_replicated or not held:
+        return set()
+    nodes = [node for node in load.context.nodes if node in held]
+    ids = one_of("partition_id", [each.load.key.partition_id for each in periods])
+    yield from QueryNodes(
+        name="Remove the replaced parts",
+        sql=dict.fromkeys(nodes, Sql(f"ALTER TABLE {table(target)} DETACH PARTITION ID {literal(_NO_PARTITION)}")),
+        settings=ddl_settings(load.context),
+        query_id=f"{load.attempt.name}_remove",
+    )
+    look = Sql(
+        f"SELECT DISTINCT partition_id FROM system.parts WHERE database = {literal(target.database)} "
+        f"AND table = {literal(target.table)} AND {ids} AND rows > 0 AND _state IN ('Outdated', 'Deleting')"
+    )
+    answers = yield from QueryNodes(name="Look for replaced parts", sql=dict.fromkeys(nodes, look))
+    return {partition_id for rows in answers.values() for (partition_id,) in rows}
 
 
 def _check_staged(load: LoadContext, staged: Mapping[Node, Staged], now: Mapping[Node, Staged]) -> None:
@@ -240,29 +283,55 @@ def _check_staged(load: LoadContext, staged: Mapping[Node, Staged], now: Mapping
             )
 
 
-def _record(load: LoadContext, event: str, values: Mapping[Node, Values], *, name: str) -> Steps[None]:
-    context = load.context
-    new = NewRecord(
-        ledger=context.ledger,
-        event=event,
-        values={node: (load.key_on(node), each) for node, each in values.items()},
+def _record(
+    some: Sequence[PeriodLoad], event: str, values: Mapping[Month, Mapping[Node, Values]], *, name: str
+) -> Steps[Sequence[PeriodLoad]]:
+    load = some[0].load
+    months = [
+        {node: (each.load.key_on(node), of_node) for node, of_node in values[each.period].items()} for each in some
+    ]
+    statements = add_records(
+        load.context.ledger,
+        event,
+        months,
         staging=load.staging,
-        is_replicated=context.table_facts.is_replicated,
+        is_replicated=load.context.table_facts.is_replicated,
     )
     # They have query ids, so that an attempt that takes over can end these statements first.
-    yield from new.step(name, query_id=f"{load.attempt.name}_{event}")
+    yield from QueryNodes(
+        name=name.format(months_text([each.load for each in some])),
+        sql=statements,
+        query_id=f"{load.attempt.name}_{event}",
+    )
+    return some
 
 
 def _record_published(
-    load: LoadContext, plan: InsertPlan, states: Mapping[Node, PartitionState], *, replaced: Mapping[Node, Contents]
-) -> Steps[None]:
-    records, shards = {}, rows_of_shards(states)
+    periods: Periods, before: _Looks, staged: _Stagings
+) -> Steps[dict[Month, dict[Node, PartitionState]]]:
+    """Record periods as published whose partitions hold what was staged."""
+    if not periods.items:
+        return {}
+    yield from periods.together(follow(periods.first.load.context, periods.first.load.context.target))
+    months = yield from periods.ask(lambda some: look_up_all([each.load for each in some], with_records=False))
+    periods.each(lambda each: _check_published(each, before[each.period], staged[each.period], months[each.period]))
+    states = {each.period: {node: month.state for node, month in months[each.period].items()} for each in periods}
+    records = {each.period: _values_of_published(each, states[each.period], before[each.period]) for each in periods}
+    yield from periods.ask(lambda some: _record(some, "published", records, name="Record {} as published"))
+    return {each.period: states[each.period] for each in periods}
+
+
+def _values_of_published(
+    each: PeriodLoad, states: Mapping[Node, PartitionState], before: Mapping[Node, MonthOnNode]
+) -> dict[Node, Values]:
+    records, shards, reading = dict[Node, Values](), rows_of_shards(states), each.planned.reading
     for node, state in states.items():
-        structure = structure_text(load, node, loaded=plan.reading.loaded, in_files=plan.reading.names)
+        structure = structure_text(each.load, node, loaded=reading.loaded, in_files=reading.names)
+        beside = before[node].state.contents
         records[node] = values_of(
-            load, rows=state.rows, state=state, rows_of_shards=shards, beside=replaced[node], structure=structure
+            each.load, rows=state.rows, state=state, rows_of_shards=shards, beside=beside, structure=structure
         )
-    yield from _record(load, "published", records, name=f"Record {load.request.month} as published")
+    return records
 
 
 def _check_untouched(load: LoadContext, before: Mapping[Node, MonthOnNode], now: Mapping[Node, MonthOnNode]) -> None:
@@ -275,6 +344,26 @@ def _check_untouched(load: LoadContext, before: Mapping[Node, MonthOnNode], now:
                 f"{load.request.month} was loaded. Nothing was published. Find out who does; "
                 "policies={'on_target_changed': 'reload'} replaces such rows."
             )
+
+
+def find_superseded(context: TargetContext, periods: Periods, attempt: Attempt) -> Steps[None]:
+    """Give periods that failed because another load ended the attempt the error of that.
+
+    Args:
+        context: The nodes.
+        periods: The periods.
+        attempt: The attempt, whose staging the other one drops.
+    """
+    failed = [period for period, error in periods.failed.items() if not isinstance(error, SupersededError)]
+    if not failed:
+        return
+    try:
+        yield from check_not_superseded(context, attempt, periods.failed[failed[0]])
+    except SupersededError as error:
+        periods.failed |= dict.fromkeys(failed, error)
+    except Chs3Error:
+        # What went wrong before says more.
+        return
 
 
 def _is_written_by_others(load: LoadContext, before: MonthOnNode, now: MonthOnNode) -> bool:
@@ -293,6 +382,19 @@ def _is_written_by_others(load: LoadContext, before: MonthOnNode, now: MonthOnNo
     return (is_now.rows > 0 and not was.rows) or max(is_now.max_block, is_now.data_version) > max(
         was.max_block, was.data_version
     )
+
+
+def _check_published(
+    each: PeriodLoad,
+    before: Mapping[Node, MonthOnNode],
+    staged: Mapping[Node, Staged],
+    now: Mapping[Node, MonthOnNode],
+) -> None:
+    """Check that the partition holds what was staged, and that publishing it has undone nothing."""
+    load = each.load
+    _check_same_table(load, now, staged)
+    _check_rows(load, staged, {node: without_old_patches(now[node].state, before[node].state) for node in now})
+    _check_none_undone(load, before, now)
 
 
 def _check_same_table(load: LoadContext, months: Mapping[Node, MonthOnNode], staged: Mapping[Node, Staged]) -> None:
@@ -316,13 +418,14 @@ def _check_same_table(load: LoadContext, months: Mapping[Node, MonthOnNode], sta
 
 
 def _check_none_undone(
-    load: LoadContext, before: Mapping[Node, PartitionState], after: Mapping[Node, PartitionState]
+    load: LoadContext, before: Mapping[Node, MonthOnNode], after: Mapping[Node, MonthOnNode]
 ) -> None:
     """Check that no DELETE or UPDATE came between the last look at the month and its publication, which undid it."""
     if load.increment is None and load.request.policies.on_target_changed == "reload":
         return
-    for node, state in after.items():
-        command = undone_mutation(state, after=before[node].last_mutation) if before[node].rows else ""
+    for node, month in after.items():
+        was = before[node].state
+        command = undone_mutation(month.state, after=was.last_mutation) if was.rows else ""
         if command:
             raise TargetChangedError(
                 f"{load.context.target} on {node}: somebody changed {load.request.month} at the moment when it was "
@@ -331,7 +434,7 @@ def _check_none_undone(
             )
 
 
-def _check_published(load: LoadContext, staged: Mapping[Node, Staged], states: Mapping[Node, PartitionState]) -> None:
+def _check_rows(load: LoadContext, staged: Mapping[Node, Staged], states: Mapping[Node, PartitionState]) -> None:
     for node, state in states.items():
         wanted = staged[node].rows
         # Other engines merge rows away, and TTL drops them, at any moment: there, only more rows than staged are wrong.

@@ -81,7 +81,7 @@ def clean_database(where: Where) -> Steps[Cleaned]:
 def _drop(location: TableLocation) -> Steps[None]:
     context = yield from look_at(location, settings=())
     target = location.target
-    yield from end_earlier_attempts(context, Attempt(target, MONTH, ""))
+    yield from end_earlier_attempts(context, Attempt(target, (MONTH,), ""))
     yield from context.on_each(name=f"Drop {target}", sql=Sql(f"DROP TABLE IF EXISTS {table(target)} SYNC"))
     ledger, objects = location.ledger, objects_table(location.ledger)
     yield from _delete_records(target, ledger, [node for node, facts in context.nodes.items() if facts.has_ledger])

@@ -167,8 +167,11 @@ class LoadRequest(TableRequest):
             compression=self.compression,
         )
 
-    def is_left_out(self) -> Steps[bool]:
-        """Check whether the run reloads something else.
+    def is_left_out(self, month: Month) -> Steps[bool]:
+        """Check whether the run reloads something else than a month.
+
+        Args:
+            month: The month.
 
         Raises:
             PreflightError: If the table is Distributed over a cluster other than the one given.
@@ -177,7 +180,7 @@ class LoadRequest(TableRequest):
         if self.reload is None:
             return False
         write_mode = self.policies.write_mode
-        return (yield from self.reload.leaves_out(self.target, self.cluster, self.month, write_mode=write_mode))
+        return (yield from self.reload.leaves_out(self.target, self.cluster, month, write_mode=write_mode))
 
     def structure(self, context: TargetContext, *, shard_num: int | None = None) -> Structure:
         """Return the structure that rows depend on besides objects and definition (see `core.ledger.structure_record`).

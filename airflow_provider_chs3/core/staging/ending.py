@@ -86,10 +86,15 @@ def drop_staging(context: TargetContext, *attempts: Attempt) -> Steps[None]:
     yield from _drop(context, {each.name: context.nodes for each in attempts}, end=end)
 
 
-def end_attempt(context: TargetContext, attempt: Attempt) -> Steps[None]:
-    """End this attempt, and those that it started over with: queries on every node, then staging."""
-    name = literal(attempt.name)
-    yield from _end(context, queries=f"startsWith(initial_query_id, {name})", tables=f"startsWith(name, {name})")
+def end_attempts(context: TargetContext, *attempts: Attempt) -> Steps[None]:
+    """End these attempts, and those that they started over with: queries on every node, then staging.
+
+    Args:
+        context: The nodes.
+        *attempts: The attempts; at least one.
+    """
+    names = literals(each.name for each in attempts)
+    yield from _end(context, queries=_queries_of(names), tables=begins_with_any(names))
 
 
 def end_attempts_with(context: TargetContext, *nonces: str) -> Steps[None]:

@@ -13,8 +13,7 @@ from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.sql.server_text import items
 from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
-from airflow_provider_chs3.core.values.models import ADAPTIVE_BUFFERS, Month, Node, SettingValues, TableName
-from airflow_provider_chs3.core.values.month_group import MonthGroup
+from airflow_provider_chs3.core.values.models import ADAPTIVE_BUFFERS, Month, Node, SettingValues, TableName, range_text
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError
 
@@ -36,25 +35,25 @@ _INSERTED, _PUBLISHED = "inserted", "published"
 
 @dataclass(frozen=True)
 class Attempt:
-    """One run of the protocol for one month of one table, or the part of several months that they have in common.
+    """One run of the protocol for one period of one table, or the part of several that they have in common.
 
     Args:
         target: The local table.
-        month: The month, or the group of months.
+        months: The periods, in order.
         nonce: Makes its names unique for ever: a late query of a dead attempt must not find a table to write into, and
             a stale attempt must not publish the rows of its successor.
-        number: Counts the staging tables from which a group of months is published; 0 is the one it inserts into.
+        number: Counts the staging tables from which several periods are published; 0 is the one that is inserted into.
     """
 
     target: TableName
-    month: Month | MonthGroup
+    months: tuple[Month, ...]
     nonce: str
     number: int = 0
 
     @cached_property
     def prefix(self) -> str:
-        """Beginning of the names of all attempts of this month, or of exactly these months."""
-        months = ",".join(map(str, self.month.months)) if isinstance(self.month, MonthGroup) else str(self.month)
+        """Beginning of the names of all attempts of exactly these periods."""
+        months = ",".join(map(str, self.months))
         identity = f"{self.target.database}\0{self.target.table}\0{months}" + f"\0{self.number}" * bool(self.number)
         return f"chs3_{hashlib.sha256(identity.encode()).hexdigest()[:16]}_"
 
@@ -118,9 +117,9 @@ def create_staging(
 def _comment(attempt: Attempt, months: Collection[Attempt]) -> str:
     """Return the comment that shows what the table is for; without it, the table would have the target's comment."""
     if not months:
-        return f" COMMENT {literal(f'{attempt.month} of {attempt.target}')}"
+        return f" COMMENT {literal(f'{range_text(attempt.months)} of {attempt.target}')}"
     purpose = _PUBLISHED if attempt.number else _INSERTED
-    names = " ".join(f"{each.month} {each.prefix}" for each in months)
+    names = " ".join(f"{each.months[0]} {each.prefix}" for each in months)
     return f" COMMENT {literal(f'{len(months)} months that are {purpose} together: {names}')}"
 
 
@@ -171,10 +170,10 @@ def _staging_settings(context: TargetContext, node: Node, attempt: Attempt, with
 def superseded(attempt: Attempt) -> str:
     """Return the message for an attempt that a newer one has ended."""
     return (
-        f"Another load of {attempt.target} for {attempt.month} started later and took over, or somebody ended this "
-        "one: it stopped and published nothing more. Let the other one finish, or if there is none, clear this task. "
-        "To avoid overlaps, give the DAG max_active_runs=1, or the task max_active_tis_per_dag=1; if the other load is "
-        "of another DAG, give both tasks a pool of one slot."
+        f"Another load of {attempt.target} for {range_text(attempt.months)} started later and took over, or somebody "
+        "ended this one: it stopped and published nothing more. Let the other one finish, or if there is none, clear "
+        "this task. To avoid overlaps, give the DAG max_active_runs=1, or the task max_active_tis_per_dag=1; if the "
+        "other load is of another DAG, give both tasks a pool of one slot."
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, lru_cache
@@ -66,6 +66,16 @@ class Month:
         """Return the month this many months later, or earlier if negative."""
         count = self.year * 12 + self.number - 1 + months
         return Month(count // 12, count % 12 + 1)
+
+
+def range_text(months: Sequence[Month]) -> str:
+    """Return months as a text: the first and the last of them, and how many there are.
+
+    Args:
+        months: The months, in order; at least one.
+    """
+    first, last = months[0], months[-1]
+    return str(first) if len(months) == 1 else f"{first} … {last} ({len(months)} months)"
 
 
 # There are few months, and each is in the records of many tables.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -89,15 +89,15 @@ def of_the_nodes(task: ReadsFiles) -> dict[str, Any]:
     }
 
 
-def end_load(request: LoadRequest, *, is_of_months: bool = False, **runner_arguments: Any) -> None:
+def end_load(request: LoadRequest, months: Sequence[Month], **runner_arguments: Any) -> None:
     """End a load from outside, in a handler of a signal.
 
     Args:
         request: The load.
-        is_of_months: Whether it is of several months.
+        months: The months.
         **runner_arguments: Of the `Runner`.
     """
-    stop = StopRequest.of(request, is_of_months=is_of_months)
+    stop = StopRequest.of(request, months)
     Runner(**runner_arguments, listing=None, in_turns=True).run(stop_load(stop))
 
 

@@ -89,7 +89,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         from airflow_provider_chs3.operators._support.load_request import end_load
 
         self.log.info("Ending the queries of this load, and dropping its staging.")
-        end_load(self._request, **self._runner_arguments(self.hook()))
+        end_load(self._request, [self._request.month], **self._runner_arguments(self.hook()))
 
     @contextmanager
     def leaving_nothing(self) -> Iterator[None]:
@@ -103,7 +103,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
 
     def _load(self, context: Context, *, resumes: str | None) -> dict[str, object]:
         from airflow_provider_chs3.core.load.outcome import report
-        from airflow_provider_chs3.core.load.protocol import load_month
+        from airflow_provider_chs3.core.load.protocol import load_periods
         from airflow_provider_chs3.core.values.load_arguments import PolicyGroup
         from airflow_provider_chs3.core.values.merge_arguments import merge_health
         from airflow_provider_chs3.core.workflow.driving import drive
@@ -121,7 +121,8 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
             self.inserts = runner.inserts
             self.link_to_page(context, runner, [str(self._request.month)])
             with self.leaving_nothing():
-                result = drive(load_month(self._request), self.showing_sql(context, runner))
+                loads = load_periods(self._request, [self._request.month])
+                result = drive(loads, self.showing_sql(context, runner)).only()
         self._request = None
         context["outcome"] = result.status  # type: ignore[typeddict-unknown-key]  # for map_index_template
         count_loads(self, result)

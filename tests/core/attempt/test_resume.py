@@ -73,7 +73,7 @@ def test_a_plan_survives_json() -> None:
 def test_what_is_to_be_stopped_survives_json_but_for_the_default_cluster() -> None:
     request = StopRequest(
         target=TableName("d", "t"),
-        month=Month(2026, 10),
+        months=(Month(2026, 10), Month(2026, 11)),
         nonce="n",
         cluster=None,
         default_cluster="c",

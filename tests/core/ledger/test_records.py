@@ -11,10 +11,10 @@ import pytest
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import PARTITION
+from airflow_provider_chs3.core.ledger.queries import look_up
 from airflow_provider_chs3.core.ledger.records import (
     MonthOnNode,
     Record,
-    look_up,
     month_on_node,
     record,
 )
@@ -53,20 +53,20 @@ class TestStatements:
         assert "CREATE TABLE IF NOT EXISTS `st\\`aging`.`chs3_ledger`" in create_ledger(LEDGER).text
 
     def test_the_look_up_reads_no_ledger_that_is_not_there(self):
-        assert LEDGER_TABLE not in look_up(LEDGER, HOSTILE, with_records=False).text
+        assert LEDGER_TABLE not in look_up(LEDGER, [HOSTILE], with_records=False).text
 
     @pytest.mark.parametrize("with_records", [True, False])
     def test_the_look_up_counts_the_months_active_parts(self, with_records):
-        text = look_up(LEDGER, HOSTILE, with_records=with_records).text
-        assert f" AND {PARTITION} = {literal(HOSTILE.partition_id)} AND active GROUP BY partition" in text
+        text = look_up(LEDGER, [HOSTILE], with_records=with_records).text
+        assert f" AND {PARTITION} IN ({literal(HOSTILE.partition_id)}) AND active GROUP BY partition" in text
 
     def test_the_look_up_reads_the_newest_record_by_its_number(self):
-        text = look_up(LEDGER, HOSTILE, with_records=True).text
+        text = look_up(LEDGER, [HOSTILE], with_records=True).text
         assert "argMaxIf((event, " in text
-        assert "), (sequence, recorded_at), target_uuid = " in text
+        assert "), (sequence, recorded_at), event IN (" in text
 
     def test_records_of_loads_are_not_records_of_nodes(self):
-        assert "event IN ('intent', 'published', 'forgotten')" in look_up(LEDGER, HOSTILE, with_records=True).text
+        assert "event IN ('intent', 'published', 'forgotten')" in look_up(LEDGER, [HOSTILE], with_records=True).text
 
     @pytest.mark.parametrize("value", ["d'b", "t; DROP TABLE y --", "uu'id", "2026-10"])
     def test_records_are_found_by_table_uuid_and_month(self, value):
@@ -89,7 +89,7 @@ class TestStatements:
         assert literal(json.dumps(details, sort_keys=True, ensure_ascii=False)) in text
 
     @pytest.mark.parametrize(
-        "sql", [record(LEDGER, HOSTILE, "intent", {}), look_up(LEDGER, HOSTILE, with_records=True)]
+        "sql", [record(LEDGER, HOSTILE, "intent", {}), look_up(LEDGER, [HOSTILE], with_records=True)]
     )
     def test_every_column_is_one_of_the_ledgers(self, sql):
         known = set(re.findall(r"`(\w+)` ", create_ledger(LEDGER).text))
@@ -114,5 +114,7 @@ class TestAnswer:
         )
 
     def test_the_record_is_asked_for_in_its_fields_order(self):
-        asked = re.search(r"argMaxIf\(\(([^()]*)\), ", with_names(look_up(LEDGER, HOSTILE, with_records=True).text))[1]
+        asked = re.search(r"argMaxIf\(\(([^()]*)\), ", with_names(look_up(LEDGER, [HOSTILE], with_records=True).text))[
+            1
+        ]
         assert re.split(r",\s*", asked) == list(Record.__dataclass_fields__)

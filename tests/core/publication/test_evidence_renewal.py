@@ -50,7 +50,7 @@ def load(facts=KNOWING):
 
 def renewed(first: Record, second: Record, *answers, facts=KNOWING):
     months = {node: MonthOnNode(record, STATE, has_history=True) for node, record in ((ONE, first), (TWO, second))}
-    return drive(renew_records(load(facts), months), *answers).steps
+    return drive(renew_records([load(facts)], {Month(2026, 10): months}), *answers).steps
 
 
 def test_what_is_known_already_is_not_recorded_again():
@@ -77,7 +77,7 @@ def test_a_record_gets_the_table_of_now_and_keeps_what_it_has_of_the_files():
 
 def test_a_replica_that_goes_by_the_record_of_another_gets_none():
     months = {ONE: MonthOnNode(CURRENT, STATE, has_history=True), TWO: MonthOnNode(RECORD, STATE)}
-    assert drive(renew_records(load(), months)).steps == []
+    assert drive(renew_records([load()], {Month(2026, 10): months})).steps == []
 
 
 def test_an_error_of_another_kind_is_no_error_of_the_month():

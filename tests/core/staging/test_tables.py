@@ -10,19 +10,18 @@ from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.staging.ending import (
     check_not_superseded,
     drop_staging,
-    end_attempt,
+    end_attempts,
     end_earlier_attempts,
 )
 from airflow_provider_chs3.core.staging.rivals import settle_with_rivals, take_over
 from airflow_provider_chs3.core.staging.tables import Attempt, create_staging, ddl_settings, holds_any
 from airflow_provider_chs3.core.values.models import Month, Node, TableName
-from airflow_provider_chs3.core.values.month_group import MonthGroup
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Sleep, Step
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError, TransientError
 from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, TARGET, THREE, TWO, surroundings
 
-ATTEMPT = Attempt(TableName("db", "trips"), Month(2026, 10), "0123456789abcdef")
+ATTEMPT = Attempt(TableName("db", "trips"), (Month(2026, 10),), "0123456789abcdef")
 OTHER = replace(ATTEMPT, nonce="fedcba9876543210")
 AROUND = surroundings(staging="st")
 
@@ -47,7 +46,7 @@ class TestNames:
     @pytest.mark.parametrize(
         "other",
         [
-            replace(ATTEMPT, month=Month(2026, 11)),
+            replace(ATTEMPT, months=(Month(2026, 11),)),
             replace(ATTEMPT, target=TableName("db", "trips2")),
             replace(ATTEMPT, target=TableName("db2", "trips")),
             replace(ATTEMPT, target=TableName("dbt", "rips")),
@@ -134,7 +133,7 @@ class TestCreate:
     @pytest.mark.parametrize(("number", "purpose"), [(0, "inserted"), (1, "published")])
     def test_of_several_months_has_a_comment_by_which_loads_of_one_find_it(self, number, purpose):
         """With COMMENT it has no comment of the target, which might look like one of these."""
-        several = replace(ATTEMPT, month=MonthGroup((ATTEMPT.month,)), number=number)
+        several = replace(ATTEMPT, number=number)
         (step,) = drive(create_staging(AROUND, several, months=[ATTEMPT]), on_all()).steps
         comment = f"COMMENT '1 months that are {purpose} together: 2026-10 {ATTEMPT.prefix}'"
         assert all(text.endswith(comment) for text in statements(step))
@@ -147,34 +146,38 @@ class TestCreate:
 
 class TestEnd:
     def test_nothing_left_is_nothing_to_do(self):
-        assert len(drive(end_attempt(AROUND, ATTEMPT), on_all()).steps) == 1
+        assert len(drive(end_attempts(AROUND, ATTEMPT), on_all()).steps) == 1
 
     def test_queries_go_before_tables(self):
         left = {ONE: [("query", "q"), ("table", ATTEMPT.name)], TWO: [("table", ATTEMPT.name)], THREE: []}
         tables = {ONE: [("table", ATTEMPT.name)], TWO: [("table", ATTEMPT.name)], THREE: []}
         look, kill, pause, _, drop, _ = drive(
-            end_attempt(AROUND, ATTEMPT), left, on_all(), None, tables, on_all(), on_all()
+            end_attempts(AROUND, ATTEMPT), left, on_all(), None, tables, on_all(), on_all()
         ).steps
         assert "system.processes" in next(iter(statements(look)))
         assert (set(kill.sql), isinstance(pause, Sleep), set(drop.sql)) == ({ONE}, True, {ONE, TWO})
-        assert statements(kill) == {f"KILL QUERY WHERE startsWith(initial_query_id, {literal(ATTEMPT.name)}) ASYNC"}
+        assert statements(kill) == {
+            f"KILL QUERY WHERE arrayExists(name -> startsWith(initial_query_id, name), [{literal(ATTEMPT.name)}]) ASYNC"
+        }
         assert statements(drop) == {f"DROP TABLE IF EXISTS `st`.`{ATTEMPT.name}` SYNC"}
 
     def test_it_looks_again_until_nothing_is_left(self):
         running = {ONE: [("query", "q")], TWO: [], THREE: []}
         answers = [running, on_all(), None] * 3
-        assert len(drive(end_attempt(AROUND, ATTEMPT), *answers, on_all()).steps) == 10
+        assert len(drive(end_attempts(AROUND, ATTEMPT), *answers, on_all()).steps) == 10
 
     def test_queries_that_do_not_end_are_told_with_their_nodes(self):
         def answer(step):
             return {ONE: [], TWO: [("query", "q")], THREE: []} if "Look" in step.name else None
 
         with pytest.raises(TransientError, match=r"still run on ch-2:9000 300 s after KILL QUERY"):
-            drive(end_attempt(AROUND, ATTEMPT), *[answer] * 900)
+            drive(end_attempts(AROUND, ATTEMPT), *[answer] * 900)
 
     def test_an_own_end_finds_its_own_staging_and_that_of_its_new_starts(self):
-        (look,) = drive(end_attempt(AROUND, ATTEMPT), on_all()).steps
-        assert f"AND (startsWith(name, {literal(ATTEMPT.name)}) OR 0)" in next(iter(statements(look)))
+        (look,) = drive(end_attempts(AROUND, ATTEMPT), on_all()).steps
+        assert f"arrayExists(prefix -> startsWith(name, prefix), [{literal(ATTEMPT.name)}])" in next(
+            iter(statements(look))
+        )
 
     def test_earlier_attempts_are_found_by_their_prefix(self):
         (look,) = drive(end_earlier_attempts(AROUND, ATTEMPT), on_all()).steps
@@ -246,8 +249,8 @@ class TestSuperseded:
 
 
 class TestRivals:
-    SEVERAL = Attempt(ATTEMPT.target, MonthGroup((Month(2026, 10), Month(2026, 11))), ATTEMPT.nonce, 1)
-    MONTHS = tuple(Attempt(ATTEMPT.target, Month(2026, number), ATTEMPT.nonce) for number in (10, 11))
+    SEVERAL = Attempt(ATTEMPT.target, (Month(2026, 10), Month(2026, 11)), ATTEMPT.nonce, 1)
+    MONTHS = tuple(Attempt(ATTEMPT.target, (Month(2026, number),), ATTEMPT.nonce) for number in (10, 11))
 
     OTHER = replace(SEVERAL, nonce="0" * 16)
     #: Name, comment, time of creation, whether it is of one of the months, or of several.
@@ -288,8 +291,8 @@ class TestRivals:
     def test_each_table_of_a_group_has_a_name_of_its_own(self):
         names = {replace(self.SEVERAL, number=number).name for number in range(3)}
         assert len(names) == 3
-        others = MonthGroup((Month(2026, 9), Month(2026, 11)))
-        assert replace(self.SEVERAL, month=others).prefix != self.SEVERAL.prefix
+        others = (Month(2026, 9), Month(2026, 11))
+        assert replace(self.SEVERAL, months=others).prefix != self.SEVERAL.prefix
 
 
 class TestDdlSettings:

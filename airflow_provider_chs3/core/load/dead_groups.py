@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.resume import attempts_of
@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Step
 _MONTH = re.compile(r"(?<!\S)[0-9]{4}-[0-9]{2}(?!\S)")
 
 
-def drop_dead_groups(loads: Sequence[LoadContext]) -> Steps[None]:
+def drop_dead_groups(loads: Collection[LoadContext]) -> Steps[None]:
     """Drop the tables into which loads of several months have inserted, where nobody publishes from them any more.
 
     These are those of earlier tries of this task, and those all of whose months are published since. Others may be of
@@ -24,9 +24,10 @@ def drop_dead_groups(loads: Sequence[LoadContext]) -> Steps[None]:
     Args:
         loads: The loads of these months; at least one.
     """
-    load, request = loads[0], loads[0].request
-    if request.owner and (nonces := (yield from attempts_of(load.context, request.month, request.owner))):
-        yield from end_attempts_with(load.context, *sorted(nonces))
+    load = next(iter(loads))
+    request = load.request
+    if request.owner and (known := (yield from attempts_of(load.context, [request.month], request.owner))):
+        yield from end_attempts_with(load.context, *sorted({nonce for _, nonce in known}))
     if not load.context.nodes[load.context.coordinator].has_ledger:
         return
     found = yield from find_inserted(load.context, *(each.attempt for each in loads))

@@ -1,0 +1,70 @@
+"""One period in one attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
+from airflow_provider_chs3.core.attempt.load_context import LoadContext
+from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
+from airflow_provider_chs3.core.ledger.records import MonthOnNode
+from airflow_provider_chs3.core.values.models import Month, Node
+from airflow_provider_chs3.core.workflow.batch import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The staged rows of one node.
+
+    Args:
+        rows: Rows of the period.
+        other_rows: Rows of other periods, by partition as ClickHouse shows it: `202404`, `2024-04-01`, `NULL`.
+        contents: Contents of the period's parts, whose number merges change.
+    """
+
+    rows: int
+    other_rows: Mapping[str, int]
+    contents: Contents = field(default=NOTHING_BESIDE, compare=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeriodLoad:
+    """A period that is to be loaded.
+
+    Args:
+        load: Its load: of its new objects alone, or of all.
+        before: The period on each node when the load decided.
+        reason: The reason to load it, as a text.
+        plan: The plan of its insert; None until it is planned.
+        staged: Its staged rows on each node; empty until they are proved.
+    """
+
+    load: LoadContext
+    before: Mapping[Node, MonthOnNode]
+    reason: str
+    plan: InsertPlan | None = None
+    staged: Mapping[Node, Staged] = field(default_factory=dict)
+
+    @property
+    def period(self) -> Month:
+        """The period."""
+        return self.load.request.month
+
+    @property
+    def planned(self) -> InsertPlan:
+        """The plan of its insert, once there is one."""
+        assert self.plan
+        return self.plan
+
+    def of(self, load: LoadContext) -> PeriodLoad:
+        """Return the same period with its load after another phase."""
+        return replace(self, load=load)
+
+
+Periods = Batch[Month, PeriodLoad]
+
+
+def periods_of(*loads: PeriodLoad) -> Periods:
+    """Return loads of periods of one table as a batch."""
+    return Batch({each.period: each for each in loads})

@@ -1,1 +1,0 @@
-"""Load several small months with one INSERT, and publish each of them."""

@@ -1,0 +1,285 @@
+"""One attempt at periods: list → inspect → compare → plan → stage → insert → verify → publish → record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from airflow_provider_chs3.core.attempt.discovery import Listed, list_and_inspect
+from airflow_provider_chs3.core.attempt.load_context import LoadContext, Loads
+from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, periods_of
+from airflow_provider_chs3.core.attempt.resume import DoneInsert, ResumableLoad, record_insert
+from airflow_provider_chs3.core.increment.completion import begin_increments, complete_increments
+from airflow_provider_chs3.core.increment.decision import load_of_resumable
+from airflow_provider_chs3.core.insertion.insert import Inserted, Verified, await_insert, insert, verify
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.table import make_ledger
+from airflow_provider_chs3.core.load.cleaning import clean_up
+from airflow_provider_chs3.core.load.dead_groups import drop_dead_groups
+from airflow_provider_chs3.core.load.month_check import check_periods, sizes_text
+from airflow_provider_chs3.core.load.outcome import record_loads, result_of
+from airflow_provider_chs3.core.load.planning import Planned, plan_objects, plan_periods
+from airflow_provider_chs3.core.load.rounds import Found, Round
+from airflow_provider_chs3.core.object_history.table import make_objects_table
+from airflow_provider_chs3.core.preflight.replicas import find_replicas
+from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_ids_of
+from airflow_provider_chs3.core.preflight.time_zones import check_zones
+from airflow_provider_chs3.core.publication.publish import publish
+from airflow_provider_chs3.core.publication.shared_table import publish_from_shared_table
+from airflow_provider_chs3.core.request.load_request import LoadRequest
+from airflow_provider_chs3.core.staging.ending import check_not_superseded, end_earlier_attempts, rename_staging
+from airflow_provider_chs3.core.staging.rivals import take_over
+from airflow_provider_chs3.core.staging.tables import Attempt, create_staging
+from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
+from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
+from airflow_provider_chs3.core.values.load_result import LoadResult
+from airflow_provider_chs3.core.values.models import Month, Node
+from airflow_provider_chs3.core.workflow.operations import Log, Steps
+from airflow_provider_chs3.core.workflow.step_timer import StepTimer, start_timer
+from airflow_provider_chs3.exceptions import (
+    Chs3Error,
+    ClickHouseConnectionError,
+    ClickHouseServerError,
+    InsertLostError,
+    SupersededError,
+)
+
+
+def attempt(request: LoadRequest, one: Round) -> Steps[Found]:
+    """Load the periods of a round.
+
+    Args:
+        request: The load, with the nonce of the attempt.
+        one: The round.
+    """
+    found = Found(timer=one.timer or (yield from start_timer()))
+    try:
+        if one.resumable:
+            yield from _go_on(request, one.resumable, found)
+        else:
+            yield from _load(request, one, found)
+    except Chs3Error as error:
+        found.error = error
+    return found
+
+
+def _load(request: LoadRequest, one: Round, found: Found) -> Steps[None]:
+    listed, context, timer = yield from list_and_inspect(request, one.months, found.timer, one.context)
+    found.refused.update(listed.failed)
+    if request.policies.on_no_objects == "skip":
+        empty = [month for month, manifest in listed.manifests.items() if not manifest.objects]
+        found.results.update({month: _skipped(request, listed, month, timer) for month in empty})
+    manifests = {month: each for month, each in listed.manifests.items() if month not in found.results}
+    if not manifests:
+        return
+    check_target(context, required_settings=REQUIRED_SETTINGS, object_column=request.policies.object_column)
+    check_zones(context, request.settings)
+    appends = request.policies.write_mode == "append"
+    context = context if appends else (yield from find_replicas(context))
+    ids = {} if appends else (yield from partition_ids_of(context, sorted(manifests)))
+    found.loads = {
+        month: LoadContext.of(
+            replace(request, month=month),
+            context,
+            one.retry_state,
+            source=listed.source,
+            manifest=manifest,
+            partition_id=ids.get(month, ""),
+            timer=timer,
+        )
+        for month, manifest in manifests.items()
+    }
+    if appends:
+        for month, load in found.loads.items():
+            found.results[month] = yield from _append(load)
+        return
+    yield from _load_changed(found)
+
+
+def _skipped(request: LoadRequest, listed: Listed, month: Month, timer: StepTimer) -> LoadResult:
+    return LoadResult(
+        status="skipped",
+        month=month,
+        target=request.target,
+        reason=f"no {listed.source.kind.contents.name}",
+        has_no_objects=True,
+        seconds_by_step=timer.seconds,
+    )
+
+
+def _load_changed(found: Found) -> Steps[None]:
+    """Load the periods that are not published as their objects are."""
+    loads = Loads(found.loads)
+    unchanged, periods = yield from check_periods(loads)
+    if len(found.loads) > 1:
+        yield from drop_dead_groups(found.loads.values())
+    found.results.update(unchanged)
+    found.refused.update(loads.failed)
+    if not periods.items:
+        return
+    planned = yield from plan_periods(periods)
+    if planned:
+        yield from _load_planned(planned, found)
+
+
+def _load_planned(planned: Planned, found: Found) -> Steps[None]:
+    load, periods = planned.load, planned.periods
+    context = load.context
+    yield from make_ledger(context, context.nodes)
+    yield from make_objects_table(context)
+    load = load.with_ledger()
+    periods.update(lambda each: each.of(each.load.with_ledger()))
+    own = [each.load.attempt for each in periods]
+    yield from end_earlier_attempts(context, *dict.fromkeys((load.attempt, *own)))
+    attempts = [load.attempt]
+    try:
+        without_merges = not planned.is_of_one or load.increment is not None
+        months = () if planned.is_of_one else own
+        yield from create_staging(load.context, load.attempt, without_merges=without_merges, months=months)
+        yield from _stage_and_publish(replace(planned, load=load), found, attempts)
+    except Exception:
+        yield from clean_up(load)
+        raise
+    yield from clean_up(load, done=() if periods.failed else attempts)
+
+
+def _stage_and_publish(
+    planned: Planned, found: Found, attempts: list[Attempt], done: Sequence[DoneInsert] = ()
+) -> Steps[None]:
+    """Insert, prove and publish periods whose staging is there.
+
+    Args:
+        planned: The periods, and the plan of the insert.
+        found: Gets the results and the errors of the periods.
+        attempts: Gets further attempts that name staging.
+        done: The inserts that an earlier process began and this one has seen to end.
+    """
+    load, plan, periods = planned.load, planned.plan, planned.periods
+    try:
+        if planned.is_of_one:
+            yield from take_over(load.context, load.attempt)
+            yield from begin_increments(periods)
+            load = periods.only().load
+        load = yield from load.end_step("stage")
+        record = partial(record_insert, load, plan, list(periods))
+        inserted = yield from insert(load, plan, into=load.staging, record=record, done=done)
+        load = yield from load.end_step("insert", at_least_seconds=inserted.stats.seconds)
+        verified = yield from verify(load, plan, inserted, periods)
+        if planned.is_of_one:
+            periods.only()
+            yield from complete_increments(periods)
+            periods.only()
+            load = yield from load.end_step("verify")
+            states = yield from publish(periods)
+            periods.only()
+        else:
+            load = yield from load.end_step("verify")
+            yield from Log(name=f"The rows of {load.months} are staged and verified: publishing month by month.")
+            states = yield from publish_from_shared_table(load, periods, attempts)
+    except SupersededError:
+        raise
+    except Chs3Error as error:
+        yield from check_not_superseded(load.context, load.attempt, error)
+        raise
+    load = yield from load.end_step("publish")
+    found.errors.update(periods.failed)
+    yield from _record_results(replace(planned, load=load), found, states, inserted, verified)
+
+
+def _record_results(
+    planned: Planned,
+    found: Found,
+    states: Mapping[Month, Mapping[Node, PartitionState]],
+    inserted: Inserted,
+    verified: Verified,
+) -> Steps[None]:
+    """Record what the loads did, each with its share of the seconds that all took together."""
+    load, periods = planned.load, planned.periods
+    periods.update(lambda each: each.of(replace(each.load, timer=_share(load.timer, planned.share_of(each.load)))))
+    results = {
+        each.period: result_of(
+            each.load,
+            states[each.period],
+            status="published",
+            reason=each.reason,
+            plan=each.plan,
+            inserted=inserted
+            if planned.is_of_one
+            else inserted.share(planned.share_of(each.load), verified.rows[each.period]),
+            staged=each.staged,
+            verified=verified,
+        )
+        for each in periods
+    }
+    together = None if planned.is_of_one else {"months": load.months, "seconds": round(inserted.stats.seconds, 3)}
+    yield from record_loads(results, periods, together=together)
+    found.results.update(results)
+
+
+def _share(timer: StepTimer, share: float) -> StepTimer:
+    return replace(timer, seconds={name: seconds * share for name, seconds in timer.seconds.items()})
+
+
+def _go_on(request: LoadRequest, resumable: ResumableLoad, found: Found) -> Steps[None]:
+    """Resume the insert that an earlier process of the same task started."""
+    yield from Log(name=f"{request.month}: resuming attempt {resumable.nonce}, which this task began earlier.")
+    source, listed = yield from request.source.list_month(request.month)
+    timer = yield from found.timer.after(resumable.seconds_by_step).end("list")
+    ids = yield from partition_ids_of(resumable.context, [request.month])
+    load = LoadContext.of(
+        replace(request, nonce=resumable.nonce),
+        resumable.context,
+        resumable.retry_state,
+        source=source,
+        manifest=listed,
+        partition_id=ids[request.month],
+        timer=timer,
+    )
+    found.loads[request.month] = load
+    try:
+        load = yield from load_of_resumable(load, resumable, listed)
+        load, done = yield from _take_up(load, request, resumable)
+        load = yield from load.end_step("insert")
+        before = resumable.before_now(request.month, (yield from load.look_up()))
+        each = PeriodLoad(load=load, before=before, reason=resumable.reason, plan=resumable.plan)
+        yield from record_insert(load, resumable.plan, [each], done, "")
+        planned = Planned(load=load, plan=resumable.plan, periods=periods_of(each))
+        yield from _stage_and_publish(planned, found, [], done)
+    except Exception as error:
+        # After a broken connection the insert may go on: the next try looks for it again.
+        if not isinstance(error, ClickHouseConnectionError):
+            yield from clean_up(load)
+        raise
+    yield from clean_up(load, done=[load.attempt])
+
+
+def _take_up(
+    load: LoadContext, request: LoadRequest, resumable: ResumableLoad
+) -> Steps[tuple[LoadContext, tuple[DoneInsert, ...]]]:
+    """Wait for the insert to end, and take over its staging."""
+    mine = replace(load, request=request)
+    try:
+        done = yield from await_insert(load, resumable.plan, resumable)
+        yield from rename_staging(load.context, load.attempt, to=mine.attempt)
+    except (ClickHouseServerError, SupersededError) as error:
+        was_ended = isinstance(error, SupersededError) or error.code == QUERY_WAS_CANCELLED
+        # The end of a task that a person cleared may come later than its next try.
+        if was_ended and not request.resumes:
+            raise InsertLostError(f"Attempt {resumable.nonce} was ended just as this one found it.") from error
+        raise
+    return mine, done
+
+
+def _append(load: LoadContext) -> Steps[LoadResult]:
+    load = yield from load.end_step("inspect")
+    plan = yield from plan_objects(load)
+    load = yield from load.end_step("plan")
+    yield from Log(name=f"{load.request.month}: appending: a retry would load these rows twice. {sizes_text(load)}")
+    try:
+        inserted = yield from insert(load, plan, into=load.context.target)
+        load = yield from load.end_step("insert")
+    except Exception:
+        yield from clean_up(load)
+        raise
+    return result_of(load, {}, status="appended", reason="write_mode='append'", plan=plan, inserted=inserted)

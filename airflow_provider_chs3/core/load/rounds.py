@@ -1,0 +1,280 @@
+"""Which periods share an attempt, what follows from its errors, and what became of each period."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from airflow_provider_chs3.core.attempt.discovery import inspect_target_for_load
+from airflow_provider_chs3.core.attempt.load_context import LoadContext
+from airflow_provider_chs3.core.attempt.resume import ResumableLoad, find_resumable_load
+from airflow_provider_chs3.core.attempt.retry_policy import Retry, RetryState, next_retry
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.files.parse_errors import file_of
+from airflow_provider_chs3.core.insertion.insert import check_objects
+from airflow_provider_chs3.core.load.outcome import record_failure
+from airflow_provider_chs3.core.request.load_request import LoadRequest
+from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED, is_terminal, sentence, with_hint
+from airflow_provider_chs3.core.values.load_result import LoadResult
+from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.core.values.quantities import quantity
+from airflow_provider_chs3.core.workflow.operations import Log, Sleep, Steps
+from airflow_provider_chs3.core.workflow.step_timer import StepTimer, start_timer
+from airflow_provider_chs3.exceptions import (
+    Chs3Error,
+    ClickHouseConnectionError,
+    ClickHouseServerError,
+    MonthsFailedError,
+    MonthsNotLoadedError,
+    ObjectsChangedError,
+    PreflightError,
+    ReplicasBehindError,
+    SourceError,
+    SupersededError,
+)
+
+#: Servers refuse an INSERT of more partitions (`max_partitions_per_insert_block`).
+_MOST_PERIODS = 100
+#: What every period would meet again, after as long a wait.
+OF_ALL = (ClickHouseConnectionError, ReplicasBehindError)
+#: How often a batch goes on without the periods whose files an error names.
+_MOST_PARTINGS = 3
+#: Months that an error names: more would hide the first.
+_TOLD = 10
+
+
+@dataclass(frozen=True, slots=True)
+class LoadsOutcome:
+    """What a load of periods did.
+
+    Args:
+        results: The result of each period that did not fail.
+        errors: The error of each that did.
+    """
+
+    results: dict[Month, LoadResult] = field(default_factory=dict)
+    errors: dict[Month, Chs3Error] = field(default_factory=dict)
+
+    @property
+    def error(self) -> Chs3Error | None:
+        """One error for all months that failed; None if none did."""
+        if not self.errors:
+            return None
+        if not self.results and len(self.errors) == 1:
+            return next(iter(self.errors.values()))
+        # What concerns the server or the user is the same for all.
+        months_by_text = defaultdict[str, list[Month]](list)
+        for month, error in sorted(self.errors.items()):
+            months_by_text[with_hint(error, str(error))].append(month)
+        told = [f"{', '.join(map(str, months))}: {text}" for text, months in months_by_text.items()]
+        rest = [f"and {len(told) - _TOLD} more"] if len(told) > _TOLD else []
+        failed = len(self.errors)
+        others = "; the others are loaded" if self.results else ""
+        text = f"{failed} of {quantity(failed + len(self.results), 'month')} failed{others}."
+        kind = MonthsFailedError if all(map(is_terminal, self.errors.values())) else MonthsNotLoadedError
+        return kind("\n  ".join([text, *told[:_TOLD], *rest]))
+
+    def only(self) -> LoadResult:
+        """Return the result of a load of one period.
+
+        Raises:
+            Chs3Error: The error of it.
+        """
+        for error in self.errors.values():
+            raise error
+        (result,) = self.results.values()
+        return result
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """Periods that are to be loaded by one attempt.
+
+    Args:
+        months: The periods.
+        retry_state: The problems of earlier tries.
+        timer: The time that these took; None if this is the first.
+        resumable: The insert that an earlier process began; None for none.
+        context: The nodes' facts, if they are known already.
+        partings: How often periods have left the batch because an error named their files.
+    """
+
+    months: tuple[Month, ...]
+    retry_state: RetryState = field(default_factory=RetryState)
+    timer: StepTimer | None = None
+    resumable: ResumableLoad | None = None
+    context: TargetContext | None = None
+    partings: int = 0
+
+
+@dataclass(kw_only=True)
+class Found:
+    """What an attempt found and did.
+
+    Args:
+        timer: The time that earlier tries took.
+        results: The result of each period that needs nothing more.
+        refused: The error of each period that is not to be loaded.
+        errors: The error of each other period that left.
+        loads: The load of each period whose objects are known.
+        error: The error of all other periods; None if there is none.
+    """
+
+    timer: StepTimer
+    results: dict[Month, LoadResult] = field(default_factory=dict)
+    refused: dict[Month, Chs3Error] = field(default_factory=dict)
+    errors: dict[Month, Chs3Error] = field(default_factory=dict)
+    loads: dict[Month, LoadContext] = field(default_factory=dict)
+    error: Chs3Error | None = None
+
+
+def first_rounds(request: LoadRequest, months: Sequence[Month]) -> Steps[list[Round]]:
+    """Return the rounds that load periods: several share one where one insert may read them.
+
+    Args:
+        request: The load.
+        months: The periods, in order.
+    """
+    why = _why_one_by_one(request)
+    if why and len(months) > 1:
+        yield from Log(name=f"Loading {len(months)} months one by one: {why}.")
+    if not request.is_durable or not months:
+        most = 1 if why else _MOST_PERIODS
+        return [Round(months=tuple(months[first : first + most])) for first in range(0, len(months), most)]
+    timer, rounds = (yield from start_timer()), list[Round]()
+    context = yield from inspect_target_for_load(request)
+    for month in months:
+        found = yield from find_resumable_load(replace(request, month=month), context)
+        retry_state = found.retry_state if found else RetryState()
+        own = timer if rounds else (yield from timer.end("inspect"))
+        rounds.append(Round(months=(month,), retry_state=retry_state, timer=own, resumable=found, context=context))
+    return rounds
+
+
+def further_rounds(request: LoadRequest, one: Round, found: Found, outcome: LoadsOutcome) -> Steps[list[Round]]:
+    """Return the rounds of the periods that an attempt has not loaded.
+
+    Args:
+        request: The load.
+        one: The round that the attempt was for.
+        found: What the attempt did.
+        outcome: Gets the error of each period that ends with one.
+
+    Raises:
+        Chs3Error: If each of several periods would meet it, or somebody ended the load.
+    """
+    is_of_one, rounds = len(one.months) == 1, list[Round]()
+    own = found.refused | found.errors if is_of_one else found.refused
+    if is_of_one and found.error:
+        own = dict.fromkeys(one.months, found.error)
+    for month, error in own.items():
+        rounds += yield from _start_over(request, one, found, month, error, outcome)
+    if is_of_one:
+        return rounds
+    for month, error in found.errors.items():
+        yield from Log(name=f"{month} was not published with the others: {error}")
+        # A load that came later may still be at it: this one must not end it.
+        if isinstance(error, SupersededError | ReplicasBehindError):
+            outcome.errors[month] = error
+    rounds += yield from _in_parts(one, found, [each for each in one.months if not _has_ended(each, found, outcome)])
+    alone = [each for each in found.errors if each not in outcome.errors]
+    return rounds + [Round(months=(month,)) for month in alone]
+
+
+def _has_ended(month: Month, found: Found, outcome: LoadsOutcome) -> bool:
+    return any(month in each for each in (found.results, found.refused, found.errors, outcome.errors))
+
+
+def _start_over(
+    request: LoadRequest, one: Round, found: Found, month: Month, error: Chs3Error, outcome: LoadsOutcome
+) -> Steps[list[Round]]:
+    """Return the round of a period that starts over by itself; none if its error is final."""
+    load = found.loads.get(month)
+    if load:
+        error = yield from _unless_changed(load, error)
+    again = next_retry(error, one.retry_state) if request.policies.write_mode == "replace" else None
+    if again is None:
+        if load:
+            yield from record_failure(load, error)
+        outcome.errors[month] = error
+        return []
+    timer = yield from _wait(error, again, found.timer)
+    return [Round(months=(month,), retry_state=again.retry_state, timer=timer)]
+
+
+def _wait(error: Chs3Error, again: Retry, timer: StepTimer) -> Steps[StepTimer]:
+    yield from Log(name=f"{error} Starting over: {again.reason}.")
+    if again.wait_seconds:
+        yield from Sleep(name=f"Wait {again.wait_seconds} s", seconds=again.wait_seconds)
+    return (yield from timer.end("start_over"))
+
+
+def _in_parts(one: Round, found: Found, months: Sequence[Month]) -> Steps[list[Round]]:
+    """Return the rounds of periods after an error of all of them.
+
+    Raises:
+        Chs3Error: If each would meet it, or somebody ended the load.
+    """
+    error = found.error
+    if error is None or not months:
+        return [Round(months=(month,)) for month in months]
+    was_ended = isinstance(error, ClickHouseServerError) and error.code == QUERY_WAS_CANCELLED
+    is_of_each = isinstance(error, PreflightError) and not found.loads
+    if was_ended or is_of_each or isinstance(error, (SupersededError, *OF_ALL)):
+        raise error
+    again = next_retry(error, one.retry_state) if isinstance(error, ClickHouseServerError) else None
+    if again:
+        timer = yield from _wait(error, again, found.timer)
+        return [Round(months=tuple(months), retry_state=again.retry_state, timer=timer, partings=one.partings)]
+    named = {month for month in months if _is_named(found.loads.get(month), error)}
+    if named and one.partings < _MOST_PARTINGS:
+        yield from Log(name=f"{sentence(str(error))} The other months go on without {', '.join(map(str, named))}.")
+        others = tuple(month for month in months if month not in named)
+        rest = [Round(months=others, partings=one.partings + 1)] if others else []
+        return rest + [Round(months=(month,)) for month in sorted(named)]
+    yield from Log(name=f"{sentence(str(error))} Loading the months one by one, so that each reports its own error.")
+    return [Round(months=(month,)) for month in months]
+
+
+def _is_named(load: LoadContext | None, error: Chs3Error) -> bool:
+    text = str(error)
+    return load is not None and any(each.path in text for each in load.files.manifest.objects)
+
+
+def _unless_changed(load: LoadContext, error: Chs3Error) -> Steps[Chs3Error]:
+    """Return an error, unless it is about files that changed since: of one that is overwritten, half may be read."""
+    is_of_server = isinstance(error, ClickHouseServerError) and bool(is_terminal(error) or file_of(error))
+    if not is_of_server and not isinstance(error, SourceError):
+        return error
+    try:
+        _, now = yield from load.files.source.list_month(load.request.month)
+        check_objects(load, now, cause=error)
+    except ObjectsChangedError as changed:
+        return changed
+    except Chs3Error:
+        # What was wrong before says more.
+        return error
+    return error
+
+
+def _why_one_by_one(request: LoadRequest) -> str:
+    """Return why months are loaded one by one; empty if they can be loaded together.
+
+    Args:
+        request: The load of any of the months.
+    """
+    policies = request.policies
+    if why := request.source.why_one_by_one:
+        return why
+    if policies.write_mode != "replace":
+        return f"write_mode={policies.write_mode!r}"
+    if request.is_durable:
+        return "inserts continue without their worker"
+    # Skipped rows could not be distinguished from missing ones.
+    if policies.on_other_months != "fail":
+        return f"policies['on_other_months']={policies.on_other_months!r}"
+    # A NULL takes the day of the column's default, whatever month its file is of.
+    if request.selection.null_as_default:
+        return "casts={'null_as_default': True}"
+    return ""

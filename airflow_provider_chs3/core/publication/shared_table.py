@@ -1,0 +1,144 @@
+"""Publish several periods, out of one staging table into which their rows come without a copy.
+
+A later load of one of them finds that table and drops it. Then the others get another one: their rows are still in the
+table into which they were inserted. So a batch of one period needs no second table.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from airflow_provider_chs3.core.attempt.load_context import LoadContext, SharedStaging, months_text
+from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, Staged
+from airflow_provider_chs3.core.increment.completion import begin_increments, complete_increments
+from airflow_provider_chs3.core.insertion.staged_rows import count_partitions, staged_of
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.publication.publish import find_superseded, publish
+from airflow_provider_chs3.core.sql.quoting import literal, table
+from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
+from airflow_provider_chs3.core.staging.rivals import settle_with_rivals
+from airflow_provider_chs3.core.staging.tables import Attempt, create_staging, ddl_settings, superseded
+from airflow_provider_chs3.core.values.models import Month, Node
+from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
+from airflow_provider_chs3.exceptions import SupersededError, TransientError, VerificationError
+
+#: Tables of which other loads may end one after the other; then each period is loaded by itself.
+_MOST_TABLES = 5
+
+
+def publish_from_shared_table(
+    load: LoadContext, periods: Periods, attempts: list[Attempt]
+) -> Steps[dict[Month, dict[Node, PartitionState]]]:
+    """Publish periods whose rows are staged together.
+
+    Args:
+        load: The load of all periods, which names the table into which they were inserted.
+        periods: The periods with what was proved of the staged rows of each. Those that others load leave, with a
+            `SupersededError`, and those that cannot be published.
+        attempts: Gets the attempts, each of which names a table that they were to be published from.
+
+    Returns:
+        The partition of each on each node.
+    """
+    states, waiting = dict[Month, dict[Node, PartitionState]](), periods.those(periods.items)
+    for number in range(1, _MOST_TABLES + 1):
+        if not waiting.items:
+            return states
+        attempts.append(Attempt(load.context.target, tuple(waiting.items), load.request.nonce, number))
+        part = waiting.those(waiting.items)
+        rivals = yield from part.together(_settle(part, attempts[-1]))
+        if rivals is not None:
+            for each in part:
+                if each.period in rivals:
+                    part.leave(each.period, SupersededError(superseded(each.load.attempt)))
+            states |= yield from _publish(load, part, attempts[-1])
+        periods.merge(part)
+        lost = [
+            period
+            for period, error in part.failed.items()
+            if isinstance(error, SupersededError) and period not in (rivals or ())
+        ]
+        if lost:
+            yield from Log(name=f"Another load dropped the staging table of {len(lost)} months: creating another one.")
+        waiting = waiting.those(lost)
+    often = TransientError(f"Other loads interrupted the publication {_MOST_TABLES} times. Nothing more was published.")
+    for each in waiting:
+        periods.leave(each.period, often)
+    return states
+
+
+def _settle(periods: Periods, attempt: Attempt) -> Steps[set[Month]]:
+    """Create the table, and return the periods that others are loading."""
+    own = {each.period: each.load.attempt for each in periods}
+    context = periods.first.load.context
+    yield from create_staging(context, attempt, without_merges=True, months=own.values())
+    held = yield from settle_with_rivals(context, attempt, own.values())
+    return {period for period, each in own.items() if each in held}
+
+
+def _publish(load: LoadContext, periods: Periods, attempt: Attempt) -> Steps[dict[Month, dict[Node, PartitionState]]]:
+    shared = SharedStaging(attempt, frozenset(each.load.key.partition_id for each in periods))
+    found = {each.period: each.staged for each in periods}
+    periods.update(lambda each: each.of(replace(each.load, shared=shared)))
+    yield from begin_increments(periods)
+    yield from periods.together(_fill(load, periods, found))
+    yield from complete_increments(periods)
+    states = yield from publish(periods)
+    yield from find_superseded(load.context, periods, attempt)
+    return states
+
+
+def _fill(load: LoadContext, periods: Periods, found: Mapping[Month, Mapping[Node, Staged]]) -> Steps[None]:
+    """Attach the periods' partitions, which is hard links, and say what staging must hold then.
+
+    Right before they are published, all of it must be there. Beside published rows it is proved at once.
+    """
+    # A repeated ATTACH would double rows: staging is never reused.
+    yield from periods.ask(lambda some: _attach(load, some, found), is_repeatable=False)
+    added = periods.part(lambda each: each.load.increment is not None)
+    if added.items:
+        partitions = yield from count_partitions(added.first.load, name="Count what is staged")
+        added.update(lambda each: _filled(each, found[each.period], staged_of(each.load, partitions)))
+        periods.merge(added)
+
+
+def _attach(
+    load: LoadContext, some: Sequence[PeriodLoad], found: Mapping[Month, Mapping[Node, Staged]]
+) -> Steps[Sequence[PeriodLoad]]:
+    """Attach partitions. Of replicas one does it, and the others follow."""
+    commands = [
+        {
+            node: Command(f"ATTACH PARTITION ID {literal(each.load.key.partition_id)} FROM {table(load.staging)}")
+            for node in load.context.publishers
+            if found[each.period][node].rows
+        }
+        for each in some
+    ]
+    attempt = some[0].load.attempt
+    yield from QueryNodes(
+        name=f"Take the rows of {months_text([each.load for each in some])} out of the group's",
+        sql=alter_partitions(attempt.staging(load.context), commands),
+        settings=ddl_settings(load.context),
+        query_id=f"{attempt.name}_fill",
+    )
+    return some
+
+
+def _filled(each: PeriodLoad, found: Mapping[Node, Staged], now: Mapping[Node, Staged]) -> PeriodLoad:
+    """Check that what came beside the rows that were attached first is what was staged."""
+    attached = {} if each.load.adds else each.staged
+    for node, staged in now.items():
+        was = attached.get(node, Staged(0, {}))
+        came = (staged.rows - was.rows, _parts(staged) - _parts(was))
+        if found[node].contents.of_parts is None or came != (found[node].rows, _parts(found[node])):
+            raise VerificationError(
+                f"Staging {each.load.staging} on {node} got {came[0]} rows of the {found[node].rows} that were staged "
+                f"of {each.period}, or other parts. Nothing was published."
+            )
+    return replace(each, staged=now)
+
+
+def _parts(staged: Staged) -> Counter[str]:
+    return Counter(staged.contents.of_parts or ())
