@@ -38,7 +38,7 @@ from airflow_provider_chs3.exceptions import (
 _MOST_PERIODS = 100
 #: What every period would meet again, after as long a wait.
 OF_ALL = (ClickHouseConnectionError, ReplicasBehindError)
-#: How often a batch goes on without the periods whose files an error names.
+#: How often a batch continues without the periods whose files an error names.
 _MOST_PARTINGS = 3
 #: Months that an error names: more would hide the first.
 _TOLD = 10
@@ -172,6 +172,7 @@ def further_rounds(request: LoadRequest, one: Round, found: Found, outcome: Load
         rounds += yield from _start_over(request, one, found, month, error, outcome)
     if is_of_one:
         return rounds
+    rounds = _merged(rounds)
     for month, error in found.errors.items():
         yield from Log(name=f"{month} was not published with the others: {error}")
         # A load that came later may still be at it: this one must not end it.
@@ -180,6 +181,15 @@ def further_rounds(request: LoadRequest, one: Round, found: Found, outcome: Load
     rounds += yield from _in_parts(one, found, [each for each in one.months if not _has_ended(each, found, outcome)])
     alone = [each for each in found.errors if each not in outcome.errors]
     return rounds + [Round(months=(month,)) for month in alone]
+
+
+def _merged(rounds: Sequence[Round]) -> list[Round]:
+    """Return one round for all periods that start over alike."""
+    alike = dict[RetryState, Round]()
+    for each in rounds:
+        known = alike.get(each.retry_state)
+        alike[each.retry_state] = replace(each, months=(*known.months, *each.months)) if known else each
+    return list(alike.values())
 
 
 def _has_ended(month: Month, found: Found, outcome: LoadsOutcome) -> bool:
@@ -229,7 +239,7 @@ def _in_parts(one: Round, found: Found, months: Sequence[Month]) -> Steps[list[R
         return [Round(months=tuple(months), retry_state=again.retry_state, timer=timer, partings=one.partings)]
     named = {month for month in months if _is_named(found.loads.get(month), error)}
     if named and one.partings < _MOST_PARTINGS:
-        yield from Log(name=f"{sentence(str(error))} The other months go on without {', '.join(map(str, named))}.")
+        yield from Log(name=f"{sentence(str(error))} The other months continue without {', '.join(map(str, named))}.")
         others = tuple(month for month in months if month not in named)
         rest = [Round(months=others, partings=one.partings + 1)] if others else []
         return rest + [Round(months=(month,)) for month in sorted(named)]
