@@ -39,7 +39,7 @@ def _check_base(periods: Periods) -> Steps[dict[Month, dict[Node, MonthOnNode]]]
 
 
 def require_base(load: LoadContext, before: Mapping[Node, MonthOnNode], now: Mapping[Node, MonthOnNode]) -> None:
-    """Check that what is published is still what the load has decided to add to.
+    """Check that the published month is still the one that the load has decided to add to.
 
     Args:
         load: The load.
@@ -79,7 +79,7 @@ def _attach_first(periods: Periods) -> Steps[None]:
 
 
 def complete_increments(periods: Periods) -> Steps[None]:
-    """Attach what is published to new rows that are proved, unless it was attached first.
+    """Attach the published rows to new rows that are proved, unless they were attached first.
 
     Args:
         periods: The periods with what is staged of each. Those whose base changed or cannot be attached leave, with a

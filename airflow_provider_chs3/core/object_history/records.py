@@ -30,7 +30,8 @@ class ObjectsOfMonth(NamedTuple):
     Args:
         keys: The month, as each node's ledger knows it.
         objects: The objects.
-        base: The attempt that loaded the whole month, to which this one adds; this one itself if it loads it whole.
+        base: The attempt that loaded the whole month, to which this one adds; this one itself if it loads the whole
+            month.
         rows: Rows of each object, in their order; None if files do not give them.
     """
 
