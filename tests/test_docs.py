@@ -59,6 +59,7 @@ with DAG(dag_id="example", schedule=None):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """All pages as HTML, for every test of them: it takes half a minute, as it imports what it documents."""
     out = tmp_path_factory.mktemp("docs")
     strictly = ["--quiet", "--fail-on-warning", "--keep-going", "--nitpicky", "--doctree-dir", str(out / "doctrees")]
     command = [sys.executable, "-m", "sphinx", *strictly, str(ROOT / "docs"), str(out / "html")]

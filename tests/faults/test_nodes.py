@@ -100,6 +100,7 @@ def test_a_node_killed_right_after_it_published_shows_no_row_twice(
     assert mortal_lake.load()["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_a_table_that_is_attached_again_shows_no_row_twice(mortal_lake: Lake) -> None:
     """As after an orderly restart."""
     mortal_lake.on_node(0, f"SYSTEM STOP MERGES {mortal_lake.database}.trips")

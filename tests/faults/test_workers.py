@@ -131,6 +131,7 @@ def test_a_task_that_runs_out_of_time_in_mid_insert_leaves_nothing(
     assert_exact(trips_lake, TRIPS)
 
 
+@pytest.mark.thorough
 def test_a_time_out_whose_exception_python_ignores_ends_the_load_all_the_same(
     trips_lake: Lake, run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

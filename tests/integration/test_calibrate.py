@@ -262,6 +262,7 @@ class TestACalibrationThatIsKilledInMidTry:
 
 
 class TestTheShell:
+    @pytest.mark.thorough
     def test_prints_the_tries_as_json(self, sample: Lake, timed: Timed, capsys: pytest.CaptureFixture[str]) -> None:
         code = main(["calibrate", *where(sample), "--json"])
         found = json.loads(capsys.readouterr().out)

@@ -70,6 +70,7 @@ def test_a_creation_that_was_broken_off_is_completed(lake: Lake, nodes_with_it: 
     assert lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_loads_of_unlike_months_that_begin_together_make_one_table(lake: Lake) -> None:
     lake.table = "numbers"

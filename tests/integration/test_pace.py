@@ -33,6 +33,7 @@ def loaded(trips_lake: Lake) -> Lake:
     return trips_lake
 
 
+@pytest.mark.thorough
 def test_a_plan_says_how_long_its_loads_take(loaded: Lake, caplog: pytest.LogCaptureFixture, capsys: Any) -> None:
     assert plan(loaded, all_months=True) == ["2026-06", "2026-07"]
     told = re.search(

@@ -70,6 +70,7 @@ def test_the_documented_privileges_are_enough_for_one_insert_and_for_new_objects
     assert months.found() == months.expected()
 
 
+@pytest.mark.thorough
 def test_without_alter_delete_on_staging_no_row_is_inserted_twice_and_the_log_has_the_grant(
     months: Months, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

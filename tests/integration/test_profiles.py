@@ -273,6 +273,7 @@ def test_a_profile_may_fix_a_setting_where_loads_need_it(lake: Lake, monkeypatch
     assert published(lake) == sorted(numbers)
 
 
+@pytest.mark.thorough
 def test_two_queries_at_a_time_are_enough(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = numbered(lake, 40, 2)
     log_in(lake, monkeypatch, "crowded")

@@ -95,6 +95,7 @@ def test_a_reload_that_failed_says_which_task_failed(loaded: Lake, open_page: Op
     assert troubles == []
 
 
+@pytest.mark.thorough
 def test_a_month_that_is_opened_by_its_address_can_be_reloaded(loaded: Lake, open_page: Open) -> None:
     page, _ = open_month(open_page)
     page.reload()

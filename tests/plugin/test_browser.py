@@ -70,6 +70,7 @@ def test_what_is_chosen_is_in_the_address(busy_lake: Lake, open_page: Callable[.
     assert calm.count() == 0
 
 
+@pytest.mark.thorough
 def test_a_table_to_which_two_connections_lead_is_listed_once(
     trips_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

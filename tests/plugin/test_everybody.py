@@ -114,6 +114,7 @@ def test_who_is_logged_out_meanwhile_is_told_so(scene: Lake, open_page: OpenPage
     assert page.get_by_role("button", name=PUBLISHED).is_visible()
 
 
+@pytest.mark.thorough
 def test_the_keyboard_alone_leads_from_months_to_nodes_and_back(scene: Lake, open_page: OpenPage) -> None:
     page, _ = open_page(PAGE)
     page.get_by_role("button", name=LOADING).wait_for()

@@ -35,6 +35,7 @@ def fail_at(lake: Lake, task: Any, month: str, column: str) -> None:
         lake.operator(month=month, select=failing).execute({"ti": task})
 
 
+@pytest.mark.thorough
 def test_months_of_one_cause_are_one_row_that_opens_to_each_of_them(
     as_user: AsUser, trips_lake: Lake, open_page: Open
 ) -> None:

@@ -132,6 +132,7 @@ def test_nothing_of_a_dag_is_told_to_who_may_not_read_it(
     assert (month["state"], LOADER in str(month)) == ("published", False)
 
 
+@pytest.mark.thorough
 def test_a_held_month_is_among_those_that_need_somebody_with_a_link_to_its_dag(
     as_user: AsUser, trips_lake: Lake, task: Any, monkeypatch: pytest.MonkeyPatch, open_page: Open
 ) -> None:

@@ -42,6 +42,7 @@ def duration(seconds: float) -> str:
     return "< 0.01 s" if seconds < 0.005 else f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
 
 
+@pytest.mark.thorough
 def test_a_quiet_night_is_one_line_and_odd_months_stand_out_on_a_scale(
     trips_lake: Lake, as_user: AsUser, open_page: Open
 ) -> None:

@@ -161,6 +161,7 @@ def test_parts_that_were_merged_before_the_log_began_do_not_count(own_lake: Lake
     assert found["nodes"][first]["parts"][0][0] == log[0].timestamp()
 
 
+@pytest.mark.thorough
 def test_a_month_whose_merges_lag_tells_its_parts_and_since_when(as_user: AsUser, trips_lake: Lake) -> None:
     trips_lake.upload(Trips(rows_per_month=6_000, files_per_month=60))
     with merges_stopped(trips_lake):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tests.integration.lake import MONTH, Lake
 from tests.plugin import runs
 from tests.plugin.browsing import PAGE
@@ -15,6 +17,7 @@ from tests.plugin.test_months import AsUser
 __all__ = ["loaded"]
 
 
+@pytest.mark.thorough
 def test_it_says_how_old_what_it_shows_is_and_offers_actions_as_soon_as_it_can(
     as_user: AsUser, loaded: Lake, open_page: Open
 ) -> None:

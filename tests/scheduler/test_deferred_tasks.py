@@ -67,7 +67,7 @@ def begun_statements(chs3_cluster: Cluster, home: Path) -> Iterator[Statements]:
 def run(
     begun_loads: Loads, begun_statements: Statements, chs3_cluster: Cluster, chs3_s3: Any, airflow_db: Path, home: Path
 ) -> None:
-    """Each task has met its fate."""
+    """Each task has met its fate. It takes minutes, as five processes of Airflow start, and two of them again."""
     environment = ENVIRONMENT | {
         "AIRFLOW_CONN_CHS3_DEFAULT": json.dumps(chs3_cluster.airflow_connection()),
         "AIRFLOW_CONN_AWS_DEFAULT": json.dumps(chs3_s3.airflow_connection()),

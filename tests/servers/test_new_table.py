@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 
 from tests.integration.lake import MONTH, Lake
 from tests.integration.refusal import parquet
@@ -20,6 +21,7 @@ def test_replicas_get_one_table_with_one_path_for_each_shard(lake: Lake) -> None
     assert lake.load(create_table="if_missing")["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_one_replica_of_each_shard_adds_a_column_for_all(lake: Lake) -> None:
     for key in [each["Key"] for each in lake.s3.list_objects_v2(Bucket=lake.bucket)["Contents"]]:
         lake.s3.delete_object(Bucket=lake.bucket, Key=key)

@@ -83,6 +83,7 @@ def test_a_replica_that_cannot_follow_fails_the_load_and_the_next_one_mends_it(
     assert lake.facts() == TRIPS.facts(MONTH)
 
 
+@pytest.mark.thorough
 def test_a_replica_that_was_set_up_anew_is_as_published(lake: Lake) -> None:
     lake.load()
     create = lake.on_node(FOLLOWER, f"SHOW CREATE TABLE {lake.database}.{lake.table}")[0][0]
@@ -179,6 +180,7 @@ def test_a_replica_that_does_not_follow_fails_all_months_after_one_wait(
     assert [lake.facts(month) for month in months] == [TRIPS.facts(month) for month in months]
 
 
+@pytest.mark.thorough
 def test_merges_are_waited_for_and_made(lake: Lake) -> None:
     names = {"table": lake.table, "database": lake.database, "cluster": lake.cluster.name}
     assert lake.load(wait_for_merges=True)["merges"]["health"] == "healthy"

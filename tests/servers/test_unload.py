@@ -74,6 +74,7 @@ def test_each_row_is_unloaded_once_by_a_replica_of_its_shard(loaded: Lake, chs3_
     assert unload(loaded)["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_a_replica_that_lags_is_waited_for_and_not_unloaded_as_it_is(
     loaded: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
