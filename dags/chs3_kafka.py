@@ -51,7 +51,7 @@ with DAG(
         key=KEY,
         database="{{ params.database }}",
         table="{{ params.table }}",
-        on_no_objects="skip",
+        policies={"on_no_objects": "skip"},
         select={
             "at": "timestamp",
             "trip": "JSONExtractUInt(assumeNotNull(value), 'trip')",

@@ -68,7 +68,7 @@ def test_nothing_else_may_be_lost_and_no_further_loss_is_advised(
     ("column_type", "text", "advice"),
     [
         pytest.param(
-            *("Decimal(5, 2)", "1.239", r"; lossy_columns=\['n'\] truncates or rounds such values\.$"),
+            *("Decimal(5, 2)", "1.239", r"; casts={'lossy_columns': \['n'\]} truncates or rounds such values\.$"),
             marks=pytest.mark.newer("error that leads to this advice"),
         ),
         ("Decimal(5, 2)", '"4,25"', r"select=\{…\}\.$"),

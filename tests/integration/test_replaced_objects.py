@@ -128,7 +128,7 @@ def test_a_column_that_cannot_hold_every_path_is_refused_before_anything_is_writ
     create(lake, "MergeTree")
     lake.on_every_node(f"ALTER TABLE {lake.database}.events MODIFY COLUMN source {column_type}")
     put(lake, 0, first=0)
-    refused = re.escape(rf"object_column'\]='source' is {column_type} in {lake.database}.events")
+    refused = re.escape(f"object_column']='source' is {column_type} in {lake.database}.events")
     with pytest.raises(AirflowFailException, match=refused):
         load(lake)
     assert lake.on_node(0, f"SHOW TABLES FROM {lake.database}") == [("events",)]

@@ -28,7 +28,7 @@ FILES: dict[str, tuple[str, str, bytes, str]] = {
         "n Int32",
         "a.csv",
         f"ts,n\n{AT},1\n".encode("utf-16"),
-        r"names of the columns of \S+a.csv are not UTF-8: b'\\xff.* Write the file as UTF-8",
+        r"column names of \S+a.csv are not UTF-8: b'\\xff.* Write the file as UTF-8",
     ),
     "a name in Latin-1, of a column that is not loaded": (
         "n Int32",
