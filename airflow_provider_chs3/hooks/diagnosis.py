@@ -131,6 +131,18 @@ def explain_no_answer(endpoint: Endpoint, reason: str) -> str:
     return f"it accepts the connection, but does not answer as ClickHouse does ({reason})"
 
 
+def hangs_up(endpoint: Endpoint) -> bool:
+    """Return whether what stands there ends every connection without a word, as no server of ClickHouse's HTTP does.
+
+    Args:
+        endpoint: Where it was tried.
+    """
+    try:
+        return not endpoint.is_secure and _answer(endpoint, tls=False) == b""
+    except OSError:
+        return False
+
+
 def check_answer(endpoint: Endpoint, answer: bytes) -> None:
     """Check that an answer to a request over HTTP is that of the port that was expected.
 

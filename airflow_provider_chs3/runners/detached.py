@@ -22,7 +22,7 @@ from airflow_provider_chs3.core.workflow.operations import InsertStats
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
-from airflow_provider_chs3.hooks.diagnosis import Endpoint, check_answer, explain_no_answer
+from airflow_provider_chs3.hooks.diagnosis import Endpoint, check_answer, explain_no_answer, hangs_up
 from airflow_provider_chs3.hooks.native.log_comment import client_name
 from airflow_provider_chs3.hooks.native.parameters import half_character
 from airflow_provider_chs3.hooks.native.secrets import scrub
@@ -63,11 +63,13 @@ class Sent:
 
     Args:
         address: The server that took it, by its native port.
-        stats: Its statistics if it has ended; None if it continues.
+        stats: Its statistics if it has ended; None if it continues, or was never taken.
+        was_hung_up: Whether the HTTP port ends each connection without an answer. Default: False.
     """
 
     address: Address
     stats: InsertStats | None = None
+    was_hung_up: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +110,7 @@ class DetachedQuery:
         started = time.monotonic()
         address, response = self._post(sql, settings, parameters)
         if response is None:
-            return Sent(address)
+            return Sent(address, was_hung_up=hangs_up(_endpoint(self.hook.options, address)))
         self._raise_for_error(response)
         seen = json.loads(response.headers.get("X-ClickHouse-Summary", "{}"))
         memory_bytes = int(seen.get("memory_usage", 0)) or None
@@ -126,14 +128,17 @@ class DetachedQuery:
             return True
         return progress_of(self.query_id, rows, self.cluster).is_running
 
-    def outcome(self) -> InsertStats | None:
+    def outcome(self, *, is_patient: bool = True) -> InsertStats | None:
         """Return the statistics of a query that has ended; None if no node's log shows how.
+
+        Args:
+            is_patient: Whether to wait for servers to write their logs. Default: True.
 
         Raises:
             ClickHouseServerError: If it failed.
             ClickHouseConnectionError: If ClickHouse cannot be reached.
         """
-        for left in reversed(range(_LOG_TIMEOUT_SECONDS)):
+        for left in reversed(range(_LOG_TIMEOUT_SECONDS if is_patient else 1)):
             try:
                 if rows := self._logged():
                     return self._stats(rows[0])

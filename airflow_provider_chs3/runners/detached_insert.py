@@ -7,9 +7,9 @@ from typing import Any
 
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE
 from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats
-from airflow_provider_chs3.exceptions import InsertLostError
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError, InsertLostError
 from airflow_provider_chs3.runners.blocking import Runner
-from airflow_provider_chs3.runners.detached import DetachedQuery
+from airflow_provider_chs3.runners.detached import DetachedQuery, Sent
 from airflow_provider_chs3.runners.insert import announce
 
 
@@ -36,8 +36,11 @@ class DetachingRunner(Runner):
         query = DetachedQuery(
             hook=self.hook, query_id=step.query_id, cluster=step.cluster, secrets=tuple(step.sql.secrets)
         )
-        if not step.is_started and (stats := self._start(query, step)):
-            return stats
+        sent = None if step.is_started else self._start(query, step)
+        if sent and sent.stats:
+            return sent.stats
+        if sent and sent.was_hung_up and not query.is_running():
+            return self._outcome_of_hung_up(query, sent)
         while query.is_running():
             self.wait(step)
         if stats := query.outcome():
@@ -47,10 +50,21 @@ class DetachingRunner(Runner):
             "was restarted, or the connection's 'http_port' is not ClickHouse's HTTP port. Nothing was published."
         )
 
-    def _start(self, query: DetachedQuery, step: Insert) -> InsertStats | None:
-        """Send the insert. Return its result, or None if it is still running."""
+    def _outcome_of_hung_up(self, query: DetachedQuery, sent: Sent) -> InsertStats:
+        if stats := query.outcome(is_patient=False):
+            return stats
+        port = self.hook.options.http_port
+        raise ClickHouseConnectionError(
+            f"the HTTP port accepts connections and ends each without an answer, and no node runs the insert: give the "
+            f"servers' HTTP port in the connection's extra 'http_port', which is {port}",
+            f"{sent.address[0]}:{port}",
+            query.query_id,
+        )
+
+    def _start(self, query: DetachedQuery, step: Insert) -> Sent:
+        """Send the insert."""
         announce(step, self.log)
         sent = query.send(step.sql.text, settings={**COMPLETE, **step.settings, **self.log_comment})
-        if sent.stats is None:
+        if sent.stats is None and not sent.was_hung_up:
             self.log.info("The insert continues without this process.")
-        return sent.stats
+        return sent

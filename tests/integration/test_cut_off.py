@@ -177,6 +177,18 @@ def test_a_server_without_the_memory_to_hand_over_says_so(texts: Lake, monkeypat
     refused(texts, "was not cut off: .* lack the memory to pass on 8.6 MiB", **options)
 
 
+@pytest.mark.thorough(but=3)
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress, lz4.frame.compress, lzma.compress])
+@pytest.mark.parametrize("ending", TEXTS)
+def test_a_whole_object_of_nothing_has_no_rows(texts: Lake, ending: str, pack: Callable[[bytes], bytes]) -> None:
+    codec = {gzip.compress: "gz", zstandard.compress: "zst", lzma.compress: "xz"}.get(pack, "lz4")
+    texts.put(f"{KEY}.{ending}.{codec}", pack(b""))
+    assert texts.load(columns=["id", "text"])["rows"] == 0
+    texts.put(f"{KEY}2.{ending}.{codec}", pack(TEXTS[ending]))
+    assert texts.load(columns=["id", "text"])["rows"] == ROWS
+    assert rows_of(texts) == LINES
+
+
 def test_bzip2_is_refused_by_its_key_or_its_bytes(texts: Lake) -> None:
     texts.put(f"{KEY}.csv.bz2", bz2.compress(TEXTS["csv"]))
     refused(texts, r"a.csv.bz2 is compressed with bzip2, which ClickHouse .* does not read: compress it with gzip")

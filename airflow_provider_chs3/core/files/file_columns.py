@@ -38,7 +38,7 @@ _MAGIC = {"1F8B": "gzip", "28B52FFD": "zstd", "04224D18": "lz4", "FD377A585A00":
 
 
 def describe(files: Files, paths: Sequence[str], *, is_of_names: bool = True) -> Steps[dict[str, dict[str, str]]]:
-    """Read the columns of single files: path → name → type.
+    """Read the columns of single files: path → name → type. Text without even its line of names is left out.
 
     Args:
         files: How to read them.
@@ -59,7 +59,8 @@ def describe(files: Files, paths: Sequence[str], *, is_of_names: bool = True) ->
     if lanes:
         for described in (yield from Gather(name=f"Read the columns of {len(paths)} files", workflows=lanes)):
             found |= described
-    return {path: found[path] for path in paths}
+    may_be_empty = files.format.name.endswith(_WITH_NAMES)
+    return {path: found[path] for path in paths if found[path] or not may_be_empty}
 
 
 def _describe_each(files: Files, paths: Sequence[str], *, is_of_names: bool) -> Steps[dict[str, dict[str, str]]]:
@@ -105,6 +106,8 @@ def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
         if is_of_servers(error):
             raise
         yield from check_is_not_compressed(files, path)
+        if (yield from _is_empty(files, glob, path)):
+            return {}
         raise SourceError(unreadable(path, files.format, error)) from error
     if rows and not any(rows[0]):
         raise SourceError(
@@ -112,6 +115,15 @@ def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
             "the number of lines before them as csv={'skip_lines': …}."
         )
     return {name: TEXT_TYPE for name in rows[0] if name} if rows else {}
+
+
+def _is_empty(files: Files, glob: str, path: str) -> Steps[bool]:
+    """Check whether nothing is in a file: of those without a byte, only compressed ones are listed."""
+    if files.compression_of(path) == "none":
+        return False
+    function = files.read(glob, file_format="LineAsString", structure="line String", on_cluster=False)
+    sql = Sql(f"SELECT 1 FROM {function.text} LIMIT 1", function.secrets)
+    return not (yield from files.look(f"Look whether {path} is empty", sql, on_cluster=False))
 
 
 def check_servers_read(path: str, compression: str) -> None:
