@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 
 import pyarrow as pa
 import pytest
@@ -172,7 +173,27 @@ class TestDefaultsInPlaceOfNulls:
         create(lake, "at DateTime('Europe/Berlin')")
         skipped = pa.array([dt.datetime(2026, 3, 29, 2, 30)], pa.timestamp("us"))
         lake.put(PREFIX + "a.parquet", parquet(at=skipped))
-        refused(lake, "Column 'at' is .*row 1 of .*a.parquet", naive_timestamps="column_zone", null_as_default=True)
+        shown = r"Column 'at' is .*row 1 of .*a.parquet has '2026-03-29 02:30:00\.0*'"
+        refused(lake, shown, naive_timestamps="column_zone", null_as_default=True)
+
+    @pytest.mark.parametrize("column", ["JSON", "JSON(a Int64) DEFAULT '{\"a\": 7}'"])
+    @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+    def test_a_column_of_json_takes_them(self, lake: Lake, column: str, ending: str) -> None:
+        create(lake, f"n UInt8, j {column}")
+        lines = ({"n": 1, "j": None}, {"n": 2}, {"n": 3, "j": {"a": 5}})
+        of_jsonl = "\n".join(json.dumps({"ts": AT} | line) for line in lines).encode()
+        of_parquet = parquet(n=pa.array([1, 2, 3], pa.uint8()), j=pa.array([None, None, '{"a": 5}']))
+        lake.put(f"{PREFIX}a.{ending}", of_jsonl if ending == "jsonl" else of_parquet)
+        refused(lake, "Column 'j' is JSON.*null_as_default=True takes the column's default")
+        lake.load(null_as_default=True)
+        default = "{}" if column == "JSON" else '{"a":7}'
+        assert values(lake, "tuple(n, toString(j))") == [(1, default), (2, default), (3, '{"a":5}')]
+
+    @pytest.mark.parametrize("text", ["", "null", "[1]", "x"])
+    def test_a_text_that_is_no_object_of_json_is_no_null(self, lake: Lake, text: str) -> None:
+        create(lake, "j JSON")
+        lake.put(PREFIX + "a.parquet", parquet(j=pa.array([None, text])))
+        refused(lake, "Column 'j' is JSON, but row 2 of .*a.parquet", null_as_default=True)
 
     def test_a_number_beyond_all_doubles_is_no_null(self, lake: Lake) -> None:
         create(lake, "v Float64")

@@ -275,6 +275,6 @@ def _nullable(column_type: str, *, has_structs: bool = False) -> str:
         return f"LowCardinality({_nullable(column_type[len('LowCardinality(') : -1])})"
     if column_type.startswith("Tuple(") and not has_structs:
         return column_type
-    if column_type.startswith(("Nullable(", "Array(", "Map(", "JSON", "Variant(", "Dynamic", "AggregateFunction")):
+    if column_type.startswith(("Nullable(", "Array(", "Map(", "Variant(", "Dynamic", "AggregateFunction")):
         return column_type
     return f"Nullable({column_type})"

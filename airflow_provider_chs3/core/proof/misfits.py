@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn, alike_hint
 from airflow_provider_chs3.core.proof.failed_insert import IN_ORDER, SHOWN_CHARACTERS
@@ -123,6 +124,9 @@ def _row_of(
     default = group.defaults.get(each.column.name)
     # The value read for a missing container does not count.
     looked_at = f"nullIf(toNullable(toString({each.looked_at})), toString({default}))" if default else each.looked_at
+    if not each.written and ColumnType(group.types.get(each.column.name, "")).bare.name == "DateTime64":
+        # In its column's zone, an hour that clocks skip would be the one before.
+        looked_at = identifier(each.column.name)
     fields = {"": looked_at, **{name: identifier(name) for name in group.types if _uses(each.written, name)}}
     value = ", ".join(f"CAST(if(isNull({of}), NULL, toString({of})), 'Nullable(String)')" for of in fields.values())
     # No WHERE: rows that are left out while the file is read would not be counted.
