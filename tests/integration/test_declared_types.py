@@ -184,7 +184,7 @@ class TestDefaultsInPlaceOfNulls:
         of_jsonl = "\n".join(json.dumps({"ts": AT} | line) for line in lines).encode()
         of_parquet = parquet(n=pa.array([1, 2, 3], pa.uint8()), j=pa.array([None, None, '{"a": 5}']))
         lake.put(f"{PREFIX}a.{ending}", of_jsonl if ending == "jsonl" else of_parquet)
-        refused(lake, "Column 'j' is JSON.*null_as_default=True takes the column's default")
+        refused(lake, "Column 'j' is JSON.*'null_as_default': True} takes the column's default")
         lake.load(null_as_default=True)
         default = "{}" if column == "JSON" else '{"a":7}'
         assert values(lake, "tuple(n, toString(j))") == [(1, default), (2, default), (3, '{"a":5}')]
