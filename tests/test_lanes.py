@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -21,23 +22,42 @@ SOME = [
 ]
 
 
-def _collected(*arguments: str) -> list[str]:
-    command = [sys.executable, "-m", "pytest", "--collect-only", "--quiet", "-p", "no:cacheprovider", *arguments]
+#: All collections in one process: each process would import Airflow for itself.
+_COLLECT = """
+import json, sys, pytest
+for lane in (None, *json.loads(sys.argv[1])):
+    print("lane", lane, flush=True)
+    given = ["--lane", lane] if lane else []
+    if code := pytest.main(["--collect-only", "--quiet", "-p", "no:cacheprovider", *given, *sys.argv[2:]]):
+        sys.exit(code)
+"""
+
+
+@pytest.fixture(scope="module")
+def collected() -> dict[str, list[str]]:
+    """The tests of each lane, and without one."""
     # CI's options would have the tests in another form.
     environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
-    done = subprocess.run([*command, *SOME], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", _COLLECT, json.dumps(list(LANES)), *SOME]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    return [line for line in done.stdout.splitlines() if "::" in line]
+    found: dict[str, list[str]] = {}
+    for line in done.stdout.splitlines():
+        if line.startswith("lane "):
+            names = found.setdefault(line.removeprefix("lane "), [])
+        elif "::" in line:
+            names.append(line)
+    return found
 
 
-@pytest.fixture(scope="module")
-def of_all() -> list[str]:
-    return _collected()
+@pytest.fixture
+def of_all(collected: dict[str, list[str]]) -> list[str]:
+    return collected["None"]
 
 
-@pytest.fixture(scope="module")
-def by_lane() -> dict[str, list[str]]:
-    return {lane: _collected("--lane", lane) for lane in LANES}
+@pytest.fixture
+def by_lane(collected: dict[str, list[str]]) -> dict[str, list[str]]:
+    return {lane: collected[lane] for lane in LANES}
 
 
 def test_each_test_is_in_one_lane(by_lane: dict[str, list[str]], of_all: list[str]) -> None:
