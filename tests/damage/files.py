@@ -174,7 +174,7 @@ def _text(body: bytes) -> str:
 
 
 def _of_csv(body: bytes, delimiter: str = ",") -> Rows:
-    # Not strict, as ClickHouse is not: the end of a file closes a quote. docs/protocol.md says so.
+    # Not strict, as ClickHouse is not: the end of a file closes a quote. docs/reference/values.md says so.
     header, *rows = csv.reader(io.StringIO(_text(body), newline=""), delimiter=delimiter)
     if header != ["id", "text"]:
         raise ValueError("another header")

@@ -21,7 +21,7 @@ class Engine:
         over_nodes: The same over several nodes, which do not merge each other's rows: columns, and GROUP BY.
         is_loaded_whole: Whether a month of it is always loaded whole.
         may_lose_parts: Whether merges may remove all rows of a part: there, a part that is dropped goes unnoticed while
-            nothing new comes, as docs/protocol.md says.
+            nothing new comes, as docs/reference/proof.md says.
         columns: The table's columns.
         signs: What the column `sign` follows from: `chance`; `version`, so that all rows of a key and version are the
             same row; or `key`, so that none cancels another.

@@ -1,7 +1,7 @@
 """Cast a value of any type to another, with the condition that nothing of it was lost.
 
 Values in Arrays, Maps and Tuples are cast one by one, as in `scalar_casts`. A text that ClickHouse cannot parse becomes
-NULL silently if the type allows NULL. docs/protocol.md lists what is refused.
+NULL silently if the type allows NULL. docs/reference/values.md lists what is refused.
 """
 
 from __future__ import annotations

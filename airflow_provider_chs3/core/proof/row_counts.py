@@ -2,7 +2,7 @@
 
 An insert that opened as many files as it was given, and received exactly their number of bytes, has read each
 of them to its end; a row that cannot be parsed is an error of the insert. So the rows that it read are the rows of the
-objects. docs/protocol.md says what this was tried on, and what happens if the numbers do not add up.
+objects. docs/reference/proof.md says what this was tried on, and what happens if the numbers do not add up.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Prove that compressed objects were not cut off, where the servers would load what is left of one.
 
-docs/protocol.md says what each codec and format notices by itself, and what proves the rest.
+docs/reference/proof.md says what each codec and format notices by itself, and what proves the rest.
 """
 
 from __future__ import annotations
