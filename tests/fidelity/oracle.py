@@ -72,7 +72,7 @@ def judge(source: Any, of: Type, reading: Reading) -> Verdict:
 
 
 def _hidden(source: Any, of: Type, reading: Reading) -> Verdict | None:
-    """Lists and structs that are NULL, which ClickHouse's readers do not distinguish; docs/reference/values.md says so."""
+    """Lists and structs that are NULL, which ClickHouse does not distinguish; docs/reference/values.md says so."""
     if reading.hides_nulls and of.holds_null and of.bare.kind == "Tuple" and _is_of_nulls(source):
         return refused("a struct of NULLs, or NULL, of Parquet")
     is_null = source is None and reading.family == "arrow"
