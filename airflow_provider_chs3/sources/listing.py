@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 
-from airflow_provider_chs3.core.values.models import S3Object
+from airflow_provider_chs3.core.values.models import Unit
 from airflow_provider_chs3.core.values.object_page import ObjectPage
 
 #: Sixteen objects are read at the same time.
@@ -38,7 +38,7 @@ class Listing(ABC):
             TransientError: If the storage did not answer.
         """
 
-    def objects(self, bucket: str, prefix: str) -> Iterator[S3Object]:
+    def objects(self, bucket: str, prefix: str) -> Iterator[Unit]:
         """Yield the objects whose keys begin with a prefix, in the storage's order, page by page; see `pages`."""
         for page in self.pages(bucket, prefix):
             yield from page.objects()

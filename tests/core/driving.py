@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.values.models import S3Object
+from airflow_provider_chs3.core.values.models import Unit
 from airflow_provider_chs3.core.values.object_page import ObjectPage
 from airflow_provider_chs3.core.workflow.operations import Gather, Step, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError
@@ -54,7 +54,7 @@ def server_error(code: int, message: str = "it did not work") -> ClickHouseServe
     return ClickHouseServerError(code, "", message, "node1:9000")
 
 
-def listed(objects: Sequence[S3Object], *, page_size: int = 2) -> Iterator[ObjectPage]:
+def listed(objects: Sequence[Unit], *, page_size: int = 2) -> Iterator[ObjectPage]:
     """The answer to `ListObjects`."""
     for first in range(0, len(objects), page_size):
         yield ObjectPage.of(objects[first : first + page_size])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_chs3.core.values.models import S3Object
+from airflow_provider_chs3.core.values.models import Unit
 from airflow_provider_chs3.sources.s3.listing import S3Listing
 
 
@@ -14,10 +14,10 @@ def listing_of(client: Any) -> S3Listing:
     return listing
 
 
-def by_boto3(client: Any, bucket: str, prefix: str) -> list[S3Object]:
+def by_boto3(client: Any, bucket: str, prefix: str) -> list[Unit]:
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
     return [
-        S3Object(f"{bucket}/{each['Key']}", each["Size"], each["ETag"].strip('"'), each["LastModified"])
+        Unit(f"{bucket}/{each['Key']}", each["Size"], each["ETag"].strip('"'), each["LastModified"])
         for page in pages
         for each in page.get("Contents", ())
     ]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.models import Month, S3Object
+from airflow_provider_chs3.core.values.models import Month, Unit
 from airflow_provider_chs3.core.values.object_page import ObjectPage
 from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.sources.s3.listing import S3Listing
@@ -49,7 +49,7 @@ class Bucket:
         time.sleep(self.seconds)
         found = [key for key in self.keys if key.startswith(prefix)]
         start = int(token or 0)
-        page = ObjectPage.of([S3Object(f"b/{key}", 1, "", NOW) for key in found[start : start + self.page_size]])
+        page = ObjectPage.of([Unit(f"b/{key}", 1, "", NOW) for key in found[start : start + self.page_size]])
         with self.lock:
             self.now -= 1
         return Page(page, str(start + self.page_size) if start + self.page_size < len(found) else None)

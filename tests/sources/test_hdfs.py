@@ -47,7 +47,7 @@ def listed(prefix: str) -> list[str]:
 
 def etag(folder: HdfsObjects, name: str) -> str:
     (found,) = WebHdfsListing("webhdfs_default").objects("", f"{folder.folder}/{name}")
-    return found.etag
+    return found.version
 
 
 def test_a_listing_has_all_files_below_a_prefix_of_folders_and_names(folder: HdfsObjects) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.sql.quoting import literal
-from airflow_provider_chs3.core.values.models import Manifest, S3Object
+from airflow_provider_chs3.core.values.models import Manifest, Unit
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
 
@@ -24,7 +24,7 @@ def source(credentials: Credentials = KEYS, *, bucket: str = "lake", base: str =
 
 
 def manifest(*keys: str) -> Manifest:
-    return Manifest.of(S3Object(f"lake/{key}", 1, "e", datetime(2026, 10, 1, tzinfo=UTC)) for key in keys)
+    return Manifest.of(Unit(f"lake/{key}", 1, "e", datetime(2026, 10, 1, tzinfo=UTC)) for key in keys)
 
 
 class TestTableFunction:

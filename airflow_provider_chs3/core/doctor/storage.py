@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_l
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
 from airflow_provider_chs3.core.values.error_codes import is_of_storage, is_refused
-from airflow_provider_chs3.core.values.models import Month, Node, S3Object, SettingValues
+from airflow_provider_chs3.core.values.models import Month, Node, SettingValues, Unit
 from airflow_provider_chs3.core.workflow.operations import ReadClock, Steps, TimedAnswer, TimeQueryNodes
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 
@@ -32,7 +32,7 @@ class WorkerListing:
         seconds: Duration in seconds.
     """
 
-    answer: Sequence[S3Object] | Chs3Error
+    answer: Sequence[Unit] | Chs3Error
     seconds: float
 
 
@@ -77,9 +77,9 @@ def look_at_storage(source: Source, month: Month | None, nodes: Iterable[Node]) 
     return replace(look, reads=(yield from _ask("Read a little on every node", sql, nodes, source))) if nodes else look
 
 
-def _timed(listing: Steps[Sequence[S3Object]]) -> Steps[WorkerListing]:
+def _timed(listing: Steps[Sequence[Unit]]) -> Steps[WorkerListing]:
     began = yield from ReadClock(name="Read the clock")
-    answer: Sequence[S3Object] | Chs3Error
+    answer: Sequence[Unit] | Chs3Error
     try:
         answer = yield from listing
     except Chs3Error as error:
@@ -93,13 +93,12 @@ def _ask(name: str, sql: Sql, nodes: Iterable[Node], source: Source) -> TimeQuer
     return TimeQueryNodes(name=name, sql=dict.fromkeys(nodes, sql), settings=settings)
 
 
-def _objects(look: StorageProbe) -> Sequence[S3Object]:
+def _objects(look: StorageProbe) -> Sequence[Unit]:
     if look.from_worker and not isinstance(look.from_worker.answer, Chs3Error):
         return look.from_worker.answer
     rows = next((each.answer for each in look.lists.values() if not isinstance(each.answer, Chs3Error)), ())
     return [
-        S3Object(path, size, etag.strip('"'), datetime.fromtimestamp(written, UTC))
-        for path, size, etag, written in rows
+        Unit(path, size, etag.strip('"'), datetime.fromtimestamp(written, UTC)) for path, size, etag, written in rows
     ]
 
 

@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.object_history.records import recorded_rows
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, table
 from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
-from airflow_provider_chs3.core.values.models import Manifest, Node, S3Object, TableName
+from airflow_provider_chs3.core.values.models import Manifest, Node, TableName, Unit
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Sleep, Steps, TryQueryNodes
 from airflow_provider_chs3.exceptions import BaseChangedError, ClickHouseServerError
 
@@ -104,7 +104,7 @@ def check_objects(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[Non
             )
 
 
-def with_kept(load: LoadContext, rows: Sequence[int] | None) -> Steps[tuple[Sequence[S3Object], Sequence[int] | None]]:
+def with_kept(load: LoadContext, rows: Sequence[int] | None) -> Steps[tuple[Sequence[Unit], Sequence[int] | None]]:
     """Return all objects of the month and the rows of each, for a record that builds on no other one.
 
     Args:

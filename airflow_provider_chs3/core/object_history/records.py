@@ -12,7 +12,7 @@ from typing import NamedTuple
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.object_history.table import objects_table
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, table
-from airflow_provider_chs3.core.values.models import Manifest, Node, S3Object, TableName
+from airflow_provider_chs3.core.values.models import Manifest, Node, TableName, Unit
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
 #: One statement holds so many objects: about 3 MB of text.
@@ -36,7 +36,7 @@ class ObjectsOfMonth(NamedTuple):
     """
 
     keys: Mapping[Node, LedgerKey]
-    objects: Sequence[S3Object]
+    objects: Sequence[Unit]
     base: str
     rows: Sequence[int] | None
 
@@ -66,19 +66,19 @@ def record_objects(ledger: TableName, months: Sequence[ObjectsOfMonth], *, attem
 
 
 def _batches(
-    objects: Iterable[tuple[ObjectsOfMonth, tuple[S3Object, str]]],
-) -> Iterator[list[tuple[ObjectsOfMonth, tuple[S3Object, str]]]]:
+    objects: Iterable[tuple[ObjectsOfMonth, tuple[Unit, str]]],
+) -> Iterator[list[tuple[ObjectsOfMonth, tuple[Unit, str]]]]:
     remaining = iter(objects)
     while batch := list(islice(remaining, _OBJECTS_PER_STATEMENT)):
         yield batch
 
 
-def _arrays(objects: Collection[tuple[S3Object, str]]) -> str:
+def _arrays(objects: Collection[tuple[Unit, str]]) -> str:
     """Send each column as one text: a literal for each value would make servers slow and reach their limits."""
     columns = (
         [each.path for each, _ in objects],
         [str(each.size_bytes) for each, _ in objects],
-        [each.etag for each, _ in objects],
+        [each.version for each, _ in objects],
         [str((each.last_modified - _EPOCH) // _MILLISECOND) for each, _ in objects],
         [rows for _, rows in objects],
     )
@@ -105,7 +105,7 @@ def _insert(ledger: TableName, of_months: Sequence[tuple[LedgerKey, str, str]], 
     )
 
 
-def _with_rows(month: ObjectsOfMonth) -> Iterator[tuple[S3Object, int | str]]:
+def _with_rows(month: ObjectsOfMonth) -> Iterator[tuple[Unit, int | str]]:
     return zip(month.objects, month.rows, strict=True) if month.rows is not None else zip(month.objects, repeat(""))
 
 
@@ -136,9 +136,9 @@ def recorded_objects(ledger: TableName, node: Node, months: Sequence[tuple[Ledge
         f"SELECT month, path, size_bytes, etag, toUnixTimestamp64Milli(last_modified) FROM {_published(ledger, months)}"
     )
     rows = (yield from QueryNodes(name="Read which objects the month was loaded from", sql={node: sql}))[node]
-    found = defaultdict[str, list[S3Object]](list)
+    found = defaultdict[str, list[Unit]](list)
     for month, path, size_bytes, etag, milliseconds in rows:
-        found[month].append(S3Object(path, size_bytes, etag, _EPOCH + milliseconds * _MILLISECOND))
+        found[month].append(Unit(path, size_bytes, etag, _EPOCH + milliseconds * _MILLISECOND))
     return [Manifest.of(found[str(key.month)]) for key, _ in months]
 
 

@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.files.parse_errors import unreadable
 from airflow_provider_chs3.core.proof.frames import FRAMED, Walk, find_damage
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.error_codes import MEMORY_LIMIT_EXCEEDED, is_of_servers
-from airflow_provider_chs3.core.values.models import S3Object
+from airflow_provider_chs3.core.values.models import Unit
 from airflow_provider_chs3.core.values.quantities import quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Gather, Log, ReadBytes, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
@@ -45,8 +45,8 @@ def prove_whole(load: LoadContext) -> Steps[None]:
     files, unproved = load.files, dict[str, str]()
     if files.format.has_footer or not files.source.has_files:
         return
-    walked = list[S3Object]()
-    blocks = list[S3Object]()
+    walked = list[Unit]()
+    blocks = list[Unit]()
     for each in files.manifest.objects:
         name = files.compression_of(each.path)
         if name == _SNAPPY:
@@ -84,7 +84,7 @@ def check_unproved(load: LoadContext, unproved: Mapping[str, str]) -> Steps[None
     )
 
 
-def _walk(load: LoadContext, walked: Sequence[S3Object]) -> Steps[dict[str, str]]:
+def _walk(load: LoadContext, walked: Sequence[Unit]) -> Steps[dict[str, str]]:
     if not walked:
         return {}
     by_worker = load.files.source.for_worker(walked[0].path) is not None
@@ -101,7 +101,7 @@ def _walk(load: LoadContext, walked: Sequence[S3Object]) -> Steps[dict[str, str]
     return {path: why for each in found for path, why in each.items()}
 
 
-def _walk_each(load: LoadContext, walked: Sequence[S3Object]) -> Steps[dict[str, str]]:
+def _walk_each(load: LoadContext, walked: Sequence[Unit]) -> Steps[dict[str, str]]:
     unproved = dict[str, str]()
     for each in walked:
         codec = FRAMED.get(load.files.compression_of(each.path))
@@ -122,7 +122,7 @@ def _walk_each(load: LoadContext, walked: Sequence[S3Object]) -> Steps[dict[str,
     return unproved
 
 
-def _read_on(load: LoadContext, each: S3Object, walk: Walk, body: bytes) -> Steps[str]:
+def _read_on(load: LoadContext, each: Unit, walk: Walk, body: bytes) -> Steps[str]:
     """Return what a walk found: of bytes that a server handed over, or of those that the worker reads."""
     place = load.files.source.for_worker(each.path)
     try:
@@ -140,7 +140,7 @@ def _read_on(load: LoadContext, each: S3Object, walk: Walk, body: bytes) -> Step
         return str(end.value)
 
 
-def _hand_over(load: LoadContext, each: S3Object) -> Steps[bytes | str]:
+def _hand_over(load: LoadContext, each: Unit) -> Steps[bytes | str]:
     """Return an object as a server reads it, or why it does not."""
     files = replace(load.files, compression="none")
     if each.size_bytes > _MOST_HANDED_BYTES:
@@ -170,7 +170,7 @@ def _find_end_of_xz(size_bytes: int) -> Walk:
     return "" if is_whole else "it does not end with an xz footer"
 
 
-def find_ends_of_native(load: LoadContext, objects: Sequence[S3Object]) -> Steps[dict[str, str]]:
+def find_ends_of_native(load: LoadContext, objects: Sequence[Unit]) -> Steps[dict[str, str]]:
     """Check that a reader of Native does not stop before the end of an object, as it does at an empty block.
 
     With one more byte, an object that was read to its end is cut off, which is an error; one that was not read to its

@@ -27,7 +27,7 @@ from airflow_provider_chs3.core.staging.ending import check_not_superseded
 from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
 from airflow_provider_chs3.core.staging.tables import Attempt, ddl_settings
 from airflow_provider_chs3.core.tuning.exact_settings import EMPTY_SOURCE
-from airflow_provider_chs3.core.values.models import Month, Node, S3Object
+from airflow_provider_chs3.core.values.models import Month, Node, Unit
 from airflow_provider_chs3.core.workflow.operations import Gather, QueryNodes, Row, Sleep, Steps
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
@@ -134,7 +134,7 @@ def _record_objects(periods: Periods) -> Steps[None]:
 
 def _objects_of(each: PeriodLoad) -> Steps[ObjectsOfMonth]:
     load = each.load
-    objects: Sequence[S3Object] = load.files.manifest.objects
+    objects: Sequence[Unit] = load.files.manifest.objects
     rows: Sequence[int] | None = each.planned.reading.file_rows
     if load.increment and load.increment.removed:
         objects, rows = yield from with_kept(load, rows)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Self
 
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object
+from airflow_provider_chs3.core.values.models import Manifest, Month, Unit
 from airflow_provider_chs3.core.values.month_objects import MonthObjects
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -27,7 +27,7 @@ class AccessTrial(ABC):
         return "--source-table and --month-column"
 
     @abstractmethod
-    def list_from_worker(self) -> Steps[Sequence[S3Object]] | None:
+    def list_from_worker(self) -> Steps[Sequence[Unit]] | None:
         """List a few objects from the worker; None if it does not list."""
 
     def list_on_server(self) -> Sql | None:
@@ -35,7 +35,7 @@ class AccessTrial(ABC):
         return None
 
     @abstractmethod
-    def read_on_server(self, listed: Sequence[S3Object]) -> Sql | None:
+    def read_on_server(self, listed: Sequence[Unit]) -> Sql | None:
         """Return the statement that reads a little of a small object; None if no object fits.
 
         Args:

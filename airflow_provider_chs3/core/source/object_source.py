@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.source.prefixes import MonthKeys
 from airflow_provider_chs3.core.source.reading import Batch
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals
-from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object
+from airflow_provider_chs3.core.values.models import Manifest, Month, Unit
 from airflow_provider_chs3.core.values.month_objects import MonthObjects
 from airflow_provider_chs3.core.values.object_page import ObjectPage
 from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, Steps
@@ -149,7 +149,7 @@ class ObjectSource(Source):
         months = each_pass.months or ()
         source, pages = yield from self._pages(each_pass)
         start, each_keys = len(source.base), {month: self.template.keys_of(month) for month in months}
-        found: dict[Month, list[S3Object]] = {month: [] for month in months}
+        found: dict[Month, list[Unit]] = {month: [] for month in months}
         for each in chain.from_iterable(page.objects() for page in pages):
             key = each.path[start:]
             for month in self._months_of(key, months):
@@ -211,12 +211,12 @@ class ObjectSource(Source):
         )
         rows = yield from Query(name=f"List {glob} through ClickHouse", sql=sql, settings=self.kind.quick_failure)
         listed = [
-            S3Object(path, size, etag.strip('"'), datetime.fromtimestamp(written, UTC))
+            Unit(path, size, etag.strip('"'), datetime.fromtimestamp(written, UTC))
             for path, size, etag, written in rows
         ]
         return replace(self, base=self.base_of(listed, plain)), [ObjectPage.of(listed)]
 
-    def base_of(self, listed: Sequence[S3Object], prefix: str) -> str:
+    def base_of(self, listed: Sequence[Unit], prefix: str) -> str:
         """Return the part of all paths before the prefix: the bucket, and the rest of the collection's URL."""
         if not listed or not self.named_collection:
             return f"{self.bucket}/"
@@ -254,7 +254,7 @@ class ObjectSource(Source):
         """Return a try to get at a month's objects, or at those of any month."""
         return ObjectTrial(self, month)
 
-    def check_readable(self, each: S3Object, key: str) -> None:
+    def check_readable(self, each: Unit, key: str) -> None:
         """Check that ClickHouse can read an object.
 
         Args:
@@ -298,11 +298,11 @@ class ObjectTrial(AccessTrial):
         template = self.source.template
         return template.keys_of(self.month) if self.month else template.keys_of_all
 
-    def list_from_worker(self) -> Steps[Sequence[S3Object]] | None:
+    def list_from_worker(self) -> Steps[Sequence[Unit]] | None:
         """List the first page from the worker; None if ClickHouse lists."""
         return None if self.source.lists_through_clickhouse else self._first_page()
 
-    def _first_page(self) -> Steps[Sequence[S3Object]]:
+    def _first_page(self) -> Steps[Sequence[Unit]]:
         name = f"List objects under {self.source.url}/{self._keys.prefix}"
         pages = yield from ListObjects(name=name, bucket=self.source.bucket, prefix=self._keys.prefix)
         return list(islice(chain.from_iterable(page.objects() for page in pages), _LISTED_BY_WORKER))
@@ -313,7 +313,7 @@ class ObjectTrial(AccessTrial):
         columns = f"{self.source.kind.path}, _size, _etag, toUnixTimestamp(_time)"
         return Sql(f"SELECT {columns} FROM {function.text} LIMIT {_LISTED_BY_SERVER}", function.secrets)
 
-    def read_on_server(self, listed: Sequence[S3Object]) -> Sql | None:
+    def read_on_server(self, listed: Sequence[Unit]) -> Sql | None:
         """Return the statement that reads the footer of Parquet, or the first line of another file."""
         source, keys = self.source, self._keys
         source = replace(source, base=source.base_of(listed, plain_prefix(keys.prefix)))
@@ -321,7 +321,7 @@ class ObjectTrial(AccessTrial):
         return read_a_little(source, fitting)
 
 
-def read_a_little(source: ObjectSource, objects: Sequence[S3Object]) -> Sql | None:
+def read_a_little(source: ObjectSource, objects: Sequence[Unit]) -> Sql | None:
     """Return the statement that reads the footer of Parquet, or the first line of another file; None without any.
 
     Args:

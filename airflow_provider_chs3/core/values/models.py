@@ -86,19 +86,19 @@ def _month_of(text: str) -> Month | None:
 
 
 @dataclass(frozen=True, slots=True)
-class S3Object:
-    """An object in S3, as listed.
+class Unit:
+    """What of a month is listed and recorded by itself: an object, a data file, or the month's rows of a database.
 
     Args:
-        path: `<bucket>/<key>`, ClickHouse's `_path`.
-        size_bytes: Its size in bytes.
-        etag: Its ETag, without quotes.
+        path: ClickHouse's `_path`: `<bucket>/<key>`, or the table and the month.
+        size_bytes: Its size in bytes; of rows an estimate.
+        version: A text that changes with what it holds: of an object its ETag, without quotes.
         last_modified: Time of the last write, to the second, in UTC.
     """
 
     path: str
     size_bytes: int
-    etag: str
+    version: str
     last_modified: datetime
 
     @property
@@ -131,10 +131,10 @@ class Fingerprint:
 class Manifest:
     """The exact objects that one load reads, in path order."""
 
-    objects: tuple[S3Object, ...]
+    objects: tuple[Unit, ...]
 
     @classmethod
-    def of(cls, objects: Iterable[S3Object]) -> Manifest:
+    def of(cls, objects: Iterable[Unit]) -> Manifest:
         """Create a manifest of these objects, given in any order."""
         return cls(tuple(sorted(objects, key=lambda each: each.path)))
 
@@ -157,7 +157,7 @@ class Manifest:
         digest = Fingerprint()
         for first in range(0, len(self.objects), _DIGESTED_AT_ONCE):
             some = self.objects[first : first + _DIGESTED_AT_ONCE]
-            digest.add(*([getattr(each, name) for each in some] for name in ("path", "size_bytes", "etag")))
+            digest.add(*([getattr(each, name) for each in some] for name in ("path", "size_bytes", "version")))
         return str(digest)
 
     def added_in(self, later: Manifest) -> int:
@@ -185,15 +185,15 @@ class ObjectChanges:
         deleted: Paths of the objects that are gone.
     """
 
-    new: tuple[S3Object, ...]
+    new: tuple[Unit, ...]
     overwritten: tuple[str, ...]
     deleted: tuple[str, ...]
 
     @classmethod
     def between(cls, before: Manifest, now: Manifest) -> ObjectChanges:
         """Compare two lists of objects."""
-        known = {each.path: (each.size_bytes, each.etag) for each in before.objects}
-        listed = {each.path: (each.size_bytes, each.etag) for each in now.objects}
+        known = {each.path: (each.size_bytes, each.version) for each in before.objects}
+        listed = {each.path: (each.size_bytes, each.version) for each in now.objects}
         return cls(
             new=tuple(each for each in now.objects if each.path not in known),
             overwritten=tuple(path for path, content in known.items() if listed.get(path, content) != content),

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from airflow_provider_chs3.core.values.models import S3Object
+from airflow_provider_chs3.core.values.models import Unit
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectPage:
-    """Some objects of a listing, in the storage's order, as columns: an `S3Object` each takes longer than all else.
+    """Some objects of a listing, in the storage's order, as columns: an `Unit` each takes longer than all else.
 
     Args:
         paths: `<bucket>/<key>` of each.
@@ -26,15 +26,15 @@ class ObjectPage:
     read_times: Callable[[], Sequence[datetime]]
 
     @classmethod
-    def of(cls, objects: Sequence[S3Object]) -> ObjectPage:
+    def of(cls, objects: Sequence[Unit]) -> ObjectPage:
         """Create a page of these objects."""
         return cls(
             [each.path for each in objects],
             [each.size_bytes for each in objects],
-            [each.etag for each in objects],
+            [each.version for each in objects],
             lambda: [each.last_modified for each in objects],
         )
 
-    def objects(self) -> Iterator[S3Object]:
+    def objects(self) -> Iterator[Unit]:
         """Return the objects themselves."""
-        return map(S3Object, self.paths, self.sizes_bytes, self.etags, self.read_times())
+        return map(Unit, self.paths, self.sizes_bytes, self.etags, self.read_times())

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from airflow_provider_chs3.core.values.models import FIRST_YEAR, LAST_YEAR, Manifest, Month, S3Object
+from airflow_provider_chs3.core.values.models import FIRST_YEAR, LAST_YEAR, Manifest, Month, Unit
 from airflow_provider_chs3.exceptions import SourceError
 
 #: The first and the last month that there is: a file of all of them is one that does not say which it holds.
@@ -69,12 +69,12 @@ class TableSnapshot:
             SourceError: If a file of a month to load has a problem.
         """
         wanted = set(self._months() if months is None else months)
-        found: dict[Month, list[S3Object]] = {month: [] for month in wanted}
+        found: dict[Month, list[Unit]] = {month: [] for month in wanted}
         for each in self.files:
             for month in _months_between(each.months, wanted):
                 if is_to_load and each.problem:
                     raise SourceError(each.problem)
-                found[month].append(S3Object(each.path, each.size_bytes, each.version, each.written_at))
+                found[month].append(Unit(each.path, each.size_bytes, each.version, each.written_at))
         return {month: Manifest.of(some) for month, some in found.items()}
 
     def _months(self) -> Iterator[Month]:

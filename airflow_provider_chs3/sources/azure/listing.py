@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.values.models import S3Object
+from airflow_provider_chs3.core.values.models import Unit
 from airflow_provider_chs3.core.values.object_page import ObjectPage
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError, TransientError
 from airflow_provider_chs3.sources.azure.reading import AzureAccess
@@ -135,10 +135,10 @@ def _page(client: ContainerClient, prefix: str, token: str | None) -> Page:
     return Page(ObjectPage.of(blobs), pages.continuation_token or None)
 
 
-def _object(container: str, blob: Any) -> S3Object:
-    return S3Object(
+def _object(container: str, blob: Any) -> Unit:
+    return Unit(
         path=f"{container}/{blob.name}",
         size_bytes=blob.size,
-        etag=blob.etag.strip('"'),
+        version=blob.etag.strip('"'),
         last_modified=blob.last_modified,
     )

@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of
 from airflow_provider_chs3.core.values.error_codes import UNKNOWN_FUNCTION
-from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, SettingValues
+from airflow_provider_chs3.core.values.models import Manifest, Month, SettingValues, Unit
 from airflow_provider_chs3.core.values.month_objects import MonthObjects
 from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, PreflightError, SourceError
@@ -165,13 +165,13 @@ class SqlSource(Source):
 
     def known_rows(self, manifest: Manifest) -> int:
         """Return the rows of all months of a manifest."""
-        return sum(_rows_and_keys(each.etag)[0] for each in manifest.objects)
+        return sum(_rows_and_keys(each.version)[0] for each in manifest.objects)
 
     def checksum_of(self, manifest: Manifest) -> Checksum | None:
         """Return what the keys of all rows add up to, if the table has a key of whole numbers."""
         if not any(each.is_integer and each.name == self.table.key_column for each in self.columns):
             return None
-        total = sum(_rows_and_keys(each.etag)[1] for each in manifest.objects)
+        total = sum(_rows_and_keys(each.version)[1] for each in manifest.objects)
         return Checksum(column=str(self.table.key_column), total=total)
 
     def batches(self, manifest: Manifest) -> list[Batch]:
@@ -263,15 +263,15 @@ class RowsTrial(AccessTrial):
         """The table, for messages."""
         return self.source.place
 
-    def list_from_worker(self) -> Steps[Sequence[S3Object]] | None:
+    def list_from_worker(self) -> Steps[Sequence[Unit]] | None:
         """Ask the database for the month's version; None without a month, as the worker knows the columns already."""
         return None if self.month is None else self._version(self.month)
 
-    def _version(self, month: Month) -> Steps[Sequence[S3Object]]:
+    def _version(self, month: Month) -> Steps[Sequence[Unit]]:
         _, manifest = yield from self.source.list_month(month)
         return manifest.objects
 
-    def read_on_server(self, listed: Sequence[S3Object]) -> Sql | None:
+    def read_on_server(self, listed: Sequence[Unit]) -> Sql | None:
         """Return the statement that reads the columns; None if the month has no rows."""
         return None if self.month and not listed else self.source.describe(self.month or _ANY_MONTH)
 
@@ -286,7 +286,7 @@ def _month_of(path: str) -> Month:
     return Month.parse(path.rpartition("/")[2])
 
 
-def unit_of(place: str, month: Month, *, version: str, size_bytes: int) -> S3Object:
+def unit_of(place: str, month: Month, *, version: str, size_bytes: int) -> Unit:
     """Return a month as the object that a load records.
 
     Args:
@@ -295,4 +295,4 @@ def unit_of(place: str, month: Month, *, version: str, size_bytes: int) -> S3Obj
         version: Its version.
         size_bytes: An estimate of its size.
     """
-    return S3Object(f"{place}/{month}", size_bytes, version, datetime.fromtimestamp(0, UTC))
+    return Unit(f"{place}/{month}", size_bytes, version, datetime.fromtimestamp(0, UTC))

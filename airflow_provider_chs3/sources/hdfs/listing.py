@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow_provider_chs3.core.values.models import S3Object
+from airflow_provider_chs3.core.values.models import Unit
 from airflow_provider_chs3.core.values.object_page import ObjectPage
 from airflow_provider_chs3.sources.hdfs.reading import BEING_WRITTEN
 from airflow_provider_chs3.sources.hdfs.webhdfs import WebHdfsAccess, WebHdfsClient
@@ -89,12 +89,12 @@ def _is_folder(key: str, status: dict[str, Any], wanted: Sequence[str]) -> bool:
     return status["type"] == "DIRECTORY" and any(inside.startswith(each) or each.startswith(inside) for each in wanted)
 
 
-def _file(path: str, status: dict[str, Any], is_cut: bool) -> S3Object:
+def _file(path: str, status: dict[str, Any], is_cut: bool) -> Unit:
     """Return a file: the id of its inode tells apart two of the same size that were written in one millisecond."""
     milliseconds = status["modificationTime"]
-    return S3Object(
+    return Unit(
         path=path,
         size_bytes=status["length"],
-        etag=f"{milliseconds}-{status.get('fileId', 0)}{BEING_WRITTEN if is_cut else ''}",
+        version=f"{milliseconds}-{status.get('fileId', 0)}{BEING_WRITTEN if is_cut else ''}",
         last_modified=datetime.fromtimestamp(milliseconds / 1000, UTC),
     )

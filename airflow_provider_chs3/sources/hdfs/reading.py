@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.source.object_source import ObjectSource
 from airflow_provider_chs3.core.source.store_kind import StoreKind, exact_files
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.error_codes import is_without_name_node
-from airflow_provider_chs3.core.values.models import Manifest, S3Object, SettingValues
+from airflow_provider_chs3.core.values.models import Manifest, SettingValues, Unit
 from airflow_provider_chs3.core.workflow.operations import Query, Steps
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
@@ -108,13 +108,13 @@ class HdfsSource(ObjectSource):
                 raise
             raise self._is_silent(error.host) from error
 
-    def check_readable(self, each: S3Object, key: str) -> None:
+    def check_readable(self, each: Unit, key: str) -> None:
         """Check that a file is not being written: its last whole block may end in the middle of a row.
 
         Raises:
             NotReadyError: If it is.
         """
-        if each.etag.endswith(BEING_WRITTEN):
+        if each.version.endswith(BEING_WRITTEN):
             raise NotReadyError(
                 f"{each.path} is being written, and only its first {each.size_bytes:,} bytes can be read: the retry "
                 "loads the month once the file is closed. Files that are written under another name, and renamed when "

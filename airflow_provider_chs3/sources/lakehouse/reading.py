@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.source.object_source import read_a_little
 from airflow_provider_chs3.core.source.reading import Batch
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.quoting import Sql, literals
-from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object
+from airflow_provider_chs3.core.values.models import Manifest, Month, Unit
 from airflow_provider_chs3.core.values.month_objects import MonthObjects
 from airflow_provider_chs3.core.values.table_snapshot import TableSnapshot
 from airflow_provider_chs3.core.workflow.operations import ListSnapshot, Steps
@@ -124,7 +124,7 @@ class TableSource(S3Source):
         """Return a try to get at a month's data files, or at those of any month."""
         return TableTrial(self, month)
 
-    def list_for_trial(self, month: Month | None) -> Steps[list[S3Object]]:
+    def list_for_trial(self, month: Month | None) -> Steps[list[Unit]]:
         """List the data files of a month, or of any, whether their rows may be loaded or not."""
         found = yield from self._snapshot(())
         manifests = found.manifests(None if month is None else [month], is_to_load=False)
@@ -152,10 +152,10 @@ class TableTrial(AccessTrial):
         """The table, for messages."""
         return self.source.table
 
-    def list_from_worker(self) -> Steps[Sequence[S3Object]]:
+    def list_from_worker(self) -> Steps[Sequence[Unit]]:
         """List the data files of the month from the worker."""
         return (yield from self.source.list_for_trial(self.month))
 
-    def read_on_server(self, listed: Sequence[S3Object]) -> Sql | None:
+    def read_on_server(self, listed: Sequence[Unit]) -> Sql | None:
         """Return the statement that reads the footer of the smallest data file."""
         return read_a_little(replace(self.source, base=f"{self.source.bucket}/"), listed)

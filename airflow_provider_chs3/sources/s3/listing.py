@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 
-from airflow_provider_chs3.core.values.models import S3Object
+from airflow_provider_chs3.core.values.models import Unit
 from airflow_provider_chs3.core.values.object_page import ObjectPage
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError, TransientError
 from airflow_provider_chs3.sources.listing import WritableListing
@@ -212,10 +212,10 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-def _s3_object(bucket: str, listed: dict[str, Any]) -> S3Object:
-    return S3Object(
+def _s3_object(bucket: str, listed: dict[str, Any]) -> Unit:
+    return Unit(
         path=f"{bucket}/{listed['Key']}",
         size_bytes=listed["Size"],
-        etag=listed["ETag"].strip('"'),
+        version=listed["ETag"].strip('"'),
         last_modified=listed["LastModified"],
     )

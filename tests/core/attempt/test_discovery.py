@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_chs3.core.attempt.discovery import list_ready_month
 from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.models import Month, S3Object, TableName
+from airflow_provider_chs3.core.values.models import Month, TableName, Unit
 from airflow_provider_chs3.core.workflow.operations import ListObjects, Query
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
@@ -47,8 +47,8 @@ def request(of: S3Source | None = None, *, now: datetime = WRITTEN + timedelta(d
     )
 
 
-def objects(*keys: str, size_bytes: int = 1) -> list[S3Object]:
-    return [S3Object(f"lake/{key}", size_bytes, "e", WRITTEN) for key in keys]
+def objects(*keys: str, size_bytes: int = 1) -> list[Unit]:
+    return [Unit(f"lake/{key}", size_bytes, "e", WRITTEN) for key in keys]
 
 
 def row(path: str, size_bytes: int = 1) -> tuple[Any, ...]:
@@ -95,7 +95,7 @@ class TestThroughClickHouse:
 
     def test_an_object_is_what_the_row_says(self):
         _, manifest = drive(source(credentials=COLLECTION).list_month(OCTOBER), [row("lake/t/2026-10/a.csv", 7)]).result
-        assert manifest.objects == (S3Object("lake/t/2026-10/a.csv", 7, "etag", WRITTEN),)
+        assert manifest.objects == (Unit("lake/t/2026-10/a.csv", 7, "etag", WRITTEN),)
 
     @pytest.mark.parametrize(
         ("paths", "base"),

@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn
 from airflow_provider_chs3.core.load.cancel import StopRequest
-from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, Setting, TableName
+from airflow_provider_chs3.core.values.models import Manifest, Month, Setting, TableName, Unit
 from airflow_provider_chs3.exceptions import ObjectsChangedError
 from tests.core.surroundings import surroundings
 
@@ -41,8 +41,8 @@ PLAN = InsertPlan(
 )
 
 
-def s3_object(name: str, *, seconds: int = 0, etag: str = "e") -> S3Object:
-    return S3Object(f"b/2026-10/{name}", size_bytes=1, etag=etag, last_modified=AT + timedelta(seconds=seconds))
+def s3_object(name: str, *, seconds: int = 0, etag: str = "e") -> Unit:
+    return Unit(f"b/2026-10/{name}", size_bytes=1, version=etag, last_modified=AT + timedelta(seconds=seconds))
 
 
 LOADED = Manifest.of([s3_object("a", seconds=-5), s3_object("b")])
@@ -97,6 +97,6 @@ def test_objects_that_came_later_are_left_out() -> None:
         pytest.param([*LOADED.objects, s3_object("c", seconds=-1)], id="one that says it is older"),
     ],
 )
-def test_any_other_change_is_one(listed: list[S3Object]) -> None:
+def test_any_other_change_is_one(listed: list[Unit]) -> None:
     with pytest.raises(ObjectsChangedError, match="changed while they were loaded"):
         resumable().manifest_in(Manifest.of(listed))

@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
 from airflow_provider_chs3.core.cluster.node_capacity import Disk, NodeNow, OtherParts
 from airflow_provider_chs3.core.request.load_request import Policies
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
-from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object
+from airflow_provider_chs3.core.values.models import Manifest, Month, Unit
 from airflow_provider_chs3.core.workflow.operations import Log
 from airflow_provider_chs3.exceptions import PreflightError, TransientError
 from tests.core.surroundings import ONE, THREE, TWO, surroundings
@@ -33,7 +33,7 @@ def with_parts(**changes):
 
 
 def said(one=ROOMY, *, two=ROOMY, three=ROOMY, size_bytes=3_000, write_mode="replace", views=(), month_bytes=0):
-    objects = (S3Object("b/k", size_bytes, "e", datetime(2026, 10, 1, tzinfo=UTC)),) if size_bytes else ()
+    objects = (Unit("b/k", size_bytes, "e", datetime(2026, 10, 1, tzinfo=UTC)),) if size_bytes else ()
     load = SimpleNamespace(
         context=surroundings(),
         files=SimpleNamespace(manifest=Manifest(objects)),

@@ -12,14 +12,14 @@ from airflow_provider_chs3.core.files.loaded_columns import FileGroup
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.models import Manifest, S3Object
+from airflow_provider_chs3.core.values.models import Manifest, Unit
 from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
 
 
 class TestTheShapeOfTheData:
     @staticmethod
     def files(file_format, *keys, size_bytes=600, compression="auto"):
-        objects = [S3Object(f"b/{key}", size_bytes, "e", datetime(2026, 11, 1, tzinfo=UTC)) for key in keys]
+        objects = [Unit(f"b/{key}", size_bytes, "e", datetime(2026, 11, 1, tzinfo=UTC)) for key in keys]
         source = S3Source(
             bucket="bucket", template=KeyTemplate("{YYYY-MM}/"), endpoint_url="", credentials=Credentials()
         )

@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.ledger.queries import look_up_months
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
 from airflow_provider_chs3.core.months.plan import PlannedMonth
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, TableName
+from airflow_provider_chs3.core.values.models import Manifest, Month, TableName, Unit
 from airflow_provider_chs3.core.values.month_objects import MonthObjects
 from airflow_provider_chs3.core.workflow.driving import drive as carry_out
 from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, QueryNodes
@@ -30,12 +30,12 @@ def source(key: str = "trips/{YYYY-MM}/*.parquet") -> S3Source:
     return S3Source(bucket="taxi", template=KeyTemplate(key), endpoint_url="http://s3", credentials=Credentials())
 
 
-def written(*keys: str, size_bytes: int = 10) -> list[S3Object]:
+def written(*keys: str, size_bytes: int = 10) -> list[Unit]:
     at = datetime(2026, 11, 1, tzinfo=UTC)
-    return [S3Object(f"taxi/{key}", size_bytes, f"etag of {key}", at) for key in keys]
+    return [Unit(f"taxi/{key}", size_bytes, f"etag of {key}", at) for key in keys]
 
 
-def objects_of(*objects: S3Object) -> MonthObjects:
+def objects_of(*objects: Unit) -> MonthObjects:
     manifest = Manifest.of(objects)
     return MonthObjects(len(objects), manifest.size_bytes, manifest.fingerprint)
 

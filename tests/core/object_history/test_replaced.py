@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 import pytest
 
 from airflow_provider_chs3.core.object_history.replaced import objects_to_read, removed_objects
-from airflow_provider_chs3.core.values.models import Manifest, ObjectChanges, S3Object
+from airflow_provider_chs3.core.values.models import Manifest, ObjectChanges, Unit
 
 WRITTEN = datetime(2026, 10, 1, tzinfo=UTC)
 
 
 def manifest(**sizes):
-    return Manifest.of(S3Object(name, size, f"etag{size}", WRITTEN) for name, size in sizes.items())
+    return Manifest.of(Unit(name, size, f"etag{size}", WRITTEN) for name, size in sizes.items())
 
 
 PUBLISHED = manifest(a=10, b=20, c=30)

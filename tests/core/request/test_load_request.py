@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object, TableName
+from airflow_provider_chs3.core.values.models import Manifest, Month, TableName, Unit
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
 
@@ -122,7 +122,7 @@ class TestDefinition:
 
 
 def manifest(*keys: str) -> Manifest:
-    return Manifest.of(S3Object(f"lake/{key}", 1, "e", datetime(2026, 10, 1, tzinfo=UTC)) for key in keys)
+    return Manifest.of(Unit(f"lake/{key}", 1, "e", datetime(2026, 10, 1, tzinfo=UTC)) for key in keys)
 
 
 class TestFormat:

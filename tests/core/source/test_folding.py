@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_chs3.core.source.folding import Folding
 from airflow_provider_chs3.core.source.key_template import END, KeyTemplate
-from airflow_provider_chs3.core.values.models import Manifest, Month, S3Object
+from airflow_provider_chs3.core.values.models import Manifest, Month, Unit
 from airflow_provider_chs3.core.values.object_page import ObjectPage
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -31,16 +31,16 @@ SIZES = st.sampled_from([1, 2, 2, 2, 0])
 
 
 @st.composite
-def buckets(draw: st.DrawFn) -> tuple[KeyTemplate, list[S3Object]]:
+def buckets(draw: st.DrawFn) -> tuple[KeyTemplate, list[Unit]]:
     template = KeyTemplate(draw(st.sampled_from(TEMPLATES)))
     dated = draw(st.lists(st.tuples(MONTHS, st.sampled_from(["", "07", "a/"]), ENDS), max_size=40))
     keys = {f"{template.keys_of(month).prefix}{between}{end}" for month, between, end in dated}
     keys |= set(draw(st.lists(st.sampled_from(OTHERS), max_size=2)))
     paths = draw(st.permutations(sorted(keys))) if draw(st.booleans()) else sorted(keys)
-    return template, [S3Object(f"b/{key}", draw(SIZES), "e'", NOW) for key in paths]
+    return template, [Unit(f"b/{key}", draw(SIZES), "e'", NOW) for key in paths]
 
 
-def folded(template: KeyTemplate, objects: list[S3Object], *, page_size: int, wanted: set[Month] | None) -> Folding:
+def folded(template: KeyTemplate, objects: list[Unit], *, page_size: int, wanted: set[Month] | None) -> Folding:
     folding = Folding(template, "b/", wanted)
     for first in range(0, len(objects), page_size):
         folding.add(ObjectPage.of(objects[first : first + page_size]))
@@ -51,7 +51,7 @@ def folded(template: KeyTemplate, objects: list[S3Object], *, page_size: int, wa
 @settings(max_examples=300, deadline=None)
 def test_a_page_is_folded_as_its_keys_one_by_one(bucket, page_size, wanted):
     template, objects = bucket
-    expected: dict[Month, list[S3Object]] = {}
+    expected: dict[Month, list[Unit]] = {}
     for each in objects:
         month = template.month_of(each.key)
         is_wanted = month is not None and (wanted is None or month in wanted)
@@ -87,7 +87,7 @@ def test_a_run_is_one_key_where_its_beginning_does_not_tell_the_month():
 
 
 def test_a_key_twice_is_not_in_order():
-    twice = [S3Object("b/t/2026-10/a.csv", 1, "e", NOW)] * 2
+    twice = [Unit("b/t/2026-10/a.csv", 1, "e", NOW)] * 2
     for page_size in (1, 2):
         folding = folded(KeyTemplate("t/{YYYY-MM}/*.csv"), twice, page_size=page_size, wanted=None)
         assert not folding.months[OCTOBER].is_sorted

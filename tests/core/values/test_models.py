@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_provider_chs3.core.values.models import Manifest, Month, Node, ObjectChanges, S3Object, TableName
+from airflow_provider_chs3.core.values.models import Manifest, Month, Node, ObjectChanges, TableName, Unit
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 WRITTEN = datetime(2026, 10, 2, tzinfo=UTC)
-FIRST = S3Object("lake/t/a.parquet", 10, "etag1", WRITTEN)
-SECOND = S3Object("lake/t/b.parquet", 20, "etag2", WRITTEN)
+FIRST = Unit("lake/t/a.parquet", 10, "etag1", WRITTEN)
+SECOND = Unit("lake/t/b.parquet", 20, "etag2", WRITTEN)
 
 
 class TestMonth:
@@ -68,8 +68,8 @@ class TestFingerprint:
     def test_does_not_depend_on_the_order_of_listing(self):
         assert Manifest.of([SECOND, FIRST]).fingerprint == Manifest.of([FIRST, SECOND]).fingerprint
 
-    @pytest.mark.parametrize("change", [{"path": "lake/t/c.parquet"}, {"size_bytes": 11}, {"etag": "other"}])
-    def test_depends_on_path_size_and_etag(self, change):
+    @pytest.mark.parametrize("change", [{"path": "lake/t/c.parquet"}, {"size_bytes": 11}, {"version": "other"}])
+    def test_depends_on_path_size_and_version(self, change):
         assert Manifest.of([replace(FIRST, **change), SECOND]).fingerprint != Manifest.of([FIRST, SECOND]).fingerprint
 
     def test_does_not_depend_on_the_time_of_writing(self):
@@ -83,11 +83,11 @@ class TestFingerprint:
         ("one", "other"),
         [
             (
-                [S3Object("b/x", 1, "2,3", WRITTEN)],
-                [S3Object("b/x", 1, "2", WRITTEN), S3Object("b/x3", 1, "", WRITTEN)],
+                [Unit("b/x", 1, "2,3", WRITTEN)],
+                [Unit("b/x", 1, "2", WRITTEN), Unit("b/x3", 1, "", WRITTEN)],
             ),
-            ([S3Object("b/x'", 1, "e", WRITTEN)], [S3Object("b/x", 1, "'e", WRITTEN)]),
-            ([S3Object("b/x1", 1, "e", WRITTEN)], [S3Object("b/x", 11, "e", WRITTEN)]),
+            ([Unit("b/x'", 1, "e", WRITTEN)], [Unit("b/x", 1, "'e", WRITTEN)]),
+            ([Unit("b/x1", 1, "e", WRITTEN)], [Unit("b/x", 11, "e", WRITTEN)]),
         ],
     )
     def test_cannot_be_fooled_by_where_fields_end(self, one, other):
@@ -115,7 +115,7 @@ class TestChanges:
         [
             ([FIRST], "1 deleted (lake/t/b.parquet…)"),
             ([], "2 deleted (lake/t/a.parquet…)"),
-            ([replace(FIRST, etag="x"), SECOND], "1 overwritten (lake/t/a.parquet…)"),
+            ([replace(FIRST, version="x"), SECOND], "1 overwritten (lake/t/a.parquet…)"),
             ([replace(FIRST, size_bytes=0), SECOND], "1 overwritten (lake/t/a.parquet…)"),
             (
                 [FIRST, replace(SECOND, last_modified=WRITTEN + timedelta(seconds=1))],
@@ -163,7 +163,7 @@ class TestObjectChanges:
 
     def test_what_came_changed_and_went(self):
         before = Manifest.of([FIRST, SECOND])
-        now = Manifest.of([replace(FIRST, etag="other"), self.THIRD])
+        now = Manifest.of([replace(FIRST, version="other"), self.THIRD])
         changes = ObjectChanges.between(before, now)
         assert (changes.new, changes.overwritten, changes.deleted) == ((self.THIRD,), (FIRST.path,), (SECOND.path,))
         assert changes.counts == {"new": 1, "overwritten": 1, "deleted": 1}
