@@ -119,7 +119,7 @@ class PlanMonthsOperator(MonthlyOperator):
                 self.refuse_to_reload_nothing(context, "; ".join(map(str, planned)) or f"it plans {self._target()}")
         tasks: list[str] | list[list[str]] = to_load
         if self.months_per_task is not None:
-            tasks = self._groups(planned, most_months=1 if self.reload_of_run(context) else self.months_per_task)
+            tasks = self._groups(planned, most_months=self.months_per_task)
         with airflow_errors():
             self._check_number(tasks)
         return tasks

@@ -37,8 +37,7 @@ class S3MonthsToClickHouseOperator(S3ToClickHouseOperator):
     fails does not stop the others: the task fails at its end, names the months, and a retry loads them alone.
 
     Months are loaded one after the other where they cannot share a statement: with `null_as_default` in `casts`, with
-    `on_other_months` in `policies`, in a run that asks for a reload, or if the column of the partition key
-    is not loaded.
+    `on_other_months` in `policies`, or if the column of the partition key is not loaded.
 
     It takes the arguments of `S3ToClickHouseOperator` except `month`, `deferrable`, `wait_for_merges`,
     `write_mode='append'` and `outlets`, because a task emits one event for each asset. For any of these, `monthly_load`

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import date
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -161,6 +162,26 @@ def test_a_table_that_is_not_partitioned_by_month_fails_once(months: Months) -> 
     with pytest.raises(AirflowFailException, match="is not partitioned by month") as caught:
         months.load()
     assert "months failed" not in str(caught.value)
+
+
+def test_a_run_reloads_the_months_that_it_names_with_one_insert(months: Months) -> None:
+    months.load()
+    target = {"database": months.lake.database, "table": months.lake.table}
+    run = SimpleNamespace(
+        partition_key=None,
+        data_interval_start=None,
+        data_interval_end=None,
+        conf={"chs3_reload": {**target, "months": list(MONTHS[:3])}},
+    )
+    load = months.operator()
+    results = {each["month"]: each for each in load.execute({"dag_run": run})}
+    assert {month: each["status"] for month, each in results.items()} == {
+        **dict.fromkeys(MONTHS[:3], "published"),
+        MONTHS[3]: "skipped",
+    }
+    assert {results[month]["reason"] for month in MONTHS[:3]} == {"it is as published, but a reload was requested"}
+    assert [len(each.paths) for each in load.inserts] == [6]
+    assert months.found() == months.expected()
 
 
 def test_months_without_objects_are_skipped_where_that_is_no_error(months: Months) -> None:

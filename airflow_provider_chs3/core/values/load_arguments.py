@@ -337,8 +337,7 @@ DEFINITION = Argument(
 )
 MONTHS_PER_TASK = Argument(
     name="months_per_task",
-    help="Group small months, at most this many of them and 1 GiB of objects, for `S3MonthsToClickHouseOperator`; in a "
-    "run that asks for a reload each month is a group.",
+    help="Group small months, at most this many of them and 1 GiB of objects, for `S3MonthsToClickHouseOperator`.",
     type="int | None",
     without="no groups",
     least=1,
