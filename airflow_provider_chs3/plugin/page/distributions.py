@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from setuptools.command.build_py import build_py
@@ -34,6 +34,13 @@ def _check_page_is_built() -> None:
         )
 
 
+def _sources_of_page() -> Iterator[Path]:
+    # What is not packed is not walked: npm may be filling it meanwhile.
+    for folder, folders, files in os.walk(_SOURCES):
+        folders[:] = [name for name in folders if name not in _NO_SOURCES]
+        yield from (Path(folder, name) for name in files)
+
+
 class BuildPy(build_py):
     """A build that refuses wheels without the page. Editable installs may lack it: their files are the checkout's."""
 
@@ -44,8 +51,7 @@ class BuildPy(build_py):
 
     def get_source_files(self) -> list[str]:
         """Return the package's files for the sdist, with the sources of the page."""
-        found = (path for path in _SOURCES.rglob("*") if path.is_file() and _NO_SOURCES.isdisjoint(path.parts))
-        return [*super().get_source_files(), *sorted(path.as_posix() for path in found)]
+        return [*super().get_source_files(), *sorted(path.as_posix() for path in _sources_of_page())]
 
 
 class Sdist(sdist):
