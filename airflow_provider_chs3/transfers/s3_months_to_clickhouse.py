@@ -96,7 +96,7 @@ class S3MonthsToClickHouseOperator(S3ToClickHouseOperator):
         self._request = None
         self.refuse_in_reload(context, results)
         if all(each["status"] == "skipped" for each in self.results):
-            raise AirflowSkipException("No month has objects to load.")
+            raise AirflowSkipException(f"Nothing to load: {'; '.join(dict.fromkeys(each.reason for each in results))}.")
         return [dict(each) for each in self.results]
 
     def on_kill(self) -> None:

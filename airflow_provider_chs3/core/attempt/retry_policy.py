@@ -184,12 +184,18 @@ def lowered(settings: tuple[Setting, ...], retry_state: RetryState) -> tuple[Set
             if steps and halved != values:
                 values, steps = halved, steps - 1
         if values == before:
-            raise TransientError(
-                "A node ran out of memory even with the smallest blocks and the fewest threads that a load takes: give "
-                "loads more memory (memory_share, node_specs, the server's limits), or load fewer months at once. "
-                "Nothing was published."
-            )
+            raise _out_of_memory(values.get("max_memory_usage"))
     return tuple(values.values())
+
+
+def _out_of_memory(limit: Setting | None) -> TransientError:
+    way_out = "give loads more memory (memory_share, node_specs, the server's limits), or load fewer months at once"
+    if limit and limit.reason == YOURS:
+        way_out = f"raise max_memory_usage, which the load's own settings limit to {limit.value}"
+    return TransientError(
+        "A node ran out of memory even with the smallest blocks and the fewest threads that a load takes: "
+        f"{way_out}. Nothing was published."
+    )
 
 
 def _halved(values: Mapping[str, Setting], names: tuple[str, ...], why: str) -> dict[str, Setting]:
