@@ -178,7 +178,7 @@ def test_hostile_names_are_just_names_that_do_not_exist(trips_lake: Lake, name: 
 
 def test_unknown_columns_are_told_with_the_known(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
-    refused(trips_lake, "'zon'.*it takes trip_id, vendor", columns=["zon"])
+    refused(trips_lake, "'zon'.*It takes trip_id, vendor", columns=["zon"])
 
 
 def test_unknown_settings(trips_lake: Lake) -> None:

@@ -207,7 +207,7 @@ def test_an_object_whose_key_names_two_months_is_of_neither_in_any_load(months: 
     key = "dated/*{YYYY-MM-DD}*.parquet"
     for name in ("2026-07-01", "2026-08-01", "from-2026-07-31-to-2026-08-01"):
         months.lake.put(f"dated/{name}.parquet", months.body([(date.fromisoformat(name[-10:]), 1)]))
-    refused = pytest.raises(AirflowFailException, match="may be of 2026-07 or of 2026-08 by key=")
+    refused = pytest.raises(AirflowFailException, match="may belong to 2026-07 or to 2026-08 by key=")
     for of in (("2026-07",), ("2026-08",), ("2026-07", "2026-08")):
         with refused:
             months.load(*of, key=key, on_other_months="leave_out")

@@ -123,7 +123,13 @@ def _is_empty(files: Files, glob: str, path: str) -> Steps[bool]:
         return False
     function = files.read(glob, file_format="LineAsString", structure="line String", on_cluster=False)
     sql = Sql(f"SELECT 1 FROM {function.text} LIMIT 1", function.secrets)
-    return not (yield from files.look(f"Look whether {path} is empty", sql, on_cluster=False))
+    try:
+        return not (yield from files.look(f"Look whether {path} is empty", sql, on_cluster=False))
+    except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
+        # It has something that cannot be read either.
+        return False
 
 
 def check_servers_read(path: str, compression: str) -> None:
