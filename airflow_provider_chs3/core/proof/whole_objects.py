@@ -89,8 +89,8 @@ def _walk(load: LoadContext, walked: Sequence[Unit]) -> Steps[dict[str, str]]:
         return {}
     by_worker = load.files.source.for_worker(walked[0].path) is not None
     size = size_text(sum(each.size_bytes for each in walked))
-    number = quantity(len(walked), "compressed object")
-    what = f"{number} of {load.months} {'is' if len(walked) == 1 else 'are'} whole, as the servers do not"
+    objects = quantity(len(walked), "compressed object")
+    what = f"{objects} of {load.months} {'is' if len(walked) == 1 else 'are'} whole, as the servers do not"
     how = f"the worker reads at most {size}" if by_worker else f"a server hands over {size}, one object at a time"
     yield from Log(name=f"Checking that {what}: {how}.")
     # A server holds what it hands over in memory.
