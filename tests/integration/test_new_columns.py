@@ -48,7 +48,7 @@ def types(lake: Lake) -> list[list[tuple[Any, ...]]]:
 def test_the_log_names_them_and_they_are_not_loaded(numbers: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     put(numbers, MONTH, "a", 1, color="red")
     load(numbers)
-    assert "Columns of the files that are not loaded: color." in capsys.readouterr().out
+    assert "Columns in the files that are not loaded: color." in capsys.readouterr().out
     assert rows(numbers, "n") == [(1,)]
 
 

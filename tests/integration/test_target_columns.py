@@ -176,7 +176,7 @@ def test_materialized_and_alias_columns_are_the_servers_also_where_the_files_hav
     put(lake, a=[1, 2], m=[70, 71], l=[80, 81])
     lake.load()
     assert read(lake, "a, m, l") == [(1, 2, 3), (2, 3, 4)]
-    assert "Columns of the files that are not loaded: m, l." in capfd.readouterr().out
+    assert "Columns in the files that are not loaded: m, l." in capfd.readouterr().out
 
 
 def test_an_ephemeral_column_is_what_a_default_is_made_of(lake: Lake) -> None:
