@@ -37,7 +37,7 @@ def test_a_ttl_is_told(trips_lake: Lake, capfd: pytest.CaptureFixture[str]) -> N
     trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.trips MODIFY TTL pickup_at + INTERVAL 50 YEAR")
     trips_lake.upload(TRIPS)
     trips_lake.load()
-    assert "expire (TTL)" in capfd.readouterr().out
+    assert "expire by its TTL" in capfd.readouterr().out
     assert trips_lake.facts() == TRIPS.facts(MONTH)
 
 
@@ -46,7 +46,7 @@ def test_one_that_only_recompresses_is_no_word_worth(trips_lake: Lake, capfd: py
     trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.trips MODIFY TTL {ttl}")
     trips_lake.upload(TRIPS)
     trips_lake.load()
-    assert "expire (TTL)" not in capfd.readouterr().out
+    assert "expire by its TTL" not in capfd.readouterr().out
 
 
 def test_an_ordinary_target_is_no_word_worth(trips_lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
@@ -170,5 +170,5 @@ class TestDisks:
     def test_one_in_s3_is_told_and_loaded(self, on_disks: Lake, capfd: pytest.CaptureFixture[str]) -> None:
         self.create_table(on_disks, "remote")
         on_disks.load()
-        assert f"{on_disks.database}.trips lies on remote, which is not a local disk" in capfd.readouterr().out
+        assert f"{on_disks.database}.trips is stored on remote, which is not a local disk" in capfd.readouterr().out
         assert on_disks.facts() == TRIPS.facts(MONTH)
