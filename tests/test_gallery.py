@@ -164,7 +164,7 @@ def test_a_month_is_what_all_producers_have_sent(gallery: Gallery) -> None:
     gallery.upload("2026-02", prefix="producers/acme/2026-02/")
     dag = gallery.dag("Several producers, one table")
     for task in dag.tasks:
-        task.min_object_age_seconds = 0
+        task.policies = {}
     gallery.run(dag)
     gallery.upload("2026-02", trips=MORE_TRIPS, prefix="producers/umbrella/2026-02/")
     assert loaded(gallery.run(dag)) == ["2026-02"]

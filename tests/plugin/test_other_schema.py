@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ SAID = "not made by this version of the package"
 
 
 @pytest.fixture
-def half_read(trips_lake: Lake) -> Lake:
+def half_read(trips_lake: Lake) -> Iterator[Lake]:
     """A table with months in two ledgers, one of which has another schema."""
     elsewhere = f"{trips_lake.database}_elsewhere"
     trips_lake.on_every_node(f"CREATE DATABASE {elsewhere}")
@@ -23,7 +24,9 @@ def half_read(trips_lake: Lake) -> Lake:
     loaded(trips_lake)
     trips_lake.load(staging_database=elsewhere, replace_unknown=True)
     trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.chs3_ledger MODIFY COMMENT 'schema 0'")
-    return trips_lake
+    yield trips_lake
+    # The page of other tests would show its ledger.
+    trips_lake.on_every_node(f"DROP DATABASE {elsewhere}")
 
 
 def answer(as_user: AsUser, lake: Lake, what: str, **query: Any) -> dict[str, Any]:
