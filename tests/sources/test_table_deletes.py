@@ -258,5 +258,5 @@ def test_too_many_deleted_rows_are_refused(lake: TableLake, monkeypatch: pytest.
     monkeypatch.setattr(reading, "MOST_DELETED_ROWS", 3)
     large, _ = january(lake)
     delete_by_position(lake.table.table(), {large: [0, 1, 2, 3]})
-    with pytest.raises(AirflowFailException, match=r"remove 4 rows of the 1 data files .*, and a load takes at most 3\."):
+    with pytest.raises(AirflowFailException, match=r"remove 4 rows of .*data files .*, and a load takes at most 3\."):
         lake.load()
