@@ -31,12 +31,17 @@ def add_records(
 ) -> dict[Node, Sql]:
     """Return the statement for each node that adds records of months of one table, each numbered as `record` does.
 
+    Replicas may be down while others publish, so their ledgers do not have the same records. If staging is replicated,
+    the number is also at least that of the Keeper transaction that created it, so that the newest record of all
+    replicas has the highest number, whichever of them were up.
+
     Args:
         ledger: The ledger.
         event: As in `core.ledger.records.record`.
         months: The record of each month; at least one.
-        staging: As in `core.ledger.records.record`; None by default.
-        is_replicated: As in `core.ledger.records.record`; False by default.
+        staging: Fail unless this table exists: an attempt that was superseded while it slept must not record what its
+            successor put into the partition. None by default.
+        is_replicated: Whether that table is replicated. False by default.
     """
     by_node = defaultdict[Node, list[tuple[LedgerKey, Values]]](list)
     for month in months:

@@ -149,34 +149,22 @@ def record(
     event: str,
     values: Values,
     *,
-    staging: TableName | None = None,
-    is_replicated: bool = False,
     number: int = 0,
 ) -> Sql:
     """Return the statement that adds a record, numbered after those of the same month on this node.
-
-    Replicas may be down while others publish, so their ledgers do not have the same records. If staging is replicated,
-    the number is also at least that of the Keeper transaction that created it, so that the newest record of all
-    replicas has the highest number, whichever of them were up.
 
     Args:
         ledger: The ledger.
         key: The key of the record.
         event: `intent`, `published`, `forgotten`, `inserting`, `load`, `failed` or `unchanged`.
         values: Further columns.
-        staging: Fail unless this table exists: an attempt that was superseded while it slept must not record what its
-            successor put into the partition.
-        is_replicated: Whether that table is replicated.
         number: The lowest number of the record.
     """
     given = rendered(event, key, values)
     names = ", ".join(identifier(name) for name in ("sequence", *given))
-    at_least = number_of_creation(staging) if staging and is_replicated else str(number)
-    # HAVING, as an aggregate has its one row whatever the condition finds.
-    unless_gone = f" HAVING {is_there(staging)}" if staging else ""
     return Sql(
-        f"INSERT INTO {table(ledger)} ({names}) SELECT greatest(max(sequence) + 1, {at_least}), "
-        f"{', '.join(given.values())} FROM {table(ledger)} WHERE {key.condition}{unless_gone}"
+        f"INSERT INTO {table(ledger)} ({names}) SELECT greatest(max(sequence) + 1, {number}), "
+        f"{', '.join(given.values())} FROM {table(ledger)} WHERE {key.condition}"
     )
 
 
@@ -243,7 +231,7 @@ def _renewed(ledger: TableName, renewal: Renewal) -> str:
 
 
 def number_of_creation(staging: TableName) -> str:
-    """Return the lowest number of a record of an attempt whose staging is replicated; see `record`.
+    """Return the lowest number of a record of an attempt whose staging is replicated; see `core.ledger.recording`.
 
     Args:
         staging: Its staging.
@@ -257,7 +245,7 @@ def number_of_creation(staging: TableName) -> str:
 
 
 def is_there(staging: TableName) -> str:
-    """Return the condition that fails unless this staging exists; see `record`.
+    """Return the condition that fails unless this staging exists; see `core.ledger.recording`.
 
     Args:
         staging: The staging.

@@ -127,23 +127,6 @@ class QueryNodes(Step[dict[Node, list[Row]]]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueryOneOfSeveral(QueryNodes):
-    """A `QueryNodes` of which several can be answered by one statement that is less than all of theirs.
-
-    Args:
-        subject: What the statement asks about.
-        of_several: From the subjects of several steps to one statement for each node; its rows are theirs, each with
-            the place of its subject before it.
-        is_repeatable: Whether each may be sent by itself after the statement of all has failed, which may have taken
-            effect in part. True by default.
-    """
-
-    subject: object
-    of_several: Callable[[Sequence[Any]], Mapping[Node, Sql]]
-    is_repeatable: bool = True
-
-
-@dataclass(frozen=True, kw_only=True)
 class TryQueryNodes(Step[dict[Node, list[Row] | Chs3Error]]):
     """Run one statement on each of several nodes, all at once. Gives rows, or the error, for each node.
 
