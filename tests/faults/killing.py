@@ -91,7 +91,7 @@ def numbered(steps: list[Step]) -> Iterator[tuple[int, Step]]:
 
 
 def _reads(text: str) -> bool:
-    return text.split(maxsplit=1)[0] in ("SELECT", "DESCRIBE", "EXPLAIN", "CHECK")
+    return text.split(maxsplit=1)[0] in ("SELECT", "WITH", "DESCRIBE", "EXPLAIN", "CHECK")
 
 
 @dataclass(frozen=True)

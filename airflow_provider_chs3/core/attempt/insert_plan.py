@@ -144,9 +144,10 @@ def _without_absent(load: LoadContext) -> tuple[Setting, ...]:
 def _with_what_worked(load: LoadContext, history: TableHistory, memory_bytes: int) -> Steps[RetryState]:
     """Start with the memory settings that the table's newest load ended with, instead of running out of memory again.
 
-    If more memory is available now, that load says nothing.
+    A step halves the blocks, so that load says nothing only where twice the memory is available now: what is measured
+    on a node is never the same twice.
     """
-    steps = history.memory_steps if history.memory_bytes >= memory_bytes else 0
+    steps = 0 if memory_bytes > 2 * history.memory_bytes else history.memory_steps
     if steps:
         yield from Log(name=f"The last load of {load.context.target} ran out of memory, so this one starts with less.")
     return replace(load.retry_state, memory_steps=load.retry_state.memory_steps + steps)
