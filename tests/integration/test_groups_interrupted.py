@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.workflow.operations import AnyStep, Insert
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 from airflow_provider_chs3.runners.blocking import Runner
@@ -191,7 +193,9 @@ def test_a_target_may_have_the_comment_of_staging(months: Months, strikes: Strik
     comments: list[str] = []
 
     def look() -> None:
-        found = months.lake.on_node(0, "SELECT comment FROM system.tables WHERE comment LIKE '%published together%'")
+        found = months.lake.on_node(
+            0, """SELECT comment FROM system.tables WHERE comment LIKE '%"role": "published"%\'"""
+        )
         comments.extend(comment for (comment,) in found)
 
     strikes.before("Publish ", look)
@@ -204,6 +208,30 @@ def test_a_target_may_have_the_comment_of_staging(months: Months, strikes: Strik
     assert set(months.statuses().values()) == {"published"}
     assert months.load_one("2026-08") == "unchanged"
     assert months.found() == months.expected()
+
+
+def test_tables_that_only_look_like_staging_of_these_months_stay(months: Months) -> None:
+    """A comment that is no such JSON, one of another table, and a load of days that are none of these months."""
+    own = {"role": "inserted", "attempt": "f" * 16, "database": months.lake.database, "table": "numbers"}
+    comments = [
+        f"2 months that are inserted together: {MONTHS[0]} {MONTHS[1]}",
+        json.dumps(own | {"months": MONTHS[:1]})[:-1],
+        json.dumps(own | {"months": MONTHS[:1], "table": "others"}),
+        json.dumps(own | {"months": [f"{month}-05" for month in MONTHS]}),
+        json.dumps([*own.values(), *MONTHS]),
+        json.dumps(own | {"months": MONTHS}),
+    ]
+    names = [f"chs3_{number:016x}_{'f' * 16}" for number in range(len(comments))]
+    for name, comment in zip(names, comments, strict=True):
+        sql = f"CREATE TABLE {months.lake.database}.{name} (x UInt8) ENGINE = MergeTree ORDER BY x"
+        months.lake.on_every_node(f"{sql} COMMENT {literal(comment)}")
+    # The table into which they were inserted would be dropped once they are published after it was made.
+    time.sleep(1.1)
+    months.load()
+    months.load()
+    assert {name for (name,) in left_of(months)} == set(names[:-1])
+    for name in names[:-1]:
+        months.lake.on_every_node(f"DROP TABLE {months.lake.database}.{name}")
 
 
 @pytest.mark.thorough(but=1)

@@ -135,8 +135,7 @@ def _load_planned(planned: Planned, found: Found) -> Steps[None]:
     attempts = [load.attempt]
     try:
         without_merges = not planned.is_of_one or load.increment is not None
-        months = () if planned.is_of_one else own
-        yield from create_staging(load.context, load.attempt, without_merges=without_merges, months=months)
+        yield from create_staging(load.context, load.attempt, without_merges=without_merges)
         yield from _stage_and_publish(replace(planned, load=load), found, attempts)
     except Exception:
         yield from clean_up(load)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
@@ -11,8 +10,6 @@ from airflow_provider_chs3.core.ledger.records import newest
 from airflow_provider_chs3.core.sql.quoting import Sql, one_of, table
 from airflow_provider_chs3.core.staging.ending import end_attempts_with, end_named, find_inserted
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
-
-_MONTH = re.compile(r"(?<!\S)[0-9]{4}-[0-9]{2}(?!\S)")
 
 
 def drop_dead_groups(loads: Collection[LoadContext]) -> Steps[None]:
@@ -32,21 +29,21 @@ def drop_dead_groups(loads: Collection[LoadContext]) -> Steps[None]:
         return
     found = yield from find_inserted(load.context, *(each.attempt for each in loads))
     dead = []
-    for name, comment, created in found:
-        if (yield from _are_published_since(load, set(_MONTH.findall(comment)), created)):
+    for name, months, created in found:
+        if (yield from _are_published_since(load, months, created)):
             dead.append(name)
     if dead:
         yield from Log(name=f"Dropping staging that dead loads left: {', '.join(dead)}.")
         yield from end_named(load.context, dead)
 
 
-def _are_published_since(load: LoadContext, months: set[str], created: int) -> Steps[bool]:
+def _are_published_since(load: LoadContext, months: Collection[str], created: int) -> Steps[bool]:
     """Check by the coordinator's records, and its clock."""
     coordinator = load.context.coordinator
     sql = Sql(
         f"SELECT count() FROM (SELECT {newest('event, toUnixTimestamp(recorded_at)')} AS found "
         f"FROM {table(load.context.ledger)} WHERE {load.key_on(coordinator).table_condition} "
-        f"AND {one_of('month', sorted(months))} GROUP BY month HAVING found.1 = 'published' AND found.2 > {created})"
+        f"AND {one_of('month', months)} GROUP BY month HAVING found.1 = 'published' AND found.2 > {created})"
     )
     ask = QueryNodes(name="Check whether its months have been published since", sql={coordinator: sql})
     return bool((yield from ask)[coordinator][0][0] == len(months))

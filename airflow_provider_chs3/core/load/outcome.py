@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.pace.past_loads import SLOW_SECONDS
 from airflow_provider_chs3.core.pace.records import read_pace
 from airflow_provider_chs3.core.sql.quoting import Sql, literals, one_of, table
 from airflow_provider_chs3.core.staging.ending import begins_with_any
-from airflow_provider_chs3.core.staging.tables import holds_any, in_staging
+from airflow_provider_chs3.core.staging.tables import MONTHS_IN_COMMENT, Attempt, holds_any, in_staging
 from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Month, Node, SettingValues
@@ -160,10 +160,12 @@ def record_unchanged(loads: Sequence[LoadContext]) -> Steps[None]:
     coordinator = context.coordinator
     if not context.nodes[coordinator].has_ledger:
         return
-    prefixes = literals(load.attempt.prefix for load in loads)
+    attempts = [load.attempt for load in loads]
+    prefixes = literals(attempt.prefix for attempt in attempts)
     newest = Sql(
-        f"SELECT month, argMax(event, (sequence, recorded_at)) AS newest, (SELECT groupArray((name, comment)) "
-        f"FROM system.tables WHERE {in_staging(context)} AND ({begins_with_any(prefixes)} OR {holds_any(prefixes)})) "
+        f"SELECT month, argMax(event, (sequence, recorded_at)) AS newest, "
+        f"(SELECT groupArray((name, {MONTHS_IN_COMMENT})) FROM system.tables WHERE {in_staging(context)} "
+        f"AND ({begins_with_any(prefixes)} OR {holds_any(attempts)})) "
         f"FROM {table(context.ledger)} WHERE {loads[0].key_on(coordinator).table_condition} "
         f"AND {one_of('month', [str(load.request.month) for load in loads])} GROUP BY month "
         "HAVING newest IN ('failed', 'inserting')"
@@ -175,8 +177,7 @@ def record_unchanged(loads: Sequence[LoadContext]) -> Steps[None]:
         over = [
             (load, {"owner": load.request.owner})
             for load in loads
-            if (staged := ended.get(str(load.request.month))) is not None
-            and not _is_staged(load.attempt.prefix, staged)
+            if (staged := ended.get(str(load.request.month))) is not None and not _is_staged(load.attempt, staged)
         ]
         if over:
             yield from _record("unchanged", over)
@@ -184,8 +185,8 @@ def record_unchanged(loads: Sequence[LoadContext]) -> Steps[None]:
         yield from Log(name=f"Could not record that the month is as published: {error}")
 
 
-def _is_staged(prefix: str, tables: Iterable[tuple[str, str]]) -> bool:
-    return any(name.startswith(prefix) or prefix in comment.split(" ") for name, comment in tables)
+def _is_staged(attempt: Attempt, tables: Iterable[tuple[str, Sequence[str]]]) -> bool:
+    return any(name.startswith(attempt.prefix) or str(attempt.months[0]) in months for name, months in tables)
 
 
 def _error_as_json(error: Exception) -> dict[str, object]:

@@ -73,7 +73,7 @@ def _settle(periods: Periods, attempt: Attempt) -> Steps[set[Month]]:
     """Create the table, and return the periods that others are loading."""
     own = {each.period: each.load.attempt for each in periods}
     context = periods.first.load.context
-    yield from create_staging(context, attempt, without_merges=True, months=own.values())
+    yield from create_staging(context, attempt, without_merges=True)
     held = yield from settle_with_rivals(context, attempt, own.values())
     return {period for period, each in own.items() if each in held}
 

@@ -7,7 +7,14 @@ from collections.abc import Collection, Mapping, Sequence
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, one_of, table
-from airflow_provider_chs3.core.staging.tables import Attempt, ddl_settings, holds_any, in_staging, superseded
+from airflow_provider_chs3.core.staging.tables import (
+    MONTHS_IN_COMMENT,
+    Attempt,
+    ddl_settings,
+    holds_any,
+    in_staging,
+    superseded,
+)
 from airflow_provider_chs3.core.values.error_codes import ACCESS_DENIED, QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import Gather, QueryNodes, Row, Sleep, Steps
@@ -34,10 +41,10 @@ def end_earlier_attempts(context: TargetContext, *attempts: Attempt) -> Steps[No
     """
     prefixes = literals(attempt.prefix for attempt in attempts)
     tables = begins_with_any(prefixes)
-    yield from _end(context, queries=_queries_of(prefixes), tables=tables, of_several=holds_any(prefixes))
+    yield from _end(context, queries=_queries_of(prefixes), tables=tables, of_several=holds_any(attempts))
 
 
-def find_inserted(context: TargetContext, *months: Attempt) -> Steps[list[tuple[str, str, int]]]:
+def find_inserted(context: TargetContext, *months: Attempt) -> Steps[list[tuple[str, list[str], int]]]:
     """Return the tables into which loads of several months, some of these among them, have inserted.
 
     Args:
@@ -45,21 +52,20 @@ def find_inserted(context: TargetContext, *months: Attempt) -> Steps[list[tuple[
         *months: Attempts at each month.
 
     Returns:
-        Name, comment and Unix time of creation of each: on the coordinator if it has it, else on the last node that
+        Name, months and Unix time of creation of each: on the coordinator if it has it, else on the last node that
         has. A replica that was down while others dropped it still has it.
     """
-    of_months = holds_any(literals(each.prefix for each in months), is_published=False)
     query = (
-        "SELECT name, comment, toUnixTimestamp(metadata_modification_time) FROM system.tables "
-        f"WHERE {in_staging(context)} AND {of_months}"
+        f"SELECT name, {MONTHS_IN_COMMENT}, toUnixTimestamp(metadata_modification_time) FROM system.tables "
+        f"WHERE {in_staging(context)} AND {holds_any(months, is_published=False)}"
     )
     answers = yield from context.on_each(name="Look for what loads of several months left", sql=Sql(query))
     found = {
-        str(name): (str(comment), int(created))
+        str(name): (list(of_table), int(created))
         for rows in (*answers.values(), answers[context.coordinator])
-        for name, comment, created in rows
+        for name, of_table, created in rows
     }
-    return [(name, comment, created) for name, (comment, created) in found.items()]
+    return [(name, of_table, created) for name, (of_table, created) in found.items()]
 
 
 def rename_staging(context: TargetContext, attempt: Attempt, *, to: Attempt) -> Steps[None]:

@@ -9,6 +9,7 @@ from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals
 from airflow_provider_chs3.core.staging.ending import begins_with_any, end_named
 from airflow_provider_chs3.core.staging.tables import (
     IS_STAGING,
+    MONTHS_IN_COMMENT,
     Attempt,
     holds_any,
     in_staging,
@@ -33,7 +34,7 @@ def take_over(context: TargetContext, attempt: Attempt) -> Steps[None]:
     own = f"startsWith(name, {literal(attempt.prefix)})"
     query = (
         f"SELECT name, {own} FROM system.tables WHERE {in_staging(context)} "
-        f"AND ({own} OR {holds_any(literal(attempt.prefix))}) ORDER BY metadata_modification_time DESC, name DESC"
+        f"AND ({own} OR {holds_any([attempt])}) ORDER BY metadata_modification_time DESC, name DESC"
     )
     ask = QueryNodes(name="Look for other attempts", sql={context.coordinator: Sql(query)})
     found = (yield from ask)[context.coordinator]
@@ -62,8 +63,8 @@ def settle_with_rivals(context: TargetContext, attempt: Attempt, months: Collect
     """
     prefixes = literals(each.prefix for each in months)
     query = (
-        "SELECT name, comment, toUnixTimestamp(metadata_modification_time), "
-        f"{begins_with_any(prefixes)} AS is_of_one, {holds_any(prefixes)} AS is_of_several FROM system.tables "
+        f"SELECT name, {MONTHS_IN_COMMENT}, toUnixTimestamp(metadata_modification_time), "
+        f"{begins_with_any(prefixes)} AS is_of_one, {holds_any(months)} AS is_of_several FROM system.tables "
         f"WHERE {in_staging(context)} AND {IS_STAGING}"
     )
     ask = QueryNodes(name="Look for other attempts", sql={context.coordinator: Sql(query)})
@@ -80,10 +81,12 @@ def settle_with_rivals(context: TargetContext, attempt: Attempt, months: Collect
     if older:
         yield from end_named(context, older)
     held = {
-        word
-        for name, comment, *_, is_of_several in others
+        month
+        for name, of_table, *_, is_of_several in others
         if is_of_several and nonce_of(name) in newer
-        for word in comment.split(" ")
+        for month in of_table
     }
     alone = [name for name, *_, is_of_one, _ in others if is_of_one]
-    return [each for each in months if each.prefix in held or any(name.startswith(each.prefix) for name in alone)]
+    return [
+        each for each in months if str(each.months[0]) in held or any(name.startswith(each.prefix) for name in alone)
+    ]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.table import DURABLE, durable_settings
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
 from airflow_provider_chs3.core.sql.server_text import items
 from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
@@ -30,6 +31,8 @@ _MANY_COLUMNS = 50
 
 #: The condition on `system.tables` that finds tables that are named like staging.
 IS_STAGING = "match(name, '^chs3_[0-9a-f]{16}_[0-9a-f]{16}')"
+#: The months of a staging table, as an array of texts; empty if it has another comment, as any table may.
+MONTHS_IN_COMMENT = "JSONExtract(comment, 'months', 'Array(String)')"
 _INSERTED, _PUBLISHED = "inserted", "published"
 
 
@@ -62,6 +65,13 @@ class Attempt:
         """Name of the staging table, and beginning of the query ids."""
         return f"{self.prefix}{self.nonce}"
 
+    @property
+    def comment(self) -> str:
+        """Comment of the staging table: what it is for, as JSON. Without it, it would have the target's."""
+        role = _PUBLISHED if self.number else _INSERTED if len(self.months) > 1 else "inserted and published"
+        of = {"database": self.target.database, "table": self.target.table, "months": [*map(str, self.months)]}
+        return json.dumps({"role": role, "attempt": self.nonce, **of})
+
     def staging(self, context: TargetContext) -> TableName:
         """Return the staging table."""
         return TableName(context.staging_database, self.name)
@@ -72,9 +82,7 @@ def ddl_settings(context: TargetContext) -> SettingValues:
     return {name: value for name, value in DDL_SETTINGS.items() if name in context.known_settings}
 
 
-def create_staging(
-    context: TargetContext, attempt: Attempt, *, without_merges: bool = False, months: Collection[Attempt] = ()
-) -> Steps[None]:
+def create_staging(context: TargetContext, attempt: Attempt, *, without_merges: bool = False) -> Steps[None]:
     """Create this attempt's staging on every node: MergeTree without TTL, replicated if the target is.
 
     No row is merged away in it, whatever the target's engine, so its count is proof. Columns, codecs, defaults,
@@ -86,8 +94,6 @@ def create_staging(
         attempt: The attempt.
         without_merges: Whether to leave its parts unmerged, as for those that are attached. Always so if the engine
             merges rows.
-        months: Attempts at each of several months that it is for: its comment has them, by which other loads find it.
-            None by default, as of one month.
 
     Raises:
         SupersededError: If it was killed: the attempt that starts last ends all others of the month.
@@ -100,7 +106,9 @@ def create_staging(
     step = QueryNodes(
         name=f"Create staging {attempt.name}",
         sql={
-            node: Sql(f"{head} {engine} {_clauses(context, node, attempt, without_merges)}{_comment(attempt, months)}")
+            node: Sql(
+                f"{head} {engine} {_clauses(context, node, attempt, without_merges)} COMMENT {literal(attempt.comment)}"
+            )
             for node, engine in engines.items()
         },
         settings=context.permissions,
@@ -114,25 +122,21 @@ def create_staging(
         raise
 
 
-def _comment(attempt: Attempt, months: Collection[Attempt]) -> str:
-    """Return the comment that shows what the table is for; without it, the table would have the target's comment."""
-    if not months:
-        return f" COMMENT {literal(f'{range_text(attempt.months)} of {attempt.target}')}"
-    purpose = _PUBLISHED if attempt.number else _INSERTED
-    names = " ".join(f"{each.months[0]} {each.prefix}" for each in months)
-    return f" COMMENT {literal(f'{len(months)} months that are {purpose} together: {names}')}"
-
-
-def holds_any(prefixes: str, *, is_published: bool = True) -> str:
+def holds_any(attempts: Collection[Attempt], *, is_published: bool = True) -> str:
     """Return the condition on `system.tables` that finds staging of several months, one of these among them.
 
     Args:
-        prefixes: The `prefix` of an attempt at each month, as literals.
+        attempts: Attempts at months of one table; at least one.
         is_published: Whether the months are published from it; else they are inserted into it. True by default.
     """
-    own = f"^[0-9]+ months that are {_PUBLISHED if is_published else _INSERTED} together: "
-    # Any table may have any comment.
-    return f"({IS_STAGING} AND match(comment, {literal(own)}) AND hasAny(splitByChar(' ', comment), [{prefixes}]))"
+    role, target = _PUBLISHED if is_published else _INSERTED, next(iter(attempts)).target
+    months = literals(sorted({str(month) for attempt in attempts for month in attempt.months}))
+    return (
+        f"({IS_STAGING} AND JSONExtractString(comment, 'role') = {literal(role)} "
+        f"AND JSONExtractString(comment, 'database') = {literal(target.database)} "
+        f"AND JSONExtractString(comment, 'table') = {literal(target.table)} "
+        f"AND hasAny({MONTHS_IN_COMMENT}, [{months}]))"
+    )
 
 
 def _clauses(context: TargetContext, node: Node, attempt: Attempt, without_merges: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -92,7 +93,8 @@ class TestCreate:
             f"CREATE TABLE `st`.`{ATTEMPT.name}` AS `db`.`trips` ENGINE = MergeTree PARTITION BY toYYYYMM(at) "
             "ORDER BY (id, at) SETTINGS index_granularity = 8192, fsync_after_insert = 1, fsync_part_directory = 1, "
             "min_rows_to_fsync_after_merge = 1, min_compressed_bytes_to_fsync_after_merge = 1, "
-            "min_compressed_bytes_to_fsync_after_fetch = 1 COMMENT '2026-10 of db.trips'"
+            "min_compressed_bytes_to_fsync_after_fetch = 1 "
+            f"COMMENT {literal(ATTEMPT.comment)}"
         )
 
     def test_names_a_primary_key_only_where_the_target_does(self):
@@ -130,14 +132,28 @@ class TestCreate:
     def test_fails_where_the_name_was_used_before(self):
         assert "IF NOT EXISTS" not in self.created()
 
-    @pytest.mark.parametrize(("number", "purpose"), [(0, "inserted"), (1, "published")])
-    def test_of_several_months_has_a_comment_by_which_loads_of_one_find_it(self, number, purpose):
+    @pytest.mark.parametrize(
+        ("months", "number", "role"), [(1, 0, "inserted and published"), (2, 0, "inserted"), (2, 1, "published")]
+    )
+    def test_has_a_comment_that_says_what_it_is_for(self, months, number, role):
         """With COMMENT it has no comment of the target, which might look like one of these."""
-        several = replace(ATTEMPT, number=number)
-        (step,) = drive(create_staging(AROUND, several, months=[ATTEMPT]), on_all()).steps
-        comment = f"COMMENT '1 months that are {purpose} together: 2026-10 {ATTEMPT.prefix}'"
-        assert all(text.endswith(comment) for text in statements(step))
-        assert purpose in holds_any("'x'", is_published=bool(number))
+        target = TableName("d b", "it's \"t\\")
+        attempt = Attempt(target, (Month(2026, 10), Month(2026, 11))[:months], ATTEMPT.nonce, number)
+        (step,) = drive(create_staging(AROUND, attempt), on_all()).steps
+        assert all(text.endswith(f" COMMENT {literal(attempt.comment)}") for text in statements(step))
+        assert json.loads(attempt.comment) == {
+            "role": role,
+            "attempt": ATTEMPT.nonce,
+            "database": target.database,
+            "table": target.table,
+            "months": ["2026-10", "2026-11"][:months],
+        }
+
+    @pytest.mark.parametrize(("is_published", "role"), [(False, "inserted"), (True, "published")])
+    def test_of_several_months_is_found_by_its_comment(self, is_published, role):
+        condition = holds_any([ATTEMPT, replace(ATTEMPT, months=(Month(2026, 9),))], is_published=is_published)
+        assert f"JSONExtractString(comment, 'role') = '{role}'" in condition
+        assert condition.endswith("hasAny(JSONExtract(comment, 'months', 'Array(String)'), ['2026-09', '2026-10']))")
 
     def test_goes_to_every_node(self):
         (step,) = drive(create_staging(AROUND, ATTEMPT), on_all()).steps
@@ -185,7 +201,7 @@ class TestEnd:
         prefix = literal(ATTEMPT.prefix)
         assert f"arrayExists(prefix -> startsWith(name, prefix), [{prefix}])" in text
         assert f"arrayExists(name -> startsWith(initial_query_id, name), [{prefix}])" in text
-        assert f"hasAny(splitByChar(' ', comment), [{prefix}])" in text
+        assert holds_any([ATTEMPT]) in text
 
     def test_queries_of_a_table_of_several_months_are_ended_before_it_is_dropped(self):
         found = {ONE: [("several", "chs3_s")], TWO: [], THREE: []}
@@ -253,30 +269,27 @@ class TestRivals:
     MONTHS = tuple(Attempt(ATTEMPT.target, (Month(2026, number),), ATTEMPT.nonce) for number in (10, 11))
 
     OTHER = replace(SEVERAL, nonce="0" * 16)
-    #: Name, comment, time of creation, whether it is of one of the months, or of several.
-    OWN = (SEVERAL.name, "", 20, 0, 1)
+    #: Name, months, time of creation, whether it is of one of the months, or of several.
+    OWN = (SEVERAL.name, ["2026-10", "2026-11"], 20, 0, 1)
 
-    def settled(self, *rows: tuple[str, str, int, int, int]) -> list[Attempt]:
+    def settled(self, *rows: tuple[str, list[str], int, int, int]) -> list[Attempt]:
         found: list[Attempt] = drive(settle_with_rivals(AROUND, self.SEVERAL, self.MONTHS), {ONE: rows}).result
         return found
 
     def test_a_month_that_is_staged_by_itself_is_left_to_that_load(self):
         october, _ = self.MONTHS
-        assert self.settled(self.OWN, (f"{october.prefix}other", "", 1, 1, 0)) == [october]
+        assert self.settled(self.OWN, (f"{october.prefix}other", ["2026-10"], 1, 1, 0)) == [october]
 
     def test_a_month_of_a_group_that_began_later_is_left_to_that_group(self):
         _, november = self.MONTHS
-        comment = f"2 months that are published together: 2026-11 {november.prefix} 2026-12 chs3_x_"
-        assert self.settled(self.OWN, (self.OTHER.name, comment, 21, 0, 1)) == [november]
+        assert self.settled(self.OWN, (self.OTHER.name, ["2026-11", "2026-12"], 21, 0, 1)) == [november]
 
     def test_a_group_that_began_earlier_is_ended(self):
-        _, november = self.MONTHS
-        comment = f"2 months that are published together: 2026-11 {november.prefix} 2026-12 chs3_x_"
         # It began when it created the table into which it inserted, not that from which it publishes.
-        inserted = (replace(self.OTHER, number=0).name, "2 months that are inserted together: …", 19, 0, 0)
+        inserted = (replace(self.OTHER, number=0).name, ["2026-11", "2026-12"], 19, 0, 0)
         driven = drive(
             settle_with_rivals(AROUND, self.SEVERAL, self.MONTHS),
-            {ONE: [self.OWN, (self.OTHER.name, comment, 21, 0, 1), inserted]},
+            {ONE: [self.OWN, (self.OTHER.name, ["2026-11", "2026-12"], 21, 0, 1), inserted]},
             {node: [("table", self.OTHER.name)] for node in AROUND.nodes},
             {},
             {node: [] for node in AROUND.nodes},
