@@ -7,6 +7,10 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import Lake
+from tests.integration.several_months import MONTHS, Months, months
+
+#: Fixtures.
+__all__ = ["months"]
 
 TRIPS = Trips(rows_per_month=900, files_per_month=3)
 
@@ -50,6 +54,17 @@ def test_an_expression_sees_the_files_columns_and_not_the_other_expressions(trip
     select = {"pickup_at": "pickup_at", "passenger_count": "trip_id + 70000", "trip_id": "toUInt8(7)"}
     with pytest.raises(AirflowFailException, match="'passenger_count' is UInt8"):
         trips_lake.load(select=select)
+
+
+def test_a_file_that_lacks_a_column_is_named_and_costs_no_other_month(months: Months) -> None:
+    months.file_format = "csv"
+    for month in MONTHS[:2]:
+        months.put(month, "a")
+    months.lake.put(f"n/{MONTHS[0]}/z.csv", b"day\n2026-07-03\n")
+    with pytest.raises(AirflowFailException, match=rf"Column 'n' is missing in .*n/{MONTHS[0]}/z\.csv. It has 'day'"):
+        months.load(*MONTHS[:2], key="n/{YYYY-MM}/*.csv", select={"day": "day", "n": "toUInt32(n) + 1"})
+    found = months.found()
+    assert (list(found), len(found[MONTHS[1]])) == ([MONTHS[1]], 40)
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,9 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
         # The names of a JSON file are those of a sample of its lines; there a missing key is NULL anyway.
         known = names if files.format.name == "JSONEachRow" else in_each
         types = {name: TEXT_TYPE for name in known if name not in VIRTUAL_COLUMNS}
-        loaded = yield from check_row_wise(selection.select, wanted, types, settings=files.look_settings)
+        loaded = yield from check_row_wise(
+            selection.select, wanted, types, settings=files.look_settings, by_file=by_file
+        )
         return Reading((FileGroup(types, tuple(loaded)),), names=tuple(names))
     if not by_file and not selection.columns:
         # Nobody says that the files have them.
@@ -139,8 +141,8 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
     kinds = [kind for kind in kinds if kind.types] or kinds
     every = list(dict.fromkeys(name for kind in kinds for name in kind.types))
     needed = [name for name in every if name not in VIRTUAL_COLUMNS]
+    by_file = {kind.example: kind.types for kind in kinds}
     if not selection.select:
-        by_file = {kind.example: kind.types for kind in kinds}
         types_of_all = {name: kind.types[name] for kind in kinds for name in kind.types}
         found = plain_columns(wanted, types_of_all, by_file, elsewhere=files.source.columns_elsewhere)
         _check_any(found, every)
@@ -152,7 +154,7 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
         if selection.select:
             in_each = {name: of for name, of in types.items() if all(name in kind.types for kind in some)}
             loaded = yield from check_row_wise(
-                selection.select, wanted, in_each, settings=files.look_settings, naive=naive
+                selection.select, wanted, in_each, settings=files.look_settings, by_file=by_file, naive=naive
             )
         else:
             loaded = plain_columns([each.column for each in found], types, {some[0].example: types})

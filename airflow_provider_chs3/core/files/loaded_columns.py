@@ -220,12 +220,12 @@ def plain_columns(
     """
     loaded = []
     for column in columns:
-        lacking = [path for path, names in by_file.items() if column.name not in names]
+        missing = is_missing(column.name, by_file)
         in_none = column.name not in types
         if in_none and column.default_kind and column.name not in elsewhere:
             continue
-        if lacking or in_none:
-            raise SourceError(_is_missing(column.name, lacking, by_file))
+        if missing or in_none:
+            raise SourceError(missing or _is_missing(column.name, "every file", ()))
         if column.name == "_path":
             raise SourceError(
                 "The files have a column '_path'. It hides ClickHouse's virtual column, which a load needs to read "
@@ -235,9 +235,18 @@ def plain_columns(
     return loaded
 
 
-def _is_missing(name: str, lacking: Sequence[str], by_file: Mapping[str, Mapping[str, str]]) -> str:
-    where = lacking[0] if lacking else "every file"
-    found = list(by_file.get(where) or next(iter(by_file.values()), ()))
+def is_missing(name: str, by_file: Mapping[str, Iterable[str]]) -> str:
+    """Return the message about a column that a file lacks; empty if all have it.
+
+    Args:
+        name: The column's name.
+        by_file: File → its columns.
+    """
+    lacking = next(((path, tuple(names)) for path, names in by_file.items() if name not in names), None)
+    return _is_missing(name, *lacking) if lacking else ""
+
+
+def _is_missing(name: str, where: str, found: Sequence[str]) -> str:
     has = f" It has {', '.join(map(repr, found))}." if found else ""
     return (
         f"Column {name!r} is missing in {where}.{has}{_hint_at(name, found)} Fix the file, or name the columns to "

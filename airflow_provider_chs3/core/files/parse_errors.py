@@ -16,7 +16,7 @@ _WRAPPED = re.compile(r"Error:\s*Code: \d+\. (.*?)(?: \([A-Z_0-9]+\))? \(version
 _SENDER = re.compile(r"^Received from \S+\. ")
 #: What follows is where it happened, SQL, or advice about settings that would let values go.
 _AFTER_THE_REASON = re.compile(
-    r":? ?\((?:at row|in file|while read|consider|transform)|: [Ww]hile [a-z]+ing |: In scope"
+    r":? ?\((?:at row|in file|while read|consider|transform)|: [Ww]hile [a-z]+ing |[:.] In scope"
     r"|\. If you want|, enable setting|\. In JSON input formats you can|\n"
 )
 _SHOWN_CHARACTERS = 200

@@ -8,13 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.conversion.server_casts import Cast
 from airflow_provider_chs3.core.conversion.strict_casts import strict
-from airflow_provider_chs3.core.files.loaded_columns import VIRTUAL_COLUMNS, LoadedColumn, structure_of
+from airflow_provider_chs3.core.files.loaded_columns import (
+    VIRTUAL_COLUMNS,
+    LoadedColumn,
+    is_missing,
+    structure_of,
+)
 from airflow_provider_chs3.core.files.naive_timestamps import NaiveTimestamps
 from airflow_provider_chs3.core.files.parse_errors import reason_of
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.models import SettingValues
 from airflow_provider_chs3.core.workflow.operations import Query, Steps
-from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError
+from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError, SourceError
 
 #: What EXPLAIN AST shows of `SELECT <one expression>` before the expression itself.
 _ONE_EXPRESSION = [
@@ -46,6 +51,8 @@ _FUNCTION_OF_AST = re.compile(r"Function (.+?)(?: \(alias .+\))?(?: \(children \
 _IDENTIFIER = "Identifier "
 _FUNCTION_OF_TREE = re.compile(r"FUNCTION id: \d+, function_name: (.+), function_type: ")
 _ALIAS = re.compile(r" \(alias .+\)$")
+#: How a server names what an expression reads and nothing has.
+_UNKNOWN = re.compile(r"Unknown expression (?:or function )?identifier [`'](.+?)[`'][. ]")
 #: What only the plan shows.
 _REFUSED_IN_PLAN = {
     '"Aggregating"': "an aggregate function",
@@ -60,6 +67,7 @@ def check_row_wise(
     types: Mapping[str, str],
     *,
     settings: SettingValues,
+    by_file: Mapping[str, Iterable[str]] | None = None,
     naive: NaiveTimestamps | None = None,
 ) -> Steps[list[LoadedColumn]]:
     """Check the user's expressions with the server's own parser, and find their types.
@@ -67,13 +75,14 @@ def check_row_wise(
     Args:
         select: Target column → expression.
         columns: The target's columns, in that order.
-        types: The files' columns.
+        types: The columns that all files have.
         settings: Settings of statements that read the files: types may follow from them.
+        by_file: File → its columns. Default: files do not name them.
         naive: Their timestamps without a zone. Default: they have none.
 
     Raises:
         ConfigurationError: If one is not a single row-wise expression over the files' columns.
-        SourceError: If nobody says what its timestamps without a zone mean.
+        SourceError: If a file lacks a column that one reads, or nobody says what its timestamps without a zone mean.
     """
     functions, written = dict[str, list[str]](), dict[str, Cast]()
     for column in columns:
@@ -93,10 +102,7 @@ def check_row_wise(
             name="Ask for the types of select", sql=Sql(f"DESCRIBE ({query})"), settings=settings
         )
     except ClickHouseServerError as error:
-        known = ", ".join(types)
-        raise ConfigurationError(
-            f"The server rejects select: {reason_of(error)}. All files of the month have {known}."
-        ) from error
+        raise _rejected(error, types, by_file or {}) from error
     for node, what in _REFUSED_IN_PLAN.items():
         if node in plan[0][0]:
             raise ConfigurationError(_refusal("select", what))
@@ -112,6 +118,19 @@ def check_row_wise(
         )
         for column, row in zip(columns, described, strict=True)
     ]
+
+
+def _rejected(
+    error: ClickHouseServerError, types: Iterable[str], by_file: Mapping[str, Iterable[str]]
+) -> SourceError | ConfigurationError:
+    if unknown := _UNKNOWN.search(error.message):
+        # Of `a.b`, a file may have `a`.
+        place = unknown[1].partition(".")[0]
+        others = {path: names for path, names in by_file.items() if place not in names}
+        if missing := is_missing(unknown[1], others):
+            return SourceError(missing)
+    known = ", ".join(types)
+    return ConfigurationError(f"The server rejects select: {reason_of(error)}. All files of the month have {known}.")
 
 
 def _functions_of_users(functions: Iterable[str], query: str) -> Steps[set[str]]:

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from airflow_provider_chs3.core.files.row_wise import check_row_wise
-from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 from tests.core.driving import Driven, drive, server_error
 
 TYPES = {"a": "Int64", "b`x": "String"}
@@ -32,6 +32,7 @@ def parsed(*lines: str, select: str = "SelectQuery (children 1)", count: int = 1
 PLUS = parsed(
     "    Function plus (children 1)", "     ExpressionList (children 2)", "      Identifier a", "      Literal UInt64_1"
 )
+FILES = {"one": ["a", "b"], "two": ["a"], "three": ["a", "b.c"]}
 DESCRIBED = [("x", "Int64", "", "", "", "", "")]
 #: Which of the functions users have created.
 NONE: list[tuple[str]] = []
@@ -174,6 +175,25 @@ class TestMoreThanOneExpression:
             match=r"The server rejects select: Syntax error.* All files of the month have a, b`x\.",
         ):
             check(parsed("    Identifier a"), error, expression="DISTINCT a")
+
+
+class TestAColumnThatAFileLacks:
+    def refusal(self, name: str) -> str:
+        said = f"Unknown expression or function identifier `{name}`. Maybe you meant: ['a']. In scope SELECT (a) AS"
+        steps = check_row_wise({"x": name}, [X], {"a": "Int64"}, settings={}, by_file=FILES)
+        with pytest.raises((SourceError, ConfigurationError)) as raised:
+            drive(steps, parsed(f"    Identifier {name}"), server_error(47, said))
+        return str(raised.value)
+
+    def test_is_named_with_the_file(self):
+        assert self.refusal("b").startswith("Column 'b' is missing in two. It has 'a'. Fix the file")
+
+    def test_and_so_is_a_field_of_it(self):
+        assert self.refusal("b.c").startswith("Column 'b.c' is missing in two. It has 'a'.")
+
+    def test_a_field_that_no_file_is_known_to_lack_is_told_without_sql(self):
+        expected = "identifier `a.c`. Maybe you meant: ['a']. All files of the month have a."
+        assert self.refusal("a.c") == f"The server rejects select: Unknown expression or function {expected}"
 
 
 class TestWhatEachNodeWouldDoForItself:
