@@ -178,6 +178,43 @@ class TestMutations:
             alter(events, number, change)
         refused(events)
 
+    @pytest.mark.thorough(but=1)
+    @pytest.mark.parametrize("is_merged", [True, False])
+    @pytest.mark.parametrize("change", ["DROP COLUMN kind, DROP COLUMN IF EXISTS note", "DROP COLUMN note"])
+    def test_a_column_that_is_dropped_changes_nothing_of_the_others(
+        self, events: Lake, change: str, is_merged: bool
+    ) -> None:
+        create(events, columns=", note String DEFAULT 'none'")
+        upload(events, files=4)
+        load(events)
+        events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
+        for number in range(len(events.cluster.nodes)):
+            alter(events, number, change)
+        if is_merged:
+            merge(events)
+        assert (load(events)["status"], plan(events)) == ("unchanged", [])
+        upload(events, files=5)
+        assert load(events)["status"] == "published"
+        assert [n for (n,) in events.on_node(0, f"SELECT n FROM {events.database}.events ORDER BY n")] == [*range(50)]
+
+    def test_one_that_came_back_empty_is_a_change(self, events: Lake) -> None:
+        published(events)
+        events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
+        for change in ("DROP COLUMN kind", "ADD COLUMN kind String"):
+            for number in range(len(events.cluster.nodes)):
+                alter(events, number, change)
+        refused(events)
+
+    def test_what_may_have_changed_it_is_named_without_values(self, events: Lake) -> None:
+        published(events)
+        events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
+        for number in range(len(events.cluster.nodes)):
+            alter(events, number, "UPDATE kind = 'x' WHERE kind = 'Jane Doe'")
+        alter(events, 0, "CLEAR COLUMN kind")
+        said = rf"{CHANGED}: ALTER TABLE … UPDATE kind = '…' WHERE …, CLEAR COLUMN kind\. A reload would"
+        with pytest.raises(AirflowFailException, match=said):
+            load(events)
+
     def test_a_lightweight_update_is_a_change_after_a_merge_too(self, events: Lake) -> None:
         published(
             events,

@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.ledger.partition_changes import (
     is_left_by_crash,
     is_made_of_staged,
     shows_replaced,
+    spare_gone_columns,
     undone_mutation,
 )
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
@@ -54,6 +55,8 @@ class Found(NamedTuple):
     why: str
 
 
+#: Mutations that a text names.
+_MOST_SHOWN = 3
 _AS_PUBLISHED = Found(ComparisonStatus.UNCHANGED, (), ComparisonStatus.UNCHANGED.value)
 
 
@@ -95,7 +98,7 @@ def standing(months: Mapping[Node, MonthOnNode], wanted: ExpectedMonth, table_fa
     if unknown:
         return _found(ComparisonStatus.ROWS_UNKNOWN, unknown)
     if changed := tuple(node for node, month in months.items() if is_changed(month, table_facts=table_facts)):
-        return _found(ComparisonStatus.TARGET_CHANGED, changed, _undone(months[changed[0]]))
+        return _found(ComparisonStatus.TARGET_CHANGED, changed, _what_changed(months[changed[0]], table_facts))
     if bereft := tuple(node for node in lost if _has_other_rows(node, months, table_facts)):
         return _found(ComparisonStatus.TARGET_CHANGED, bereft, "its records are lost there, and so are rows of it")
     if lost := tuple(node for node in lost if months[node].state.rows):
@@ -240,12 +243,22 @@ def _undone(month: MonthOnNode) -> str:
     return f"{command} ran at the moment when a load replaced it, and is undone" if command else ""
 
 
+def _what_changed(month: MonthOnNode, table_facts: TableFacts) -> str:
+    """Return which mutations may have changed a month since it was published, as a text; empty if none."""
+    record, state = month.record, spare_gone_columns(month.state, table_facts)
+    if record is None or record.event != "published":
+        return _undone(month)
+    after = max(record.max_block, record.data_version)
+    commands = [each.shown for each in state.mutations if each.number > after and each.concerns(state.partition_id)]
+    return f"ALTER TABLE … {', '.join(commands[:_MOST_SHOWN])}" if commands else ""
+
+
 def _is_as_recorded(record: Record, evidence: Evidence, state: PartitionState, table_facts: TableFacts) -> bool:
     if evidence.parts is None or state.each_part is None:
         return _has_blocks_of(record, state, may_lose_all=table_facts.may_lose_all) and fit_rows(
             evidence, state, table_facts
         )
-    return is_explained(evidence, state, table_facts=table_facts)
+    return is_explained(evidence, spare_gone_columns(state, table_facts), table_facts=table_facts)
 
 
 def _has_crashed(month: MonthOnNode, table_facts: TableFacts) -> bool:

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|`(?:[^`\\]|\\.)*`|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_TEXT = re.compile(r"'(?:[^'\\]|\\.|'')*'", re.DOTALL)
+_DROP = re.compile(r"\(?DROP COLUMN (?:IF EXISTS )?(?:`([^`\\]+)`|([\w.]+))\)?")
 _RENAME = re.compile(r"\bRENAME COLUMN\b")
 _SCOPE = re.compile(r"\bIN PARTITION\b")
 #: As the server writes a command: a partition's id, or the value of a key such as 202604 or '2026-04-01'.
@@ -28,6 +30,7 @@ class Mutation:
         command: The command, as written by the server.
         is_done: Whether no part is left to change.
         waiting: The partitions that have parts left to change.
+        is_of_gone: Whether it dropped a column that the table does not have now. Default: not known.
     """
 
     number: int
@@ -35,6 +38,19 @@ class Mutation:
     command: str
     is_done: bool
     waiting: tuple[str, ...] = ()
+    is_of_gone: bool = False
+
+    @property
+    def dropped_column(self) -> str:
+        """The column that it has dropped; empty if it does anything else, or is not done."""
+        found = _DROP.fullmatch(self.command) if self.is_done else None
+        return found[1] or found[2] if found else ""
+
+    @property
+    def shown(self) -> str:
+        """Its command for people, without values: an erasure names what is erased."""
+        head, where, _ = _TEXT.sub("'…'", self.command).removeprefix("(").removesuffix(")").partition(" WHERE ")
+        return f"{head}{where and ' WHERE …'}{'' if self.is_done else ' (unfinished)'}"
 
     @property
     def renames(self) -> bool:
@@ -50,11 +66,13 @@ class Mutation:
         return self.partition_id in ("", partition_id)
 
     def concerns(self, partition_id: str) -> bool:
-        """Check whether it may change rows of a partition.
+        """Check whether it may change rows of a partition, as far as the table shows them now.
 
         Args:
             partition_id: The partition.
         """
+        if self.is_of_gone:
+            return False
         if self.partition_id:
             return self.counts_in(partition_id)
         return not _is_of_another(self.command, partition_id)

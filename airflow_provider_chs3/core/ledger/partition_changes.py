@@ -13,14 +13,14 @@ from airflow_provider_chs3.core.ledger.parts import DATA_DIGITS, Contents, Evide
 
 
 def is_explained(recorded: Evidence, state: PartitionState, *, table_facts: TableFacts) -> bool:
-    """Check whether a partition is the recorded one, except for merges and for mutations of other partitions.
+    """Check whether a partition is the recorded one, except for merges, and mutations that left its rows as they were.
 
     Each part must be a recorded one, by its blocks and the hash of its data, or a merge of recorded ones; and each
     recorded part must be in one of them, unless merges may remove all its rows.
 
     Args:
         recorded: The recorded evidence.
-        state: The current partition.
+        state: The current partition, of `spare_gone_columns`.
         table_facts: The table.
     """
     if recorded.parts is None or state.each_part is None or wait_for(state.mutations, state.partition_id):
@@ -38,6 +38,24 @@ def is_explained(recorded: Evidence, state: PartitionState, *, table_facts: Tabl
                 return False
             explained += 0 if patches else len(within)
     return table_facts.may_lose_all or explained == len(_of(recorded.parts, ""))
+
+
+def spare_gone_columns(state: PartitionState, table_facts: TableFacts) -> PartitionState:
+    """Return a partition to whose rows it means nothing that columns were dropped which the table does not have now.
+
+    Args:
+        state: The current partition.
+        table_facts: The table.
+    """
+
+    def is_gone(name: str) -> bool:
+        # A Nested column is one column for each of its fields.
+        return not any(each.name == name or each.name.startswith(f"{name}.") for each in table_facts.columns)
+
+    dropped = {each.dropped_column for each in state.mutations} - {""}
+    gone = set(filter(is_gone, dropped))
+    spared = (replace(each, is_of_gone=each.dropped_column in gone) for each in state.mutations)
+    return replace(state, mutations=tuple(spared)) if gone else state
 
 
 def _are_same(recorded: Sequence[Part], parts: Sequence[Part]) -> bool:
@@ -213,12 +231,19 @@ def _is_made_of(
                 return False
             # Mutations that change nothing in it, such as those of other months, give it a version, too.
             is_known = part.mutation in {each.number for each in state.mutations}
-            return part.content == one.content or (part.data == one.data and is_known)
+            is_same = part.content == one.content or (part.data == one.data and is_known)
+            return is_same or _lost_columns(one, part, state)
     elif part.level <= max(each.level for each in within):
         return False
     versions = {each.mutation for each in (*within, *(each for each in recorded.parts or () if each.patches))}
     # What a merge made of patches has their version, too, and nothing else shows it once they are gone.
     return part.mutation in versions if table_facts.may_be_patched else _has_version(part, versions, state)
+
+
+def _lost_columns(one: Part, part: Part, state: PartitionState) -> bool:
+    """Check whether the mutations since then dropped columns that are gone, or were of other partitions."""
+    dropped = any(each.is_of_gone and one.mutation < each.number <= part.mutation for each in state.mutations)
+    return dropped and part.rows == one.rows and _has_version(part, {one.mutation}, state)
 
 
 def _are_renamed(one: Part, part: Part, state: PartitionState) -> bool:

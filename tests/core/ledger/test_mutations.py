@@ -74,5 +74,22 @@ class TestWaiting:
         assert not wait_for([mutation(HERE, is_done=False, waiting=("202604",))], "202605")
 
 
+@pytest.mark.parametrize(
+    ("command", "column"),
+    [
+        ("(DROP COLUMN note)", "note"),
+        ("(DROP COLUMN IF EXISTS `a (note)`)", "a (note)"),
+        ("DROP COLUMN n.x", "n.x"),
+        (r"(DROP COLUMN `a\`b`)", ""),
+        ("(CLEAR COLUMN note)", ""),
+        ("(DROP COLUMN note IN PARTITION 202605)", ""),
+        ("(DROP INDEX note)", ""),
+    ],
+)
+def test_a_column_that_was_dropped_is_read_from_its_command(command, column):
+    assert mutation(command).dropped_column == column
+    assert mutation(command, is_done=False).dropped_column == ""
+
+
 def test_answers_become_mutations():
     assert mutations_of([(12, "", HERE, 0, ["202605"])]) == (Mutation(12, "", HERE, False, ("202605",)),)
