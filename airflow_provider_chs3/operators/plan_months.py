@@ -222,7 +222,6 @@ def _compared(loaded: Mapping[str, Any], *, with_settings: bool) -> dict[str, An
             file_format=loaded["format"],
             compression=loaded["compression"],
         ),
-        "distribution": policies.distribution,
+        "policies": policies,
         "settings": loaded["settings"] if with_settings else None,
-        "on_new_columns": policies.on_new_columns,
     }

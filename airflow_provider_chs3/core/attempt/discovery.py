@@ -49,8 +49,7 @@ class Listed(NamedTuple):
 def list_ready(request: LoadRequest, months: Sequence[Month]) -> Steps[Listed]:
     """List the objects of periods that are ready.
 
-    A period fails with a `NotReadyError` if its marker is missing, an object is too young, or there are no objects and
-    that is an error.
+    A period fails with a `NotReadyError` if its marker is missing, or an object is too young.
 
     Args:
         request: The load.
@@ -104,14 +103,8 @@ def _why_not_ready(request: LoadRequest, month: Month) -> Steps[Chs3Error | None
 
 
 def _check_manifest(request: LoadRequest, month: Month, manifest: Manifest) -> None:
-    """Check that a period has objects, and that none is too young."""
+    """Check that no object is too young."""
     policies = request.policies
-    if not manifest.objects and policies.on_no_objects == "fail":
-        where = f"{request.source.place}/{request.source.pattern}"
-        raise NotReadyError(
-            f"No {request.source.kind.contents.name} for {month} under {where}. If that is right for this "
-            "month, policies={'on_no_objects': 'skip'} leaves it unchanged, and 'empty' publishes it without rows."
-        )
     youngest = max(manifest.objects, key=lambda each: each.last_modified, default=None)
     # With no age asked for no clock is looked at: the storage's may be ahead, and objects may come after `now`.
     if policies.min_object_age_seconds <= 0 or youngest is None:

@@ -6,12 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from airflow_provider_chs3.core.attempt.decision import PeriodFacts
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.cluster.node_facts import RecordTable, TargetContext
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.files.text_fields import has_escaped_labels, lacks_elements_of_containers
-from airflow_provider_chs3.core.ledger.comparison import ExpectedMonth, spread
+from airflow_provider_chs3.core.ledger.comparison import ExpectedMonth, Found, spread, standing
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
 from airflow_provider_chs3.core.ledger.queries import look_up
@@ -247,6 +248,28 @@ class LoadContext:
             structure=self.request.structure(self.context),
             contents=self.request.source.kind.contents.name,
         )
+
+    def facts(self, before: Mapping[Node, MonthOnNode]) -> PeriodFacts:
+        """Return what is known of the month.
+
+        Args:
+            before: The month on each node.
+        """
+        found, manifest = standing(before, self.wanted, self.context.table_facts), self.manifest
+        published = (month.record.source_bytes for month in before.values() if month.record)
+        return PeriodFacts(
+            found=found,
+            objects=len(manifest.objects),
+            contents=self.wanted.contents,
+            size_bytes=manifest.size_bytes,
+            published_bytes=max(published, default=0),
+            lacks_replica=bool(self.absent_of(found)),
+        )
+
+    def absent_of(self, found: Found) -> list[Node]:
+        """Return the replicas that are down, of the shards of the nodes that were found."""
+        shards = {node.shard_num for node in found.nodes}
+        return [node for node in self.context.absent if node.shard_num in shards]
 
     def look_up(self, *, with_records: bool = True) -> Steps[dict[Node, MonthOnNode]]:
         """Ask every node for the month's parts, and for its newest record unless that is known."""

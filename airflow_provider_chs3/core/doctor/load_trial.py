@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from airflow_provider_chs3.core.attempt.decision import Skip
 from airflow_provider_chs3.core.attempt.history import read_history
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan, plan_insert, read_files
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
@@ -17,7 +18,7 @@ from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_a_line
 from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
-from airflow_provider_chs3.core.load.month_check import compare
+from airflow_provider_chs3.core.load.month_check import judge, look_at_period
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
 from airflow_provider_chs3.core.preflight.time_zones import check_zones
 from airflow_provider_chs3.core.proof.failed_insert import explain_sample
@@ -116,10 +117,12 @@ def _simulate_load(scene: TrialSetup, request: LoadRequest, warnings: list[str])
     partition_id = yield from partition_id_of(context, month)
     source, manifest = yield from request.source.list_month(month)
     load = LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, partition_id=partition_id)
-    found, why = yield from compare(load, (yield from load.look_up()))
-    if found is ComparisonStatus.UNCHANGED:
-        return [], f"{why}: a load has nothing to do"
-    if found is ComparisonStatus.DEFINITION_CHANGED and why == found.value:
+    facts = yield from look_at_period(load, (yield from load.look_up()))
+    decision = judge(load, facts)
+    if isinstance(decision, Skip):
+        return [], f"{decision.reason}: a load has nothing to do"
+    changed = ComparisonStatus.DEFINITION_CHANGED
+    if facts.found.standing is changed and decision.reason == changed.value:
         return [], "as published by a load with other arguments than the defaults, which alone are checked here"
     now = yield from ask_nodes_now(context, partition_id=partition_id)
     yield from capturing_logs(warn_of_risks(load, now), warnings)
@@ -130,7 +133,7 @@ def _simulate_load(scene: TrialSetup, request: LoadRequest, warnings: list[str])
     warnings.append((yield from _look_at_values(load, plan)))
     counted = [] if reading.rows is None else [f"{reading.rows:,} rows"]
     sizes = (source.kind.contents.sizes(manifest), *counted)
-    summary = f"{', '.join(sizes)}, into partition {partition_id}: {why}"
+    summary = f"{', '.join(sizes)}, into partition {partition_id}: {decision.reason}"
     return without_exact(plan.settings, source.kind), summary
 
 

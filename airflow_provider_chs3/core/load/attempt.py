@@ -6,18 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from airflow_provider_chs3.core.attempt.discovery import Listed, list_and_inspect
+from airflow_provider_chs3.core.attempt.decision import PeriodFacts, Refuse, Skip, decide
+from airflow_provider_chs3.core.attempt.discovery import list_and_inspect
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, Loads
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, periods_of
 from airflow_provider_chs3.core.attempt.resume import DoneInsert, ResumableLoad, record_insert
 from airflow_provider_chs3.core.increment.completion import begin_increments, complete_increments
-from airflow_provider_chs3.core.increment.decision import load_of_resumable
+from airflow_provider_chs3.core.increment.new_objects import load_of_resumable
 from airflow_provider_chs3.core.insertion.insert import Inserted, Verified, await_insert, insert, verify
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.load.cleaning import clean_up
 from airflow_provider_chs3.core.load.dead_groups import drop_dead_groups
-from airflow_provider_chs3.core.load.month_check import check_periods, sizes_text
+from airflow_provider_chs3.core.load.month_check import check_periods, no_objects, sizes_text, skipped
 from airflow_provider_chs3.core.load.outcome import record_loads, result_of
 from airflow_provider_chs3.core.load.planning import Planned, plan_objects, plan_periods
 from airflow_provider_chs3.core.load.rounds import Found, Round
@@ -67,15 +68,22 @@ def attempt(request: LoadRequest, one: Round) -> Steps[Found]:
 def _load(request: LoadRequest, one: Round, found: Found) -> Steps[None]:
     listed, context, timer = yield from list_and_inspect(request, one.months, found.timer, one.context)
     found.refused.update(listed.failed)
-    if request.policies.on_no_objects == "skip":
-        empty = [month for month, manifest in listed.manifests.items() if not manifest.objects]
-        found.results.update({month: _skipped(request, listed, month, timer) for month in empty})
-    manifests = {month: each for month, each in listed.manifests.items() if month not in found.results}
+    manifests, appends = dict(listed.manifests), request.policies.write_mode == "append"
+    if appends or not any(facts.target for facts in context.nodes.values()):
+        # Nothing that is published counts, or there is no table.
+        for month, manifest in listed.manifests.items():
+            own = replace(request, month=month)
+            facts = PeriodFacts(objects=len(manifest.objects), contents=request.source.kind.contents.name)
+            match decide(facts, request.policies):
+                case Skip() as decision:
+                    found.results[month] = skipped(own, decision, timer)
+                case Refuse():
+                    found.refused[month] = no_objects(own)
+        manifests = {month: each for month, each in manifests.items() if not found.has(month)}
     if not manifests:
         return
     check_target(context, required_settings=REQUIRED_SETTINGS, object_column=request.policies.object_column)
     check_zones(context, request.settings)
-    appends = request.policies.write_mode == "append"
     context = context if appends else (yield from find_replicas(context))
     ids = {} if appends else (yield from partition_ids_of(context, sorted(manifests)))
     found.loads = {
@@ -97,24 +105,13 @@ def _load(request: LoadRequest, one: Round, found: Found) -> Steps[None]:
     yield from _load_changed(found)
 
 
-def _skipped(request: LoadRequest, listed: Listed, month: Month, timer: StepTimer) -> LoadResult:
-    return LoadResult(
-        status="skipped",
-        month=month,
-        target=request.target,
-        reason=f"no {listed.source.kind.contents.name}",
-        has_no_objects=True,
-        seconds_by_step=timer.seconds,
-    )
-
-
 def _load_changed(found: Found) -> Steps[None]:
     """Load the periods that are not published as their objects are."""
     loads = Loads(found.loads)
-    unchanged, periods = yield from check_periods(loads)
+    done, periods = yield from check_periods(loads)
     if len(found.loads) > 1:
         yield from drop_dead_groups(found.loads.values())
-    found.results.update(unchanged)
+    found.results.update(done)
     found.refused.update(loads.failed)
     if not periods.items:
         return

@@ -6,6 +6,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from airflow_provider_chs3.core.attempt.decision import (
+    OF_OTHERS,
+    Add,
+    Decision,
+    PeriodFacts,
+    Refusal,
+    Refuse,
+    Skip,
+    decide,
+)
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, Loads, look_up_all, look_up_caught_up
 from airflow_provider_chs3.core.attempt.newer_records import (
     check_listed_since,
@@ -15,25 +25,31 @@ from airflow_provider_chs3.core.attempt.newer_records import (
 )
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, periods_of
 from airflow_provider_chs3.core.attempt.resume import PUBLISHED_BY_OWNER, published_by_owner
-from airflow_provider_chs3.core.increment.decision import find_increments
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, evidence_of, standing
+from airflow_provider_chs3.core.increment.new_objects import find_increments, text_of
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found, evidence_of
 from airflow_provider_chs3.core.ledger.partition_changes import missing_parts
 from airflow_provider_chs3.core.ledger.parts import Evidence
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
 from airflow_provider_chs3.core.load.cleaning import clean_up_published
 from airflow_provider_chs3.core.load.outcome import record_unchanged, result_of
 from airflow_provider_chs3.core.publication.evidence_renewal import renew_records
-from airflow_provider_chs3.core.request.reload import ASKED_FOR
+from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Month, Node
 from airflow_provider_chs3.core.values.quantities import quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
-from airflow_provider_chs3.exceptions import SourceError, TargetChangedError, TransientError
+from airflow_provider_chs3.core.workflow.step_timer import StepTimer
+from airflow_provider_chs3.exceptions import (
+    Chs3Error,
+    NotReadyError,
+    SourceError,
+    TargetChangedError,
+    TransientError,
+)
 
 _BROKEN = "parts of it were broken when a server started, as after a power cut"
 _STALE = "a load that another one had taken over from published after it, from a replica that was down meanwhile"
-_OF_OTHERS = (ComparisonStatus.ROWS_UNKNOWN, ComparisonStatus.TARGET_CHANGED)
 #: Attempts that are looked for are of the last nights.
 _MOST_RECORDS = 100
 
@@ -42,20 +58,20 @@ class Checked(NamedTuple):
     """Periods after they were compared with the ledger.
 
     Args:
-        unchanged: The results of those that are published as their objects are.
+        done: The results of those of which nothing is left to do.
         to_load: The others.
     """
 
-    unchanged: dict[Month, LoadResult]
+    done: dict[Month, LoadResult]
     to_load: Periods
 
 
 def check_periods(loads: Loads) -> Steps[Checked]:
-    """Compare periods with the ledger; of those that are published as their objects are, nothing is left to do.
+    """Compare periods with the ledger, and decide what becomes of each.
 
     Args:
-        loads: The loads of the periods. These leave: those that `compare` refuses, and with an `ObjectsChangedError`
-            those that another load published after this one had listed their objects.
+        loads: The loads of the periods. These leave: those that are refused (see `judge`), and with an
+            `ObjectsChangedError` those that another load published after this one had listed their objects.
     """
     before = yield from _look_up(loads)
     if not loads.items:
@@ -63,34 +79,69 @@ def check_periods(loads: Loads) -> Steps[Checked]:
     timer = yield from loads.first.timer.end("inspect")
     loads.update(lambda load: replace(load, timer=timer))
     loads.each(lambda load: check_listed_since(load, before[load.request.month]))
-    compared = yield from loads.run(lambda load: compare(load, before[load.request.month]))
-    same = [load for load in loads if compared[load.request.month][0] is ComparisonStatus.UNCHANGED]
+    facts = yield from loads.run(lambda load: look_at_period(load, before[load.request.month]))
+    same = [load for load in loads if facts[load.request.month].found.standing is ComparisonStatus.UNCHANGED]
     own = yield from published_by_owner(same, before)
-    done = [load for load in same if not load.request.reload or load.request.month in own]
-    if done:
-        yield from clean_up_published(done, before)
-        yield from record_unchanged(done)
-        yield from renew_records(done, before)
-    unchanged = {load.request.month: _unchanged(load, before[load.request.month], own) for load in done}
-    asked_for = {load.request.month for load in same} - unchanged.keys()
+    facts |= {
+        period: replace(facts[period], is_reload=bool(load.request.reload and period not in own))
+        for period, load in loads.items.items()
+    }
+    decisions = loads.each(lambda load: judge(load, facts[load.request.month]))
+    results = {
+        period: skipped(load.request, decision, timer)
+        if decision.has_no_objects
+        else _unchanged(load, before[period], own)
+        for period, load in loads.items.items()
+        if isinstance(decision := decisions[period], Skip)
+    }
+    if unchanged := [loads.items[period] for period, result in results.items() if not result.has_no_objects]:
+        yield from clean_up_published(unchanged, before)
+        yield from record_unchanged(unchanged)
+        yield from renew_records(unchanged, before)
     periods = periods_of(
         *(
-            PeriodLoad(
-                load=load,
-                before=before[period],
-                reason=ASKED_FOR if period in asked_for else compared[period][1],
-            )
+            PeriodLoad(load=load, before=before[period], reason=decisions[period].reason)
             for period, load in loads.items.items()
-            if period not in unchanged
+            if period not in results
         )
     )
-    texts = yield from find_increments(periods, {period: found for period, (found, _) in compared.items()})
-    for each in periods:
-        text = texts[each.period]
-        yield from Log(name=f"{each.period}: {each.reason}. {sizes_text(each.load)}{text and ' '}{text}")
+    yield from _find_increments(periods, facts)
     for period, error in periods.failed.items():
         loads.leave(period, error)
-    return Checked(unchanged, periods)
+    return Checked(results, periods)
+
+
+def _find_increments(periods: Periods, facts: Mapping[Month, PeriodFacts]) -> Steps[None]:
+    """Load the new objects of periods alone where nothing speaks against it."""
+
+    def may_add(each: PeriodLoad) -> bool:
+        alone = replace(facts[each.period], why_whole="")
+        return each.load.files.source.has_files and isinstance(decide(alone, each.load.request.policies), Add)
+
+    adding = periods.part(may_add)
+    reasons = yield from find_increments(adding)
+    periods.merge(adding)
+    for each in periods:
+        text = text_of(each.load, reasons.get(each.period, ""))
+        yield from Log(name=f"{each.period}: {each.reason}. {sizes_text(each.load)}{text and ' '}{text}")
+
+
+def skipped(request: LoadRequest, decision: Skip, timer: StepTimer) -> LoadResult:
+    """Return the result of a period without objects, where that is no error.
+
+    Args:
+        request: Its load.
+        decision: The decision.
+        timer: The time spent so far.
+    """
+    return LoadResult(
+        status="skipped",
+        month=request.month,
+        target=request.target,
+        reason=decision.reason,
+        has_no_objects=True,
+        seconds_by_step=timer.seconds,
+    )
 
 
 def _unchanged(load: LoadContext, before: Mapping[Node, MonthOnNode], own: Collection[Month]) -> LoadResult:
@@ -122,7 +173,7 @@ def _look_up(loads: Loads) -> Steps[dict[Month, dict[Node, MonthOnNode]]]:
 
 
 def _seems_of_others(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> bool:
-    return standing(before, load.wanted, load.context.table_facts).standing in _OF_OTHERS
+    return load.facts(before).found.standing in OF_OTHERS
 
 
 _Looks = Mapping[Month, Mapping[Node, MonthOnNode]]
@@ -150,43 +201,90 @@ def _fail_as_published(load: LoadContext) -> None:
     raise published_meanwhile(load.request.month)
 
 
-def compare(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[tuple[ComparisonStatus, str]]:
-    """Decide whether the month is loaded.
+def look_at_period(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Steps[PeriodFacts]:
+    """Return what is known of a period; of one that seems to be changed, servers are asked what did it.
+
+    Args:
+        load: The load.
+        before: The period on each node.
+    """
+    facts = load.facts(before)
+    if facts.found.standing is not ComparisonStatus.TARGET_CHANGED:
+        return facts
+    changed, why = {node: before[node] for node in facts.found.nodes}, ""
+    if (yield from _are_broken(load, changed)):
+        why = _BROKEN
+    elif (yield from _is_of_stale(load, changed)):
+        why = _STALE
+    unfinished = Found(ComparisonStatus.UNFINISHED, facts.found.nodes, why)
+    return replace(facts, found=unfinished) if why else facts
+
+
+def judge(load: LoadContext, facts: PeriodFacts) -> Decision:
+    """Decide what becomes of a period.
+
+    Args:
+        load: The load.
+        facts: What is known of it.
 
     Raises:
+        NotReadyError: If it has no objects, and that is an error.
         TargetChangedError: If it holds rows of others, and no argument allows to replace them.
+        TransientError: If a replica that is down may know where its rows come from.
         SourceError: If it shrank too much.
     """
-    request, target = load.request, load.context.target
-    found, nodes, why = standing(before, load.wanted, load.context.table_facts)
-    if found is ComparisonStatus.TARGET_CHANGED:
-        changed = {node: before[node] for node in nodes}
-        if (yield from _are_broken(load, changed)):
-            found, why = ComparisonStatus.UNFINISHED, _BROKEN
-        elif (yield from _is_of_stale(load, changed)):
-            found, why = ComparisonStatus.UNFINISHED, _STALE
-    if found in (ComparisonStatus.TARGET_CHANGED, ComparisonStatus.ROWS_UNKNOWN):
-        _check_absent(load, nodes)
-    where = f"{target}, partition {load.key.partition_id}, on {', '.join(map(str, nodes))}"
-    if found is ComparisonStatus.ROWS_UNKNOWN and not request.policies.replace_unknown:
-        raise TargetChangedError(
-            f"{where}: {why}. To replace them with the objects' rows, give policies={{'replace_unknown': True}}; "
-            "to keep them, adopt the month (chs3 adopt), or load into another table."
-        )
-    if found is ComparisonStatus.TARGET_CHANGED and request.policies.on_target_changed == "fail":
-        raise TargetChangedError(
-            f"{where}: {why}. A reload would undo that (rows erased on request would come back): if you want it, give "
-            "policies={'on_target_changed': 'reload'}."
-        )
-    if found is ComparisonStatus.FEWER_NODES and request.policies.on_target_changed == "fail":
-        raise TargetChangedError(
-            f"{where}: {why}. The others may still hold their rows of {request.month}, which would then be there "
-            "twice. Load on all nodes, as with cluster=…; if the others are gone for good, give "
-            "policies={'on_target_changed': 'reload'}."
-        )
-    if found is not ComparisonStatus.UNCHANGED:
-        _check_shrink(load, before)
-    return found, why
+    decision = decide(facts, load.request.policies)
+    if isinstance(decision, Refuse):
+        raise _error_of(load, facts, decision)
+    return decision
+
+
+def no_objects(request: LoadRequest) -> NotReadyError:
+    """Return the error of a period without objects."""
+    source = request.source
+    return NotReadyError(
+        f"No {source.kind.contents.name} for {request.month} under {source.place}/{source.pattern}. If that is right "
+        "for this month, policies={'on_no_objects': 'skip'} leaves it unchanged, and 'empty' publishes it without rows."
+    )
+
+
+def _error_of(load: LoadContext, facts: PeriodFacts, refuse: Refuse) -> Chs3Error:
+    request, target, month = load.request, load.context.target, load.request.month
+    contents, policies = facts.contents, request.policies
+    nodes = ", ".join(map(str, facts.found.nodes))
+    where = f"{target}, partition {load.key.partition_id}, on {nodes}: {refuse.reason}."
+    match refuse.refusal:
+        case Refusal.NO_OBJECTS:
+            return no_objects(request)
+        case Refusal.ROWS_UNKNOWN:
+            return TargetChangedError(
+                f"{where} To replace them with the objects' rows, give policies={{'replace_unknown': True}}; "
+                "to keep them, adopt the month (chs3 adopt), or load into another table."
+            )
+        case Refusal.TARGET_CHANGED:
+            return TargetChangedError(
+                f"{where} A reload would undo that (rows erased on request would come back): if you want it, give "
+                "policies={'on_target_changed': 'reload'}."
+            )
+        case Refusal.FEWER_NODES:
+            return TargetChangedError(
+                f"{where} The others may still hold their rows of {month}, which would then be there "
+                "twice. Load on all nodes, as with cluster=…; if the others are gone for good, give "
+                "policies={'on_target_changed': 'reload'}."
+            )
+        case Refusal.REPLICA_DOWN:
+            return TransientError(
+                f"{target}, {month}: {nodes} cannot tell whether a load or "
+                f"somebody else wrote the rows there. {', '.join(map(str, load.absent_of(facts.found)))} may know, but "
+                "is down: start it, or load the month anyway with policies={'on_target_changed': 'reload'}."
+            )
+        case Refusal.SHRANK:
+            return SourceError(
+                f"The {contents} of {month} shrank from {size_text(facts.published_bytes)} to "
+                f"{size_text(facts.size_bytes)} since they were published, by more "
+                f"than policies['max_shrink_fraction']={policies.max_shrink_fraction}: if that is intended, raise it "
+                "for this run."
+            )
 
 
 def _are_broken(load: LoadContext, months: Mapping[Node, MonthOnNode]) -> Steps[bool]:
@@ -245,29 +343,3 @@ def _is_of_stale(load: LoadContext, months: Mapping[Node, MonthOnNode]) -> Steps
     stale = {contents for attempt, contents in staged if attempt not in earlier | newest}
     there = [month.state.contents.of_parts for month in months.values()]
     return all(contents is not None and tuple(sorted(contents)) in stale for contents in there)
-
-
-def _check_absent(load: LoadContext, nodes: Collection[Node]) -> None:
-    """Stop if a replica that is down may have published something that the others do not know."""
-    shards = {node.shard_num for node in nodes}
-    absent = [node for node in load.context.absent if node.shard_num in shards]
-    if absent and load.request.policies.on_target_changed == "fail":
-        raise TransientError(
-            f"{load.context.target}, {load.request.month}: {', '.join(map(str, nodes))} cannot tell whether a load or "
-            f"somebody else wrote the rows there. {', '.join(map(str, absent))} may know, but is down: start it, or "
-            "load the month anyway with policies={'on_target_changed': 'reload'}."
-        )
-
-
-def _check_shrink(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> None:
-    published = [month.record.source_bytes for month in before.values() if month.record]
-    was, is_now = max(published, default=0), load.manifest.size_bytes
-    policies = load.request.policies
-    wanted_empty = policies.on_no_objects == "empty" and not load.manifest.objects
-    if is_now < was * (1 - policies.max_shrink_fraction) and not wanted_empty:
-        raise SourceError(
-            f"The {load.request.source.kind.contents.name} of {load.request.month} shrank from {size_text(was)} to "
-            f"{size_text(is_now)} since they were published, by more "
-            f"than policies['max_shrink_fraction']={policies.max_shrink_fraction}: if that is intended, raise it for "
-            "this run."
-        )

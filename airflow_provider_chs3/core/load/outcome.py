@@ -22,7 +22,7 @@ from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Month, Node, SettingValues
 from airflow_provider_chs3.core.values.quantities import objects_text, quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
-from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, SupersededError
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, NotReadyError, SupersededError
 
 #: Servers may quote statements of any length.
 _ERROR_CHARACTERS = 4_000
@@ -137,9 +137,10 @@ def record_failure(load: LoadContext, error: Exception) -> Steps[None]:
 
     Args:
         load: The load.
-        error: Its error. A load that was superseded records nothing, as its successor does.
+        error: Its error. A load that was superseded records nothing, as its successor does, nor does one that waits for
+            objects.
     """
-    if isinstance(error, SupersededError):
+    if isinstance(error, SupersededError | NotReadyError):
         return
     coordinator = load.context.coordinator
     details = {"owner": load.request.owner, "error": _error_as_json(error)}

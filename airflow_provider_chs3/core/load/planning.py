@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.attempt.new_columns import settle_new_columns
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, periods_of
 from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
 from airflow_provider_chs3.core.cluster.node_capacity import ask_nodes_now
-from airflow_provider_chs3.core.increment.decision import why_not_alone
+from airflow_provider_chs3.core.increment.new_objects import why_not_alone
 from airflow_provider_chs3.core.preflight.partition_key import is_of_month, key_column, parts_of_key
 from airflow_provider_chs3.core.preflight.privileges import privilege_of_filling, why_not_granted
 from airflow_provider_chs3.core.preflight.profile_constraints import check_passed_on, check_taken

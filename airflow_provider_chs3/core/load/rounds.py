@@ -128,6 +128,10 @@ class Found:
     loads: dict[Month, LoadContext] = field(default_factory=dict)
     error: Chs3Error | None = None
 
+    def has(self, month: Month) -> bool:
+        """Whether a period has its result or its error."""
+        return any(month in each for each in (self.results, self.refused, self.errors))
+
 
 def first_rounds(request: LoadRequest, months: Sequence[Month]) -> Steps[list[Round]]:
     """Return the rounds that load periods: several share one where one insert may read them.
@@ -178,7 +182,8 @@ def further_rounds(request: LoadRequest, one: Round, found: Found, outcome: Load
         # A load that came later may still be at it: this one must not end it.
         if isinstance(error, SupersededError | ReplicasBehindError):
             outcome.errors[month] = error
-    rounds += yield from _in_parts(one, found, [each for each in one.months if not _has_ended(each, found, outcome)])
+    left = [each for each in one.months if not (found.has(each) or each in outcome.errors)]
+    rounds += yield from _in_parts(one, found, left)
     alone = [each for each in found.errors if each not in outcome.errors]
     return rounds + [Round(months=(month,)) for month in alone]
 
@@ -190,10 +195,6 @@ def _merged(rounds: Sequence[Round]) -> list[Round]:
         known = alike.get(each.retry_state)
         alike[each.retry_state] = replace(each, months=(*known.months, *each.months)) if known else each
     return list(alike.values())
-
-
-def _has_ended(month: Month, found: Found, outcome: LoadsOutcome) -> bool:
-    return any(month in each for each in (found.results, found.refused, found.errors, outcome.errors))
 
 
 def _start_over(

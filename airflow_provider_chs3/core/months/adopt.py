@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_provider_chs3.core.attempt.decision import Refusal, Refuse, Skip, decide
 from airflow_provider_chs3.core.attempt.discovery import list_ready_month
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, values_of
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
@@ -13,10 +14,10 @@ from airflow_provider_chs3.core.cluster.node_facts import inspect_target
 from airflow_provider_chs3.core.cluster.row_policies import OF_A_MONTH
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import count_rows, read_columns
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, standing
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, record
 from airflow_provider_chs3.core.ledger.table import make_ledger
+from airflow_provider_chs3.core.load.month_check import no_objects
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
 from airflow_provider_chs3.core.publication.evidence_renewal import structure_text
 from airflow_provider_chs3.core.request.load_request import LoadRequest
@@ -105,9 +106,12 @@ def adopt_month(request: LoadRequest) -> Steps[AdoptedMonth]:
     """
     load = yield from _look(request)
     before = yield from load.look_up()
-    if _is_published(load, before):
+    decision = decide(load.facts(before), request.policies)
+    if isinstance(decision, Refuse) and decision.refusal is Refusal.NO_OBJECTS:
+        raise no_objects(request)
+    if isinstance(decision, Skip) and not decision.has_no_objects:
         rows = {str(node): each.state.rows for node, each in before.items()}
-        return AdoptedMonth(month=request.month, status="unchanged", reason="as published", rows_by_node=rows)
+        return AdoptedMonth(month=request.month, status="unchanged", reason=decision.reason, rows_by_node=rows)
     counted = yield from _count(load)
     _check_sight(load, before, counted)
     if sum(counted.rows_by_node.values()) != counted.source_rows:
@@ -133,10 +137,6 @@ def _look(request: LoadRequest) -> Steps[LoadContext]:
     check_target(context, required_settings=())
     partition_id = yield from partition_id_of(context, request.month)
     return LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, partition_id=partition_id)
-
-
-def _is_published(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> bool:
-    return standing(before, load.wanted, load.context.table_facts).standing is ComparisonStatus.UNCHANGED
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from airflow_provider_chs3.core.attempt.decision import NEVER_LOADED, PeriodFacts, Skip, decide
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.row_policies import OF_A_MONTH
 from airflow_provider_chs3.core.cluster.topology import TableRequest
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedMonth, standing
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedMonth, Found, standing
 from airflow_provider_chs3.core.ledger.queries import look_up_months
-from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
+from airflow_provider_chs3.core.ledger.records import Record
 from airflow_provider_chs3.core.ledger.structure_record import structure_of
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.new_table.creation import create_if_missing
@@ -19,9 +20,10 @@ from airflow_provider_chs3.core.pace.past_loads import Forecast
 from airflow_provider_chs3.core.pace.records import read_pace
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_ids_of
 from airflow_provider_chs3.core.preflight.time_zones import check_zones
-from airflow_provider_chs3.core.request.reload import ASKED_FOR, Reload
+from airflow_provider_chs3.core.request.load_request import Policies
+from airflow_provider_chs3.core.request.reload import Reload
 from airflow_provider_chs3.core.source.source import Source
-from airflow_provider_chs3.core.values.models import Month, Node, SettingValues, TableName
+from airflow_provider_chs3.core.values.models import Month, SettingValues, TableName
 from airflow_provider_chs3.core.values.month_objects import MonthObjects
 from airflow_provider_chs3.core.values.quantities import duration_text, quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Log, Steps
@@ -70,9 +72,8 @@ class PlanRequest(TableRequest):
         leave_out_empty: Whether to skip a month that was never loaded and has no objects. Otherwise the load decides
             what that means.
         definition: Digest of the load's definition; None compares neither it nor the table's structure.
-        distribution: Where the load's rows go; see `core.request.load_request.Policies`.
+        policies: The policies of the load. Default: those of a load without any.
         settings: The user's settings of the load; None if not known.
-        on_new_columns: What the load does with columns that the table lacks; see `core.request.load_request.Policies`.
         reload: What to load again although unchanged, and nothing else: `months` are its months.
         new_table: The table that is created if it is missing; None, the default, creates none.
     """
@@ -81,9 +82,8 @@ class PlanRequest(TableRequest):
     months: tuple[Month, ...] | None
     leave_out_empty: bool
     definition: str | None = None
-    distribution: str = "where_read"
+    policies: Policies = field(default_factory=Policies)
     settings: SettingValues | None = None
-    on_new_columns: str = "warn"
     reload: Reload | None = None
     new_table: NewTableRequest | None = None
 
@@ -104,7 +104,7 @@ def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
         return []
     listed = yield from request.source.summarize_months(request.months)
     if request.new_table and not (yield from create_if_missing(request.new_table, _with_objects(listed))):
-        return [_without_objects(request, request.target, month, objects) for month, objects in sorted(listed.items())]
+        return [_planned(request, request.target, month, objects) for month, objects in sorted(listed.items())]
     context = yield from inspect_target(request, policies_on=OF_A_MONTH)
     check_target(context, required_settings=())
     if request.settings is not None:
@@ -116,13 +116,18 @@ def plan_months(request: PlanRequest) -> Steps[list[PlannedMonth]]:
         definition=request.definition,
         structure=structure_of(
             context,
-            distribution=request.distribution,
+            distribution=request.policies.distribution,
             settings=request.settings,
-            adds_columns=request.on_new_columns == "add",
+            adds_columns=request.policies.on_new_columns == "add",
         ),
         contents=request.source.kind.contents.name,
     )
-    planned = [_planned(request, context, wanted, month, listed[month], published[month]) for month in sorted(listed)]
+    planned = list[PlannedMonth]()
+    for month, objects in sorted(listed.items()):
+        nodes = published[month]
+        found = standing(nodes, replace(wanted, fingerprint=objects.fingerprint), context.table_facts)
+        records = [each.record for each in nodes.values() if each.record]
+        planned.append(_planned(request, context.target, month, objects, found, records))
     for each in planned:
         yield from Log(name=f"{each}.")
     return (yield from _with_forecasts(context, planned))
@@ -163,38 +168,39 @@ def _with_objects(listed: Mapping[Month, MonthObjects]) -> list[Month]:
     return [month for month, objects in listed.items() if objects.count]
 
 
-def _without_objects(request: PlanRequest, target: TableName, month: Month, objects: MonthObjects) -> PlannedMonth:
-    """Return the plan for a month that was never loaded and has no objects."""
-    is_to_load = not request.leave_out_empty
-    reason = f"it has no {request.source.kind.contents.name} yet"
-    return PlannedMonth(month, objects, reason, is_to_load=is_to_load, target=target)
-
-
 def _planned(
     request: PlanRequest,
-    context: TargetContext,
-    wanted: ExpectedMonth,
+    target: TableName,
     month: Month,
     objects: MonthObjects,
-    nodes: Mapping[Node, MonthOnNode],
+    found: Found = NEVER_LOADED,
+    records: Sequence[Record] = (),
 ) -> PlannedMonth:
-    found, _, why = standing(nodes, replace(wanted, fingerprint=objects.fingerprint), context.table_facts)
-    if request.reload and found is ComparisonStatus.UNCHANGED:
-        return PlannedMonth(
-            month, objects, ASKED_FOR, is_to_load=True, target=context.target, new_bytes=objects.size_bytes
-        )
-    if found is ComparisonStatus.NEW and not objects.count:
-        return _without_objects(request, context.target, month, objects)
-    records = [each.record for each in nodes.values() if each.record]
+    contents, has_changed = request.source.kind.contents.name, found.standing is ComparisonStatus.OBJECTS_CHANGED
+    facts = PeriodFacts(
+        found=found,
+        objects=objects.count,
+        contents=contents,
+        size_bytes=objects.size_bytes,
+        published_bytes=max((each.source_bytes for each in records), default=0),
+        is_reload=request.reload is not None,
+    )
+    decision = decide(facts, request.policies)
+    is_skipped, reason = isinstance(decision, Skip), decision.reason
+    if isinstance(decision, Skip) and decision.has_no_objects and request.reload:
+        # The load then fails: the run must not look as if it had loaded them again.
+        is_skipped = False
+    if found.standing is ComparisonStatus.NEW and not objects.count:
+        is_skipped, reason = is_skipped or request.leave_out_empty, f"it has no {contents} yet"
     return PlannedMonth(
         month,
         objects,
-        why,
-        is_to_load=found is not ComparisonStatus.UNCHANGED,
-        target=context.target,
-        has_changed_objects=found is ComparisonStatus.OBJECTS_CHANGED,
+        reason,
+        is_to_load=not is_skipped,
+        target=target,
+        has_changed_objects=has_changed and not is_skipped,
         attempts=tuple(sorted({each.attempt for each in records})),
-        new_bytes=_new_bytes(objects, records) if found is ComparisonStatus.OBJECTS_CHANGED else objects.size_bytes,
+        new_bytes=_new_bytes(objects, records) if has_changed else objects.size_bytes,
     )
 
 

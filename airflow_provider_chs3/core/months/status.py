@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from airflow_provider_chs3.core.attempt.decision import PeriodFacts, Skip, decide
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.row_policies import OF_A_MONTH
 from airflow_provider_chs3.core.cluster.topology import TableRequest
@@ -232,13 +233,14 @@ def _listed(
 ) -> MonthInLedger:
     published = {node: each.record for node, each in nodes.items() if each.record and each.record.event == "published"}
     one = next(iter(published.values()), None)
-    found, where, why = standing(nodes, ExpectedMonth(), context.table_facts)
+    found = standing(nodes, ExpectedMonth(), context.table_facts)
+    _, where, why = found
     nowhere_else = "" if len(where) in (0, len(nodes)) else f" ({', '.join(map(str, where))})"
     listed = MonthInLedger(
         month=month,
         partition_id=partition_id,
         standing=why + nowhere_else,
-        is_as_published=found is ComparisonStatus.UNCHANGED,
+        is_as_published=isinstance(decide(PeriodFacts(found=found)), Skip),
         nodes=nodes,
     )
     # A replica may go by the record of another.

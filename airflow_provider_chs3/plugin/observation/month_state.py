@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from enum import Enum, StrEnum
 
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
+from airflow_provider_chs3.core.attempt.decision import PeriodFacts, Refuse, Skip, decide
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found
 from airflow_provider_chs3.core.merges.health import Health
 
 
@@ -46,7 +47,7 @@ _OF_HEALTH = {
 }
 
 
-def state_of(found: ComparisonStatus, load: LastLoad, health: Health) -> MonthState:
+def state_of(found: Found, load: LastLoad, health: Health) -> MonthState:
     """Return the state of a month: the first that applies; states that need a person come before temporary ones.
 
     Args:
@@ -58,12 +59,14 @@ def state_of(found: ComparisonStatus, load: LastLoad, health: Health) -> MonthSt
         return MonthState.LOADING
     if health is Health.STUCK:
         return MonthState.STUCK
-    if found in (ComparisonStatus.ROWS_UNKNOWN, ComparisonStatus.TARGET_CHANGED, ComparisonStatus.FEWER_NODES):
+    decision = decide(PeriodFacts(found=found))
+    if isinstance(decision, Refuse):
         return MonthState.CHANGED
     if load is LastLoad.FAILED:
         return MonthState.FAILED
-    if load is LastLoad.GONE or found not in (ComparisonStatus.UNCHANGED, ComparisonStatus.NEW):
+    is_new = found.standing is ComparisonStatus.NEW
+    if load is LastLoad.GONE or not (is_new or isinstance(decision, Skip)):
         return MonthState.UNFINISHED
-    if found is ComparisonStatus.NEW:
+    if is_new:
         return MonthState.NEVER_LOADED
     return _OF_HEALTH.get(health, MonthState.PUBLISHED)

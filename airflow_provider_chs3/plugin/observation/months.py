@@ -207,7 +207,7 @@ def _month_overview(
     verdicts = _verdicts(seen, month, thresholds)
     has_query = bool(month.unpublished and is_running(seen, month.unpublished))
     load = _load(month, tasks, has_query=has_query)
-    state = state_of(found.standing, load, overall(verdicts) if verdicts else Health.HEALTHY)
+    state = state_of(found, load, overall(verdicts) if verdicts else Health.HEALTHY)
     task = None if has_query else tasks.at_work.get(month.owner)
     running = month.unpublished if load is LastLoad.RUNNING and not month.failure else None
     step = running_step(seen, running, is_publishing=month.is_publishing, task=task) if running else None

@@ -132,23 +132,6 @@ class TestThroughClickHouse:
         assert [each.path for each in manifest.objects] == ["lake/deep/t/2026-10/a.csv"]
 
 
-class TestNoObjects:
-    def test_are_an_error_that_a_retry_may_mend(self):
-        with pytest.raises(
-            NotReadyError, match=r"No objects for 2026-10 under lake/t/\{YYYY-MM\}/\*\.csv.*'skip'.*'empty'"
-        ):
-            drive(list_ready_month(request()), listed([]))
-
-    def test_name_the_collection_where_it_names_the_bucket(self):
-        with pytest.raises(NotReadyError, match="under nc/t/"):
-            drive(list_ready_month(request(source(credentials=COLLECTION, bucket=""))), [])
-
-    @pytest.mark.parametrize("on_no_objects", ["skip", "empty"])
-    def test_are_fine_where_the_user_says_so(self, on_no_objects):
-        _, manifest = drive(list_ready_month(request(on_no_objects=on_no_objects)), listed([])).result
-        assert manifest.objects == ()
-
-
 class TestAge:
     AGED = request(min_object_age_seconds=60)
 

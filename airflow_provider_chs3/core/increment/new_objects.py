@@ -13,7 +13,6 @@ from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.increment.base import why_no_base
 from airflow_provider_chs3.core.increment.eligibility import attaches_first, why_whole
 from airflow_provider_chs3.core.increment.removal import why_not_removed
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import loaded_as_recorded
 from airflow_provider_chs3.core.object_history.records import recorded_objects
@@ -25,54 +24,47 @@ from airflow_provider_chs3.core.values.quantities import quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
 
-def find_increments(periods: Periods, found: Mapping[Month, ComparisonStatus]) -> Steps[dict[Month, str]]:
-    """Load only the new objects of each period that is as it was published, if objects were only added since.
+def find_increments(periods: Periods) -> Steps[dict[Month, str]]:
+    """Let each period load its new objects alone, if it is as it was published and objects were only added since.
 
     Args:
-        periods: The loads of all objects.
-        found: The comparison of each with the ledger.
+        periods: The loads of all objects, of periods whose objects changed.
 
     Returns:
-        What to log of each.
+        Why a period is loaded whole; empty of the others.
     """
-    texts = {
-        each.period: ""
-        for each in periods
-        if found[each.period] is not ComparisonStatus.OBJECTS_CHANGED or not each.load.files.source.has_files
-    }
-    reasons = periods.each(lambda each: "" if each.period in texts else _why_whole(each.load, each.before))
-    texts |= {period: f"Loading all objects: {why}." for period, why in reasons.items() if why}
-    adding = periods.part(lambda each: each.period not in texts)
-    yield from adding.together(_find_increments(adding, texts))
+    reasons = periods.each(lambda each: _why_whole(each.load, each.before))
+    adding = periods.part(lambda each: not reasons[each.period])
+    yield from adding.together(_find_increments(adding, reasons))
     periods.merge(adding)
-    return texts
+    return reasons
 
 
-def _find_increments(periods: Periods, texts: dict[Month, str]) -> Steps[None]:
+def _find_increments(periods: Periods, reasons: dict[Month, str]) -> Steps[None]:
     why_not = yield from _why_not_attached([each.load for each in periods])
-    texts |= {each.period: f"Loading all objects: {why}." for each in periods if (why := why_not(each.load))}
-    candidates = [each for each in periods if each.period not in texts]
+    reasons |= {each.period: why_not(each.load) for each in periods}
+    candidates = [each for each in periods if not reasons[each.period]]
     if not candidates:
         return
     context = candidates[0].load.context
     node = context.coordinator
     months = [(each.load.key_on(node), _record_of(each.before).base) for each in candidates]
     for each, published in zip(candidates, (yield from recorded_objects(context.ledger, node, months)), strict=True):
-        load, texts[each.period] = _increment(each.load, _record_of(each.before), published)
+        load, reasons[each.period] = _increment(each.load, _record_of(each.before), published)
         periods.items[each.period] = each.of(load)
 
 
 def _increment(load: LoadContext, record: Record, published: Manifest) -> tuple[LoadContext, str]:
-    """Return the load of the new objects alone, or of all, and what to log of it."""
+    """Return the load of the new objects alone; or of all, and why."""
     if published.fingerprint != record.fingerprint:
-        return load, "Loading all objects: the record of those loaded before does not match the month's."
+        return load, "the record of those loaded before does not match the month's"
     changes = ObjectChanges.between(published, load.manifest)
     load = replace(load, changes=changes)
     removed = removed_objects(changes, load.manifest)
     if removed and not load.request.policies.object_column:
-        return load, f"Loading all objects: since the month was published, {changes}."
+        return load, f"since the month was published, {changes}"
     if removed and (why := why_not_removed(load, published, removed)):
-        return load, f"Loading all objects: since the month was published, {changes}, and {why}."
+        return load, f"since the month was published, {changes}, and {why}"
     new = objects_to_read(changes, load.manifest, removed)
     increment = Increment(
         base=record.base,
@@ -82,18 +74,26 @@ def _increment(load: LoadContext, record: Record, published: Manifest) -> tuple[
         month=load.manifest,
         removed=removed,
     )
-    return load.of_increment(increment, new), _text(increment, new, changes)
+    return load.of_increment(increment, new), ""
 
 
-def _text(increment: Increment, new: Manifest, changes: ObjectChanges) -> str:
-    size = size_text(new.size_bytes)
+def text_of(load: LoadContext, why_whole: str) -> str:
+    """Return which objects a load reads, for the log; empty of one for which all others are out of the question.
+
+    Args:
+        load: The load.
+        why_whole: Why it reads all objects.
+    """
+    increment, new = load.increment, load.files.manifest
+    if increment is None:
+        return f"Loading all objects: {why_whole}." if why_whole else ""
     if increment.removed:
         return (
-            f"Loading only {quantity(len(new.objects), 'object')} of {size}, and removing the rows of "
-            f"{quantity(len(increment.removed), 'object')}: since the month was published, {changes}."
+            f"Loading only {quantity(len(new.objects), 'object')} of {size_text(new.size_bytes)}, and removing the "
+            f"rows of {quantity(len(increment.removed), 'object')}: since the month was published, {load.changes}."
         )
     what = "new object" if len(new.objects) == 1 else f"{len(new.objects)} new objects"
-    return f"Loading only the {what}, {size}: the others are published."
+    return f"Loading only the {what}, {size_text(new.size_bytes)}: the others are published."
 
 
 def why_not_alone(load: LoadContext, before: Mapping[Node, MonthOnNode], reading: Reading) -> str:

@@ -1,0 +1,116 @@
+"""Decide what becomes of a period: loads, plans, the page, the doctor and adoption ask here, and get one answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found
+from airflow_provider_chs3.core.request.load_request import Policies
+from airflow_provider_chs3.core.request.reload import ASKED_FOR
+
+
+class Refusal(Enum):
+    """What speaks against a load."""
+
+    NO_OBJECTS, ROWS_UNKNOWN, TARGET_CHANGED, FEWER_NODES, REPLICA_DOWN, SHRANK = range(6)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What becomes of a period; `reason` says why, as a text."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Skip(Decision):
+    """It is as published, and nothing is left to do; or `has_no_objects`, where that is no error."""
+
+    has_no_objects: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse(Decision):
+    """Its load ends with an error: `refusal` speaks against it."""
+
+    refusal: Refusal
+
+
+class Whole(Decision):
+    """All of its objects are loaded."""
+
+
+class Add(Decision):
+    """Its new objects alone are loaded."""
+
+
+#: What may also be what a load did between two looks of a server.
+OF_OTHERS = (ComparisonStatus.ROWS_UNKNOWN, ComparisonStatus.TARGET_CHANGED)
+#: The comparison of a period that nothing is known of.
+NEVER_LOADED = Found(ComparisonStatus.NEW, (), ComparisonStatus.NEW.value)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PeriodFacts:
+    """What is known of a period.
+
+    Args:
+        found: The comparison with the ledger. By default the period was never loaded.
+        objects: Number of its objects; None, the default, if nobody has listed them.
+        contents: What these are called.
+        size_bytes: Their size in bytes.
+        published_bytes: Size of those that are published, in bytes.
+        is_reload: Whether the run asks to load it again, and no earlier try of the same task has published it.
+        lacks_replica: Whether a replica is down that may know where the rows of the period come from.
+        why_whole: Why new objects cannot be loaded alone; empty if they can; None, the default, if nobody has looked.
+    """
+
+    found: Found = NEVER_LOADED
+    objects: int | None = None
+    contents: str = "objects"
+    size_bytes: int = 0
+    published_bytes: int = 0
+    is_reload: bool = False
+    lacks_replica: bool = False
+    why_whole: str | None = None
+
+
+def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
+    """Decide what becomes of a period.
+
+    What is published as its objects are stays so, whatever is asked of other objects.
+
+    Args:
+        facts: What is known of it.
+        policies: The policies of the load. Default: those of a load without any.
+    """
+    policies = policies or Policies()
+    found, _, why = facts.found
+    is_as_published = found is ComparisonStatus.UNCHANGED
+    if is_as_published and not facts.is_reload:
+        return Skip(why)
+    if facts.objects == 0 and policies.on_no_objects != "empty":
+        reason = f"no {facts.contents}"
+        is_skipped = policies.on_no_objects == "skip"
+        return Skip(reason, has_no_objects=True) if is_skipped else Refuse(reason, Refusal.NO_OBJECTS)
+    if refusal := _refusal(facts, policies):
+        return Refuse(why, refusal)
+    if is_as_published:
+        return Whole(ASKED_FOR)
+    return Add(why) if found is ComparisonStatus.OBJECTS_CHANGED and facts.why_whole == "" else Whole(why)
+
+
+def _refusal(facts: PeriodFacts, policies: Policies) -> Refusal | None:
+    found = facts.found.standing
+    if policies.on_target_changed == "fail":
+        if found in OF_OTHERS and facts.lacks_replica:
+            return Refusal.REPLICA_DOWN
+        if found is ComparisonStatus.TARGET_CHANGED:
+            return Refusal.TARGET_CHANGED
+        if found is ComparisonStatus.FEWER_NODES:
+            return Refusal.FEWER_NODES
+    if found is ComparisonStatus.ROWS_UNKNOWN and not policies.replace_unknown:
+        return Refusal.ROWS_UNKNOWN
+    shrank = facts.size_bytes < facts.published_bytes * (1 - policies.max_shrink_fraction)
+    return Refusal.SHRANK if facts.objects and shrank else None

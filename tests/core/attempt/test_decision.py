@@ -1,0 +1,120 @@
+"""What becomes of a period: one table, which every asker gives the answers of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from airflow_provider_chs3.core.attempt.decision import (
+    Add,
+    Decision,
+    PeriodFacts,
+    Refusal,
+    Refuse,
+    Skip,
+    Whole,
+    decide,
+)
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found
+from airflow_provider_chs3.core.merges.health import Health
+from airflow_provider_chs3.core.request.load_request import Policies
+from airflow_provider_chs3.core.request.reload import ASKED_FOR
+from airflow_provider_chs3.plugin.observation.month_state import LastLoad, MonthState, state_of
+
+WHY = "why"
+WHOLE = Whole(WHY)
+NO_OBJECTS, SKIPPED = Refuse("no objects", Refusal.NO_OBJECTS), Skip("no objects", has_no_objects=True)
+
+#: Each status: what a load without policies does, what the policies in its way are, and what the page shows.
+STATUSES: dict[ComparisonStatus, tuple[Decision, Policies, MonthState]] = {
+    ComparisonStatus.UNCHANGED: (Skip(WHY), Policies(), MonthState.PUBLISHED),
+    ComparisonStatus.NEW: (WHOLE, Policies(), MonthState.NEVER_LOADED),
+    ComparisonStatus.OBJECTS_CHANGED: (WHOLE, Policies(), MonthState.UNFINISHED),
+    ComparisonStatus.DEFINITION_CHANGED: (WHOLE, Policies(), MonthState.UNFINISHED),
+    ComparisonStatus.UNFINISHED: (WHOLE, Policies(), MonthState.UNFINISHED),
+    ComparisonStatus.MORE_NODES: (WHOLE, Policies(), MonthState.UNFINISHED),
+    ComparisonStatus.LEDGER_LOST: (WHOLE, Policies(), MonthState.UNFINISHED),
+    ComparisonStatus.FEWER_NODES: (
+        Refuse(WHY, Refusal.FEWER_NODES),
+        Policies(on_target_changed="reload"),
+        MonthState.CHANGED,
+    ),
+    ComparisonStatus.TARGET_CHANGED: (
+        Refuse(WHY, Refusal.TARGET_CHANGED),
+        Policies(on_target_changed="reload"),
+        MonthState.CHANGED,
+    ),
+    ComparisonStatus.ROWS_UNKNOWN: (
+        Refuse(WHY, Refusal.ROWS_UNKNOWN),
+        Policies(replace_unknown=True),
+        MonthState.CHANGED,
+    ),
+}
+
+
+def facts(status: ComparisonStatus, **known: object) -> PeriodFacts:
+    return replace(PeriodFacts(found=Found(status, (), WHY), objects=3, size_bytes=100), **known)
+
+
+@pytest.mark.parametrize("status", ComparisonStatus)
+class TestEachStatus:
+    def test_has_one_answer_without_policies_whether_objects_were_listed_or_not(self, status):
+        known = facts(status)
+        assert decide(known) == decide(replace(known, objects=None)) == STATUSES[status][0]
+
+    def test_is_loaded_where_its_policy_says_so(self, status):
+        decision, policies, _ = STATUSES[status]
+        assert decide(facts(status), policies) == (decision if isinstance(decision, Skip) else WHOLE)
+
+    def test_is_shown_by_the_page_as_a_load_takes_it(self, status):
+        assert state_of(Found(status, (), WHY), LastLoad.NONE, Health.HEALTHY) is STATUSES[status][2]
+
+    @pytest.mark.parametrize(("on_no_objects", "expected"), [("fail", NO_OBJECTS), ("skip", SKIPPED)])
+    @pytest.mark.parametrize("is_reload", [False, True])
+    def test_without_objects_stays_as_it_is_or_is_refused(self, status, on_no_objects, expected, is_reload):
+        stays = status is ComparisonStatus.UNCHANGED and not is_reload
+        known = facts(status, objects=0, size_bytes=0, published_bytes=100, is_reload=is_reload)
+        assert decide(known, Policies(on_no_objects=on_no_objects)) == (Skip(WHY) if stays else expected)
+
+    def test_without_objects_is_published_empty_where_that_is_asked_for(self, status):
+        decision, policies, _ = STATUSES[status]
+        known = facts(status, objects=0, size_bytes=0, published_bytes=100)
+        assert decide(known, replace(policies, on_no_objects="empty")) == decide(facts(status), policies)
+        assert decide(known, Policies(on_no_objects="empty")) == decision
+
+    @pytest.mark.parametrize("is_open", [False, True])
+    def test_that_shrank_is_refused_unless_it_may(self, status, is_open):
+        known = facts(status, size_bytes=49, published_bytes=100)
+        policies = replace(STATUSES[status][1], max_shrink_fraction=0.6 if is_open else 0.5)
+        is_taken = is_open or status is ComparisonStatus.UNCHANGED
+        expected = decide(facts(status), policies) if is_taken else Refuse(WHY, Refusal.SHRANK)
+        assert decide(known, policies) == expected
+
+    @pytest.mark.parametrize("replace_unknown", [False, True])
+    def test_that_a_replica_may_explain_waits_for_it(self, status, replace_unknown):
+        known, policies = facts(status, lacks_replica=True), Policies(replace_unknown=replace_unknown)
+        is_doubtful = status in (ComparisonStatus.ROWS_UNKNOWN, ComparisonStatus.TARGET_CHANGED)
+        expected = Refuse(WHY, Refusal.REPLICA_DOWN) if is_doubtful else decide(facts(status), policies)
+        assert decide(known, policies) == expected
+
+    @pytest.mark.parametrize("why_whole", [None, "", "a node is down"])
+    def test_is_added_to_only_if_objects_changed_and_nothing_speaks_against_it(self, status, why_whole):
+        adds = status is ComparisonStatus.OBJECTS_CHANGED and why_whole == ""
+        assert decide(facts(status, why_whole=why_whole)) == (Add(WHY) if adds else STATUSES[status][0])
+
+
+def test_a_reload_loads_what_is_as_published_and_nothing_that_is_refused():
+    answers = {status: decide(facts(status, is_reload=True)) for status in ComparisonStatus}
+    expected = {status: decision for status, (decision, *_) in STATUSES.items()}
+    assert answers == expected | {ComparisonStatus.UNCHANGED: Whole(ASKED_FOR)}
+
+
+def test_what_is_as_published_is_left_alone_by_every_policy():
+    choices = product(("fail", "skip", "empty"), ("fail", "reload"), (False, True), (0, 3))
+    for on_no_objects, on_target_changed, replace_unknown, objects in choices:
+        policies = Policies(
+            on_no_objects=on_no_objects, on_target_changed=on_target_changed, replace_unknown=replace_unknown
+        )
+        assert decide(facts(ComparisonStatus.UNCHANGED, objects=objects), policies) == Skip(WHY)
