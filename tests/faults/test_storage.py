@@ -209,7 +209,7 @@ def test_objects_that_change_at_every_try_are_an_error_and_the_month_stays(trips
     strikes.reset()
     strikes.after("Insert", lambda: trips_lake.upload(Trips(seed=next(seeds), rows_per_month=600)), times=99)
     trips_lake.upload(NEW)
-    with pytest.raises(ObjectsChangedError, match=r"changed while they were loaded.*Nothing was published"):
+    with pytest.raises(ObjectsChangedError, match=r"changed while they were loaded.*The month was not published"):
         trips_lake.load()
     assert inserts(strikes) == 1 + MAX_NEW_LISTS
     assert_untouched(trips_lake, OLD)

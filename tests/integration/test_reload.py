@@ -11,6 +11,7 @@ from airflow.models.dagrun import DagRun
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 from airflow.sdk import DAG
 
+from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
@@ -149,6 +150,14 @@ class TestNothing:
         assert states(run_dag(dag, run_conf=conf_of(loaded, "2026-09"))) == ("failed", {"load": "failed"})
         assert loaded.facts() == TRIPS.facts(MONTH)
 
+    def test_and_says_what_the_task_loads(self, loaded: Lake) -> None:
+        of_task = {"xcom_pull": lambda **_: ["noted"], "get_ti_count": lambda **_: 1}
+        with DAG("d", schedule=None):
+            load = loaded.operator()
+        said = rf"'load', .* does not load it: it loads {loaded.database}\.trips {MONTH}\. If the DAG takes"
+        with pytest.raises(AirflowFailException, match=said):
+            load.execute(context_of(conf_of(loaded, "2026-09"), SimpleNamespace(**vars(TASK) | of_task)))
+
     def test_so_does_a_plan_of_another_table_and_its_loads_do_not_count(self, loaded: Lake, run_dag: RunDag) -> None:
         with DAG("d", schedule=None) as dag:
             planned = plan_of(loaded, table="other")
@@ -196,6 +205,11 @@ class TestNothing:
         expected = {"plan": "success", "load 0": "failed"}
         assert states(run_dag(dag, run_conf=conf_of(loaded))) == ("failed", expected)
         assert loaded.facts() == TRIPS.facts(MONTH)
+
+    def test_nor_is_it_told_to_skip_a_month_without_objects(self, loaded: Lake) -> None:
+        delete_objects(loaded)
+        with pytest.raises(NotReadyError, match=r"'on_no_objects': …} says so: 'empty' publishes it without rows\."):
+            reload(loaded)
 
     def test_and_says_so(self, loaded: Lake) -> None:
         delete_objects(loaded)

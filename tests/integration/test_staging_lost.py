@@ -48,7 +48,7 @@ def test_rows_that_are_gone_before_it_is_published(
     loaded_lake: Lake, strikes: Strikes, what: str, at_most: int
 ) -> None:
     strikes.before("Count what is staged once more", lambda: lose(loaded_lake, what, at_most=at_most))
-    with pytest.raises(AirflowFailException, match=r"held \d+ rows .* and holds \d+ now.*Nothing was published"):
+    with pytest.raises(AirflowFailException, match=r"held \d+ rows .* and holds \d+ now.*The month was not published"):
         loaded_lake.load()
     assert loaded_lake.facts() == FIRST.facts(MONTH)
     strikes.reset()

@@ -105,7 +105,7 @@ def test_rows_that_somebody_writes_meanwhile_are_not_replaced(
     insert = f"INSERT INTO {trips_lake.database}.trips (trip_id, pickup_at) SELECT 1, '{MONTH}-05 00:00:00'"
     once_staged(lambda: trips_lake.on_node(1, insert))
     with pytest.raises(
-        AirflowFailException, match=r"somebody wrote to partition 202610 while .* Nothing was published"
+        AirflowFailException, match=r"somebody wrote to partition 202610 while .* The month was not published"
     ):
         trips_lake.load()
     assert trips_lake.facts().rows == before + 1

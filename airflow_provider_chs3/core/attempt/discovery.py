@@ -97,8 +97,11 @@ def _why_not_ready(request: LoadRequest, month: Month) -> Steps[Chs3Error | None
         missing = yield from request.source.missing_marker(ready_key, month)
     except ConfigurationError as error:
         return error
-    return (
-        NotReadyError(f"The ready marker {missing} is not there yet, so {month} was not loaded.") if missing else None
+    if not missing:
+        return None
+    return NotReadyError(
+        f"The ready marker {missing} is not there yet, so {month} was not loaded. Retries look again: give the task as "
+        "many as its writer needs, or leave out policies['ready_key'] if nobody writes one."
     )
 
 
@@ -112,7 +115,8 @@ def _check_manifest(request: LoadRequest, month: Month, manifest: Manifest) -> N
     if (request.now - youngest.last_modified).total_seconds() < policies.min_object_age_seconds:
         raise NotReadyError(
             f"{youngest.path} was written at {youngest.last_modified:%Y-%m-%d %H:%M:%S} UTC, less than "
-            f"policies['min_object_age_seconds']={policies.min_object_age_seconds:g} ago: it may not be complete yet."
+            f"policies['min_object_age_seconds']={policies.min_object_age_seconds:g} ago: it may not be complete yet. "
+            "Retries look again."
         )
 
 

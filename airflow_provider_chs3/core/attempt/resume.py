@@ -90,7 +90,9 @@ class ResumableLoad:
         """
         manifest = Manifest.of(each for each in listed.objects if each.last_modified <= self.newest)
         if manifest.fingerprint != self.fingerprint:
-            raise ObjectsChangedError("Objects of the month changed while they were loaded. Nothing was published.")
+            raise ObjectsChangedError(
+                "Objects of the month changed while they were loaded. The month was not published."
+            )
         return manifest
 
     def increment_of(self, month: Manifest, published: Manifest) -> tuple[Increment, Manifest]:

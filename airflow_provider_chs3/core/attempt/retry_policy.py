@@ -194,7 +194,7 @@ def _out_of_memory(limit: Setting | None) -> TransientError:
         way_out = f"raise max_memory_usage, which the load's own settings limit to {limit.value}"
     return TransientError(
         "A node ran out of memory even with the smallest blocks and the fewest threads that a load takes: "
-        f"{way_out}. Nothing was published."
+        f"{way_out}. The rows of this insert were not published."
     )
 
 

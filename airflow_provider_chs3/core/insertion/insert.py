@@ -224,7 +224,8 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted, periods: Per
         if load.group is None:
             periods.only()
         raise VerificationError(
-            f"{load.months} must hold {counted.rows} rows, but {sum(rows.values())} were staged. Nothing was published."
+            f"{load.months} must hold {counted.rows} rows, but {sum(rows.values())} were staged. These rows were not "
+            "published."
         )
     yield from check_keys(load, plan.reading)
     _check_others(load, staged[every[0].period])
@@ -262,7 +263,7 @@ def _check_replicas(load: LoadContext, partitions: Mapping[Node, Mapping[str, St
         if rows != wanted:
             raise VerificationError(
                 f"Staging {load.staging} holds other rows on {node} than on {publisher}, its replica: "
-                f"{sum(rows.values())} and {sum(wanted.values())} of {load.months}. Nothing was published."
+                f"{sum(rows.values())} and {sum(wanted.values())} of {load.months}. These rows were not published."
             )
 
 
@@ -296,5 +297,5 @@ def check_objects(load: LoadContext, now: Manifest, *, cause: Exception | None =
     """
     if changes := load.manifest.changes_in(now):
         raise ObjectsChangedError(
-            f"Objects of {load.request.month} changed while they were loaded: {changes}. Nothing was published."
+            f"Objects of {load.request.month} changed while they were loaded: {changes}. The month was not published."
         ) from cause

@@ -58,5 +58,5 @@ def check_keys(load: LoadContext, reading: Reading) -> Steps[None]:
     if staged != checksum.total:
         raise VerificationError(
             f"The values of {column.name!r} of {load.request.month} add up to {checksum.total} in {source.place}, but "
-            f"to {staged} in staging. Nothing was published."
+            f"to {staged} in staging. The month was not published."
         )

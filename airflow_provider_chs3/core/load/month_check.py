@@ -242,9 +242,11 @@ def judge(load: LoadContext, facts: PeriodFacts) -> Decision:
 def no_objects(request: LoadRequest) -> NotReadyError:
     """Return the error of a period without objects."""
     source = request.source
+    # A run that reloads the month does not end well where nothing is loaded.
+    unchanged = "" if request.reload else "'skip' leaves it unchanged, and "
     return NotReadyError(
         f"No {source.kind.contents.name} for {request.month} under {source.place}/{source.pattern}. If that is right "
-        "for this month, policies={'on_no_objects': 'skip'} leaves it unchanged, and 'empty' publishes it without rows."
+        f"for this month, policies={{'on_no_objects': …}} says so: {unchanged}'empty' publishes it without rows."
     )
 
 

@@ -118,7 +118,7 @@ def _walk_each(load: LoadContext, walked: Sequence[Unit]) -> Steps[dict[str, str
             body = handed
         if damage := (yield from _read_on(load, each, walk, body)):
             raise SourceError(
-                f"{each.path} was cut off, or is damaged: {damage}. Write it again. Nothing was published."
+                f"{each.path} was cut off, or is damaged: {damage}. Write it again. The month was not published."
             )
     return unproved
 
@@ -207,6 +207,6 @@ def find_ends_of_native(load: LoadContext, objects: Sequence[Unit]) -> Steps[dic
         else:
             raise SourceError(
                 f"{each.path} holds an empty block, or zeros, at which readers of Native stop: the rows after it would "
-                "be missing. Write it again. Nothing was published."
+                "be missing. Write it again. The month was not published."
             )
     return unproved

@@ -279,7 +279,7 @@ def _check_staged(load: LoadContext, staged: Mapping[Node, Staged], now: Mapping
             raise VerificationError(
                 f"Staging {load.staging} on {node} held {each.rows} rows of {load.request.month} when they were "
                 f"counted, and holds {now[node].rows} now{', in other parts' if is_other else ''}: somebody else "
-                "writes to it, or drops parts of it. Nothing was published."
+                "writes to it, or drops parts of it. The month was not published."
             )
 
 
@@ -341,7 +341,7 @@ def _check_untouched(load: LoadContext, before: Mapping[Node, MonthOnNode], now:
         if _is_written_by_others(load, before[node], month):
             raise TargetChangedError(
                 f"{load.context.target} on {node}: somebody wrote to partition {load.key.partition_id} while "
-                f"{load.request.month} was loaded. Nothing was published. Find out who does; "
+                f"{load.request.month} was loaded. The month was not published. Find out who does; "
                 "policies={'on_target_changed': 'reload'} replaces such rows."
             )
 

@@ -33,7 +33,8 @@ def check_schema_drift(load: LoadContext, tables: Mapping[Node, TableFacts | Non
         if differences:
             raise TransientError(
                 f"{context.target} on {node} was altered while {load.request.month} was loaded: "
-                f"{'; '.join(differences)}. Nothing was published. The next run loads into the table as it is then."
+                f"{'; '.join(differences)}. The month was not published. The next run loads into the table as it is "
+                "then."
             )
 
 

@@ -61,8 +61,8 @@ class Contents:
             counts: The partitions of these rows, and their numbers.
         """
         return SourceError(
-            f"The objects of {month} hold rows of other months (partition: rows): {counts}. Nothing was published. "
-            "policies={'on_other_months': 'leave_out'} loads the month without them."
+            f"The objects of {month} hold rows of other months (partition: rows): {counts}. The month was not "
+            "published. policies={'on_other_months': 'leave_out'} loads the month without them."
         )
 
 
@@ -88,7 +88,7 @@ class _Rows(Contents):
         # Left out, they would be in no month at all.
         return SourceError(
             f"{place} has rows of {month} that the table puts into other months (partition: rows): {counts}. "
-            "Nothing was published. Give the source the time zone of the table's partition key: timezone=…."
+            "The month was not published. Give the source the time zone of the table's partition key: timezone=…."
         )
 
 

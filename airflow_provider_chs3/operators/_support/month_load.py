@@ -144,11 +144,14 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         Raises:
             AirflowFailException: If it does.
         """
+        from airflow_provider_chs3.core.values.models import range_text
+
         skipped = [each for each in results if each.status == "skipped"]
         with airflow_errors():
             self.refuse_to_reload_without_objects(context, [str(each.month) for each in results if each.has_no_objects])
             if len(skipped) == len(results):
-                self.refuse_to_reload_nothing(context, skipped[0].reason)
+                months = range_text([each.month for each in skipped])
+                self.refuse_to_reload_nothing(context, f"it loads {skipped[0].target} {months}")
 
     def done(
         self, context: Context, result: dict[str, object], merges: Any = None, *, since: float | None = None

@@ -103,7 +103,7 @@ class DeltaListing(TableListing):
             if pinned and kind == "DeltaError":
                 raise ObjectsChangedError(
                     f"Version {pinned} of {self.uri} is gone: the table's log was cleaned up while it was loaded. "
-                    "Nothing was published."
+                    "The month was not published."
                 ) from None
             text = str(error).partition("\n")[0]
             if "nsupported" in text:

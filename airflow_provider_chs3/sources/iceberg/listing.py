@@ -82,7 +82,7 @@ class IcebergListing(TableListing):
     def _is_gone(self, snapshot: str) -> ObjectsChangedError:
         return ObjectsChangedError(
             f"Snapshot {snapshot} of {self.table} is gone: the table was vacuumed (expire_snapshots) while it was "
-            "loaded. Nothing was published."
+            "loaded. The month was not published."
         )
 
     @cached_property

@@ -182,7 +182,7 @@ def test_the_reason_tells_what_it_was_and_why():
 
 
 def test_when_nothing_is_left_to_lower_the_error_says_what_to_do():
-    with pytest.raises(TransientError, match=r"give loads more memory .* Nothing was published"):
+    with pytest.raises(TransientError, match=r"give loads more memory .* The rows of this insert were not published"):
         lowered(COMPUTED, RetryState(memory_steps=100))
 
 
