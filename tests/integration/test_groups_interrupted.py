@@ -189,6 +189,20 @@ def test_what_a_dead_group_left_is_dropped_once_others_have_published_its_months
     assert left_of(months) == []
 
 
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("step", ["Drop staging", "Record the load"])
+def test_the_next_run_drops_what_a_group_left_that_died_when_it_had_published_all(
+    months: Months, strikes: Strikes, step: str
+) -> None:
+    strikes.before(step, die)
+    with pytest.raises(KilledError):
+        months.load()
+    assert left_of(months)
+    strikes.reset()
+    assert set(months.statuses().values()) == {"unchanged"}
+    assert left_of(months) == []
+
+
 def test_a_target_may_have_the_comment_of_staging(months: Months, strikes: Strikes) -> None:
     comments: list[str] = []
 

@@ -7,16 +7,15 @@ from collections.abc import Collection
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.resume import attempts_of
 from airflow_provider_chs3.core.ledger.records import newest
-from airflow_provider_chs3.core.sql.quoting import Sql, one_of, table
-from airflow_provider_chs3.core.staging.ending import end_attempts_with, end_named, find_inserted
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
+from airflow_provider_chs3.core.staging.ending import end_attempts_with, end_named, find_groups
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 
 
 def drop_dead_groups(loads: Collection[LoadContext]) -> Steps[None]:
-    """Drop the tables into which loads of several months have inserted, where nobody publishes from them any more.
+    """Drop the staging of other loads of several months, where nobody publishes from it any more.
 
-    These are those of earlier tries of this task, and those all of whose months are published since. Others may be of
-    loads that run.
+    These are earlier tries of this task, and loads all of whose months were published, by them or since. Others may run.
 
     Args:
         loads: The loads of these months; at least one.
@@ -27,23 +26,24 @@ def drop_dead_groups(loads: Collection[LoadContext]) -> Steps[None]:
         yield from end_attempts_with(load.context, *sorted({nonce for _, nonce in known}))
     if not load.context.nodes[load.context.coordinator].has_ledger:
         return
-    found = yield from find_inserted(load.context, *(each.attempt for each in loads))
+    found = yield from find_groups(load.context, *(each.attempt for each in loads))
     dead = []
-    for name, months, created in found:
-        if (yield from _are_published_since(load, months, created)):
-            dead.append(name)
+    for nonce, group in found.items():
+        if (yield from _are_published(load, group.months, nonce, group.began)):
+            dead += sorted(group.names)
     if dead:
         yield from Log(name=f"Dropping staging that dead loads left: {', '.join(dead)}.")
         yield from end_named(load.context, dead)
 
 
-def _are_published_since(load: LoadContext, months: Collection[str], created: int) -> Steps[bool]:
-    """Check by the coordinator's records, and its clock."""
+def _are_published(load: LoadContext, months: Collection[str], nonce: str, began: int) -> Steps[bool]:
+    """Check that each month was published by a load, or since it began, by the coordinator's records and its clock."""
     coordinator = load.context.coordinator
     sql = Sql(
-        f"SELECT count() FROM (SELECT {newest('event, toUnixTimestamp(recorded_at)')} AS found "
+        f"SELECT count() FROM (SELECT {newest('event, toUnixTimestamp(recorded_at), attempt')} AS found "
         f"FROM {table(load.context.ledger)} WHERE {load.key_on(coordinator).table_condition} "
-        f"AND {one_of('month', months)} GROUP BY month HAVING found.1 = 'published' AND found.2 > {created})"
+        f"AND {one_of('month', sorted(months))} GROUP BY month "
+        f"HAVING found.1 = 'published' AND (found.2 > {began} OR found.3 = {literal(nonce)}))"
     )
     ask = QueryNodes(name="Check whether its months have been published since", sql={coordinator: sql})
     return bool((yield from ask)[coordinator][0][0] == len(months))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, one_of, table
@@ -13,6 +14,7 @@ from airflow_provider_chs3.core.staging.tables import (
     ddl_settings,
     holds_any,
     in_staging,
+    nonce_of,
     superseded,
 )
 from airflow_provider_chs3.core.values.error_codes import ACCESS_DENIED, QUERY_WAS_CANCELLED
@@ -44,28 +46,42 @@ def end_earlier_attempts(context: TargetContext, *attempts: Attempt) -> Steps[No
     yield from _end(context, queries=_queries_of(prefixes), tables=tables, of_several=holds_any(attempts))
 
 
-def find_inserted(context: TargetContext, *months: Attempt) -> Steps[list[tuple[str, list[str], int]]]:
-    """Return the tables into which loads of several months, some of these among them, have inserted.
+class Group(NamedTuple):
+    """What a load of several months has staged.
+
+    Args:
+        names: Its tables.
+        months: The months of all of them.
+        began: Unix time at which the first one was created.
+    """
+
+    names: set[str]
+    months: set[str]
+    began: int
+
+
+def find_groups(context: TargetContext, *months: Attempt) -> Steps[dict[str, Group]]:
+    """Return what loads of several months, some of these among them, have staged: nonce → its tables.
 
     Args:
         context: The nodes.
         *months: Attempts at each month.
 
     Returns:
-        Name, months and Unix time of creation of each: on the coordinator if it has it, else on the last node that
-        has. A replica that was down while others dropped it still has it.
+        Tables as the coordinator has them, else the last node that has. A replica that was down while others dropped
+        one still has it.
     """
     query = (
         f"SELECT name, {MONTHS_IN_COMMENT}, toUnixTimestamp(metadata_modification_time) FROM system.tables "
-        f"WHERE {in_staging(context)} AND {holds_any(months, is_published=False)}"
+        f"WHERE {in_staging(context)} AND ({holds_any(months)} OR {holds_any(months, is_published=False)})"
     )
     answers = yield from context.on_each(name="Look for what loads of several months left", sql=Sql(query))
-    found = {
-        str(name): (list(of_table), int(created))
-        for rows in (*answers.values(), answers[context.coordinator])
-        for name, of_table, created in rows
-    }
-    return [(name, of_table, created) for name, (of_table, created) in found.items()]
+    tables = {row[0]: row for rows in (*answers.values(), answers[context.coordinator]) for row in rows}
+    groups: dict[str, Group] = {}
+    for name, of_table, created in tables.values():
+        names, known, began = groups.get(nonce_of(name), Group(set(), set(), created))
+        groups[nonce_of(name)] = Group(names | {name}, known | set(of_table), min(began, created))
+    return groups
 
 
 def rename_staging(context: TargetContext, attempt: Attempt, *, to: Attempt) -> Steps[None]:
