@@ -15,7 +15,8 @@ from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Step
 def drop_dead_groups(loads: Collection[LoadContext]) -> Steps[None]:
     """Drop the staging of other loads of several months, where nobody publishes from it any more.
 
-    These are earlier tries of this task, and loads all of whose months were published, by them or since. Others may run.
+    These are earlier tries of this task, and loads all of whose months were published, by them or since. Others may
+    run.
 
     Args:
         loads: The loads of these months; at least one.
