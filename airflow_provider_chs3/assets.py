@@ -96,9 +96,17 @@ def emitted_months(context: Context) -> list[dict[str, Any]]:
         context: The context of a task in the run.
 
     Returns:
-        The newest event of each month: month, status, reason, target, rows, source_bytes, objects, parts and
+        What the newest event tells of each month: month, status, reason, target, rows, source_bytes, objects, parts and
         fingerprint. Empty for a run that was started by hand.
     """
     events = [event for events in context["triggering_asset_events"].values() for event in events]
-    newest = {event.extra["month"]: event.extra for event in sorted(events, key=lambda event: event.timestamp)}
+    newest = {
+        each["month"]: each for event in sorted(events, key=lambda event: event.timestamp) for each in _told_by(event)
+    }
     return [newest[month] for month in sorted(newest)]
+
+
+def _told_by(event: Any) -> list[dict[str, Any]]:
+    """Return the month of an event; all of its task's, if it has none of its own."""
+    told = event.extra.get("months", [event.extra])
+    return [each for each in told if each["month"] == getattr(event, "partition_key", None)] or told

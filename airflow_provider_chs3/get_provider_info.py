@@ -117,7 +117,6 @@ _INTEGRATIONS = [
 #: Source, target, module and guide; sources are integrations that Airflow's own providers declare, or this one.
 _TRANSFERS = (
     (_S3, _INTEGRATION, "s3_to_clickhouse", "nightly"),
-    (_S3, _INTEGRATION, "s3_months_to_clickhouse", "nightly"),
     ("Microsoft Azure Blob Storage", _INTEGRATION, "azure_blob_to_clickhouse", "azure"),
     ("Google Cloud Storage (GCS)", _INTEGRATION, "gcs_to_clickhouse", "gcs"),
     ("Hadoop Distributed File System (HDFS)", _INTEGRATION, "hdfs_to_clickhouse", "hdfs"),

@@ -47,7 +47,7 @@ _RESULTS: Mapping[str, tuple[Callable[..., Any], ...]] = {
 }
 #: Those that return no dict of their own.
 _WITHOUT_KEYS = {
-    *("monthly_load", "S3MonthsToClickHouseOperator", "PlanMonthsOperator", "EmitMonthOperator"),
+    *("monthly_load", "PlanMonthsOperator", "EmitMonthOperator"),
     *("ClickHouseOperator", "ClickHouseSensor"),
 }
 

@@ -214,7 +214,8 @@ class Rehearsal:
         )
 
     def _steps(self, **options: Any) -> Steps[LoadsOutcome]:
-        return load_periods(load_request(self._operator(**options), {}, self.listing, resumes=None), [MONTH])
+        request = load_request(self._operator(**options), {}, self.listing, month=MONTH, resumes=None)
+        return load_periods(request, [MONTH])
 
     def _load(self, *, status: str = "published") -> str:
         result = self.runner.run(self._steps()).only()

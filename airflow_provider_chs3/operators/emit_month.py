@@ -15,34 +15,37 @@ _TOLD = ("month", "status", "reason", "target", "rows", "source_bytes", "objects
 _NEW = frozenset({"published", "appended"})
 
 
-def emit_month(task: BaseOperator, context: Context, result: Mapping[str, Any]) -> None:
-    """Add the month to the events of the task's assets, or suppress the events if the load changed nothing.
+def emit_months(task: BaseOperator, context: Context, result: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+    """Add the months to the events of the task's assets, or suppress the events if the load changed nothing.
 
-    If Airflow supports partitions known at run time (3.3), the month is the event's partition key.
+    If Airflow supports partitions known at run time (3.3), each month has an event, whose partition key it is. A task
+    has one `extra` for all events of an asset: if several months are new, it tells of all.
 
     Args:
         task: The running task, with the assets in its `outlets`.
         context: Airflow's.
-        result: The load's result.
+        result: The load's result, or the results of a load of several months.
     """
-    if result["status"] not in _NEW:
+    results = [result] if isinstance(result, Mapping) else result
+    told: list[Any] = [{name: each[name] for name in _TOLD} for each in results if each["status"] in _NEW]
+    if not told:
         # Airflow emits an event for every outlet of a task that succeeds.
         task.outlets = []
     for asset in task.outlets:
         if isinstance(asset, Asset):
             event = context["outlet_events"][asset]
-            event.extra = {name: result[name] for name in _TOLD}
+            event.extra = told[0] if len(told) == 1 else {"months": told}
             if hasattr(event, "add_partitions"):
-                event.add_partitions(result["month"])
+                event.add_partitions([each["month"] for each in told])
 
 
 class EmitMonthOperator(BaseOperator):
-    """Emit the asset events of a month that an earlier task loaded: the last task of a month in `monthly_load`.
+    """Emit the asset events of the months that an earlier task loaded: the last task of the months in `monthly_load`.
 
     If the load changed nothing, the task is skipped and emits nothing.
 
     Args:
-        result: The result of `S3ToClickHouseOperator`.
+        result: The result of `S3ToClickHouseOperator`, or its results of several months.
         outlets: The assets.
     """
 
@@ -59,10 +62,14 @@ class EmitMonthOperator(BaseOperator):
         Raises:
             AirflowSkipException: If the load changed nothing.
         """
-        month, status = self.result["month"], self.result["status"]
-        is_new = status in _NEW
-        context["month"] = month  # type: ignore[typeddict-unknown-key]  # for map_index_template
-        context["outcome"] = "emitted" if is_new else status  # type: ignore[typeddict-unknown-key]  # likewise
+        from airflow_provider_chs3.core.values.models import Month, range_text
+
+        results = [self.result] if isinstance(self.result, Mapping) else self.result
+        months = range_text([Month.parse(each["month"]) for each in results])
+        statuses = dict.fromkeys(each["status"] for each in results)
+        is_new = not _NEW.isdisjoint(statuses)
+        context["month"] = months  # type: ignore[typeddict-unknown-key]  # for map_index_template
+        context["outcome"] = "emitted" if is_new else ", ".join(statuses)  # type: ignore[typeddict-unknown-key]  # likewise
         if not is_new:
-            raise AirflowSkipException(f"{month} is {status}: no event is emitted.")
-        emit_month(self, context, self.result)
+            raise AirflowSkipException(f"{months} is {' and '.join(statuses)}: no event is emitted.")
+        emit_months(self, context, self.result)

@@ -22,7 +22,6 @@ SQL_KEY = "insert_sql"
 LOADERS = (
     "PlanMonthsOperator",
     "S3ToClickHouseOperator",
-    "S3MonthsToClickHouseOperator",
     "AzureBlobToClickHouseOperator",
     "GCSToClickHouseOperator",
     "HdfsToClickHouseOperator",

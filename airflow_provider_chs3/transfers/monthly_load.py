@@ -17,7 +17,6 @@ from airflow_provider_chs3.operators.emit_month import EmitMonthOperator
 from airflow_provider_chs3.operators.monthly import MonthlyOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
-from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 
@@ -31,17 +30,13 @@ _OF_THE_SENSOR = (_SHARED | {"deferrable"}) & _arguments_of(ClickHouseMergeHealt
 
 #: What came of it, once the load has ended.
 _OUTCOME = "{{ ': ' ~ outcome if outcome is defined else '' }}"
-#: Airflow 3.2 and later know it before the task runs; in older versions the task sets it.
-_LABEL = "{{ month | default(task.month) }}" + _OUTCOME
-#: Airflow keeps 250 characters of it, which are fewer than 60 months take. No `default`: it would look at months that
-#: Airflow 3.1 has not rendered.
-_LABEL_OF_MONTHS = (
-    "{{ month if month is defined else task.months[0] ~ (' …' if task.months | length > 1 else '') }}" + _OUTCOME
-)
+#: Airflow 3.2 and later know the months before the task runs; in older versions the task sets it. Airflow keeps 250
+#: characters of it, which are fewer than 60 months take. No `default`: it would look at months that 3.1 has not
+#: rendered.
+_LABEL = "{{ month if month is defined else task.months[0] ~ (' …' if task.months | length > 1 else '') }}" + _OUTCOME
 #: Arguments with these values take a load for each month.
 _ONE_BY_ONE: Mapping[str, Any] = {
     "deferrable": True,
-    "wait_for_merges": True,
     "casts": {"null_as_default": True},
     "policies": {"on_other_months": "leave_out"},
 }
@@ -65,8 +60,8 @@ def monthly_load(
 
     The group is plan → (load → merges, mapped over the months) → end. Tasks after the group run when all months are
     loaded and healthy, and also when there is nothing to load. A month that fails does not stop the others, but `end`,
-    and so the run, fails. Small months share a task and an insert (see `S3MonthsToClickHouseOperator`), unless they
-    have `outlets`, are deferrable, or take an argument that needs a load for each month.
+    and so the run, fails. Small months share a task and an insert, unless they have `outlets`, are deferrable, or take
+    an argument that needs a load for each month.
 
     With `outlets`, each month has a third task, `emit`, after its merges. It emits the assets' event, with the month as
     its partition key if Airflow supports that; it is skipped if the load changed nothing.
@@ -84,8 +79,8 @@ def monthly_load(
         merge_health: Further arguments of `ClickHouseMergeHealthSensor`, such as `on_stuck` or `timeout`.
         outlets: Assets that get an event for each published and settled month. Default: none.
         default_args: Arguments of all tasks in the group, such as `retries`. Default: none.
-        **load_arguments: Arguments of `S3ToClickHouseOperator`, except `task_id` and `month`. `deferrable` applies to
-            the sensor, too; `objects` loads from a storage other than S3.
+        **load_arguments: Arguments of `S3ToClickHouseOperator`, except `task_id`, `month` and `months`. `deferrable`
+            applies to the sensor, too; `objects` loads from a storage other than S3.
 
     Returns:
         The group; use `>>` to set the tasks before and after it.
@@ -98,7 +93,6 @@ def monthly_load(
     shared = {name: value for name, value in load_arguments.items() if name in _SHARED}
     of_the_sensor = {name: value for name, value in load_arguments.items() if name in _OF_THE_SENSOR}
     of_the_sensor = {"mode": "reschedule", **of_the_sensor, **(merge_health or {})}
-    are_grouped = months_per_task > 1 and not outlets and _can_be_grouped(load_arguments)
     with TaskGroup(group_id=group_id, default_args=dict(default_args or {})) as group:  # type: ignore[arg-type]
         plan = PlanMonthsOperator(
             task_id="plan",
@@ -107,66 +101,44 @@ def monthly_load(
             last_month=last_month,
             all_months=all_months,
             definition=_compared(load_arguments),
-            months_per_task=months_per_task if are_grouped else None,
+            months_per_task=months_per_task if not outlets and _can_be_grouped(load_arguments) else 1,
             create_table=load_arguments.get("create_table", "never"),
             **shared,
         )
 
-        if are_grouped:
-            loads = _each_group(plan, parallel_months, load_arguments, of_the_sensor)
-        else:
-            loads = _each_month(plan, parallel_months, load_arguments, of_the_sensor, outlets)
+        loads = _loads(plan, load_arguments, of_the_sensor, outlets)
         # An empty plan skips the months, but must not skip the tasks that follow; a failed month must.
         end = EmptyOperator(task_id="end", trigger_rule=TriggerRule.NONE_FAILED)
         loads >> end
     return group
 
 
-def _each_month(
+def _loads(
     plan: PlanMonthsOperator,
-    parallel_months: int,
     load_arguments: Mapping[str, Any],
     of_the_sensor: Mapping[str, Any],
     outlets: Sequence[Asset],
 ) -> Any:
     @task_group(group_id="month")
-    def load_one(month: str) -> None:
+    def load_each(months: Sequence[str]) -> None:
         load = S3ToClickHouseOperator(
             task_id="load",
-            month=month,
-            max_active_tis_per_dagrun=parallel_months,
+            months=months,
+            max_active_tis_per_dagrun=load_arguments["parallel_months"],
             map_index_template=_LABEL,
             **load_arguments,
         )
-        merges = ClickHouseMergeHealthSensor(task_id="merges", month=month, map_index_template=_LABEL, **of_the_sensor)
+        merges = ClickHouseMergeHealthSensor(
+            task_id="merges", months=months, map_index_template=_LABEL, **of_the_sensor
+        )
         load >> merges
         if outlets:
-            merges >> _emit(load, outlets)
+            label = "{{ month }}" + _OUTCOME
+            merges >> EmitMonthOperator(
+                task_id="emit", result=load.output, outlets=list(outlets), map_index_template=label
+            )
 
-    return load_one.expand(month=plan.output)
-
-
-def _each_group(
-    plan: PlanMonthsOperator,
-    parallel_months: int,
-    load_arguments: Mapping[str, Any],
-    of_the_sensor: Mapping[str, Any],
-) -> Any:
-    @task_group(group_id="month")
-    def load_several(months: Sequence[str]) -> None:
-        load = S3MonthsToClickHouseOperator(
-            task_id="load",
-            months=months,
-            max_active_tis_per_dagrun=parallel_months,
-            map_index_template=_LABEL_OF_MONTHS,
-            **load_arguments,
-        )
-        merges = ClickHouseMergeHealthSensor(
-            task_id="merges", months=months, map_index_template=_LABEL_OF_MONTHS, **of_the_sensor
-        )
-        load >> merges
-
-    return load_several.expand(months=plan.output)
+    return load_each.expand(months=plan.output)
 
 
 def _can_be_grouped(load_arguments: Mapping[str, Any]) -> bool:
@@ -179,12 +151,6 @@ def _can_be_grouped(load_arguments: Mapping[str, Any]) -> bool:
         return bool(load_arguments.get(name, defaults[name].default) == value)
 
     return not any(has(name, value) for name, value in _ONE_BY_ONE.items())
-
-
-def _emit(load: S3ToClickHouseOperator, outlets: Sequence[Asset]) -> EmitMonthOperator:
-    return EmitMonthOperator(
-        task_id="emit", result=load.output, outlets=list(outlets), map_index_template="{{ month }}" + _OUTCOME
-    )
 
 
 def _compared(load_arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,9 +12,8 @@ from airflow import sdk
 from airflow.providers.common.compat.sdk import AirflowSkipException
 
 from airflow_provider_chs3.assets import emitted_months
-from airflow_provider_chs3.operators.emit_month import EmitMonthOperator, emit_month
+from airflow_provider_chs3.operators.emit_month import EmitMonthOperator, emit_months
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
-from airflow_provider_chs3.transfers.monthly_load import monthly_load
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 if TYPE_CHECKING:
@@ -47,11 +46,17 @@ class Loads:
         run = self._run_dag(dag)
         with create_session() as session:
             found = session.scalars(select(AssetEvent).where(AssetEvent.source_run_id == run.run_id)).all()
-            assert len({event.extra["month"] for event in found}) == len(found)
-            return {event.extra["month"]: event.extra for event in found}
+            told = [told for event in found for told in event.extra.get("months", [event.extra])]
+            months = {each["month"]: each for each in told}
+            if hasattr(sdk, "PartitionedAtRuntime"):
+                assert sorted(event.partition_key for event in found) == sorted(months)
+            else:
+                assert len(found) == (1 if months else 0)
+            return months
 
-    def months(self, *months: str) -> Callable[[], Any]:
-        return lambda: monthly_load(months=list(months), outlets=[self.asset], **self.arguments)
+    def months(self, *months: str, **options: Any) -> Callable[[], Any]:
+        options = {"task_id": "load", "months": list(months), "outlets": [self.asset]} | options
+        return lambda: S3ToClickHouseOperator(**options, **self.arguments)
 
     def one(self, month: str, **options: Any) -> Callable[[], Any]:
         options = {"task_id": "load", "month": month, "outlets": [self.asset]} | options
@@ -89,6 +94,17 @@ def test_a_month_whose_load_died_right_after_publishing_has_its_event_from_the_r
     assert list(loads.run(loads.one("2026-01", post_execute=die, retries=1, retry_delay=timedelta()))) == ["2026-01"]
 
 
+def test_months_of_one_task_have_their_events_even_if_the_first_try_failed_for_one(loads: Loads) -> None:
+    def arrive(context: Any) -> None:
+        if context["ti"].try_number == 2:
+            loads.upload("2026-02")
+
+    loads.upload("2026-01")
+    load = loads.months("2026-01", "2026-02", pre_execute=arrive, retries=1, retry_delay=timedelta())
+    assert sorted(loads.run(load)) == ["2026-01", "2026-02"]
+    assert loads.run(load) == {}
+
+
 RESULT = {
     "month": "2026-10",
     "status": "published",
@@ -103,14 +119,14 @@ RESULT = {
 }
 
 
-def told(result: dict[str, Any]) -> list[dict[str, Any]]:
+def told(result: Any) -> list[dict[str, Any]]:
     """What Airflow would send of a task's events after it succeeded."""
     from airflow.sdk.execution_time.context import OutletEventAccessors
     from airflow.sdk.execution_time.task_runner import _build_asset_profiles, _serialize_outlet_events
 
     task = EmitMonthOperator(task_id="emit", result=None, outlets=[sdk.Asset("trips")])
     events = OutletEventAccessors()
-    emit_month(task, {"outlet_events": events}, result)
+    emit_months(task, {"outlet_events": events}, result)
     assert [each.name for each in _build_asset_profiles(task.outlets)] == ["trips"] * len(task.outlets)
     return list(_serialize_outlet_events(events)) if task.outlets else []
 
@@ -129,6 +145,20 @@ def test_rows_that_were_appended_are_told_too() -> None:
     assert len(told(RESULT | {"status": "appended"})) == 1
 
 
+def test_new_months_of_a_task_are_told_by_their_events_and_others_are_not() -> None:
+    new = [RESULT, RESULT | {"month": "2026-12", "rows": 30}]
+    events = told([new[0], RESULT | {"month": "2026-11", "status": "unchanged"}, new[1]])
+    tells = [{name: value for name, value in each.items() if name != "settings"} for each in new]
+    assert [event["extra"] for event in events] == [{"months": tells}] * len(events)
+    keys = {event.get("partition_key") for event in events}
+    assert keys == ({"2026-10", "2026-12"} if hasattr(sdk, "PartitionedAtRuntime") else {None})
+    for event in events:
+        seen = SimpleNamespace(**event, timestamp=datetime(2026, 1, 1))
+        found = emitted_months({"triggering_asset_events": {"trips": [seen]}})
+        key = event.get("partition_key")
+        assert found == [each for each in tells if key in (None, each["month"])]
+
+
 @pytest.mark.parametrize("status", ["unchanged", "skipped"])
 def test_a_month_that_is_as_it_was_has_no_event(status: str) -> None:
     assert told(RESULT | {"status": status}) == []
@@ -136,6 +166,9 @@ def test_a_month_that_is_as_it_was_has_no_event(status: str) -> None:
 
 def test_the_last_task_of_a_month_that_is_as_it_was_is_skipped() -> None:
     emit = EmitMonthOperator(task_id="emit", result=RESULT | {"status": "unchanged"}, outlets=[sdk.Asset("trips")])
+    with pytest.raises(AirflowSkipException, match="2026-10 is unchanged"):
+        emit.execute({})
+    emit = EmitMonthOperator(task_id="emit", result=[RESULT | {"status": "unchanged"}], outlets=[sdk.Asset("trips")])
     with pytest.raises(AirflowSkipException, match="2026-10 is unchanged"):
         emit.execute({})
 

@@ -13,7 +13,6 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
-from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.arguments import grouped
 from tests.dags import lineage_events
@@ -74,7 +73,7 @@ def _tasks(where: dict[str, str]) -> None:
         key = f"{where['bucket']}/trips/{{YYYY-MM}}/" if task_id == "collection" else "trips/{YYYY-MM}/"
         made[task_id] = S3ToClickHouseOperator(**grouped(task_id=task_id, **{**where, "key": key} | options))
     together = {**where, "key": "trips/{YYYY-MM}/", "months": ["2026-05", "2026-06"]}
-    S3MonthsToClickHouseOperator(task_id="together", **together)
+    S3ToClickHouseOperator(task_id="together", **together)
     made["few"] >> made["again"]
     made["collection"] >> made["wrong"]
 

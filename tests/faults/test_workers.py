@@ -24,7 +24,6 @@ from airflow_provider_chs3.core.workflow.operations import Step
 from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 from airflow_provider_chs3.runners import insert
 from airflow_provider_chs3.testbed.trips import Trips
-from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.faults.killing import Strike, Worker, steps_of, strikes_after, strikes_amid
 from tests.faults.outcome import assert_exact, assert_untouched
@@ -162,12 +161,11 @@ def test_a_time_out_whose_exception_python_ignores_ends_the_load_all_the_same(
     assert_untouched(trips_lake, None)
 
 
-@pytest.mark.parametrize("kind", [S3ToClickHouseOperator, S3MonthsToClickHouseOperator])
-def test_a_load_looks_at_the_clock_by_itself(trips_lake: Lake, kind: type[S3ToClickHouseOperator]) -> None:
+@pytest.mark.parametrize("asked", [{"month": MONTH}, {"months": [MONTH]}], ids=["month", "months"])
+def test_a_load_looks_at_the_clock_by_itself(trips_lake: Lake, asked: dict[str, Any]) -> None:
     trips_lake.upload(TRIPS)
-    month = {"month": MONTH} if kind is S3ToClickHouseOperator else {"months": [MONTH]}
     given = {"select": SLOW, "settings": SLOW_SETTINGS, "execution_timeout": timedelta(seconds=4)}
-    operator = trips_lake.operator_of(kind, **month, **given)
+    operator = trips_lake.operator_of(S3ToClickHouseOperator, **asked, **given)
     with pytest.raises(AirflowTaskTimeout, match=r"longer than execution_timeout=0:00:04"):
         operator.execute({})
     operator.on_kill()

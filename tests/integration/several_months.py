@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.arguments import grouped
 from tests.integration.lake import Lake
 
@@ -41,7 +41,7 @@ class Months:
         pq.write_table(pa.table({"day": pa.array(days, pa.date32()), "n": pa.array(numbers, pa.uint32())}), written)
         return written.getvalue()
 
-    def operator(self, *months: str, **options: Any) -> S3MonthsToClickHouseOperator:
+    def operator(self, *months: str, **options: Any) -> S3ToClickHouseOperator:
         lake = self.lake
         arguments = {
             "task_id": "load",
@@ -54,7 +54,7 @@ class Months:
             "file_format": "CSVWithNames" if self.file_format == "csv" else None,
             "progress_interval_seconds": 0.2,
         }
-        return S3MonthsToClickHouseOperator(**grouped(**(arguments | options)))
+        return S3ToClickHouseOperator(**grouped(**(arguments | options)))
 
     def load(self, *months: str, **options: Any) -> dict[str, Any]:
         return {each["month"]: each for each in self.operator(*months, **options).execute({})}

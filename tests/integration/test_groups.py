@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from datetime import date
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
@@ -197,10 +196,32 @@ def test_loads_that_cannot_share_a_statement_are_made_one_by_one(months: Months)
     assert months.found() == months.expected()
 
 
-@pytest.mark.parametrize("asked", [{"deferrable": True}, {"wait_for_merges": True}, {"write_mode": "append"}])
-def test_what_takes_a_task_a_month_is_refused(months: Months, asked: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match="a task of several months does not take this"):
-        months.operator(**asked)
+def test_each_month_has_the_verdict_on_its_own_merges(months: Months) -> None:
+    results = months.load(
+        *(*MONTHS, "2026-11"), on_no_objects="skip", wait_for_merges=True, merge_health={"settled_after_seconds": 0}
+    )
+    assert [results[month]["status"] for month in (*MONTHS, "2026-11")] == ["published"] * len(MONTHS) + ["skipped"]
+    for month in MONTHS:
+        (found,) = results[month]["merges"]["months"].items()
+        assert found[0] == month
+        assert sum(node["parts"] for node in found[1].values()) == results[month]["parts"]
+
+
+def test_months_may_be_appended_with_one_task(months: Months) -> None:
+    assert set(months.statuses(write_mode="append").values()) == {"appended"}
+    assert months.found() == months.expected()
+
+
+def test_a_list_without_months_skips_the_task(months: Months) -> None:
+    load = months.operator()
+    load.months = []
+    with pytest.raises(AirflowSkipException, match="months is empty"):
+        load.execute({})
+
+
+def test_a_month_and_months_are_an_error(months: Months) -> None:
+    with pytest.raises(ConfigurationError, match=r"month='2026-01', months=\['2026-02'\]: give one of the two\."):
+        months.operator("2026-02", month="2026-01")
 
 
 def test_an_object_whose_key_names_two_months_is_of_neither_in_any_load(months: Months) -> None:

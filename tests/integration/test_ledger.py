@@ -13,7 +13,7 @@ from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.operators.ledger import AdoptMonthsOperator, ForgetMonthsOperator, ListLedgerOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.testbed.trips import Trips
-from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.integration.lake import MONTH, Lake
 from tests.integration.refusal import parquet
 
@@ -158,7 +158,7 @@ class TestOtherSchema:
         source = {"bucket": loaded.bucket, "key": "trips/{YYYY-MM}/"}
         several = [MONTH, "2026-11"]
         for operator in (
-            S3MonthsToClickHouseOperator(task_id="load", months=several, **source, **where),
+            S3ToClickHouseOperator(task_id="load", months=several, **source, **where),
             PlanMonthsOperator(task_id="plan", months=several, definition={}, **source, **where),
             AdoptMonthsOperator(task_id="adopt", months=several, **source, **where),
             ForgetMonthsOperator(task_id="forget", months=several, **where),

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.integration.deferring import hurry, start
 from tests.integration.lake import MONTH, Lake
 
@@ -69,7 +69,7 @@ def test_several_months_together(wide: Lake) -> None:
     months = ["2026-09", MONTH]
     for value, month in enumerate(months):
         put(wide, "a", value + 3, month=month)
-    operator = S3MonthsToClickHouseOperator(
+    operator = S3ToClickHouseOperator(
         task_id="load",
         bucket=wide.bucket,
         key=KEY,

@@ -134,7 +134,7 @@ def test_a_load_that_was_deferred_while_it_waited_tells_all_of_the_wait(trips_la
     statsd.received()
     merges = {"health": "healthy", "months": {MONTH: {"node": {"parts": 3}}}}
     operator = trips_lake.operator(deferrable=True, wait_for_merges=True)
-    operator.merges_complete({}, {"result": merges}, result, since=time.time() - 90)
+    operator.merges_complete({}, {"result": merges}, [result], since=time.time() - 90)
     received = values(statsd.received())
     assert received["chs3.merges.parts"] == 3
     assert received["chs3.merges.waited"] == pytest.approx(90_000, abs=5_000)

@@ -16,6 +16,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core.attempt import retry_policy
+from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.operators._support.load_request import load_request
@@ -87,7 +88,7 @@ def text_of_objects(operator: Any) -> str:
     """What an operator's parts look like where somebody prints them."""
     listing = S3Listing(operator.aws_conn_id)
     source = operator.source(listing)
-    request = load_request(operator, {}, listing, resumes=None)
+    request = load_request(operator, {}, listing, month=Month.parse(operator.month), resumes=None)
     rendered = {name: getattr(operator, name) for name in operator.template_fields}
     hook = operator.hook()
     parts = (operator, vars(operator), rendered, listing, source, source.credentials, request, hook, hook.options)

@@ -6,7 +6,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_chs3.core.workflow.operations import Step
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.runners.blocking import Runner
-from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.arguments import grouped
 from tests.faults.killing import Worker, perform, performing
 
@@ -134,9 +134,8 @@ class Loads:
         if not task.is_group:
             return [self.lake.load(month=month, **arguments) for month in task.months]
         lake = self.lake
-        operator: Callable[..., Any] = S3MonthsToClickHouseOperator
         of_lake = {"bucket": lake.bucket, "database": lake.database, "cluster": lake.cluster.name}
-        found: Sequence[dict[str, Any]] = operator(
+        found: Sequence[dict[str, Any]] = S3ToClickHouseOperator(
             **grouped(task_id="load", months=list(task.months), progress_interval_seconds=0.2, **of_lake, **arguments)
         ).execute({})
         return found

@@ -29,12 +29,11 @@ from airflow_provider_chs3.sources.storage import Storage
 from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Operator
 from airflow_provider_chs3.transfers.kafka_to_s3 import KafkaToS3Operator
 from airflow_provider_chs3.transfers.monthly_load import monthly_load
-from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 TAKE_KEYS = (
     (S3ToClickHouseOperator, {"table": "trips"}),
-    (S3MonthsToClickHouseOperator, {"table": "trips", "months": ["2026-01"]}),
+    (S3ToClickHouseOperator, {"table": "trips", "months": ["2026-01"]}),
     (PlanMonthsOperator, {"table": "trips"}),
     (CalibrateLoadOperator, {"table": "trips"}),
     (AdoptMonthsOperator, {"table": "trips"}),

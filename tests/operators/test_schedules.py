@@ -16,7 +16,6 @@ from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.transfers.kafka_to_s3 import KafkaToS3Operator
 from airflow_provider_chs3.transfers.monthly_load import monthly_load
-from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.dag_bag import DagBag
 
@@ -83,7 +82,7 @@ def test_each_operator_names_what_it_could_be_given(operator: Any, arguments: di
     ("operator", "arguments"),
     [
         (S3ToClickHouseOperator, {"month": "{{ ds[:7] }}"}),
-        (S3MonthsToClickHouseOperator, {"months": ["2026-01"]}),
+        (S3ToClickHouseOperator, {"months": ["2026-01"]}),
         (CalibrateLoadOperator, {"month": "2026-01"}),
         (PlanMonthsOperator, {"months": "{{ ds[:7] }}"}),
         (PlanMonthsOperator, {"lookback_months": 2, "last_month": "{{ ds[:7] }}"}),

@@ -27,7 +27,7 @@ from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
-from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.dag_bag import DagBag, sync_bag_to_db
 from tests.integration.lake import Lake, lake_on
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
@@ -102,7 +102,7 @@ def _load_other_tables(lake: Lake) -> None:
         lake.upload(_trips(month), month)
     for number, table in enumerate(_OTHER_TABLES):
         lake.on_every_node(f"CREATE TABLE {lake.database}.{table} AS {lake.database}.trips")
-        operator = S3MonthsToClickHouseOperator(
+        operator = S3ToClickHouseOperator(
             task_id="load",
             bucket=lake.bucket,
             key="trips/{YYYY-MM}/",

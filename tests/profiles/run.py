@@ -157,7 +157,6 @@ class _Play:
         self.s3.client().put_object(Bucket=self.bucket, Key=key, Body=_body(self.case.file_format, rows))
 
     def _operator(self, months: Sequence[str]) -> Any:
-        from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
         from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
         case, cluster = self.case, self.cluster
@@ -178,9 +177,8 @@ class _Play:
             "cluster": f"as{self.number}" if case.where == "nodes" else cluster.name,
             "file_format": case.file_format.replace("CSV", "CSVWithNames"),
         }
-        if len(months) == 1:
-            return S3ToClickHouseOperator(**grouped(month=months[0], **arguments))
-        return S3MonthsToClickHouseOperator(**grouped(months=list(months), **arguments))
+        asked: dict[str, Any] = {"month": months[0]} if len(months) == 1 else {"months": list(months)}
+        return S3ToClickHouseOperator(**grouped(**asked, **arguments))
 
 
 #: The months that a night loads, and the files that come before it: month, number, version.

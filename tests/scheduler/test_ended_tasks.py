@@ -28,19 +28,17 @@ from datetime import datetime
 
 from airflow.sdk import DAG
 
-from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 KINDS = {{
-    "held": (S3ToClickHouseOperator, {{"month": "{MONTH}", "deferrable": False}}),
-    "deferred": (S3ToClickHouseOperator, {{"month": "{MONTH}", "deferrable": True}}),
-    "months": (S3MonthsToClickHouseOperator, {{"months": ["{MONTH}"]}}),
+    "held": {{"month": "{MONTH}", "deferrable": False}},
+    "deferred": {{"month": "{MONTH}", "deferrable": True}},
+    "months": {{"months": ["{MONTH}"]}},
 }}
 
 with DAG("ended", schedule=None, start_date=datetime(2026, 1, 1)):
     for table in {TABLES!r}:
-        operator, arguments = KINDS[table.partition("_")[0]]
-        operator(
+        S3ToClickHouseOperator(
             task_id=table,
             bucket="BUCKET",
             key="trips/{{YYYY-MM}}/",
@@ -49,7 +47,7 @@ with DAG("ended", schedule=None, start_date=datetime(2026, 1, 1)):
             select={{name: name for name in {list(COLUMNS)!r}}} | {{"trip_id": "trip_id + sleepEachRow(0.2)"}},
             settings={SLOW_SETTINGS!r},
             retries=2,
-            **arguments,
+            **KINDS[table.partition("_")[0]],
         )
 """
 

@@ -13,7 +13,7 @@ from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.faults.strikes import Strikes, strikes
 from tests.integration import deferring
 from tests.integration.lake import MONTH, Lake
@@ -145,7 +145,7 @@ def test_months_are_loaded_together_and_what_comes_later_is_added(lake: Lake) ->
     for month in months[:2]:
         lake.upload(TRIPS, month)
     arguments = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "table": lake.table, "database": lake.database}
-    load = S3MonthsToClickHouseOperator(task_id="load", cluster=lake.cluster.name, months=months, **arguments)
+    load = S3ToClickHouseOperator(task_id="load", cluster=lake.cluster.name, months=months, **arguments)
     assert [each["status"] for each in load.execute({})] == ["published"] * 3
     assert len(load.inserts) == 1
     assert [lake.facts(month) for month in months] == [TRIPS.facts(month) for month in months]
@@ -168,7 +168,7 @@ def test_a_replica_that_does_not_follow_fails_all_months_after_one_wait(
     connection["extra"]["settings"] = {"receive_timeout": 5}
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
     arguments = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "table": lake.table, "database": lake.database}
-    load = S3MonthsToClickHouseOperator(task_id="load", cluster=lake.cluster.name, months=months, **arguments)
+    load = S3ToClickHouseOperator(task_id="load", cluster=lake.cluster.name, months=months, **arguments)
     table = f"{lake.database}.{lake.table}"
     lake.on_node(FOLLOWER, f"SYSTEM STOP REPLICATION QUEUES {table}")
     with pytest.raises(MonthsNotLoadedError, match="have not caught up with each other in time") as failed:

@@ -21,7 +21,7 @@ from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.plugin.observation.speed.throughput_queries import inserts
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
-from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.integration.test_interrupted import Breaker, Failed, breaker
 from tests.sources.store_lake import MONTH, StoreLake
 
@@ -189,7 +189,7 @@ def test_months_are_planned_and_loaded_together(store_lake: StoreLake) -> None:
     where = {"objects": store_lake.store(), "table": "trips", "database": store_lake.database}
     where["cluster"] = store_lake.cluster.name
     assert PlanMonthsOperator(task_id="plan", all_months=True, **where).execute({}) == months
-    results = S3MonthsToClickHouseOperator(task_id="load", months=months, **where).execute({})
+    results = S3ToClickHouseOperator(task_id="load", months=months, **where).execute({})
     assert [each["status"] for each in results] == ["published"] * 3
     assert [store_lake.facts(month) for month in months] == [TRIPS.facts(month) for month in months]
     assert PlanMonthsOperator(task_id="plan", months=months, **where).execute({}) == []

@@ -15,7 +15,7 @@ from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.sources.lakehouse import reading
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
-from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.integration import deferring
 from tests.sources.lakehouses import known_types
 from tests.sources.row_deltas import commit_deletes, data_files, delete_by_position, delete_by_value
@@ -142,7 +142,7 @@ def test_months_that_are_loaded_together_leave_out_what_is_deleted_of_each(lake:
     (february,) = data_files(lake.table.table(), "pickup_at >= '2026-02-01T00:00:00+00:00'")
     delete_by_position(lake.table.table(), {large: [5]})
     delete_by_position(lake.table.table(), {february.file_path: [5, 6]})
-    results = S3MonthsToClickHouseOperator(task_id="load", months=[MONTH, NEXT], **lake.where).execute({})
+    results = S3ToClickHouseOperator(task_id="load", months=[MONTH, NEXT], **lake.where).execute({})
     assert [each["rows"] for each in results] == [1_999, 1_998]
     assert in_table(lake) == in_lakehouse(lake)
 

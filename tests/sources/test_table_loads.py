@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats
 from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
-from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.sources.table_lake import MONTH, TableLake
 
 TRIPS = Trips(rows_per_month=2_000)
@@ -66,7 +66,7 @@ def test_months_are_planned_and_loaded_together(table_lake: TableLake) -> None:
     for month in months:
         table_lake.table.put(TRIPS.table(month))
     assert PlanMonthsOperator(task_id="plan", all_months=True, **table_lake.where).execute({}) == months
-    results = S3MonthsToClickHouseOperator(task_id="load", months=months, **table_lake.where).execute({})
+    results = S3ToClickHouseOperator(task_id="load", months=months, **table_lake.where).execute({})
     assert [each["status"] for each in results] == ["published"] * 3
     assert [table_lake.facts(month) for month in months] == [TRIPS.facts(month) for month in months]
     assert PlanMonthsOperator(task_id="plan", months=months, **table_lake.where).execute({}) == []

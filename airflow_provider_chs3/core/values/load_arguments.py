@@ -225,6 +225,13 @@ MONTHS = Argument(
     help="Months, `YYYY-MM`, as a list or separated by commas.",
     type="Sequence[str] | str | None",
 )
+MONTHS_OF_LOAD = Argument(
+    name="months",
+    help="Instead of `month`, several months, `YYYY-MM`, as a list or separated by commas; if the list is empty, the "
+    "task is skipped.",
+    type="Sequence[str] | str | None",
+    without="the one in `month`",
+)
 COLUMNS = Argument(
     name="columns",
     help="Columns to load.",
@@ -337,7 +344,7 @@ DEFINITION = Argument(
 )
 MONTHS_PER_TASK = Argument(
     name="months_per_task",
-    help="Group small months, at most this many of them and 1 GiB of objects, for `S3MonthsToClickHouseOperator`.",
+    help="Group small months, at most this many of them and 1 GiB of objects, for the argument `months` of a load.",
     type="int | None",
     without="no groups",
     least=1,
@@ -404,7 +411,7 @@ OF_MONTH_TASKS = (TABLE, TIMEZONE, DATABASE, CLUSTER, STAGING_DATABASE, CLICKHOU
 OF_S3 = (KEY, BUCKET, S3_KEY, S3_BUCKET, AWS_CONN_ID)
 OF_READING = (MONTH, COLUMNS, SELECT, CSV, FILES, CASTS, DISTRIBUTION, SETTINGS, TUNING, CANCEL_ON_KILL)
 OF_LOADS = (
-    *(WRITE_MODE, CREATE_TABLE, POLICIES, INCREMENTS, PARALLEL_MONTHS, PROGRESS_INTERVAL_SECONDS),
+    *(MONTHS_OF_LOAD, WRITE_MODE, CREATE_TABLE, POLICIES, INCREMENTS, PARALLEL_MONTHS, PROGRESS_INTERVAL_SECONDS),
     *(DEFERRABLE, WAIT_FOR_MERGES, MERGE_HEALTH),
 )
 OF_PLANS = (MONTHS, LOOKBACK_MONTHS, LAST_MONTH, ALL_MONTHS, DEFINITION, MONTHS_PER_TASK, CREATE_TABLE)

@@ -157,14 +157,16 @@ def _months_of_period(period: re.Match[str], timezone: tzinfo) -> tuple[Month, .
     return (Month(at.year, at.month),)
 
 
-def parse_months(given: Sequence[str] | str) -> tuple[Month, ...]:
+def parse_months(given: Sequence[str] | str | None) -> tuple[Month, ...]:
     """Parse a list of months and sort it.
 
     Args:
         given: `YYYY-MM` values, as a list or separated by commas.
 
     Raises:
-        ConfigurationError: If one is not a month.
+        ConfigurationError: If one is not a month, or a template rendered to None.
     """
+    if given is None:
+        raise ConfigurationError("months=None: its template rendered to nothing. Give the run a value for it.")
     texts = given.split(",") if isinstance(given, str) else given
     return tuple(sorted({Month.parse(text.strip()) for text in texts}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -51,51 +52,51 @@ def insert_trigger(task: LoadTask, context: Context, step: Insert, request: Load
     )
 
 
-def settle(task: LoadTask, context: Context, result: LoadResult, deadline: Deadline) -> dict[str, object]:
-    """Wait until the merges of a loaded month have settled; a deferrable task leaves its worker for it.
+def settle(task: LoadTask, context: Context, results: Sequence[LoadResult], deadline: Deadline) -> Any:
+    """Wait until the merges of loaded months have settled; a deferrable task leaves its worker for it.
 
     Args:
-        task: The task that has loaded it.
+        task: The task that has loaded them.
         context: Airflow's.
-        result: What the load has done.
+        results: What the load has done.
         deadline: The end of the task's time.
     """
-    since, hook = time.time(), task.hook()
+    since, hook, found = time.time(), task.hook(), [each.as_json() for each in results]
     hook.deadline = deadline
     with airflow_errors():
-        wait = MergeWait.after(task, result.month)
+        wait = MergeWait.after(task, tuple(each.month for each in results))
         merges = wait.outcome(hook, task.log, is_patient=not task.deferrable)
     if merges is not None:
-        return task.done(context, result.as_json(), merges, since=since)
+        return task.done(context, found, merges, since=since)
     return task.defer(
         trigger=wait.trigger(),
         method_name="merges_complete",
-        kwargs={"result": result.as_json(), "since": since},
+        kwargs={"results": found, "since": since},
         timeout=task.execution_timeout,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class MergeWait:
-    """The merges of one month, and when they are over.
+    """The merges of months, and when they are over.
 
     Args:
         merges: Those of the table.
-        month: The month.
+        months: The months.
         thresholds: What counts as few, many and long.
         reactions: What to do where merges are stuck, or leave too many parts.
         poll_interval_seconds: Time between two looks while things change; it grows while they don't.
     """
 
     merges: Merges
-    month: Month
+    months: tuple[Month, ...]
     thresholds: Thresholds
     reactions: Reactions
     poll_interval_seconds: float
 
     @classmethod
-    def after(cls, task: LoadTask, month: Month) -> MergeWait:
-        """Return what a load waits for after it has published a month.
+    def after(cls, task: LoadTask, months: tuple[Month, ...]) -> MergeWait:
+        """Return what a load waits for after it has published months.
 
         Raises:
             ConfigurationError: If an argument in its `merge_health` is not known, or wrong.
@@ -106,7 +107,7 @@ class MergeWait:
         )
         return cls(
             merges=merges,
-            month=month,
+            months=months,
             thresholds=thresholds,
             reactions=reactions,
             poll_interval_seconds=task.progress_interval_seconds,
@@ -125,7 +126,7 @@ class MergeWait:
         """
         watch = MergeWatch(self.thresholds, self.reactions, poll_interval_seconds=self.poll_interval_seconds)
         while True:
-            log.info("%s %s", self.merges.table, watch.judge(self.merges.look(hook, (self.month,))))
+            log.info("%s %s", self.merges.table, watch.judge(self.merges.look(hook, self.months)))
             if watch.is_over():
                 return as_json(watch.verdicts)
             if not is_patient:
@@ -139,7 +140,7 @@ class MergeWait:
             table=self.merges.table,
             database=self.merges.database,
             cluster=self.merges.cluster,
-            months=[str(self.month)],
+            months=[str(month) for month in self.months],
             thresholds=asdict(self.thresholds),
             reactions=asdict(self.reactions),
             poll_interval_seconds=self.poll_interval_seconds,

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_chs3.core.files.loaded_columns import selection_of
 from airflow_provider_chs3.core.load.cancel import StopRequest, stop_load
 from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
-from airflow_provider_chs3.core.request.reload import Reload
 from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
 from airflow_provider_chs3.core.tuning.insert_settings import tunable
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
 from airflow_provider_chs3.core.values.load_arguments import Files, Increments, PolicyGroup, Tuning
 from airflow_provider_chs3.core.values.models import Month, SettingValues, TableName
-from airflow_provider_chs3.core.values.run_month import given_month
 from airflow_provider_chs3.core.workflow.operations import Insert
 from airflow_provider_chs3.hooks.connection import check_settings, parse_node_specs
 from airflow_provider_chs3.operators._support.new_table import new_table_of
@@ -35,16 +33,16 @@ if TYPE_CHECKING:
 
 
 def load_request(
-    task: LoadTask, context: Context, listing: Listing, *, resumes: str | None, month: Month | None = None
+    task: LoadTask, context: Context, listing: Listing, *, resumes: str | None, month: Month
 ) -> LoadRequest:
-    """Return one attempt at the month of a task.
+    """Return one attempt at the months of a task.
 
     Args:
         task: The task, with its templates rendered.
         context: Airflow's.
         listing: Says how the servers get at the objects.
         resumes: The attempt that the task has waited for; None if there is none.
-        month: The month; None takes the task's.
+        month: The first of them.
 
     Raises:
         ConfigurationError: If an argument is wrong.
@@ -63,7 +61,7 @@ def load_request(
         **loaded,
         **of_the_nodes(task),
         new_table=new_table_of(task.create_table, loaded, cluster=loaded["cluster"] or loaded["default_cluster"]),
-        month=month or _month(task, context, reload),
+        month=month,
         share=ShareOptions.merged(tuning, parallel_months=task.parallel_months),
         use_calibration=tuning.use_calibration,
         owner=_owner(context),
@@ -151,12 +149,6 @@ def load_runner(task: LoadTask, listing: Listing, *, wait: Callable[[Insert], No
     if task.defers_inserts:
         return DetachingRunner(listing=listing, wait=wait, **arguments)
     return Runner(listing=listing, **arguments)
-
-
-def _month(task: LoadTask, context: Context, reload: Reload | None) -> Month:
-    if task.has_month:
-        return given_month(task.month)
-    return reload.month if reload else task.month_of_run(context)
 
 
 def _owner(context: Context) -> str:

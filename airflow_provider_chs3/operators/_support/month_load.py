@@ -1,8 +1,9 @@
-"""Load one month of objects into a ClickHouse table, exactly once, whatever the storage."""
+"""Load months of objects into a ClickHouse table, exactly once, whatever the storage."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
@@ -16,14 +17,17 @@ from airflow_provider_chs3.operators._support.months_page import OnMonthsPage
 from airflow_provider_chs3.operators._support.openlineage import LoadLineage
 from airflow_provider_chs3.operators._support.rendered_sql import ShowsSql
 from airflow_provider_chs3.operators._support.tasks import LoadTask
-from airflow_provider_chs3.operators.emit_month import emit_month
+from airflow_provider_chs3.operators.emit_month import emit_months
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
+    from airflow_provider_chs3.core.request.load_request import LoadRequest
     from airflow_provider_chs3.core.values.load_result import LoadResult
+    from airflow_provider_chs3.core.values.models import Month
     from airflow_provider_chs3.core.workflow.operations import Insert
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+    from airflow_provider_chs3.sources.listing import Listing
 
 
 class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
@@ -35,12 +39,12 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
     ui_color = "#fcf7d6"
 
     @counts_failures
-    def execute(self, context: Context) -> dict[str, object]:
-        """Load the month, or resume the load that an earlier try of this task started."""
+    def execute(self, context: Context) -> Any:
+        """Load the months, or resume the load that an earlier try of this task started."""
         return self._load(context, resumes=None)
 
     @counts_failures
-    def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, object]:
+    def execute_complete(self, context: Context, event: Mapping[str, Any]) -> Any:
         """Continue once the insert has ended.
 
         Args:
@@ -50,24 +54,22 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         Raises:
             AirflowTaskTimeout: If the task took longer than its `execution_timeout`.
         """
-        from airflow_provider_chs3.operators._support.load_request import load_request
-
         if event["is_late"]:
-            self._request = load_request(self, context, self.listing(), resumes=event["attempt"])
+            self._ask(context, self.listing(), resumes=event["attempt"])
             self.on_kill()
             raise AirflowTaskTimeout(f"The insert took longer than execution_timeout={self.execution_timeout}.")
         return self._load(context, resumes=event["attempt"])
 
     @counts_failures
     def merges_complete(
-        self, context: Context, event: Mapping[str, Any], result: dict[str, object], since: float
-    ) -> dict[str, object]:
+        self, context: Context, event: Mapping[str, Any], results: Sequence[dict[str, object]], since: float
+    ) -> Any:
         """Continue once the merges have settled.
 
         Args:
             context: Airflow's.
             event: The event of `MergeHealthTrigger`.
-            result: The load's result.
+            results: The load's results.
             since: Start of the wait, in seconds since 1970.
 
         Raises:
@@ -75,10 +77,11 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         """
         from airflow_provider_chs3.runners.blocking import Runner
 
-        self.link_to_page(context, Runner(**self._runner_arguments(self.hook()), listing=None), [str(result["month"])])
+        runner = Runner(**self._runner_arguments(self.hook()), listing=None)
+        self.link_to_page(context, runner, [str(each["month"]) for each in results])
         if "error" in event:
             raise AirflowFailException(event["error"])
-        return self.done(context, result, event["result"], since=since)
+        return self.done(context, results, event["result"], since=since)
 
     def on_kill(self) -> None:
         """End the load's queries on every node, and drop its staging."""
@@ -89,7 +92,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         from airflow_provider_chs3.operators._support.load_request import end_load
 
         self.log.info("Ending the queries of this load, and dropping its staging.")
-        end_load(self._request, [self._request.month], **self._runner_arguments(self.hook()))
+        end_load(self._request, self._loading, **self._runner_arguments(self.hook()))
 
     @contextmanager
     def leaving_nothing(self) -> Iterator[None]:
@@ -101,38 +104,76 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
                 self.on_kill()
             raise
 
-    def _load(self, context: Context, *, resumes: str | None) -> dict[str, object]:
-        from airflow_provider_chs3.core.load.outcome import report
+    def _load(self, context: Context, *, resumes: str | None) -> Any:
         from airflow_provider_chs3.core.load.protocol import load_periods
         from airflow_provider_chs3.core.values.load_arguments import PolicyGroup
         from airflow_provider_chs3.core.values.merge_arguments import merge_health
+        from airflow_provider_chs3.core.values.models import range_text
         from airflow_provider_chs3.core.workflow.driving import drive
         from airflow_provider_chs3.operators._support.deferral import settle
-        from airflow_provider_chs3.operators._support.load_request import load_request, load_runner
+        from airflow_provider_chs3.operators._support.load_request import load_runner
 
         with airflow_errors(), closing(self.pooled_hook()) as hook:
             self.check_append(PolicyGroup.of(self.policies).allow_duplicates)
             merge_health(self.merge_health)
             # One for all steps: making its client takes a tenth of a second.
             listing = self.listing()
-            self._request = load_request(self, context, listing, resumes=resumes)
-            context["month"] = str(self._request.month)  # type: ignore[typeddict-unknown-key]  # for map_index_template
+            request = self._ask(context, listing, resumes=resumes)
+            months = self._loading
+            context["month"] = range_text(months)  # type: ignore[typeddict-unknown-key]  # for map_index_template
             runner = load_runner(self, listing, wait=partial(self._wait, context), **self._runner_arguments(hook))
             self.inserts = runner.inserts
-            self.link_to_page(context, runner, [str(self._request.month)])
+            self.link_to_page(context, runner, map(str, months))
             with self.leaving_nothing():
-                loads = load_periods(self._request, [self._request.month])
-                result = drive(loads, self.showing_sql(context, runner)).only()
+                outcome = drive(load_periods(request, months), self.showing_sql(context, runner))
+            results = [outcome.results[month] for month in months if month in outcome.results]
+            self._tell(results)
+            if outcome.error:
+                raise outcome.error
+            self._label(context, self.results)
         self._request = None
-        context["outcome"] = result.status  # type: ignore[typeddict-unknown-key]  # for map_index_template
-        count_loads(self, result)
-        self.log.info("%s", report(result))
-        self.refuse_in_reload(context, [result])
-        if result.status == "skipped":
-            raise AirflowSkipException(result.summary())
+        self.refuse_in_reload(context, results)
+        if all(each.status == "skipped" for each in results):
+            why = "; ".join(dict.fromkeys(each.reason for each in results))
+            raise AirflowSkipException(f"Nothing to load in {range_text(months)}: {why}.")
         if self.wait_for_merges:
-            return settle(self, context, result, hook.deadline)
-        return self.done(context, result.as_json())
+            return settle(self, context, results, hook.deadline)
+        return self.done(context, self.results)
+
+    def _ask(self, context: Context, listing: Listing, *, resumes: str | None) -> LoadRequest:
+        """Set and return what is asked of the load, and set its months."""
+        from airflow_provider_chs3.operators._support.load_request import load_request
+
+        self._loading = self._months(context)
+        self._request = load_request(self, context, listing, resumes=resumes, month=self._loading[0])
+        return self._request
+
+    def _months(self, context: Context) -> Sequence[Month]:
+        """Return the task's months, else that of the run.
+
+        Raises:
+            AirflowSkipException: If the list of months is empty.
+            ConfigurationError: If one is not a month, or the run has none.
+        """
+        from airflow_provider_chs3.core.values.run_month import given_month, parse_months
+
+        if self.has_months:
+            if months := parse_months(self.months):
+                return months
+            self.refuse_to_reload_nothing(context, why := "months is empty")
+            raise AirflowSkipException(f"Nothing to load: {why}.")
+        if self.has_month:
+            return [given_month(self.month)]
+        reload = self.reload_of_run(context)
+        return [reload.month if reload else self.month_of_run(context)]
+
+    def _tell(self, results: Sequence[LoadResult]) -> None:
+        from airflow_provider_chs3.core.load.outcome import report
+
+        count_loads(self, *results)
+        for result in results:
+            self.log.info("%s", result.summary() if self.has_months else report(result))
+        self.results = [each.as_json() for each in results]
 
     def refuse_in_reload(self, context: Context, results: Sequence[LoadResult]) -> None:
         """Fail if the run asks for a reload, and months are skipped that should not be.
@@ -154,16 +195,24 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
                 self.refuse_to_reload_nothing(context, f"it loads {skipped[0].target} {months}")
 
     def done(
-        self, context: Context, result: dict[str, object], merges: Any = None, *, since: float | None = None
-    ) -> dict[str, object]:
-        """Record and return the result with the verdicts on its merges; `since` is the start of the wait for them."""
-        context["outcome"] = str(result["status"])  # type: ignore[typeddict-unknown-key]  # of a task that was deferred, too
+        self, context: Context, results: Sequence[dict[str, object]], merges: Any = None, *, since: float | None = None
+    ) -> Any:
+        """Record and return results with the verdicts on their merges; `since` is the start of the wait for them."""
+        self._label(context, results)
         if merges is not None:
             count_merges(self, merges, waited_seconds=time.time() - since if since else None)
-            result = result | {"merges": merges}
-        self.results = [result]
-        emit_month(self, context, result)
+            results = [each | {"merges": _of_month(merges, each["month"])} for each in results]
+        self.results = results
+        result = list(results) if self.has_months else results[0]
+        emit_months(self, context, result)
         return result
+
+    def _label(self, context: Context, results: Sequence[Mapping[str, object]]) -> None:
+        """Set what came of the months, for `map_index_template`."""
+        counts = Counter(str(each["status"]) for each in results)
+        context["outcome"] = ", ".join(  # type: ignore[typeddict-unknown-key]
+            status if len(counts) == 1 else f"{count} {status}" for status, count in counts.items()
+        )
 
     def _runner_arguments(self, hook: ClickHouseHook) -> dict[str, Any]:
         return {"hook": hook, "log": self.log, "progress_interval_seconds": self.progress_interval_seconds}
@@ -175,3 +224,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         assert self._request is not None  # set before the load starts
         trigger = insert_trigger(self, context, step, self._request)
         self.defer(trigger=trigger, method_name="execute_complete")
+
+
+def _of_month(merges: Mapping[str, Any], month: object) -> dict[str, Any]:
+    return dict(merges, months={each: nodes for each, nodes in merges["months"].items() if each == month})

@@ -34,7 +34,9 @@ class LoadLineage(MonthTask):
     """
 
     inserts: Sequence[Insert] = ()
-    results: Sequence[Mapping[str, Any]] = ()
+    results: Sequence[dict[str, Any]] = ()
+    #: Once there is a request: its months.
+    _loading: Sequence[Month] = ()
     _request: LoadRequest | None = None
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any]:
@@ -62,16 +64,8 @@ class LoadLineage(MonthTask):
         # Attempts before the last one have started over.
         last = [each for each in self.inserts if each.attempt == self.inserts[-1].attempt]
         paths = [path for each in last for path in each.paths]
-        inputs = self._inputs(paths, months=self._months_of_task(self._request))
+        inputs = self._inputs(paths, months=self._loading)
         return self._lineage(inserts=last, inputs=inputs, has_failed=True)
-
-    def _months_of_task(self, request: LoadRequest) -> Sequence[Month]:
-        """Return the months that the task was to load.
-
-        Args:
-            request: The load.
-        """
-        return [request.month]
 
     def _that_read(self) -> list[Mapping[str, Any]]:
         return [each for each in self.results if each["query_ids"]]

@@ -16,6 +16,8 @@ from airflow_provider_chs3.operators._support.month_task import MonthTask
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
+    from airflow_provider_chs3.core.values.models import Month
+
 
 @takes(*OF_READING)
 class ReadsFiles(MonthTask):
@@ -64,15 +66,18 @@ class ReadsFiles(MonthTask):
 
 @takes(*OF_LOADS)
 class LoadTask(ReadsFiles):
-    """Load a month."""
+    """Load a month, or several."""
 
     template_fields: Sequence[str] = (*ReadsFiles.template_fields, *templated(OF_LOADS))
+    #: The months of the run, once they are known.
+    _loading: Sequence[Month] = ()
     file_fields: ClassVar[Sequence[str]] = (*ReadsFiles.file_fields, "policies", "increments")
     template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(file_fields, "json")
 
     def __init__(
         self,
         *,
+        months: Sequence[str] | str | None = None,
         write_mode: str = "replace",
         create_table: str = "never",
         policies: Mapping[str, Any] | str | None = None,
@@ -85,6 +90,10 @@ class LoadTask(ReadsFiles):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if self.has_month and months is not None:
+            raise ConfigurationError(f"month={self.month!r}, months={months!r}: give one of the two.")
+        self.months = months
+        self.has_months = months is not None
         self.write_mode = write_mode
         self.create_table = create_table
         self.policies: Any = policies
@@ -97,6 +106,11 @@ class LoadTask(ReadsFiles):
         check_groups({"policies": policies, "increments": increments})
         if isinstance(policies, Mapping | None):
             self.check_append((policies or {}).get("allow_duplicates", False))
+
+    @property
+    def argument_for_month(self) -> str | None:
+        """The argument that would give the task a month; see `MonthTask`."""
+        return None if self.has_months else super().argument_for_month
 
     def check_append(self, allow_duplicates: object) -> None:
         """Check that what is appended is not appended again by a retry.
@@ -118,10 +132,10 @@ class LoadTask(ReadsFiles):
     def defers_inserts(self) -> bool:
         """Whether inserts continue without their worker."""
         # Appended rows cannot be distinguished from earlier ones: such an insert must end with its process.
-        return self.deferrable and self.write_mode == "replace"
+        return self.deferrable and self.write_mode == "replace" and len(self._loading) == 1
 
     def done(
-        self, context: Context, result: dict[str, object], merges: Any = None, *, since: float | None = None
-    ) -> dict[str, object]:
-        """End with a result and the verdicts on its merges; `since` is the start of the wait for them."""
+        self, context: Context, results: Sequence[dict[str, object]], merges: Any = None, *, since: float | None = None
+    ) -> Any:
+        """End with results and the verdicts on their merges; `since` is the start of the wait for them."""
         raise NotImplementedError

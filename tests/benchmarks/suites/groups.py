@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.transfers.s3_months_to_clickhouse import S3MonthsToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.benchmarks.lake import BUCKET, Lake, Months
 from tests.benchmarks.measure import SECONDS
 from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns
@@ -50,7 +50,7 @@ def _compared(bench: TrialContext, lake: Lake, months: Months, *, nodes: int) ->
     def together() -> None:
         arguments = lake.where(f"{months.prefix}/{{YYYY-MM}}/*.parquet", months.names[0])
         arguments.pop("month")
-        S3MonthsToClickHouseOperator(task_id="load", **arguments, months=list(months.names)).execute({})
+        S3ToClickHouseOperator(task_id="load", **arguments, months=list(months.names)).execute({})
 
     variants = {
         _ONE_BY_ONE: _timed(lake, months, one_by_one),
