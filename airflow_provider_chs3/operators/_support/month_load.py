@@ -135,7 +135,7 @@ class MonthLoad(OnMonthsPage, ShowsSql, LoadLineage, LoadTask):
         self.refuse_in_reload(context, results)
         if all(each.status == "skipped" for each in results):
             why = "; ".join(dict.fromkeys(each.reason for each in results))
-            raise AirflowSkipException(f"Nothing to load in {range_text(months)}: {why}.")
+            raise AirflowSkipException(f"{request.target} {range_text(months)} skipped: {why}.")
         if self.wait_for_merges:
             return settle(self, context, results, hook.deadline)
         return self.done(context, self.results)
