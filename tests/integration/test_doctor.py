@@ -313,7 +313,7 @@ class TestRightsAndNodes:
         ]
 
     @pytest.mark.thorough(but=1)
-    @pytest.mark.parametrize("setting", ["readonly = 2", "allow_ddl = 0"])
+    @pytest.mark.parametrize("setting", ["readonly = 1", "readonly = 2", "allow_ddl = 0"])
     def test_what_no_grant_overrides_is_found_as_a_load_says_it(
         self, own_lake: Lake, doctor: Doctor, monkeypatch: pytest.MonkeyPatch, setting: str
     ) -> None:
@@ -322,9 +322,10 @@ class TestRightsAndNodes:
         connection["extra"] = {**connection["extra"], "settings": {name: int(value)}}
         monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
         _, checks, _ = doctor(*where(own_lake))
-        said = f"a profile of the user has {setting}, which no GRANT overrides."
-        assert said in "".join(checks["privileges"]["findings"])
-        assert "run GRANT" not in "".join(checks["privileges"]["findings"])
+        said = f"have {setting}, which no GRANT overrides."
+        findings = "".join(finding for check in checks.values() for finding in check["findings"])
+        assert said in findings
+        assert "run GRANT" not in findings
         with pytest.raises(AirflowFailException, match=said):
             own_lake.load()
 

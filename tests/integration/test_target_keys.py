@@ -217,7 +217,7 @@ def test_a_key_that_an_alter_gave_another_type_is_refused_until_the_table_is_att
     lake.on_every_node(f"ALTER TABLE {name} {change} SETTINGS {setting} = 1")
     put(lake, {2: '"2026-10-31"'})
     # 25.8 shows the other type, of which the month would be partition 20727 rather than 20261001.
-    said = f"has another type there than in a new table.*{setting}|partition 20727, .* was changed since"
+    said = f"has another type there than in a new table.*{setting}"
     with pytest.raises(AirflowFailException, match=said):
         lake.load()
     assert (numbers(lake), lake.left_behind()) == ([1], [])

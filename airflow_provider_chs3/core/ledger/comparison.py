@@ -243,11 +243,19 @@ def _undone(month: MonthOnNode) -> str:
     return f"{command} ran at the moment when a load replaced it, and is undone" if command else ""
 
 
+def is_elsewhere(month: MonthOnNode) -> bool:
+    """Check whether a month was published as another partition than the table's key gives now."""
+    was, is_now = month.record.partition_id if month.record else "", month.state.partition_id
+    return bool(was and is_now) and was != is_now
+
+
 def _what_changed(month: MonthOnNode, table_facts: TableFacts) -> str:
     """Return which mutations may have changed a month since it was published, as a text; empty if none."""
     record, state = month.record, spare_gone_columns(month.state, table_facts)
     if record is None or record.event != "published":
         return _undone(month)
+    if is_elsewhere(month):
+        return f"it was partition {record.partition_id}, and the table's key gives {state.partition_id} now"
     after = max(record.max_block, record.data_version)
     commands = [each.shown for each in state.mutations if each.number > after and each.concerns(state.partition_id)]
     return f"ALTER TABLE … {', '.join(commands[:_MOST_SHOWN])}" if commands else ""

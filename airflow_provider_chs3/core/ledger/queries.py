@@ -54,7 +54,7 @@ def look_up_months(
         month: {
             node: MonthOnNode(
                 newest_records.get((number, str(month))),
-                states.get((number, partition_id), PartitionState()),
+                states.get((number, partition_id), PartitionState(partition_id=partition_id)),
                 has_history=(number, str(month)) in known,
                 has_rows=number in holding,
             )

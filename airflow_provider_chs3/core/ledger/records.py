@@ -35,6 +35,7 @@ class Record:
         sequence: Its number: the newest record of a node has the highest; in a replicated table, the newest of a shard.
         base: The attempt that loaded the whole month; empty if no increment may build on it.
         increments: Number of loads since then that added new objects alone.
+        partition_id: The id of the month's partition then.
         age_seconds: Time since it was written, by the clock of its node.
         structure: The table, and what was loaded into it (see `core.ledger.structure_record`); empty if nothing was
             published.
@@ -54,6 +55,7 @@ class Record:
     sequence: int = 0
     base: str = ""
     increments: int = 0
+    partition_id: str = ""
     age_seconds: float = field(default=float("inf"), compare=False)
     structure: str = ""
 

@@ -26,13 +26,14 @@ from airflow_provider_chs3.core.attempt.newer_records import (
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, periods_of
 from airflow_provider_chs3.core.attempt.resume import PUBLISHED_BY_OWNER, published_by_owner
 from airflow_provider_chs3.core.increment.new_objects import find_increments, text_of
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found, evidence_of
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found, evidence_of, is_elsewhere
 from airflow_provider_chs3.core.ledger.partition_changes import missing_parts
 from airflow_provider_chs3.core.ledger.parts import Evidence
 from airflow_provider_chs3.core.ledger.records import MonthOnNode
 from airflow_provider_chs3.core.load.cleaning import clean_up_published
 from airflow_provider_chs3.core.load.outcome import record_unchanged, result_of
 from airflow_provider_chs3.core.publication.evidence_renewal import renew_records
+from airflow_provider_chs3.core.publication.publish import key_of_other_type
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.load_result import LoadResult
@@ -43,6 +44,7 @@ from airflow_provider_chs3.core.workflow.step_timer import StepTimer
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     NotReadyError,
+    PreflightError,
     SourceError,
     TargetChangedError,
     TransientError,
@@ -207,11 +209,16 @@ def look_at_period(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> Ste
     Args:
         load: The load.
         before: The period on each node.
+
+    Raises:
+        PreflightError: If it was published as another partition than the table's key gives now.
     """
     facts = load.facts(before)
     if facts.found.standing is not ComparisonStatus.TARGET_CHANGED:
         return facts
     changed, why = {node: before[node] for node in facts.found.nodes}, ""
+    if other := [node for node, month in changed.items() if is_elsewhere(month)]:
+        raise PreflightError([key_of_other_type(load, str(other[0]))])
     if (yield from _are_broken(load, changed)):
         why = _BROKEN
     elif (yield from _is_of_stale(load, changed)):

@@ -287,8 +287,8 @@ def forbidden_by(readonly: int, allow_ddl: bool) -> str:
     """
     forbids = f"readonly = {readonly}" if readonly else "" if allow_ddl else "allow_ddl = 0"
     return forbids and (
-        f"a profile of the user has {forbids}, which no GRANT overrides. Remove it from the profile, or load as "
-        "another user."
+        f"the user's profile or the connection's settings have {forbids}, which no GRANT overrides. Remove it there, "
+        "or load as another user."
     )
 
 

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
+from airflow_provider_chs3.core.preflight.privileges import FORBIDDING, forbidden_by
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, NEWER, NOT_TO_BE_UNSET, OF_THOSE_UP, passed_on
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, settings_clause
 from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
@@ -22,7 +23,8 @@ from airflow_provider_chs3.core.workflow.operations import Log, Query, QueryNode
 from airflow_provider_chs3.exceptions import ClickHouseServerError, PreflightError
 
 # Not in a sub-query: there a server shows limits as it has them for sub-queries. No array may be NULL (43, on 25.8).
-_QUERY = f"""SELECT currentProfiles(), groupArray((name, value, default, min, max, readonly, disallowed_values))
+_QUERY = f"""SELECT currentProfiles(), {FORBIDDING},
+    groupArray((name, value, default, min, max, readonly, disallowed_values))
 FROM system.settings
 WHERE NOT is_obsolete AND (readonly OR isNotNull(min) OR isNotNull(max) OR notEmpty(disallowed_values))
     OR name = {literal(NOT_TO_BE_UNSET)} AND changed
@@ -38,6 +40,9 @@ _TAKEN_OUT = ("additional_result_filter", "limit", "offset", *sorted(NEWER))
 
 #: What an answer to `_ask_what_reached` ends in if such a setting changes its columns, or names others.
 _REWRITTEN = (10, 47)
+
+#: The value of `readonly` with which no setting can be changed.
+_CHANGES_NOTHING = 1
 
 #: Host, port, UUID and profiles of a node → name of a setting → its value there.
 _ByNode: TypeAlias = dict[tuple[str, int, str, tuple[str, ...]], dict[str, str]]
@@ -140,7 +145,11 @@ def explain_refusal(error: ClickHouseServerError, needed: SettingValues, *, own:
 
 
 def _findings(node: Node, row: Row, needed: SettingValues, own: SettingValues) -> Iterator[str]:
-    profiles, constraints = row
+    profiles, readonly, allow_ddl, constraints = row
+    if readonly == _CHANGES_NOTHING:
+        # It fixes every setting.
+        yield f"The connection's user may not load on {node}: {forbidden_by(readonly, allow_ddl)}"
+        return
     for each in (Constraint(*values) for values in constraints or ()):
         if each.name == NOT_TO_BE_UNSET and each.value:
             yield (

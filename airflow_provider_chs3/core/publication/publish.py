@@ -175,7 +175,7 @@ def _replace_some(some: Sequence[PeriodLoad], *, is_now: Callable[[Node, int], b
         )
     except ClickHouseServerError as error:
         if error.code in _OTHER_KEY and _OTHER_KEY[error.code] in error.message:
-            raise PreflightError([_key_of_other_type(load, error.host)]) from error
+            raise PreflightError([key_of_other_type(load, error.host)]) from error
         if error.code != _BAD_ARGUMENTS or EMPTY_SOURCE not in error.message:
             raise
         raise VerificationError(
@@ -191,7 +191,7 @@ def _replacement(load: LoadContext, *, is_empty: bool) -> Command:
     return Command(f"REPLACE PARTITION ID {literal(load.key.partition_id)} FROM {table(load.staging)}", settings)
 
 
-def _key_of_other_type(load: LoadContext, host: str) -> str:
+def key_of_other_type(load: LoadContext, host: str) -> str:
     """Return the message for a target whose key got another type than in new tables, of which staging is one.
 
     CREATE and a restart evaluate a key under the profile with which the server started; ALTER evaluates it under the

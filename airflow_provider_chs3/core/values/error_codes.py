@@ -83,8 +83,8 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
     ),
     (
         frozenset({158, 161, 162, 165, 167, 168, 290, 306, 307, 396, 718}),
-        "The user's profile sets a limit that is too low for this load: raise the one that the message names, or give "
-        "loads a user of their own.",
+        "The user's profile, or the connection's settings, set a limit that is too low for this load: raise the one "
+        "that the message names, or give loads a user of their own.",
     ),
     (frozenset({277}), "The user's profile demands an index for each statement: give loads a user of their own."),
     (
@@ -152,6 +152,9 @@ _MAX_QUERY_SIZE, _TOO_DEEP = "Max query size exceeded", 167
 _LACKS = re.compile(r"(?P<user>\S+): Not enough privileges\..* the grant (?P<grant>.+?)\.?$", re.DOTALL)
 _OF_SYSTEM = re.compile(r"(?:SELECT|SHOW COLUMNS)(?:\([^()]*\))? ON (?=system\.)")
 
+#: How servers of 25.8 say that a query ran out of time, or was killed, before it began.
+_NOT_BEGUN = "is killed in pending state"
+
 #: What MySQL's refusal names, which has the code of a node that went away.
 _IS_OF_MYSQL, _NO_DATABASE = "Connections to mysql failed", 614
 
@@ -200,6 +203,11 @@ def hint_of(error: Chs3Error) -> str:
         return _HINTS[_TOO_DEEP]
     if is_of_storage(error) or is_broken_off(error):
         return "The storage refused a request, or the connection broke: the retry reads all objects again."
+    if error.code == QUERY_WAS_CANCELLED and _NOT_BEGUN in error.message:
+        return (
+            "Somebody ended the query before it began, or max_execution_time did: raise that in the user's profile and "
+            "the connection's settings if it is shorter than a second, or clear the task to run it again."
+        )
     if error.code in _OF_VALUES and not is_of_insert(error) and "(in file" not in error.message:
         return "ClickHouse rejects a value: if it is not from a file, check the connection's settings."
     return _HINTS.get(error.code, "")

@@ -144,9 +144,9 @@ class TestLookUp:
         assert driven.result[OCTOBER] == {
             ONE: MonthOnNode(None, STATE, has_rows=True),
             TWO: MonthOnNode(RECORD, STATE, has_history=True, has_rows=True),
-            THREE: MonthOnNode(None, PartitionState()),
+            THREE: MonthOnNode(None, PartitionState(partition_id="202610")),
         }
-        nothing = MonthOnNode(None, PartitionState())
+        nothing = MonthOnNode(None, PartitionState(partition_id="202609"))
         holding = replace(nothing, has_rows=True)
         assert driven.result[SEPTEMBER] == {ONE: holding, TWO: holding, THREE: nothing}
 

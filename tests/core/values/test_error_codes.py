@@ -264,3 +264,9 @@ def test_a_privilege_that_is_missing_is_told_as_a_grant(asked: str, grant: str) 
 def test_a_setting_that_servers_refuse_says_nothing_about_a_file() -> None:
     message = "Setting max_upload_part_size (1.00 B) can't be less than setting min_upload_part_size (16.00 MiB)"
     assert is_of_servers(ClickHouseServerError(36, "", message, "node:9000", "q1"))
+
+
+def test_a_query_that_was_ended_before_it_began_may_have_been_given_no_time():
+    """25.8 says so, and 26.9 says 159."""
+    error = ClickHouseServerError(394, "QUERY_WAS_CANCELLED", "Query 'x' is killed in pending state", "h:1")
+    assert hint_of(error).startswith("Somebody ended the query before it began, or max_execution_time did")
