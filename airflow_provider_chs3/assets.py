@@ -1,6 +1,6 @@
 """Assets for tables of ClickHouse, `clickhouse://host:port/database/table`, and the DAGs that their events start.
 
-`create_asset`, `each_month` and `emitted_months` are for DAGs. Airflow calls the others, which `get_provider_info`
+`create_asset`, `each_month` and `emitted_periods` are for DAGs. Airflow calls the others, which `get_provider_info`
 names. Assets of buckets, `s3://bucket/key`, are the Amazon provider's.
 """
 
@@ -72,10 +72,11 @@ def convert_asset_to_openlineage(asset: Asset, lineage_context: object) -> Datas
 
 
 def each_month(asset: Asset) -> Any:
-    """Return the schedule of a DAG that runs for newly published months.
+    """Return the schedule of a DAG that runs for newly published periods.
 
-    From Airflow 3.3 on the DAG has one run for each month, with the month as its partition key. In older versions one
-    run covers all months published since the last run. `emitted_months` returns the months of a run, in all versions.
+    From Airflow 3.3 on the DAG has one run for each period, with the period as its partition key. In older versions one
+    run covers all periods published since the last run. `emitted_periods` returns the periods of a run, in all
+    versions.
 
     Args:
         asset: The asset in the load's `outlets`.
@@ -89,24 +90,24 @@ def each_month(asset: Asset) -> Any:
     return [asset]
 
 
-def emitted_months(context: Context) -> list[dict[str, Any]]:
-    """Return the months of a run of a DAG that `each_month` schedules.
+def emitted_periods(context: Context) -> list[dict[str, Any]]:
+    """Return the periods of a run of a DAG that `each_month` schedules.
 
     Args:
         context: The context of a task in the run.
 
     Returns:
-        What the newest event tells of each month: month, status, reason, target, rows, source_bytes, objects, parts and
-        fingerprint. Empty for a run that was started by hand.
+        What the newest event tells of each period: period, status, reason, target, rows, source_bytes, objects, parts
+        and fingerprint. Empty for a run that was started by hand.
     """
     events = [event for events in context["triggering_asset_events"].values() for event in events]
     newest = {
-        each["month"]: each for event in sorted(events, key=lambda event: event.timestamp) for each in _told_by(event)
+        each["period"]: each for event in sorted(events, key=lambda event: event.timestamp) for each in _told_by(event)
     }
-    return [newest[month] for month in sorted(newest)]
+    return [newest[period] for period in sorted(newest)]
 
 
 def _told_by(event: Any) -> list[dict[str, Any]]:
-    """Return the month of an event; all of its task's, if it has none of its own."""
-    told = event.extra.get("months", [event.extra])
-    return [each for each in told if each["month"] == getattr(event, "partition_key", None)] or told
+    """Return the period of an event; all of its task's, if it has none of its own."""
+    told = event.extra.get("periods", [event.extra])
+    return [each for each in told if each["period"] == getattr(event, "partition_key", None)] or told

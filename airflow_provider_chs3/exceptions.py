@@ -12,7 +12,7 @@
     │   ├── SupersededError         a newer attempt of the same load took over
     │   ├── VerificationError       what was loaded differs from the source
     │   ├── MergeHealthError        merges are stuck, or left too many parts
-    │   └── MonthsFailedError       some months of a load of several failed, and a retry would not help
+    │   └── PeriodsFailedError       some periods of a load of several failed, and a retry would not help
     ├── TransientError              worth a retry
     │   ├── NotReadyError               the objects are not there yet
     │   ├── ObjectsChangedError         objects changed while they were loaded, or another load published them
@@ -21,7 +21,7 @@
     │   ├── ReplicasBehindError         replicas have not caught up with each other in time
     │   ├── InsertLostError             an insert ended with an unknown outcome
     │   ├── StatementLostError          so did another statement
-    │   ├── MonthsNotLoadedError        some months of a load of several failed: a retry loads them again
+    │   ├── PeriodsNotLoadedError        some periods of a load of several failed: a retry loads them again
     │   └── ClickHouseConnectionError   no answer, or a connection that broke
     └── ClickHouseServerError       an answer with an error code: the code decides
 
@@ -106,11 +106,11 @@ class TransientError(Chs3Error):
 
 
 class NotReadyError(TransientError):
-    """The month's objects are not there yet, or not all of them."""
+    """The period's objects are not there yet, or not all of them."""
 
 
 class ObjectsChangedError(TransientError):
-    """Objects changed while they were loaded, or another load published the month. This one published nothing."""
+    """Objects changed while they were loaded, or another load published the period. This one published nothing."""
 
 
 class ColumnsAddedError(TransientError):
@@ -133,12 +133,12 @@ class StatementLostError(TransientError):
     """A statement of a deferred task no longer runs, and no server knows its outcome. It may have taken effect."""
 
 
-class MonthsFailedError(TerminalError):
-    """Some months of a load of several failed, and a retry would end the same way. The others are published."""
+class PeriodsFailedError(TerminalError):
+    """Some periods of a load of several failed, and a retry would end the same way. The others are published."""
 
 
-class MonthsNotLoadedError(TransientError):
-    """Some months of a load of several failed: a retry loads them again. The others are published."""
+class PeriodsNotLoadedError(TransientError):
+    """Some periods of a load of several failed: a retry loads them again. The others are published."""
 
 
 class ClickHouseConnectionError(TransientError):

@@ -20,7 +20,7 @@ def get_provider_info() -> dict[str, object]:
     return {
         "package-name": "airflow-provider-chs3",
         "name": "ClickHouse loads from S3",
-        "description": "Scheduled loads from S3 into ClickHouse, one month per task.",
+        "description": "Scheduled loads from S3 into ClickHouse, one period per task.",
         "versions": [__version__],
         "integrations": _INTEGRATIONS,
         "operators": [_modules(*_OPERATORS, package="operators")],
@@ -32,7 +32,7 @@ def get_provider_info() -> dict[str, object]:
             "chs3": {"description": "Defaults of loads into ClickHouse, for all DAGs.", "options": OPTIONS},
         },
         "cli": ["airflow_provider_chs3.cli.airflow_commands.get_commands"],
-        "extra-links": ["airflow_provider_chs3.operators.links.MonthsPageLink"],
+        "extra-links": ["airflow_provider_chs3.operators.links.LoadsPageLink"],
         "connection-types": [
             {
                 "connection-type": "chs3",
@@ -91,7 +91,7 @@ OPTIONS = {
 }
 
 _INTEGRATION = "ClickHouse (S3 loads)"
-_OPERATORS = ("calibrate", "clickhouse", "emit_month", "ledger", "optimize", "plan_months")
+_OPERATORS = ("calibrate", "clickhouse", "emit_period", "ledger", "optimize", "plan_loads")
 _DELTA = "Delta Lake"
 _S3 = "Amazon Simple Storage Service (S3)"
 #: For everything that is not a transfer.

@@ -19,7 +19,7 @@ from airflow.sdk import DAG, Param
 from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_provider_chs3.operators.retries import retries_by_error
-from airflow_provider_chs3.transfers.monthly_load import monthly_load
+from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
 
 with DAG(
     dag_id="chs3_backfill",
@@ -37,7 +37,7 @@ with DAG(
         "table": Param("trips_all", type="string", description="MergeTree, or a Distributed table over it"),
     },
 ):
-    monthly_load(
+    scheduled_load(
         group_id="trips",
         bucket="{{ params.bucket }}",
         key="{{ params.key }}",

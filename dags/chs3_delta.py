@@ -14,7 +14,7 @@ from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_provider_chs3.operators.retries import retries_by_error
 from airflow_provider_chs3.sources.delta import DeltaTable
-from airflow_provider_chs3.transfers.monthly_load import monthly_load
+from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
 
 with DAG(
     dag_id="chs3_delta",
@@ -27,16 +27,16 @@ with DAG(
     doc_md=__doc__,
     params={
         "uri": Param("s3://lake/trips", type="string", description="of the Delta table"),
-        "month_column": Param("pickup_at", type="string", description="by which rows belong to months"),
+        "time_column": Param("pickup_at", type="string", description="by which rows belong to months"),
         "database": Param("taxi", type="string"),
         "table": Param("trips_all", type="string", description="MergeTree, or a Distributed table over it"),
     },
 ):
-    monthly_load(
+    scheduled_load(
         group_id="trips",
-        objects=DeltaTable(uri="{{ params.uri }}", month_column="{{ params.month_column }}"),
+        objects=DeltaTable(uri="{{ params.uri }}", time_column="{{ params.time_column }}"),
         database="{{ params.database }}",
         table="{{ params.table }}",
-        lookback_months=2,
+        lookback=2,
         default_args=retries_by_error(),
     )

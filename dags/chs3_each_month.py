@@ -15,7 +15,7 @@ from datetime import datetime
 from airflow.providers.common.sql.operators.sql import SQLValueCheckOperator
 from airflow.sdk import DAG, Asset, Param, task
 
-from airflow_provider_chs3.assets import each_month, emitted_months
+from airflow_provider_chs3.assets import each_month, emitted_periods
 
 with DAG(
     dag_id="chs3_each_month",
@@ -38,7 +38,7 @@ with DAG(
                 "sql": f"SELECT count() FROM {table} WHERE formatDateTime(pickup_at, '%Y-%m') = '{event['month']}'",
                 "pass_value": event["rows"],
             }
-            for event in emitted_months(context)
+            for event in emitted_periods(context)
         ]
 
     # Any operator of the common-sql provider runs on a connection of type chs3.

@@ -17,7 +17,7 @@ from airflow.providers.common.messaging.triggers.msg_queue import MessageQueueTr
 from airflow.sdk import DAG, Asset, AssetWatcher, Param, task
 
 from airflow_provider_chs3.operators.retries import retries_by_error
-from airflow_provider_chs3.transfers.monthly_load import monthly_load
+from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
 
 QUEUE = os.environ.get("CHS3_EVENTS_QUEUE", "https://sqs.eu-central-1.amazonaws.com/123456789012/taxi")
 
@@ -51,14 +51,14 @@ with DAG(
 
     @task.short_circuit(inlets=[objects])
     def months(**context) -> list[str]:
-        from airflow_provider_chs3.sources.s3.events import months_of_events
+        from airflow_provider_chs3.sources.s3.events import periods_of_events
 
         params = context["params"]
-        return months_of_events(context, objects, bucket=params["bucket"], key=params["key"])
+        return periods_of_events(context, objects, bucket=params["bucket"], key=params["key"])
 
-    monthly_load(
+    scheduled_load(
         group_id="trips",
-        months=months(),
+        periods=months(),
         bucket="{{ params.bucket }}",
         key="{{ params.key }}",
         database="{{ params.database }}",

@@ -19,7 +19,7 @@ from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_provider_chs3.operators.retries import retries_by_error
 from airflow_provider_chs3.transfers.kafka_to_s3 import KafkaToS3Operator
-from airflow_provider_chs3.transfers.monthly_load import monthly_load
+from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
 
 KEY = "{{ params.prefix }}/{YYYY-MM}/"
 
@@ -43,10 +43,10 @@ with DAG(
     },
 ):
     land = KafkaToS3Operator(task_id="land", topic="{{ params.topic }}", bucket="{{ params.bucket }}", key=KEY)
-    load = monthly_load(
+    load = scheduled_load(
         group_id="events",
         # An hour without messages checks its own month, which may have none yet.
-        months="{{ ti.xcom_pull('land')['months'] | join(',') }}",
+        periods="{{ ti.xcom_pull('land')['months'] | join(',') }}",
         bucket="{{ params.bucket }}",
         key=KEY,
         database="{{ params.database }}",

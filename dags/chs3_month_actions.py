@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param, task
 
-from airflow_provider_chs3.operators.ledger import ForgetMonthsOperator
+from airflow_provider_chs3.operators.ledger import ForgetPeriodsOperator
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 
 with DAG(
@@ -51,7 +51,7 @@ with DAG(
         "cluster": "{{ params.cluster }}",
         "clickhouse_conn_id": "{{ params.clickhouse_conn_id }}",
     }
-    forget = ForgetMonthsOperator(task_id="forget", staging_database="{{ params.staging_database }}", **where)
+    forget = ForgetPeriodsOperator(task_id="forget", staging_database="{{ params.staging_database }}", **where)
     merge = OptimizePartitionOperator(task_id="merge", **where)
 
     choose() >> [forget, merge]

@@ -3,7 +3,7 @@
 Late files are what a nightly load is for: each run compares the month of its night and those before it with what was
 last published, loads what changed, and waits until merges have settled. In a quiet night it does nothing, and the check
 runs all the same. Each month that was loaded has an event of the asset `chs3_trips`: the DAG `chs3_each_month` runs for
-it. For other months trigger it with `months`:
+it. For other months trigger it with `periods`:
 
     airflow dags trigger chs3_nightly --conf '{"months": ["2026-01", "2026-02", "2026-03"]}'
 
@@ -20,7 +20,7 @@ from airflow.sdk import DAG, Asset, Param
 from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_provider_chs3.operators.retries import retries_by_error
-from airflow_provider_chs3.transfers.monthly_load import monthly_load
+from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
 
 with DAG(
     dag_id="chs3_nightly",
@@ -34,17 +34,17 @@ with DAG(
     doc_md=__doc__,
     params={
         "months": Param([], type="array", items={"type": "string"}, description="YYYY-MM; empty: the look-back"),
-        "lookback_months": Param(2, type="integer", minimum=0, description="months before the run's own"),
+        "lookback": Param(2, type="integer", minimum=0, description="months before the run's own"),
         "bucket": Param("taxi", type="string"),
         "key": Param("trips/{YYYY-MM}/*.parquet", type="string", description="which objects belong to which month"),
         "database": Param("taxi", type="string"),
         "table": Param("trips_all", type="string", description="MergeTree, or a Distributed table over it"),
     },
 ):
-    load = monthly_load(
+    load = scheduled_load(
         group_id="trips",
-        months="{{ params.months | join(',') }}",
-        lookback_months="{{ params.lookback_months }}",
+        periods="{{ params.months | join(',') }}",
+        lookback="{{ params.lookback }}",
         bucket="{{ params.bucket }}",
         key="{{ params.key }}",
         database="{{ params.database }}",

@@ -14,7 +14,7 @@ from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_provider_chs3.operators.retries import retries_by_error
 from airflow_provider_chs3.sources.postgres import PostgresRows
-from airflow_provider_chs3.transfers.monthly_load import monthly_load
+from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
 
 with DAG(
     dag_id="chs3_postgres",
@@ -31,11 +31,11 @@ with DAG(
         "table": Param("trips_all", type="string", description="MergeTree, or a Distributed table over it"),
     },
 ):
-    monthly_load(
+    scheduled_load(
         group_id="trips",
-        objects=PostgresRows(table="{{ params.source_table }}", month_column="pickup_at", key_column="trip_id"),
+        objects=PostgresRows(table="{{ params.source_table }}", time_column="pickup_at", key_column="trip_id"),
         database="{{ params.database }}",
         table="{{ params.table }}",
-        lookback_months=2,
+        lookback=2,
         default_args=retries_by_error(),
     )

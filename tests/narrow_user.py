@@ -62,13 +62,13 @@ def _privileges() -> list[str]:
     ):
         loader += documented_also(where)
     found = dict.fromkeys(
-        [*loader, *documented("Planning"), *documented("Merge health"), *documented("Merging closed months")]
+        [*loader, *documented("Planning"), *documented("Merge health"), *documented("Merging closed periods")]
     )
     return [*dict.fromkeys(in_tests(each) for each in found), TRAIT]
 
 
 def _privileges_of_page() -> list[str]:
-    return [*dict.fromkeys(in_tests(each) for each in documented("The months page")), TRAIT]
+    return [*dict.fromkeys(in_tests(each) for each in documented("The periods page")), TRAIT]
 
 
 def in_tests(privilege: str) -> str:

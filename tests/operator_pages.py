@@ -17,13 +17,13 @@ from airflow.providers.common.compat.sdk import BaseOperator
 from airflow_provider_chs3.core.calibration.report import _COLUMNS, Calibration
 from airflow_provider_chs3.core.merges import health
 from airflow_provider_chs3.core.merges.merge_rate import MergeRate
-from airflow_provider_chs3.core.months import status
-from airflow_provider_chs3.core.months.adopt import AdoptedMonth
-from airflow_provider_chs3.core.months.forget import ForgottenMonth
 from airflow_provider_chs3.core.optimize import job
+from airflow_provider_chs3.core.plans import status
+from airflow_provider_chs3.core.plans.adopt import AdoptedPeriod
+from airflow_provider_chs3.core.plans.forget import ForgottenPeriod
 from airflow_provider_chs3.core.staging.orphans import Orphan
 from airflow_provider_chs3.core.values.load_result import LoadResult
-from airflow_provider_chs3.operators._support.month_load import MonthLoad
+from airflow_provider_chs3.operators._support.period_load_task import PeriodLoadTask
 from airflow_provider_chs3.runners.landing import Landing
 from airflow_provider_chs3.runners.unloading import Unload
 
@@ -34,20 +34,20 @@ PAGES = {page.read_text(encoding="utf-8").partition("\n")[0][2:]: page for page 
 
 #: What makes the dict that an operator returns; loads from every storage return that of S3.
 _RESULTS: Mapping[str, tuple[Callable[..., Any], ...]] = {
-    "S3ToClickHouseOperator": (LoadResult.as_json, MonthLoad.done),
+    "S3ToClickHouseOperator": (LoadResult.as_json, PeriodLoadTask.done),
     "CalibrateLoadOperator": (Calibration.as_json,),
     "OptimizePartitionOperator": (job.results,),
     "ClickHouseMergeHealthSensor": (health.as_json, MergeRate.as_json),
-    "ListLedgerOperator": (status.MonthInLedger.as_json, status._node_as_json),
-    "AdoptMonthsOperator": (AdoptedMonth.as_json,),
-    "ForgetMonthsOperator": (ForgottenMonth.as_json,),
+    "ListLedgerOperator": (status.PeriodInLedger.as_json, status._node_as_json),
+    "AdoptPeriodsOperator": (AdoptedPeriod.as_json,),
+    "ForgetPeriodsOperator": (ForgottenPeriod.as_json,),
     "CleanStagingOperator": (Orphan.as_json,),
     "KafkaToS3Operator": (Landing.run, Landing._result),
     "ClickHouseToS3Operator": (Unload._result,),
 }
 #: Those that return no dict of their own.
 _WITHOUT_KEYS = {
-    *("monthly_load", "PlanMonthsOperator", "EmitMonthOperator"),
+    *("scheduled_load", "PlanLoadsOperator", "EmitPeriodOperator"),
     *("ClickHouseOperator", "ClickHouseSensor"),
 }
 
@@ -77,7 +77,7 @@ def section(name: str, title: str) -> str:
     """Return a section of an operator's page, or the section of S3's where it says that this is the same."""
     found = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", text_of(name), re.DOTALL | re.MULTILINE)
     assert found, f"{PAGES[name]} has no section {title}"
-    is_that_of_s3 = title == "Result" and name != "S3ToClickHouseOperator" and issubclass(_type(name), MonthLoad)
+    is_that_of_s3 = title == "Result" and name != "S3ToClickHouseOperator" and issubclass(_type(name), PeriodLoadTask)
     if is_that_of_s3:
         assert "(s3-to-clickhouse.md#result)" in found[1]
         return section("S3ToClickHouseOperator", title)
@@ -88,7 +88,7 @@ def keys_of_result(name: str) -> set[str]:
     """Return the keys of what an operator returns, as the source has them."""
     if name in _WITHOUT_KEYS:
         return set()
-    name = "S3ToClickHouseOperator" if issubclass(_type(name), MonthLoad) else name
+    name = "S3ToClickHouseOperator" if issubclass(_type(name), PeriodLoadTask) else name
     keys = {key for function in _RESULTS[name] for key in _keys(function)}
     return keys | set(_COLUMNS) if name == "CalibrateLoadOperator" else keys
 

@@ -48,7 +48,7 @@ from airflow_provider_chs3.transfers.iceberg_to_clickhouse import IcebergToClick
 from airflow_provider_chs3.transfers.kafka_to_s3 import KafkaToS3Operator
 from airflow_provider_chs3.transfers.mysql_to_clickhouse import MySqlToClickHouseOperator
 from airflow_provider_chs3.transfers.postgres_to_clickhouse import PostgresToClickHouseOperator
-from airflow_provider_chs3.transfers.monthly_load import monthly_load
+from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.operators.clickhouse import ClickHouseOperator
 from airflow_provider_chs3.sensors.clickhouse import ClickHouseSensor
@@ -104,7 +104,7 @@ def test_the_api_reference_has_every_public_name(built: tuple[subprocess.Complet
 
 
 def test_each_operator_has_a_page_and_each_page_an_operator() -> None:
-    assert sorted(operator_pages.PAGES) == sorted({*operator_pages.operators(), "monthly_load"})
+    assert sorted(operator_pages.PAGES) == sorted({*operator_pages.operators(), "scheduled_load"})
 
 
 def test_the_operators_pages_have_their_templated_fields(

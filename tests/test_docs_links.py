@@ -38,10 +38,10 @@ sys.exit(app.statuscode)
 PAGE = """# Page
 
 ```{eval-rst}
-.. autofunction:: airflow_provider_chs3.transfers.monthly_load.monthly_load
+.. autofunction:: airflow_provider_chs3.transfers.scheduled_load.scheduled_load
 .. autoclass:: airflow_provider_chs3.hooks.clickhouse.ClickHouseHook
    :members: client, get_sqlalchemy_engine
-.. autoclass:: airflow_provider_chs3.operators.plan_months.PlanMonthsOperator
+.. autoclass:: airflow_provider_chs3.operators.plan_loads.PlanLoadsOperator
    :members: execute
 .. autoclass:: airflow_provider_chs3.testbed.trips.Trips
    :members: table

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_chs3.testbed.trips import MonthFacts, Trips, create_table_sql, read_facts
+from airflow_provider_chs3.testbed.trips import PeriodFacts, Trips, create_table_sql, read_facts
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -23,9 +23,9 @@ PAGE = (Path(__file__).parents[1] / "docs" / "gallery.md").read_text(encoding="u
 #: Heading → the DAG file below it.
 PATTERNS = dict(re.findall(r"^## ([^\n]+)\n(?:(?!^## ).)*?^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE))
 
-TRIPS = Trips(rows_per_month=600, files_per_month=3)
-MORE_TRIPS = Trips(seed=2, rows_per_month=400, files_per_month=2)
-#: A night of March, which looks back to January; for DAGs with a run a month, the one about February.
+TRIPS = Trips(rows_per_period=600, files_per_period=3)
+MORE_TRIPS = Trips(seed=2, rows_per_period=400, files_per_period=2)
+#: A night of March, which looks back to January; for DAGs with a run a period, the one about February.
 NIGHT = datetime(2026, 3, 12, 3, tzinfo=UTC)
 MONTHLY = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -54,9 +54,9 @@ class Gallery:
                 rows.append(client.execute(sql))
         return rows
 
-    def upload(self, month: str, *, trips: Trips = TRIPS, prefix: str | None = None, **options: Any) -> list[str]:
-        prefix = f"trips/{month}/" if prefix is None else prefix
-        return trips.upload(self.s3, month, bucket=self.bucket, prefix=prefix, **options)
+    def upload(self, period: str, *, trips: Trips = TRIPS, prefix: str | None = None, **options: Any) -> list[str]:
+        prefix = f"trips/{period}/" if prefix is None else prefix
+        return trips.upload(self.s3, period, bucket=self.bucket, prefix=prefix, **options)
 
     def put(self, key: str, body: bytes = b"") -> None:
         self.s3.put_object(Bucket=self.bucket, Key=key, Body=body)
@@ -74,7 +74,7 @@ class Gallery:
         return dag
 
     def run(self, dag: DAG, logical_date: datetime | None = NIGHT) -> dict[str, Any]:
-        """Task, with the label of its month → what it returned, or its state where that is none."""
+        """Task, with the label of its period → what it returned, or its state where that is none."""
         run = self._run_dag(dag, logical_date=logical_date)
         return {
             " ".join(filter(None, (ti.task_id, ti.rendered_map_index))): ti.xcom_pull(
@@ -84,9 +84,9 @@ class Gallery:
             for ti in run.get_task_instances()
         }
 
-    def facts(self, month: str, *, table: str = "trips_all", database: str | None = None) -> MonthFacts:
+    def facts(self, period: str, *, table: str = "trips_all", database: str | None = None) -> PeriodFacts:
         with self.cluster.nodes[0].client() as client:
-            return read_facts(client, f"{database or self.database}.{table}", month)
+            return read_facts(client, f"{database or self.database}.{table}", period)
 
 
 @pytest.fixture
@@ -113,19 +113,19 @@ def connect(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, name: str, databa
 
 
 def loaded(done: dict[str, Any]) -> list[str]:
-    """The months that a run has loaded."""
+    """The periods that a run has loaded."""
     return sorted(name.partition(".load ")[2].removesuffix(": published") for name in done if ".load " in name)
 
 
 def told(dag: DAG) -> list[str]:
-    """The months of which all runs of a DAG emitted an event."""
+    """The periods of which all runs of a DAG emitted an event."""
     from airflow.models.asset import AssetEvent
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
     with create_session() as session:
         extras = session.scalars(select(AssetEvent.extra).where(AssetEvent.source_dag_id == dag.dag_id))
-        return [extra["month"] for extra in extras]
+        return [extra["period"] for extra in extras]
 
 
 def test_every_pattern_of_the_page_is_run_here() -> None:
@@ -134,7 +134,7 @@ def test_every_pattern_of_the_page_is_run_here() -> None:
     assert [title for title in PATTERNS if f'gallery.dag("{title}")' not in source] == []
 
 
-def test_a_month_is_loaded_once_its_marker_is_there(gallery: Gallery) -> None:
+def test_a_period_is_loaded_once_its_marker_is_there(gallery: Gallery) -> None:
     gallery.upload("2026-02")
     dag = gallery.dag("Wait for the writer")
     assert gallery.run(dag, MONTHLY)["load"] == "failed"
@@ -142,25 +142,25 @@ def test_a_month_is_loaded_once_its_marker_is_there(gallery: Gallery) -> None:
     assert gallery.run(dag, MONTHLY)["load"]["rows"] == 600
 
 
-def test_each_table_has_its_months_and_none_waits_for_another(gallery: Gallery) -> None:
+def test_each_table_has_its_periods_and_none_waits_for_another(gallery: Gallery) -> None:
     gallery.create_table("refunds")
     gallery.upload("2026-02")
     gallery.put("trips/2026-02/bad.parquet", b"this is no Parquet")
     gallery.upload("2026-03", trips=MORE_TRIPS, prefix="refunds/year=2026/month=03/")
     done = gallery.run(gallery.dag("Several tables"))
-    assert done["trips_all.month.load 2026-02"] == "failed"
+    assert done["trips_all.period.load 2026-02"] == "failed"
     assert gallery.facts("2026-03", table="refunds_all") == MORE_TRIPS.facts("2026-03")
 
 
 def test_in_the_dag_of_several_tables_only_loads_take_a_place_in_the_pool(gallery: Gallery) -> None:
     dag = gallery.dag("Several tables")
     assert {task.task_id for task in dag.tasks if task.pool == "loads"} == {
-        "trips_all.month.load",
-        "refunds_all.month.load",
+        "trips_all.period.load",
+        "refunds_all.period.load",
     }
 
 
-def test_a_month_is_what_all_producers_have_sent(gallery: Gallery) -> None:
+def test_a_period_is_what_all_producers_have_sent(gallery: Gallery) -> None:
     gallery.upload("2026-02", prefix="producers/acme/2026-02/")
     dag = gallery.dag("Several producers, one table")
     for task in dag.tasks:
@@ -171,48 +171,48 @@ def test_a_month_is_what_all_producers_have_sent(gallery: Gallery) -> None:
     assert gallery.facts("2026-02").rows == 1_000
 
 
-def test_csv_becomes_what_the_table_has_without_the_rows_of_other_months(gallery: Gallery) -> None:
-    trips = Trips(rows_per_month=600, files_per_month=3, wrong_month_rows=5)
+def test_csv_becomes_what_the_table_has_without_the_rows_of_other_periods(gallery: Gallery) -> None:
+    trips = Trips(rows_per_period=600, files_per_period=3, wrong_period_rows=5)
     gallery.upload("2026-03", trips=trips, prefix="drops/2026/03/", file_format="csv.gz")
     gallery.run(gallery.dag("Files that differ from the table"))
     found, expected = gallery.facts("2026-03"), trips.facts("2026-03")
     assert (found.rows, found.trip_id_sum, found.fare_cents_sum) == (595, expected.trip_id_sum, expected.fare_cents_sum)
 
 
-def test_a_month_that_passes_its_checks_is_told_of(gallery: Gallery) -> None:
+def test_a_period_that_passes_its_checks_is_told_of(gallery: Gallery) -> None:
     gallery.upload("2026-02")
-    dag = gallery.dag("Check a month before announcing it")
+    dag = gallery.dag("Check a period before announcing it")
     gallery.run(dag, MONTHLY)
     assert told(dag)[-1:] == ["2026-02"]
 
 
-def test_a_month_that_does_not_pass_is_not_told_of(gallery: Gallery) -> None:
+def test_a_period_that_does_not_pass_is_not_told_of(gallery: Gallery) -> None:
     gallery.upload("2026-02")
     gallery.upload("2026-02", prefix="trips/2026-02/again-")
-    dag = gallery.dag("Check a month before announcing it")
+    dag = gallery.dag("Check a period before announcing it")
     before = len(told(dag))
     done = gallery.run(dag, MONTHLY)
     assert (done["check"], len(told(dag))) == ("failed", before)
 
 
 @pytest.mark.thorough
-def test_a_report_is_made_of_changed_months_and_not_in_a_quiet_night(gallery: Gallery) -> None:
+def test_a_report_is_made_of_changed_periods_and_not_in_a_quiet_night(gallery: Gallery) -> None:
     gallery.upload("2026-02")
     dag = gallery.dag("Continue only if something was loaded")
     assert [gallery.run(dag)["report"] for _ in range(2)] == ["Changed: 2026-02", "skipped"]
 
 
 @pytest.mark.thorough
-def test_last_month_ends_in_one_part_on_every_node(gallery: Gallery) -> None:
-    gallery.upload("2026-02", trips=Trips(rows_per_month=600, files_per_month=12))
+def test_last_period_ends_in_one_part_on_every_node(gallery: Gallery) -> None:
+    gallery.upload("2026-02", trips=Trips(rows_per_period=600, files_per_period=12))
     gallery.on_every_node(f"SYSTEM STOP MERGES {gallery.database}.trips")
-    dag = gallery.dag("Last month in one part")
+    dag = gallery.dag("Last period in one part")
     dag.get_task("load").settings = {"min_insert_block_size_rows": 20, "min_insert_block_size_bytes": 0}
     gallery.run(_without(dag, "one_part"), MONTHLY)
     parts = f"SELECT count() FROM system.parts WHERE database = '{gallery.database}' AND table = 'trips' AND active"
     assert any(count > 1 for ((count,),) in gallery.on_every_node(parts))
     gallery.on_every_node(f"SYSTEM START MERGES {gallery.database}.trips")
-    done = gallery.run(gallery.dag("Last month in one part"), MONTHLY)
+    done = gallery.run(gallery.dag("Last period in one part"), MONTHLY)
     assert done["load"]["status"] == "unchanged"
     assert all(count <= 1 for ((count,),) in gallery.on_every_node(parts))
 
@@ -223,22 +223,22 @@ def _without(dag: DAG, task_id: str) -> DAG:
 
 @pytest.mark.thorough
 def test_all_years_are_loaded_in_one_run(gallery: Gallery) -> None:
-    months = ["2024-12", "2026-01"]
-    for month in months:
-        gallery.upload(month)
+    periods = ["2024-12", "2026-01"]
+    for period in periods:
+        gallery.upload(period)
     dag = gallery.dag("Years in one run, without workers")
-    assert loaded(gallery.run(dag, None)) == months
-    assert [gallery.facts(month) for month in months] == [TRIPS.facts(month) for month in months]
+    assert loaded(gallery.run(dag, None)) == periods
+    assert [gallery.facts(period) for period in periods] == [TRIPS.facts(period) for period in periods]
 
 
 @pytest.mark.thorough
-def test_two_clusters_have_the_same_months(gallery: Gallery, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_clusters_have_the_same_periods(gallery: Gallery, monkeypatch: pytest.MonkeyPatch) -> None:
     other = f"{gallery.database}_us"
     gallery.on_every_node(f"CREATE DATABASE {other}")
     gallery.create_table(database=other)
     connect(monkeypatch, gallery.cluster, "us", other)
     gallery.upload("2026-02")
-    gallery.run(gallery.dag("The same months in two clusters"))
+    gallery.run(gallery.dag("The same periods in two clusters"))
     assert gallery.facts("2026-02") == gallery.facts("2026-02", database=other) == TRIPS.facts("2026-02")
     gallery.on_every_node(f"DROP DATABASE {other} SYNC")
 
@@ -251,18 +251,18 @@ def test_a_table_that_holds_what_its_objects_hold_is_taken_over_without_a_load(g
     assert loaded(done) == []
 
 
-def test_a_month_that_is_refused_is_not_loaded_over(gallery: Gallery) -> None:
+def test_a_period_that_is_refused_is_not_loaded_over(gallery: Gallery) -> None:
     gallery.upload("2026-02")
     _fill_by_hand(gallery, "2026-02")
     gallery.upload("2026-02", trips=MORE_TRIPS, prefix="trips/2026-02/more-")
     done = gallery.run(gallery.dag("Take over a table"), None)
-    assert (done["adopt"], done["monthly_load.plan"]) == ("failed", "upstream_failed")
+    assert (done["adopt"], done["scheduled_load.plan"]) == ("failed", "upstream_failed")
     assert gallery.facts("2026-02") == TRIPS.facts("2026-02")
 
 
-def _fill_by_hand(gallery: Gallery, month: str) -> None:
+def _fill_by_hand(gallery: Gallery, period: str) -> None:
     """As somebody did years ago."""
-    table = TRIPS.table(month)
+    table = TRIPS.table(period)
     with gallery.cluster.nodes[0].client() as client:
         client.execute(
             f"INSERT INTO {gallery.database}.trips VALUES", [tuple(row.values()) for row in table.to_pylist()]
@@ -273,7 +273,7 @@ def test_the_outlook_tells_what_would_be_loaded_and_loads_nothing(gallery: Galle
     gallery.upload("2026-01")
     gallery.upload("2026-02")
     done = gallery.run(gallery.dag("What would tonight load?"))
-    assert done["tell"] == "2 months to load: 2026-01, 2026-02"
+    assert done["tell"] == "2 periods to load: 2026-01, 2026-02"
     assert gallery.facts("2026-01").rows == 0
 
 
@@ -281,7 +281,7 @@ def test_producers_are_told_of_bad_files_and_database_people_of_a_bad_table(gall
     gallery.put("trips/2026-03/bad.parquet", b"this is no Parquet")
     dag = gallery.dag("Alert the right people")
     sent: list[tuple[str, str]] = []
-    dag.get_task("monthly_load.plan").on_failure_callback[0].__globals__["send"] = lambda *args: sent.append(args)
+    dag.get_task("scheduled_load.plan").on_failure_callback[0].__globals__["send"] = lambda *args: sent.append(args)
     gallery.run(dag)
     gallery.on_every_node(f"DROP TABLE {gallery.database}.trips SYNC")
     gallery.on_every_node(

@@ -67,7 +67,7 @@ def test_each_test_is_in_one_lane(by_lane: dict[str, list[str]], of_all: list[st
 def test_every_change_runs_a_load_a_refusal_and_a_kill_of_a_source_but_not_all(by_lane: dict[str, list[str]]) -> None:
     every = {name.partition("[")[0].partition("::")[2] for name in by_lane["changes"] if "row_loads" in name}
     assert every == {
-        "test_a_month_is_loaded_exactly_and_again_only_where_it_changed",
+        "test_a_period_is_loaded_exactly_and_again_only_where_it_changed",
         "test_what_is_missing_is_told",
     }
     assert len([name for name in by_lane["sources"] if "row_loads" in name]) > 10

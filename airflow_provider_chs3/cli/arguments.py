@@ -22,7 +22,7 @@ from airflow_provider_chs3.core.values.load_arguments import (
     TABLE,
     Files,
 )
-from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.sources import OBJECT_STORAGES, STORAGES
 
@@ -31,9 +31,10 @@ their ids, from its database, its secrets backend or AIRFLOW_CONN_<ID>; the comm
 to stdout, all else to stderr."""
 
 _EXIT_CODES = """exit codes:
-  0  nothing to do: every month as published, nothing to load, all adopted, nothing left to clean, no finding; also
-  after a calibration, whatever its result 1  something to do: months to load (plan), not as published (ledger), refused
-     (adopt), staging to drop (clean --dry-run), findings (doctor), or rows that differ from the objects (rehearse)
+  0  nothing to do: every period as published, nothing to load, all adopted, nothing left to clean, no finding; also
+  after a calibration, whatever its result 1  something to do: periods to load (plan), not as published (ledger),
+     refused (adopt), staging to drop (clean --dry-run), findings (doctor), or rows that differ from the objects
+     (rehearse)
   2  wrong arguments, or an error; stderr says which
 """
 
@@ -67,58 +68,58 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def months_of(given: argparse.Namespace) -> tuple[str, ...]:
-    """Return the months named on the command line; empty without any.
+def periods_of(given: argparse.Namespace) -> tuple[str, ...]:
+    """Return the periods named on the command line; empty without any.
 
     Raises:
-        ConfigurationError: If a month is invalid, or a range lacks its first or last month.
+        ConfigurationError: If a period is invalid, or a range lacks its first or last period.
     """
-    months = {Month.parse(text) for text in given.month or ()}
+    periods = {Period.parse(text) for text in given.period or ()}
     if given.first or given.last:
         if not (given.first and given.last):
             raise ConfigurationError("Give both --from and --to, such as --from 2026-01 --to 2026-12.")
-        month, last = Month.parse(given.first), Month.parse(given.last)
-        if last < month:
-            raise ConfigurationError(f"--from {month} is after --to {last}: give the first month, then the last.")
-        while month <= last:
-            months.add(month)
-            month = month.shifted(1)
-    return tuple(str(month) for month in sorted(months))
+        period, last = Period.parse(given.first), Period.parse(given.last)
+        if last < period:
+            raise ConfigurationError(f"--from {period} is after --to {last}: give the first period, then the last.")
+        while period <= last:
+            periods.add(period)
+            period = period.shifted(1)
+    return tuple(str(period) for period in sorted(periods))
 
 
 def _add_ledger(commands: Any) -> None:
-    command = _command(commands, "ledger", "list the published months of a table, with the state of each")
+    command = _command(commands, "ledger", "list the published periods of a table, with the state of each")
     _add_table(command)
-    _add_months(command, all_months=None)
+    _add_periods(command, all_periods=None)
     command.add_argument(
         "--objects", action="store_true", help="list the loaded objects instead, with the time and load of each"
     )
 
 
 def _add_plan(commands: Any) -> None:
-    command = _command(commands, "plan", "show which months would be loaded, and why; nothing is written")
+    command = _command(commands, "plan", "show which periods would be loaded, and why; nothing is written")
     _add_table(command)
     _add_source(command)
-    _add_months(command, all_months="all months in the bucket")
-    _add_definition(command, "if given, months loaded with another one are to load")
+    _add_periods(command, all_periods="all periods in the bucket")
+    _add_definition(command, "if given, periods loaded with another one are to load")
 
 
 def _add_adopt(commands: Any) -> None:
     command = _command(
         commands,
         "adopt",
-        "record months that were loaded by other means as published, if they have as many rows as their objects",
+        "record periods that were loaded by other means as published, if they have as many rows as their objects",
     )
     _add_table(command)
     _add_source(command)
-    _add_months(command, all_months="all months in the bucket")
+    _add_periods(command, all_periods="all periods in the bucket")
     _add_definition(command, "{} unless given")
 
 
 def _add_forget(commands: Any) -> None:
-    command = _command(commands, "forget", "remove months from the ledger; their rows stay")
+    command = _command(commands, "forget", "remove periods from the ledger; their rows stay")
     _add_table(command)
-    _add_months(command, all_months="all months in the ledger")
+    _add_periods(command, all_periods="all periods in the ledger")
 
 
 def _add_clean(commands: Any) -> None:
@@ -135,7 +136,7 @@ def _add_doctor(commands: Any) -> None:
     )
     _add_table(command, is_required=False)
     _add_source(command)
-    command.add_argument("--month", metavar="YYYY-MM", help="check a load of this month, up to its first write")
+    command.add_argument("--period", metavar="YYYY-MM", help="check a load of this period, up to its first write")
     command.add_argument(
         "--for",
         dest="purposes",
@@ -147,18 +148,18 @@ def _add_doctor(commands: Any) -> None:
 
 
 def _add_calibrate(commands: Any) -> None:
-    about = "load samples of a month into throwaway tables, and save the best settings for the table's loads"
+    about = "load samples of a period into throwaway tables, and save the best settings for the table's loads"
     command = _command(commands, "calibrate", about)
     _add_table(command)
     _add_source(command)
-    command.add_argument("--month", required=True, metavar="YYYY-MM", help="month whose files are the sample")
+    command.add_argument("--period", required=True, metavar="YYYY-MM", help="period whose files are the sample")
     _add(command, BUDGET_SECONDS, metavar="SECONDS")
     _add(command, LEAST_TRY_SECONDS, metavar="SECONDS")
 
 
 def _add_rehearse(commands: Any) -> None:
     command = _command(
-        commands, "rehearse", "prove on these servers that months are exact, with small objects and a separate table"
+        commands, "rehearse", "prove on these servers that periods are exact, with small objects and a separate table"
     )
     command.add_argument(
         "--database", required=True, help="database in which it creates, and drops again, its table and staging"
@@ -178,13 +179,13 @@ def _add_rehearse(commands: Any) -> None:
 
 
 def _add_ddl(commands: Any) -> None:
-    about = "print CREATE TABLE for the files of a month, with the reason of each choice; nothing is written"
+    about = "print CREATE TABLE for the files of a period, with the reason of each choice; nothing is written"
     command = _command(commands, "ddl", about)
     command.add_argument("--table", required=True, help="name of the new table on every node: [DATABASE.]TABLE")
     _add(command, DATABASE)
     _add(command, CLUSTER)
     _add_source(command)
-    command.add_argument("--month", required=True, metavar="YYYY-MM", help="month whose files define the columns")
+    command.add_argument("--period", required=True, metavar="YYYY-MM", help="period whose files define the columns")
     _add(command, declared(Files)["file_format"], metavar="NAME")
 
 
@@ -219,8 +220,8 @@ def _add_source(command: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="table of a database or a lakehouse, in place of --key; URI of a Delta one",
     )
-    command.add_argument("--month-column", metavar="NAME", help="its column whose value decides the month of a row")
-    for name, what in (("key-column", "key"), ("fingerprint", "aggregate"), ("timezone", "zone of months")):
+    command.add_argument("--time-column", metavar="NAME", help="its column whose value decides the period of a row")
+    for name, what in (("key-column", "key"), ("fingerprint", "aggregate"), ("timezone", "zone of periods")):
         command.add_argument(f"--{name}", help=f"{what} of a database's table, as its loads have it")
 
 
@@ -229,7 +230,7 @@ def _add_storage(command: argparse.ArgumentParser, storages: tuple[str, ...]) ->
         "--storage",
         choices=storages,
         default="s3",
-        help="where the months are, if not in S3 (%(default)s)",
+        help="where the periods are, if not in S3 (%(default)s)",
     )
     command.add_argument(
         "--storage-conn-id", metavar="ID", help="connection to that storage; by default that of its operator"
@@ -246,12 +247,12 @@ def _add_access(command: argparse.ArgumentParser) -> None:
     command.add_argument("--endpoint-url", metavar="URL", help="URL of the storage, as seen from the servers")
 
 
-def _add_months(command: argparse.ArgumentParser, *, all_months: str | None) -> None:
-    command.add_argument("--month", action="append", metavar="YYYY-MM", help="a month; can be repeated")
-    command.add_argument("--from", dest="first", metavar="YYYY-MM", help="first of several months, with --to")
-    command.add_argument("--to", dest="last", metavar="YYYY-MM", help="last of several months, with --from")
-    if all_months:
-        command.add_argument("--all-months", action="store_true", help=all_months)
+def _add_periods(command: argparse.ArgumentParser, *, all_periods: str | None) -> None:
+    command.add_argument("--period", action="append", metavar="YYYY-MM", help="a period; can be repeated")
+    command.add_argument("--from", dest="first", metavar="YYYY-MM", help="first of several periods, with --to")
+    command.add_argument("--to", dest="last", metavar="YYYY-MM", help="last of several periods, with --from")
+    if all_periods:
+        command.add_argument("--all-periods", action="store_true", help=all_periods)
 
 
 def _add_definition(command: argparse.ArgumentParser, default: str) -> None:

@@ -8,29 +8,29 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from airflow_provider_chs3.cli.arguments import months_of
+from airflow_provider_chs3.cli.arguments import periods_of
 from airflow_provider_chs3.cli.doctor_output import described, diagnosis
 from airflow_provider_chs3.cli.new_table import suggested_table
 from airflow_provider_chs3.cli.rehearse import Rehearsal
 from airflow_provider_chs3.cli.storages import object_storage, source_arguments
 from airflow_provider_chs3.cli.tables import age, rendered, size
-from airflow_provider_chs3.core.months.adopt import AdoptedMonth
-from airflow_provider_chs3.core.months.forget import ForgottenMonth
-from airflow_provider_chs3.core.months.objects import LoadedObject
-from airflow_provider_chs3.core.months.plan import PlannedMonth, forecast_text
-from airflow_provider_chs3.core.months.status import MonthInLedger
+from airflow_provider_chs3.core.plans.adopt import AdoptedPeriod
+from airflow_provider_chs3.core.plans.forget import ForgottenPeriod
+from airflow_provider_chs3.core.plans.objects import LoadedObject
+from airflow_provider_chs3.core.plans.plan import PlannedPeriod, forecast_text
+from airflow_provider_chs3.core.plans.status import PeriodInLedger
 from airflow_provider_chs3.core.staging.orphans import Orphan
 from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.core.values.month_objects import MonthObjects
+from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.operators.ledger import (
-    AdoptMonthsOperator,
+    AdoptPeriodsOperator,
     CleanStagingOperator,
-    ForgetMonthsOperator,
+    ForgetPeriodsOperator,
     ListLedgerOperator,
 )
-from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.sources import storage_class
 
 
@@ -50,29 +50,29 @@ class CommandResult:
 
 
 def _ledger(given: argparse.Namespace) -> CommandResult:
-    months = months_of(given)
-    operator = ListLedgerOperator(task_id="ledger", months=months, **_table(given))
+    periods = periods_of(given)
+    operator = ListLedgerOperator(task_id="ledger", periods=periods, **_table(given))
     if given.objects:
         return _objects(operator)
     listed = operator.listed()
-    header = ["month", "partition", "standing", "rows", "size", "objects", "published (UTC)", "rows/s", "attempt"]
+    header = ["period", "partition", "standing", "rows", "size", "objects", "published (UTC)", "rows/s", "attempt"]
     rows = [
-        [each.month, each.partition_id, each.standing, each.rows, size(each.size_bytes), *_published(each)]
+        [each.period, each.partition_id, each.standing, each.rows, size(each.size_bytes), *_published(each)]
         for each in listed
     ]
-    nothing = "The ledger has no such month." if months else "The ledger has no months of this table."
+    nothing = "The ledger has no such period." if periods else "The ledger has no periods of this table."
     text = rendered(header, rows) if rows else nothing
     return CommandResult([each.as_json() for each in listed], text, all(each.is_as_published for each in listed))
 
 
 def _objects(operator: ListLedgerOperator) -> CommandResult:
     listed = operator.listed_objects()
-    header = ["month", "object", "size", "rows", "loaded (UTC)", "attempt", "published"]
+    header = ["period", "object", "size", "rows", "loaded (UTC)", "attempt", "published"]
     rows = [
-        [each.month, each.path, size(each.size_bytes), each.rows, each.loaded_at, each.attempt, _is_current(each)]
+        [each.period, each.path, size(each.size_bytes), each.rows, each.loaded_at, each.attempt, _is_current(each)]
         for each in listed
     ]
-    text = rendered(header, rows) if rows else "No load of these months has recorded its objects."
+    text = rendered(header, rows) if rows else "No load of these periods has recorded its objects."
     return CommandResult([each.as_json() for each in listed], text, is_fine=True)
 
 
@@ -80,7 +80,7 @@ def _is_current(each: LoadedObject) -> str:
     return "yes" if each.is_current else "replaced"
 
 
-def _published(each: MonthInLedger) -> list[object]:
+def _published(each: PeriodInLedger) -> list[object]:
     if not each.attempt:
         return [None] * 4
     speed = "adopted" if each.was_adopted else f"{each.rows_per_second or 0:,}"
@@ -88,13 +88,13 @@ def _published(each: MonthInLedger) -> list[object]:
 
 
 def _plan(given: argparse.Namespace) -> CommandResult:
-    operator = PlanMonthsOperator(
-        task_id="plan", definition=given.definition, **_table(given), **source_arguments(given), **_named_months(given)
+    operator = PlanLoadsOperator(
+        task_id="plan", definition=given.definition, **_table(given), **source_arguments(given), **_named_periods(given)
     )
-    planned: list[PlannedMonth] = operator.planned({})
+    planned: list[PlannedPeriod] = operator.planned({})
     rows = [
         [
-            each.month,
+            each.period,
             "load" if each.is_to_load else "leave",
             each.reason,
             *_amount(each.objects),
@@ -103,7 +103,7 @@ def _plan(given: argparse.Namespace) -> CommandResult:
     ]
     values = [
         {
-            "month": str(each.month),
+            "period": str(each.period),
             "is_to_load": each.is_to_load,
             "reason": each.reason,
             "objects": each.objects.count,
@@ -115,39 +115,43 @@ def _plan(given: argparse.Namespace) -> CommandResult:
         for each in planned
     ]
     is_of_rows = any(each.objects.rows is not None for each in planned)
-    text = rendered(["month", "to do", "reason", *(["rows"] if is_of_rows else ["objects", "size"])], rows)
+    text = rendered(["period", "to do", "reason", *(["rows"] if is_of_rows else ["objects", "size"])], rows)
     text = "\n\n".join(filter(None, (text, forecast_text(planned))))
     return CommandResult(values, text, not any(each.is_to_load for each in planned))
 
 
-def _amount(objects: MonthObjects) -> list[object]:
+def _amount(objects: PeriodObjects) -> list[object]:
     return [objects.count, size(objects.size_bytes)] if objects.rows is None else [objects.rows]
 
 
 def _adopt(given: argparse.Namespace) -> CommandResult:
-    operator = AdoptMonthsOperator(
-        task_id="adopt", definition=given.definition, **_table(given), **source_arguments(given), **_named_months(given)
+    operator = AdoptPeriodsOperator(
+        task_id="adopt",
+        definition=given.definition,
+        **_table(given),
+        **source_arguments(given),
+        **_named_periods(given),
     )
-    adopted: list[AdoptedMonth] = operator.adopted()
-    rows = [[each.month, each.status, sum(each.rows_by_node.values()), each.reason] for each in adopted]
+    adopted: list[AdoptedPeriod] = operator.adopted()
+    rows = [[each.period, each.status, sum(each.rows_by_node.values()), each.reason] for each in adopted]
     return CommandResult(
         [each.as_json() for each in adopted],
-        rendered(["month", "status", "rows", "reason"], rows),
+        rendered(["period", "status", "rows", "reason"], rows),
         all(each.status != "refused" for each in adopted),
     )
 
 
 def _forget(given: argparse.Namespace) -> CommandResult:
-    months = months_of(given)
-    if given.all_months and not months:
+    periods = periods_of(given)
+    if given.all_periods and not periods:
         listed = ListLedgerOperator(task_id="ledger", **_table(given)).listed()
-        months = tuple(str(each.month) for each in listed if each.month)
-        if not months:
-            return CommandResult([], "The ledger has no months.", is_fine=True)
-    operator = ForgetMonthsOperator(task_id="forget", months=months, **_table(given))
-    forgotten: list[ForgottenMonth] = operator.forgotten()
-    rows = [[each.month, "forgotten" if each.was_known else "was not known", each.rows] for each in forgotten]
-    text = rendered(["month", "status", "rows that stay"], rows)
+        periods = tuple(str(each.period) for each in listed if each.period)
+        if not periods:
+            return CommandResult([], "The ledger has no periods.", is_fine=True)
+    operator = ForgetPeriodsOperator(task_id="forget", periods=periods, **_table(given))
+    forgotten: list[ForgottenPeriod] = operator.forgotten()
+    rows = [[each.period, "forgotten" if each.was_known else "was not known", each.rows] for each in forgotten]
+    text = rendered(["period", "status", "rows that stay"], rows)
     return CommandResult([each.as_json() for each in forgotten], text, is_fine=True)
 
 
@@ -180,14 +184,14 @@ def _clean(given: argparse.Namespace) -> CommandResult:
 
 def _doctor(given: argparse.Namespace) -> CommandResult:
     arguments = {**_table(given), **source_arguments(given)}
-    found = diagnosis(arguments, month=given.month, purposes=tuple(given.purposes or ("load",)))
+    found = diagnosis(arguments, period=given.period, purposes=tuple(given.purposes or ("load",)))
     return CommandResult(found.as_json(), described(found), found.is_ok)
 
 
 def _calibrate(given: argparse.Namespace) -> CommandResult:
     found = CalibrateLoadOperator(
         task_id="calibrate",
-        month=given.month,
+        period=given.period,
         budget_seconds=given.budget_seconds,
         least_try_seconds=given.least_try_seconds,
         **_table(given),
@@ -215,13 +219,13 @@ def _rehearse(given: argparse.Namespace) -> CommandResult:
         left = rehearsed.clean()
         return CommandResult([{"table": name} for name in left], _cleaned(len(left)), is_fine=True)
     found = rehearsed.play()
-    text = "Every month held exactly the rows of its objects." if found.is_exact else "The promise does not hold here."
+    text = "Every period held exactly the rows of its objects." if found.is_exact else "The promise does not hold here."
     return CommandResult(asdict(found), text, found.is_exact)
 
 
 def _ddl(given: argparse.Namespace) -> CommandResult:
     arguments = {**_named_table(given), **source_arguments(given)}
-    found = suggested_table(arguments, month=given.month, file_format=given.file_format)
+    found = suggested_table(arguments, period=given.period, file_format=given.file_format)
     return CommandResult(found.as_json(), found.as_text, is_fine=True)
 
 
@@ -244,11 +248,11 @@ def _named_table(given: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _named_months(given: argparse.Namespace) -> dict[str, Any]:
-    months = months_of(given)
-    if bool(months) == given.all_months:
-        raise ConfigurationError("Name the months: --month, --from and --to, or --all-months.")
-    return {"months": months, "all_months": given.all_months}
+def _named_periods(given: argparse.Namespace) -> dict[str, Any]:
+    periods = periods_of(given)
+    if bool(periods) == given.all_periods:
+        raise ConfigurationError("Name the periods: --period, --from and --to, or --all-periods.")
+    return {"periods": periods, "all_periods": given.all_periods}
 
 
 #: The function of each command.

@@ -14,11 +14,12 @@ from airflow_provider_chs3.core.doctor.run import DoctorRequest, examine
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.tuning.insert_settings import settings_table, tunable
-from airflow_provider_chs3.core.values.models import Month, TableName
+from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.connection import ConnectionOptions
-from airflow_provider_chs3.operators.monthly import MonthlyOperator
+from airflow_provider_chs3.operators.period import PeriodOperator
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.sources.s3 import S3Objects
 from airflow_provider_chs3.sources.s3.listing import S3Listing
@@ -32,18 +33,18 @@ _PATIENCE_SECONDS = 30.0
 _SIGNS = {CheckOutcome.OK: "ok", CheckOutcome.FINDING: "FINDING", CheckOutcome.SKIPPED: "skipped"}
 
 
-def diagnosis(arguments: Mapping[str, Any], *, month: str | None, purposes: tuple[str, ...]) -> Diagnosis:
+def diagnosis(arguments: Mapping[str, Any], *, period: str | None, purposes: tuple[str, ...]) -> Diagnosis:
     """Check everything that loads depend on.
 
     Args:
-        arguments: The arguments of `MonthlyOperator`; table and objects may be None.
-        month: The month of the load to check, `YYYY-MM`; None for none.
+        arguments: The arguments of `PeriodOperator`; table and objects may be None.
+        period: The period of the load to check, `YYYY-MM`; None for none.
         purposes: The purposes of the connection's user.
 
     Raises:
-        ConfigurationError: If the connection, the month or the key is invalid.
+        ConfigurationError: If the connection, the period or the key is invalid.
     """
-    requested_month = Month.parse(month) if month else None
+    requested_period = Period.parse(period) if period else None
     conn_id = arguments["clickhouse_conn_id"]
     options = ClickHouseHook(clickhouse_conn_id=conn_id).options
     patience_seconds = min(_PATIENCE_SECONDS, options.send_receive_timeout_seconds)
@@ -62,7 +63,7 @@ def diagnosis(arguments: Mapping[str, Any], *, month: str | None, purposes: tupl
     kind = storage.kind() if storage else S3Objects.kind()
     source, error = _source(arguments, listing)
     request = _request(arguments, options, purposes, kind)
-    return runner.run(examine(replace(request, source=source, source_error=error, month=requested_month)))
+    return runner.run(examine(replace(request, source=source, source_error=error, period=requested_period)))
 
 
 def _request(
@@ -88,7 +89,7 @@ def _source(arguments: Mapping[str, Any], listing: Any) -> tuple[Source | None, 
     collection, is_s3 = getattr(store, "named_collection", None), isinstance(store, S3Objects)
     if store is None or (is_s3 and not (store.place or collection)):
         return None, ""
-    operator = MonthlyOperator(task_id="doctor", **{**arguments, "table": arguments["table"] or "none"})
+    operator = PeriodOperator(task_id="doctor", **{**arguments, "table": arguments["table"] or "none"})
     try:
         if not collection:
             listing.check_connection()

@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.load.rounds import LoadsOutcome
 from airflow_provider_chs3.core.rehearsal import scratch
 from airflow_provider_chs3.core.rehearsal.cleaning import Cleaned, clean_database
 from airflow_provider_chs3.core.rehearsal.report import Scenario, ScenarioResult
-from airflow_provider_chs3.core.rehearsal.scratch import MONTH, Where
+from airflow_provider_chs3.core.rehearsal.scratch import PERIOD, Where
 from airflow_provider_chs3.core.values.error_codes import S3_ERROR, hint_of
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import AnyStep, Insert, Steps
@@ -166,7 +166,7 @@ class Rehearsal:
             "a file that is deleted": self._load_without_a_file,
             "a worker that dies during the insert": changing(lambda: self._die(lambda step: isinstance(step, Insert))),
             "a worker that dies before it publishes": changing(lambda: self._die(_is("Record the intent"))),
-            "a worker that dies while it publishes": changing(lambda: self._die(_is(f"Record {MONTH} as published"))),
+            "a worker that dies while it publishes": changing(lambda: self._die(_is(f"Record {PERIOD} as published"))),
             "two loads at once": changing(self._load_twice),
             "the wait for merges": self._wait_for_merges,
             "unchanged after all of this": lambda: self._load(status="unchanged"),
@@ -207,15 +207,15 @@ class Rehearsal:
             database=self.where.target.database,
             objects=self.objects.store,
             files={"file_format": "JSONEachRow"},
-            month=str(MONTH),
+            period=str(PERIOD),
             policies={"max_shrink_fraction": 1},
             **self.arguments,
             **options,
         )
 
     def _steps(self, **options: Any) -> Steps[LoadsOutcome]:
-        request = load_request(self._operator(**options), {}, self.listing, month=MONTH, resumes=None)
-        return load_periods(request, [MONTH])
+        request = load_request(self._operator(**options), {}, self.listing, period=PERIOD, resumes=None)
+        return load_periods(request, [PERIOD])
 
     def _load(self, *, status: str = "published") -> str:
         result = self.runner.run(self._steps()).only()
@@ -264,7 +264,7 @@ class Rehearsal:
             database=self.where.target.database,
             cluster=self.arguments["cluster"],
             clickhouse_conn_id=self.arguments["clickhouse_conn_id"],
-            months=[str(MONTH)],
+            periods=[str(PERIOD)],
         )
         ends = time.monotonic() + _MERGES_TIMEOUT_SECONDS
         while not sensor.poke({}):

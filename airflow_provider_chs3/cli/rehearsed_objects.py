@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from airflow_provider_chs3.core.cluster.untested_engines import NAME_PREFIX
 from airflow_provider_chs3.core.rehearsal import scratch
-from airflow_provider_chs3.core.rehearsal.scratch import MONTH
+from airflow_provider_chs3.core.rehearsal.scratch import PERIOD
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.sources.listing import WritableListing
 from airflow_provider_chs3.sources.storage import Storage
@@ -96,4 +96,4 @@ class RehearsedObjects:
         self.listing.delete(self.store.place, f"{self.prefix}{NAME_PREFIX}")
 
     def _key(self, number: int) -> str:
-        return f"{self.folder}{MONTH}/part-{number:03d}.jsonl"
+        return f"{self.folder}{PERIOD}/part-{number:03d}.jsonl"

@@ -1,4 +1,4 @@
-"""The storage of months, as the command line names it."""
+"""The storage of periods, as the command line names it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AWS = "aws_conn_id"
 
 
 def source_arguments(given: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of operators that say where the months are.
+    """Return the arguments of operators that say where the periods are.
 
     Args:
         given: The options of a command that reads them.

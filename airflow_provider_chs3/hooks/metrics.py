@@ -61,7 +61,7 @@ def count_merges(task: Task, merges: Mapping[str, Any], *, waited_seconds: float
         waited_seconds: Seconds of waiting for them; None if not known.
     """
     table = _table_of(task)
-    parts = [node["parts"] for nodes in merges["months"].values() for node in nodes.values()]
+    parts = [node["parts"] for nodes in merges["periods"].values() for node in nodes.values()]
     _send(Stats.gauge, "merges.parts", max(parts, default=0), table)
     if waited_seconds is not None:
         _send(Stats.timing, "merges.waited", timedelta(seconds=waited_seconds), table)

@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.values.load_arguments import (
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.operators._support.declared import takes
 from airflow_provider_chs3.operators._support.tasks import ReadsFiles
-from airflow_provider_chs3.operators.monthly import MonthlyOperator
+from airflow_provider_chs3.operators.period import PeriodOperator
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 @takes(*OF_CALIBRATION)
-class CalibrateLoadOperator(ReadsFiles, MonthlyOperator):
-    """Load a sample of a month's files under a few settings, and keep the best for the table's loads.
+class CalibrateLoadOperator(ReadsFiles, PeriodOperator):
+    """Load a sample of a period's files under a few settings, and keep the best for the table's loads.
 
-    Trials load into separate tables, which are dropped; the table and its months do not change. Settings alternate with
-    those of the rules, and win only if they are faster by more than noise. The result is recorded on every node; loads
-    of the table use it, and say so, as long as table, format, nodes and ClickHouse's version are the same.
+    Trials load into separate tables, which are dropped; the table and its periods do not change. Settings alternate
+    with those of the rules, and win only if they are faster by more than noise. The result is recorded on every node;
+    loads of the table use it, and say so, as long as table, format, nodes and ClickHouse's version are the same.
 
     Give the same values as the table's loads have; no trial may take more memory than a load.
 
@@ -42,7 +42,7 @@ class CalibrateLoadOperator(ReadsFiles, MonthlyOperator):
     """
 
     template_fields: Sequence[str] = (
-        *dict.fromkeys((*MonthlyOperator.template_fields, *ReadsFiles.template_fields)),
+        *dict.fromkeys((*PeriodOperator.template_fields, *ReadsFiles.template_fields)),
         *templated(OF_CALIBRATION),
     )
     ui_color = "#e3e0f0"
@@ -58,7 +58,7 @@ class CalibrateLoadOperator(ReadsFiles, MonthlyOperator):
         return self.calibrated(context).as_json()
 
     def calibrated(self, context: Context) -> Calibration:
-        """Calibrate, and return the result as an object; without a context the month must be given.
+        """Calibrate, and return the result as an object; without a context the period must be given.
 
         Args:
             context: Airflow's context.
@@ -94,7 +94,7 @@ class CalibrateLoadOperator(ReadsFiles, MonthlyOperator):
         from airflow_provider_chs3.core.request.load_request import LoadRequest
         from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
         from airflow_provider_chs3.core.values.load_arguments import Tuning
-        from airflow_provider_chs3.core.values.run_month import given_month
+        from airflow_provider_chs3.core.values.run_period import given_period
         from airflow_provider_chs3.operators._support.load_request import of_the_nodes, what_is_loaded
 
         loaded = what_is_loaded(self, listing, vars(self))
@@ -102,7 +102,7 @@ class CalibrateLoadOperator(ReadsFiles, MonthlyOperator):
         return LoadRequest(
             **loaded,
             **of_the_nodes(self),
-            month=given_month(self.month) if self.has_month else self.month_of_run(context),
+            period=given_period(self.period) if self.has_period else self.period_of_run(context),
             share=ShareOptions.merged(Tuning.of(self.tuning)),
         )
 

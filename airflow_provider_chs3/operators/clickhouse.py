@@ -24,7 +24,7 @@ class ClickHouseOperator(BaseClickHouseOperator):
     """Run your own statements, any that ClickHouse knows, with parameters and external tables.
 
     A retry runs all of them again, so rows that an earlier try inserted are doubled. To load objects so that each
-    month is exact after every retry, use `S3ToClickHouseOperator`.
+    period is exact after every retry, use `S3ToClickHouseOperator`.
 
     Args:
         with_column_types: Whether to return the columns too. Default: False.

@@ -1,4 +1,4 @@
-"""List a table's published months, and maintain its ledger: adopt, forget, clean."""
+"""List a table's published periods, and maintain its ledger: adopt, forget, clean."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.operators._support.declared import takes
-from airflow_provider_chs3.operators.monthly import MonthlyOperator
+from airflow_provider_chs3.operators.period import PeriodOperator
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.months.adopt import AdoptedMonth
-    from airflow_provider_chs3.core.months.forget import ForgottenMonth
-    from airflow_provider_chs3.core.months.objects import LoadedObject
-    from airflow_provider_chs3.core.months.status import LedgerRequest, MonthInLedger
+    from airflow_provider_chs3.core.plans.adopt import AdoptedPeriod
+    from airflow_provider_chs3.core.plans.forget import ForgottenPeriod
+    from airflow_provider_chs3.core.plans.objects import LoadedObject
+    from airflow_provider_chs3.core.plans.status import LedgerRequest, PeriodInLedger
     from airflow_provider_chs3.core.staging.orphans import CleanRequest, Orphan
-    from airflow_provider_chs3.core.values.models import Month
+    from airflow_provider_chs3.core.values.period import Period
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
     from airflow_provider_chs3.runners.blocking import Runner
 
@@ -45,7 +45,7 @@ class LedgerOperator(BaseOperator):
         self,
         *,
         table: str,
-        months: Sequence[str] | str | None = None,
+        periods: Sequence[str] | str | None = None,
         database: str | None = None,
         cluster: str | None = None,
         staging_database: str | None = None,
@@ -54,7 +54,7 @@ class LedgerOperator(BaseOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.table = table
-        self.months = months
+        self.periods = periods
         self.database = database
         self.cluster = cluster
         self.staging_database = staging_database
@@ -73,10 +73,10 @@ class LedgerOperator(BaseOperator):
         return Runner(hook=self.hook(), listing=None, log=self.log, progress_interval_seconds=10)
 
     def request(self) -> LedgerRequest:
-        """Return the request for the table's months."""
-        from airflow_provider_chs3.core.months.status import LedgerRequest
+        """Return the request for the table's periods."""
+        from airflow_provider_chs3.core.plans.status import LedgerRequest
         from airflow_provider_chs3.core.values.models import TableName
-        from airflow_provider_chs3.core.values.run_month import parse_months
+        from airflow_provider_chs3.core.values.run_period import parse_periods
 
         options = self.hook().options
         return LedgerRequest(
@@ -84,139 +84,139 @@ class LedgerOperator(BaseOperator):
             cluster=self.cluster or None,
             default_cluster=options.cluster,
             staging_database=self.staging_database,
-            months=parse_months(self.months) if self.months else None,
+            periods=parse_periods(self.periods) if self.periods else None,
         )
 
 
 @takes()
 class ListLedgerOperator(LedgerOperator):
-    """List a table's published months, with the state of each on its nodes. Objects in S3 are not checked.
+    """List a table's published periods, with the state of each on its nodes. Objects in S3 are not checked.
 
-    Without `months` it lists all months, and partitions in no ledger.
+    Without `periods` it lists all periods, and partitions in no ledger.
 
     Returns:
-        For each month its standing, rows, bytes, objects, time of publishing and speed, as JSON-safe values.
+        For each period its standing, rows, bytes, objects, time of publishing and speed, as JSON-safe values.
     """
 
-    def listed(self) -> list[MonthInLedger]:
-        """Return the months, as objects."""
-        from airflow_provider_chs3.core.months.status import list_ledger
+    def listed(self) -> list[PeriodInLedger]:
+        """Return the periods, as objects."""
+        from airflow_provider_chs3.core.plans.status import list_ledger
 
         with airflow_errors():
             return self.runner().run(list_ledger(self.request()))
 
     def listed_objects(self) -> list[LoadedObject]:
-        """Return the objects that the months were loaded from, also those that later loads have replaced."""
-        from airflow_provider_chs3.core.months.objects import list_objects
+        """Return the objects that the periods were loaded from, also those that later loads have replaced."""
+        from airflow_provider_chs3.core.plans.objects import list_objects
 
         with airflow_errors():
             return self.runner().run(list_objects(self.request()))
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """List the months."""
+        """List the periods."""
         listed = self.listed()
         for each in listed:
-            self.log.info("%s %s: %s rows", each.month or each.partition_id, each.standing, f"{each.rows:,}")
+            self.log.info("%s %s: %s rows", each.period or each.partition_id, each.standing, f"{each.rows:,}")
         return [each.as_json() for each in listed]
 
 
 @takes()
-class ForgetMonthsOperator(LedgerOperator):
-    """Remove months from the ledger. Their rows stay in the table, but loads treat them as unknown.
+class ForgetPeriodsOperator(LedgerOperator):
+    """Remove periods from the ledger. Their rows stay in the table, but loads treat them as unknown.
 
-    A load of such a month stops, as with any rows that no known load has written, unless the partition is empty or
-    `policies={'replace_unknown': True}` is given. `AdoptMonthsOperator` adds the month to the ledger again. `months` is
-    required.
+    A load of such a period stops, as with any rows that no known load has written, unless the partition is empty or
+    `policies={'replace_unknown': True}` is given. `AdoptPeriodsOperator` adds the period to the ledger again. `periods`
+    is required.
 
     Returns:
-        For each month whether it was in a ledger, and the rows that stay, as JSON-safe values.
+        For each period whether it was in a ledger, and the rows that stay, as JSON-safe values.
     """
 
-    def forgotten(self) -> list[ForgottenMonth]:
-        """Forget the months, and return them as objects.
+    def forgotten(self) -> list[ForgottenPeriod]:
+        """Forget the periods, and return them as objects.
 
         Raises:
-            AirflowFailException: If no months are given, or a retry would end the same way.
+            AirflowFailException: If no periods are given, or a retry would end the same way.
         """
-        from airflow_provider_chs3.core.months.forget import forget_months
+        from airflow_provider_chs3.core.plans.forget import forget_periods
 
         with airflow_errors():
-            if not self.months:
-                raise ConfigurationError("No months are given: name those to forget, such as months=['2026-10'].")
-            return self.runner().run(forget_months(self.request()))
+            if not self.periods:
+                raise ConfigurationError("No periods are given: name those to forget, such as periods=['2026-10'].")
+            return self.runner().run(forget_periods(self.request()))
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Forget the months."""
+        """Forget the periods."""
         forgotten = self.forgotten()
         for each in forgotten:
             self.log.info(
-                "%s %s", each.month, f"forgotten; {each.rows:,} rows stay" if each.was_known else "was not known"
+                "%s %s", each.period, f"forgotten; {each.rows:,} rows stay" if each.was_known else "was not known"
             )
         return [each.as_json() for each in forgotten]
 
 
 @takes(*OF_ADOPTION)
-class AdoptMonthsOperator(MonthlyOperator):
-    """Record months that were loaded by other means as published, if their row counts match.
+class AdoptPeriodsOperator(PeriodOperator):
+    """Record periods that were loaded by other means as published, if their row counts match.
 
-    For each month the operator counts the rows of its objects, and those of its partition on every node. If the counts
-    match, it records the month as published, so that the next load of the same objects finds it unchanged; otherwise it
-    refuses the month. It does not compare single rows. Without `definition` it records months as of loads without any
-    of these arguments: a load with others finds the definition changed, and loads.
+    For each period the operator counts the rows of its objects, and those of its partition on every node. If the counts
+    match, it records the period as published, so that the next load of the same objects finds it unchanged; otherwise
+    it refuses the period. It does not compare single rows. Without `definition` it records periods as of loads without
+    any of these arguments: a load with others finds the definition changed, and loads.
 
     Returns:
-        For each month whether it was adopted, with the rows by node, as JSON-safe values. If a month was refused, the
+        For each period whether it was adopted, with the rows by node, as JSON-safe values. If a period was refused, the
         task fails after all have been tried.
     """
 
-    template_fields: Sequence[str] = (*MonthlyOperator.template_fields, *templated(OF_ADOPTION))
+    template_fields: Sequence[str] = (*PeriodOperator.template_fields, *templated(OF_ADOPTION))
     file_fields: ClassVar[Sequence[str]] = ("definition",)
     ui_color = LedgerOperator.ui_color
 
     def __init__(
         self,
         *,
-        months: Sequence[str] | str | None = None,
-        all_months: bool = False,
+        periods: Sequence[str] | str | None = None,
+        all_periods: bool = False,
         definition: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.months = months
-        self.all_months = all_months
+        self.periods = periods
+        self.all_periods = all_periods
         self.definition = definition
         check_definition(definition)
 
-    def adopted(self) -> list[AdoptedMonth]:
-        """Adopt the months whose counts match, and return all as objects.
+    def adopted(self) -> list[AdoptedPeriod]:
+        """Adopt the periods whose counts match, and return all as objects.
 
         Raises:
-            AirflowFailException: If no months are given, or a retry would end the same way.
+            AirflowFailException: If no periods are given, or a retry would end the same way.
         """
-        from airflow_provider_chs3.core.months.adopt import adopt_months
+        from airflow_provider_chs3.core.plans.adopt import adopt_periods
         from airflow_provider_chs3.core.request.load_request import LoadRequest
-        from airflow_provider_chs3.core.values.run_month import parse_months
+        from airflow_provider_chs3.core.values.run_period import parse_periods
         from airflow_provider_chs3.operators._support.load_request import what_is_loaded
         from airflow_provider_chs3.runners.blocking import Runner
 
         with airflow_errors():
             listing = self.listing()
             runner = Runner(hook=self.hook(), listing=listing, log=self.log, progress_interval_seconds=10)
-            if self.months:
-                months: Sequence[Month] = parse_months(self.months)
-            elif self.all_months:
-                months = sorted(runner.run(self.source(listing).summarize_months(None)))
+            if self.periods:
+                periods: Sequence[Period] = parse_periods(self.periods)
+            elif self.all_periods:
+                periods = sorted(runner.run(self.source(listing).summarize_periods(None)))
             else:
-                raise ConfigurationError("No months are given: name those to adopt, or give all_months=True.")
+                raise ConfigurationError("No periods are given: name those to adopt, or give all_periods=True.")
             loaded = what_is_loaded(self, listing, self.definition or {})
-            requests = [LoadRequest(**loaded, month=month) for month in months]
-            return runner.run(adopt_months(requests))
+            requests = [LoadRequest(**loaded, period=period) for period in periods]
+            return runner.run(adopt_periods(requests))
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Adopt the months.
+        """Adopt the periods.
 
         Raises:
-            AirflowFailException: If a month was refused.
+            AirflowFailException: If a period was refused.
         """
         adopted = self.adopted()
         if refused := [str(each) for each in adopted if each.status == "refused"]:
@@ -228,8 +228,8 @@ class AdoptMonthsOperator(MonthlyOperator):
 class CleanStagingOperator(BaseOperator):
     """Drop staging tables that dead attempts left on any node, and end their queries, such as in a nightly DAG.
 
-    A load removes the staging tables of earlier attempts at its month; this operator is for months that are not loaded
-    again. It drops only tables with the name of a staging table, and never the ledger.
+    A load removes the staging tables of earlier attempts at its period; this operator is for periods that are not
+    loaded again. It drops only tables with the name of a staging table, and never the ledger.
 
     Returns:
         For each table its name, age, rows by node, bytes and running queries, as JSON-safe values.

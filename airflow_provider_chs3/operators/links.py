@@ -9,10 +9,10 @@ from airflow.providers.common.compat.sdk import BaseOperatorLink
 from airflow_provider_chs3.plugin.constants import LINK_KEY
 
 
-class MonthsPageLink(BaseOperatorLink):
-    """The link to a task's months. The task sets it when it begins."""
+class LoadsPageLink(BaseOperatorLink):
+    """The link to a task's periods. The task sets it when it begins."""
 
-    name = "Place on the months page"
+    name = "Place on the periods page"
 
     @property
     def xcom_key(self) -> str:
@@ -21,4 +21,4 @@ class MonthsPageLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Return the address; empty if the task has not set it."""
-        return str(operator.months_page_url)
+        return str(operator.loads_page_url)

@@ -1,4 +1,4 @@
-"""Merge the parts of closed months."""
+"""Merge the parts of closed periods."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID, OPTIMIZE_POLL_INT
 from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.operators._support.declared import takes
-from airflow_provider_chs3.operators._support.months_page import OnMonthsPage
+from airflow_provider_chs3.operators._support.loads_page import OnLoadsPage
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
     from airflow_provider_chs3.core.optimize.request import OptimizeRequest
-    from airflow_provider_chs3.core.values.models import Month
+    from airflow_provider_chs3.core.values.period import Period
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
     from airflow_provider_chs3.runners.blocking import Runner
 
 
 @takes(*OF_MERGING)
-class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
-    """Merge closed months that have too many parts, on every node, and wait for the merges.
+class OptimizePartitionOperator(OnLoadsPage, BaseOperator):
+    """Merge closed periods that have too many parts, on every node, and wait for the merges.
 
     OPTIMIZE continues on the servers when the task dies; a retry finds the running ones and starts the missing ones. A
-    month is skipped, with a reason in the log and the result, if its parts would merge into one larger than servers
-    allow (`max_bytes_to_merge_at_max_space_in_pool`, 150 GiB by default). If a disk has too little space for a month,
+    period is skipped, with a reason in the log and the result, if its parts would merge into one larger than servers
+    allow (`max_bytes_to_merge_at_max_space_in_pool`, 150 GiB by default). If a disk has too little space for a period,
     the task fails, for a retry, after all others are merged.
 
     Returns:
-        The number of merged months, and for each month and node the parts before and after, bytes, seconds and, if it
-        was skipped, the reason, as JSON-safe values. Months with few parts are not listed.
+        The number of merged periods, and for each period and node the parts before and after, bytes, seconds and, if it
+        was skipped, the reason, as JSON-safe values. Periods with few parts are not listed.
     """
 
     template_fields: Sequence[str] = templated(OF_MERGING)
@@ -52,7 +52,7 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
         self,
         *,
         table: str,
-        months: Sequence[str] | str | None = None,
+        periods: Sequence[str] | str | None = None,
         closed_for_days: float | str = 7,
         target_parts: int | str = 1,
         max_running: int | str = 2,
@@ -66,7 +66,7 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.table = table
-        self.months = months
+        self.periods = periods
         self.closed_for_days = closed_for_days
         self.target_parts = target_parts
         self.max_running = max_running
@@ -80,7 +80,7 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
         self._is_ended = False
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Merge the months."""
+        """Merge the periods."""
         from airflow_provider_chs3.core.optimize.optimize import find_work, merge
         from airflow_provider_chs3.core.workflow.driving import drive
         from airflow_provider_chs3.runners.background import with_starts
@@ -88,7 +88,7 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
         with airflow_errors():
             request = self._request()
             runner = self._runner()
-            self.link_to_page(context, runner, [str(month) for month in request.months or ()])
+            self.link_to_page(context, runner, [str(period) for period in request.periods or ()])
             work = runner.run(find_work(request))
             if work and self.deferrable:
                 self._defer(request, work)
@@ -104,7 +104,7 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
             AirflowFailException: If the trigger failed with an error that no retry can fix.
             TransientError: If it failed with another error.
         """
-        self.link_to_page(context, self._runner(), [str(month) for month in self._months() or ()])
+        self.link_to_page(context, self._runner(), [str(period) for period in self._periods() or ()])
         if error := event.get("error"):
             raise AirflowFailException(error) if event["is_terminal"] else TransientError(error)
         result: dict[str, Any] = event["result"]
@@ -135,7 +135,8 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
 
     def _request(self) -> OptimizeRequest:
         from airflow_provider_chs3.core.optimize.request import OptimizeRequest
-        from airflow_provider_chs3.core.values.models import Month, TableName
+        from airflow_provider_chs3.core.values.models import TableName
+        from airflow_provider_chs3.core.values.period import Period
 
         options = self._hook().options
         closed_until = datetime.now(UTC) - timedelta(days=CLOSED_FOR_DAYS.checked(self.closed_for_days))
@@ -143,17 +144,17 @@ class OptimizePartitionOperator(OnMonthsPage, BaseOperator):
             target=TableName.of(self.table, self.database, default_database=options.database),
             cluster=self.cluster or None,
             default_cluster=options.cluster,
-            months=self._months(),
-            before=Month(closed_until.year, closed_until.month),
+            periods=self._periods(),
+            before=Period(closed_until.year, closed_until.month),
             target_parts=TARGET_PARTS.checked(self.target_parts),
             max_running=MAX_RUNNING.checked(self.max_running),
             poll_interval_seconds=POLL_INTERVAL_SECONDS.checked(self.poll_interval_seconds),
         )
 
-    def _months(self) -> tuple[Month, ...] | None:
-        from airflow_provider_chs3.core.values.run_month import parse_months
+    def _periods(self) -> tuple[Period, ...] | None:
+        from airflow_provider_chs3.core.values.run_period import parse_periods
 
-        return parse_months(self.months) if self.months else None
+        return parse_periods(self.periods) if self.periods else None
 
     def _hook(self) -> ClickHouseHook:
         from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook

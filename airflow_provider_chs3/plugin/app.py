@@ -16,10 +16,10 @@ from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.defaults import PAGE_CACHE_SECONDS
 from airflow_provider_chs3.plugin.api import cluster_schemas, schemas, throughput_schemas
 from airflow_provider_chs3.plugin.api.cluster import ClusterAnswer, cluster_answers
-from airflow_provider_chs3.plugin.api.month_details import look_at_details, question_of
-from airflow_provider_chs3.plugin.api.month_parts import look_at_parts
-from airflow_provider_chs3.plugin.api.months import MonthsAnswer, month_answers
-from airflow_provider_chs3.plugin.api.months_answer import months_answer
+from airflow_provider_chs3.plugin.api.period_details import look_at_details, question_of
+from airflow_provider_chs3.plugin.api.period_parts import look_at_parts
+from airflow_provider_chs3.plugin.api.periods import PeriodsAnswer, period_answers
+from airflow_provider_chs3.plugin.api.periods_answer import periods_answer
 from airflow_provider_chs3.plugin.api.sections import one_for_each_cluster
 from airflow_provider_chs3.plugin.api.throughput import Days, ThroughputAnswer, throughput_answers
 from airflow_provider_chs3.plugin.cache import SharedAnswers
@@ -29,7 +29,7 @@ from airflow_provider_chs3.plugin.security import (
     LogsOf,
     ReadableDags,
     ReadableScope,
-    RightsOnMonths,
+    RightsOnPeriods,
     XComsOf,
     rights,
 )
@@ -41,8 +41,8 @@ _LOGS_FRESH_FACTOR = 6
 _LOOKS_AT_ONCE = 4
 #: The name of a connection, a database or a table.
 Name = Annotated[str, Query(min_length=1, max_length=255)]
-#: The same months as in `core.values.models.Month`.
-MonthName = Annotated[str, Query(pattern="^(197[1-9]|19[89][0-9]|20[0-9]{2}|210[0-4])-(0[1-9]|1[0-2])$")]
+#: The same periods as in `core.values.models.Period`.
+PeriodName = Annotated[str, Query(pattern="^(197[1-9]|19[89][0-9]|20[0-9]{2}|210[0-4])-(0[1-9]|1[0-2])$")]
 _HEADERS = {
     # Nothing here is a document: answers that a browser opens by themselves load and run nothing.
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -52,14 +52,14 @@ _HEADERS = {
 }
 
 
-async def _of_month(conn_id: Name, database: Name, table: Name, month: MonthName) -> str:
+async def _of_period(conn_id: Name, database: Name, table: Name, period: PeriodName) -> str:
     if conn_id not in await asyncio.to_thread(connection_ids):
         raise HTTPException(status_code=404, detail="Not Found")
-    return question_of(conn_id, TableName(database, table), month)
+    return question_of(conn_id, TableName(database, table), period)
 
 
-#: The month of a query, as `question_of` names it; its connection is one that Airflow has.
-OfMonth = Annotated[str, Depends(_of_month)]
+#: The period of a query, as `question_of` names it; its connection is one that Airflow has.
+OfPeriod = Annotated[str, Depends(_of_period)]
 
 
 def create_app() -> FastAPI:
@@ -89,19 +89,19 @@ def create_app() -> FastAPI:
 def _add_view_routes(app: FastAPI) -> None:
     """Add the routes that the views request."""
     pool = ThreadPoolExecutor(max_workers=_LOOKS_AT_ONCE, thread_name_prefix="chs3-page")
-    looks: SharedAnswers[MonthsAnswer] = SharedAnswers(month_answers().look, pool=pool, seconds=PAGE_CACHE_SECONDS)
+    looks: SharedAnswers[PeriodsAnswer] = SharedAnswers(period_answers().look, pool=pool, seconds=PAGE_CACHE_SECONDS)
     nodes: SharedAnswers[ClusterAnswer] = SharedAnswers(cluster_answers().look, pool=pool, seconds=PAGE_CACHE_SECONDS)
     loads: dict[Days, SharedAnswers[ThroughputAnswer]] = {
         days: SharedAnswers(throughput_answers(days).look, pool=pool, seconds=_LOGS_FRESH_FACTOR * PAGE_CACHE_SECONDS)
         for days in Days
     }
 
-    @app.get("/api/months", response_model=schemas.Months)
-    async def months(scope: ReadableScope, rights: RightsOnMonths) -> Response:
+    @app.get("/api/periods", response_model=schemas.Periods)
+    async def periods(scope: ReadableScope, rights: RightsOnPeriods) -> Response:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(looks.get(conn_id) for conn_id in conn_ids))
-        # Others' requests are served meanwhile: there may be thousands of months.
-        answer = await asyncio.to_thread(months_answer, seen, scope=scope, rights=rights)
+        # Others' requests are served meanwhile: there may be thousands of periods.
+        answer = await asyncio.to_thread(periods_answer, seen, scope=scope, rights=rights)
         return Response(answer, media_type="application/json")
 
     @app.get("/api/throughput", response_model=throughput_schemas.Speed)
@@ -115,27 +115,27 @@ def _add_view_routes(app: FastAPI) -> None:
     async def cluster(readable_dags: ReadableDags) -> dict[str, Any]:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(asyncio.gather(nodes.get(each), looks.get(each)) for each in conn_ids))
-        found = (each.as_json(months, readable_dags=readable_dags) for each, months in seen)
+        found = (each.as_json(periods, readable_dags=readable_dags) for each, periods in seen)
         return {"connections": one_for_each_cluster(found)}
 
     app.get("/api/rights", response_model=cluster_schemas.Rights)(rights)
-    _add_month_routes(app, pool)
+    _add_period_routes(app, pool)
 
 
-def _add_month_routes(app: FastAPI, pool: Executor) -> None:
-    """Add the routes that the panel of one month requests."""
+def _add_period_routes(app: FastAPI, pool: Executor) -> None:
+    """Add the routes that the panel of one period requests."""
     details = SharedAnswers(look_at_details, pool=pool, seconds=PAGE_CACHE_SECONDS)
     histories = SharedAnswers(look_at_parts, pool=pool, seconds=_LOGS_FRESH_FACTOR * PAGE_CACHE_SECONDS)
 
-    @app.get("/api/month", response_model=schemas.MonthDetails, response_model_exclude_unset=True)
-    async def month(question: OfMonth, readable_logs: LogsOf, readable_xcoms: XComsOf) -> dict[str, Any]:
+    @app.get("/api/period", response_model=schemas.PeriodDetails, response_model_exclude_unset=True)
+    async def period(question: OfPeriod, readable_logs: LogsOf, readable_xcoms: XComsOf) -> dict[str, Any]:
         seen = await details.get(question)
         if not seen.is_known:
             raise HTTPException(status_code=404, detail="Not Found")
         return seen.as_json(readable_logs=readable_logs, readable_xcoms=readable_xcoms)
 
-    @app.get("/api/parts", response_model=schemas.MonthParts)
-    async def parts(question: OfMonth) -> dict[str, Any]:
+    @app.get("/api/parts", response_model=schemas.PeriodParts)
+    async def parts(question: OfPeriod) -> dict[str, Any]:
         return (await histories.get(question)).as_json()
 
 

@@ -118,7 +118,7 @@ def without_collections() -> Iterator[None]:
     """Pause Python's search for garbage, where many objects are made that go again by themselves.
 
     The search goes through all that Airflow has loaded, again and again: nearly half of the time of a look at thousands
-    of months. No thread searches meanwhile.
+    of periods. No thread searches meanwhile.
     """
     was_enabled = gc.isenabled()
     gc.disable()

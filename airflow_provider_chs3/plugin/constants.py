@@ -10,17 +10,17 @@ from airflow.providers.common.compat.sdk import conf
 #: Where the API server mounts the page.
 URL_PREFIX = "/chs3"
 #: The page in the navigation of Airflow's UI.
-NAVIGATION_ROUTE = "chs3-months"
-#: XCom of tasks that are about months: their address on the page.
-LINK_KEY = "chs3_months_page"
+NAVIGATION_ROUTE = "chs3-periods"
+#: XCom of tasks that are about periods: their address on the page.
+LINK_KEY = "chs3_periods_page"
 #: XCom of plans: their results.
 PLAN_KEY = "chs3_plan"
 #: XCom of loads: their insert, without credentials, as soon as it is sent.
 SQL_KEY = "insert_sql"
 
-#: The operators that plan and load months, as Airflow's database names them.
+#: The operators that plan and load periods, as Airflow's database names them.
 LOADERS = (
-    "PlanMonthsOperator",
+    "PlanLoadsOperator",
     "S3ToClickHouseOperator",
     "AzureBlobToClickHouseOperator",
     "GCSToClickHouseOperator",

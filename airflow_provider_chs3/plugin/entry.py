@@ -32,14 +32,14 @@ class LazyApp:
 
 def _react_apps() -> list[dict[str, str]]:
     # Before 3.3, browsers take an address without a slash for the name of a module.
-    app = {"name": "ClickHouse months", "bundle_url": f"{base_path()}{URL_PREFIX}/static/main.js"}
+    app = {"name": "ClickHouse loads", "bundle_url": f"{base_path()}{URL_PREFIX}/static/main.js"}
     navigation = app | {"destination": "nav", "category": "browse", "url_route": NAVIGATION_ROUTE}
     tabs = [app | {"destination": tab, "url_route": f"{NAVIGATION_ROUTE}-of-{tab}"} for tab in _TABS]
     return [navigation, *tabs]
 
 
 class Chs3Plugin(AirflowPlugin):
-    """The months of all loaded tables, in the navigation and on the pages of DAGs, runs and tasks."""
+    """The periods of all loaded tables, in the navigation and on the pages of DAGs, runs and tasks."""
 
     name = "chs3"
     fastapi_apps = [{"app": LazyApp(), "url_prefix": URL_PREFIX, "name": "ClickHouse loads"}]  # noqa: RUF012

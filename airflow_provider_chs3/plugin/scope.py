@@ -1,4 +1,4 @@
-"""The months that a page shows: those of a DAG, a run, a task or one of its instances."""
+"""The periods that a page shows: those of a DAG, a run, a task or one of its instances."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.plugin.xcom import NamedMonth, named_months
+from airflow_provider_chs3.plugin.xcom import NamedPeriod, named_periods
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """The months whose last load belongs to the scope; for a run, also those that its tasks are about.
+    """The periods whose last load belongs to the scope; for a run, also those that its tasks are about.
 
     Args:
         dag_id: The DAG.
         run_id: Its run; None means all.
         task_id: Its task; None means all.
         map_index: The index of a mapped task; None means all.
-        named: The months that tasks of the run are about, regardless of who loaded them last.
+        named: The periods that tasks of the run are about, regardless of who loaded them last.
     """
 
     dag_id: str
     run_id: str | None = None
     task_id: str | None = None
     map_index: int | None = None
-    named: Collection[NamedMonth] = frozenset()
+    named: Collection[NamedPeriod] = frozenset()
 
     @classmethod
     def of(cls, dag_id: str, *, run_id: str | None, task_id: str | None, map_index: str | None) -> Scope:
-        """Create the scope of a page's query, including the months of a run's tasks from Airflow's database.
+        """Create the scope of a page's query, including the periods of a run's tasks from Airflow's database.
 
         Args:
             dag_id: The DAG.
@@ -44,18 +44,18 @@ class Scope:
             "task_id": task_id,
             "map_index": int(map_index) if map_index and map_index.removeprefix("-").isdecimal() else None,
         }
-        return cls(**place, named=named_months(**place) if run_id else frozenset())
+        return cls(**place, named=named_periods(**place) if run_id else frozenset())
 
-    def has(self, conn_id: str, table: TableName, month: str, task: Mapping[str, Any] | None) -> bool:
-        """Check whether a month belongs to it.
+    def has(self, conn_id: str, table: TableName, period: str, task: Mapping[str, Any] | None) -> bool:
+        """Check whether a period belongs to it.
 
         Args:
             conn_id: The connection through which it was read.
             table: Its table.
-            month: The month, `YYYY-MM`.
+            period: The period, `YYYY-MM`.
             task: The task that loaded it last, if known.
         """
-        if {NamedMonth(conn_id, table, month), NamedMonth(conn_id, table, None)} & set(self.named):
+        if {NamedPeriod(conn_id, table, period), NamedPeriod(conn_id, table, None)} & set(self.named):
             return True
         names = ("dag_id", "run_id", "task_id", "map_index")
         return task is not None and all(getattr(self, name) in (None, task[name]) for name in names)

@@ -31,7 +31,7 @@ ReadableDags = Annotated[set[str], Depends(_readable_dags)]
 
 
 def _readable_dag(
-    readable: ReadableDags, dag_id: Annotated[str | None, Query(description="only months that this DAG loads")] = None
+    readable: ReadableDags, dag_id: Annotated[str | None, Query(description="only periods that this DAG loads")] = None
 ) -> str | None:
     # The answer must not reveal whether a DAG exists that the user may not read.
     if dag_id is not None and dag_id not in readable:
@@ -106,8 +106,8 @@ XComsOf = Annotated[AllowedDags, Depends(_xcoms_of)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class MonthRights:
-    """The rights of a user on months.
+class PeriodRights:
+    """The rights of a user on periods.
 
     Args:
         readable_dags: DAGs whose tasks may be named.
@@ -122,8 +122,8 @@ class MonthRights:
     startable: Container[str]
 
 
-def _rights_on_months(user: GetUserDep, readable_dags: ReadableDags, readable_logs: LogsOf) -> MonthRights:
-    return MonthRights(
+def _rights_on_periods(user: GetUserDep, readable_dags: ReadableDags, readable_logs: LogsOf) -> PeriodRights:
+    return PeriodRights(
         readable_dags=readable_dags,
         readable_logs=readable_logs,
         editable=AllowedDags(user, None, method="PUT"),
@@ -131,8 +131,8 @@ def _rights_on_months(user: GetUserDep, readable_dags: ReadableDags, readable_lo
     )
 
 
-#: The rights on months of the user.
-RightsOnMonths = Annotated[MonthRights, Depends(_rights_on_months)]
+#: The rights on periods of the user.
+RightsOnPeriods = Annotated[PeriodRights, Depends(_rights_on_periods)]
 
 
 def owners_of(dag_ids: Collection[str]) -> dict[str, str]:
@@ -146,7 +146,7 @@ def owners_of(dag_ids: Collection[str]) -> dict[str, str]:
     return {row.dag_id: row.owners for row in rows if row.owners}
 
 
-#: The DAG that forgets and merges months: `dags/chs3_month_actions.py`, if it is installed.
+#: The DAG that forgets and merges periods: `dags/chs3_month_actions.py`, if it is installed.
 ACTIONS_DAG = "chs3_month_actions"
 
 

@@ -1,4 +1,4 @@
-"""Read the XComs of tasks: the changed objects that plans found, the months of a run, the insert of a load.
+"""Read the XComs of tasks: the changed objects that plans found, the periods of a run, the insert of a load.
 
 All of it is in Airflow's database; nothing here queries a storage or ClickHouse. Values that a custom XCom backend
 stores elsewhere are missing.
@@ -28,12 +28,12 @@ _LINKS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedMonth:
-    """A month whose objects changed since it was published.
+class ChangedPeriod:
+    """A period whose objects changed since it was published.
 
     Args:
         reason: The plan's reason.
-        attempts: The attempts that had published the month then, on any node.
+        attempts: The attempts that had published the period then, on any node.
         planned_at: Time of the plan.
     """
 
@@ -43,27 +43,27 @@ class ChangedMonth:
 
 
 @dataclass(frozen=True, slots=True)
-class NamedMonth:
-    """A month that a task is about.
+class NamedPeriod:
+    """A period that a task is about.
 
     Args:
         conn_id: The connection.
         table: The local table.
-        month: `YYYY-MM`; None means the whole table.
+        period: `YYYY-MM`; None means the whole table.
     """
 
     conn_id: str
     table: TableName
-    month: str | None
+    period: str | None
 
 
-def changed_in_storage(conn_id: str) -> dict[tuple[TableName, str], ChangedMonth]:
-    """Return the months whose objects changed, according to the newest plan of each.
+def changed_in_storage(conn_id: str) -> dict[tuple[TableName, str], ChangedPeriod]:
+    """Return the periods whose objects changed, according to the newest plan of each.
 
     Args:
         conn_id: The connection that the plans used.
     """
-    newest: dict[tuple[TableName, str], ChangedMonth | None] = {}
+    newest: dict[tuple[TableName, str], ChangedPeriod | None] = {}
     for value, planned_at in _newest_plans():
         try:
             if value["conn_id"] == conn_id:
@@ -74,13 +74,13 @@ def changed_in_storage(conn_id: str) -> dict[tuple[TableName, str], ChangedMonth
     return {key: found for key, found in newest.items() if found}
 
 
-def _of_plan(value: Mapping[str, Any], planned_at: datetime) -> dict[tuple[TableName, str], ChangedMonth | None]:
+def _of_plan(value: Mapping[str, Any], planned_at: datetime) -> dict[tuple[TableName, str], ChangedPeriod | None]:
     table = TableName(str(value["database"]), str(value["table"]))
     return {
-        (table, str(month)): ChangedMonth(str(found["reason"]), frozenset(map(str, found["attempts"])), planned_at)
+        (table, str(period)): ChangedPeriod(str(found["reason"]), frozenset(map(str, found["attempts"])), planned_at)
         if found
         else None
-        for month, found in value["months"].items()
+        for period, found in value["periods"].items()
     }
 
 
@@ -103,8 +103,8 @@ def _newest_plans() -> list[tuple[Any, datetime]]:
     return [(_parsed(value), timestamp) for value, timestamp in reversed(rows)]
 
 
-def named_months(*, dag_id: str, run_id: str, task_id: str | None, map_index: int | None) -> frozenset[NamedMonth]:
-    """Return the months that the tasks of a run are about, from their links to the page.
+def named_periods(*, dag_id: str, run_id: str, task_id: str | None, map_index: int | None) -> frozenset[NamedPeriod]:
+    """Return the periods that the tasks of a run are about, from their links to the page.
 
     Args:
         dag_id: The DAG.
@@ -124,12 +124,12 @@ def named_months(*, dag_id: str, run_id: str, task_id: str | None, map_index: in
     return frozenset(named for value in values for named in _named(_parsed(value)))
 
 
-def _named(url: Any) -> Iterator[NamedMonth]:
+def _named(url: Any) -> Iterator[NamedPeriod]:
     query = parse_qs(urlsplit(url).query) if isinstance(url, str) else {}
     if {"conn_id", "database", "table"} <= query.keys():
         table = TableName(query["database"][0], query["table"][0])
-        for month in query.get("month", [None]):
-            yield NamedMonth(query["conn_id"][0], table, month)
+        for period in query.get("period", [None]):
+            yield NamedPeriod(query["conn_id"][0], table, period)
 
 
 def insert_sql(owner: str, attempt: str) -> str:

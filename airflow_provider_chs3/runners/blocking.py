@@ -155,7 +155,7 @@ class Runner:
     def _(self, step: ListSnapshot) -> TableSnapshot:
         assert isinstance(self.listing, TableListing)  # only its source asks for snapshots
         self.log.info("%s", step.name)
-        return self.listing.snapshot(step.snapshot, step.months)
+        return self.listing.snapshot(step.snapshot, step.periods)
 
     @_perform.register
     def _(self, step: Query) -> list[Row]:

@@ -47,7 +47,8 @@ class DetachingRunner(Runner):
             return stats
         raise InsertLostError(
             f"Insert {step.query_id} no longer runs, and no node's system.query_log shows how it ended: a server "
-            "was restarted, or the connection's 'http_port' is not ClickHouse's HTTP port. The month was not published."
+            "was restarted, or the connection's 'http_port' is not ClickHouse's HTTP port. The period was not "
+            "published."
         )
 
     def _outcome_of_hung_up(self, query: DetachedQuery, sent: Sent) -> InsertStats:

@@ -24,7 +24,7 @@ from airflow_provider_chs3.hooks.landing.message_files import MessageFiles
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.core.landing.request import LandingRequest
-    from airflow_provider_chs3.core.values.models import Month
+    from airflow_provider_chs3.core.values.period import Period
     from airflow_provider_chs3.hooks.landing.topic import Topic
     from airflow_provider_chs3.hooks.landing.written_once import WrittenOnce
     from airflow_provider_chs3.runners.insert import ProgressLog
@@ -35,7 +35,7 @@ class _Landed:
     messages: int = 0
     objects: int = 0
     size_bytes: int = 0
-    months: set[Month] = field(default_factory=set)
+    periods: set[Period] = field(default_factory=set)
 
 
 class Landing:
@@ -177,14 +177,14 @@ class Landing:
 
     def _write(self, files: MessageFiles, offsets: OffsetRange) -> None:
         landed = self._landed
-        for month, path, messages in files.finished():
-            key = self._request.object_key(month, offsets)
+        for period, path, messages in files.finished():
+            key = self._request.object_key(period, offsets)
             with path.open("rb") as body:
                 is_new = self._objects.put(key, body)
             landed.messages += messages
             landed.objects += 1
             landed.size_bytes += path.stat().st_size
-            landed.months.add(month)
+            landed.periods.add(period)
             self._log.info("%s: %d messages%s", key, messages, "" if is_new else ", unchanged")
 
     def _result(self) -> dict[str, Any]:
@@ -197,5 +197,5 @@ class Landing:
             "messages": landed.messages,
             "objects": landed.objects,
             "bytes": landed.size_bytes,
-            "months": [str(month) for month in sorted(landed.months)],
+            "periods": [str(period) for period in sorted(landed.periods)],
         }

@@ -1,4 +1,4 @@
-"""Unload a month: have nodes write its rows, prove the files, name them in the manifest, delete the older ones."""
+"""Unload a period: have nodes write its rows, prove the files, name them in the manifest, delete the older ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Unload:
-    """An attempt at unloading a month. Whatever ends it, the manifest names files that hold a whole month.
+    """An attempt at unloading a period. Whatever ends it, the manifest names files that hold a whole period.
 
     The manifest is swapped: the write fails if another attempt has written one since this attempt read it. Only what
     was listed before that write is deleted after it. An attempt whose files were there by then has read an older
@@ -62,7 +62,7 @@ class Unload:
             status = "unloaded"
             held = self._write(context, found, etag)
         self._objects.delete(key for key in held.obsolete if key in listed)
-        self._log.info("%s %s %s: %d rows in %d files.", held.table, held.month, status, held.rows, len(held.files))
+        self._log.info("%s %s %s: %d rows in %d files.", held.table, held.period, status, held.rows, len(held.files))
         return self._result(status, held, time.monotonic() - started)
 
     def cancel(self, runner: Runner) -> None:
@@ -82,9 +82,9 @@ class Unload:
         body, etag = read
         where = f"s3://{self._objects.bucket}/{key}"
         held = UnloadManifest.of_text(body, where)
-        if (held.table, held.month) != (str(context.target), str(self._request.month)):
+        if (held.table, held.period) != (str(context.target), str(self._request.period)):
             raise SourceError(
-                f"{where} belongs to {held.table}, {held.month}: give {context.target} its own key, or the unload "
+                f"{where} belongs to {held.table}, {held.period}: give {context.target} its own key, or the unload "
                 "would delete the other table's objects."
             )
         return held, etag
@@ -102,7 +102,7 @@ class Unload:
             if held is None or held.attempt != self._attempt:
                 self._forget(found)
                 raise TransientError(
-                    f"Another task unloaded {context.target} {self._request.month} meanwhile: the retry compares with "
+                    f"Another task unloaded {context.target} {self._request.period} meanwhile: the retry compares with "
                     "what it wrote."
                 )
         return manifest
@@ -123,7 +123,7 @@ class Unload:
         own = self._keys(found)
         return UnloadManifest(
             table=str(context.target),
-            month=str(request.month),
+            period=str(request.period),
             columns=context.columns,
             attempt=attempt,
             files=tuple(
@@ -142,7 +142,7 @@ class Unload:
         self, context: UnloadContext, found: Mapping[str, Fingerprint], written: Mapping[str, Fingerprint]
     ) -> None:
         """Say why files do not hold the rows that were found."""
-        what = f"{context.target} {self._request.month}"
+        what = f"{context.target} {self._request.period}"
         if self._runner.run(steps.fingerprints(context, self._attempt)) != found:
             raise TransientError(f"{what} changed while it was unloaded: the retry unloads it again.")
         name = next(name for name in found if written.get(name) != found[name])
@@ -157,7 +157,7 @@ class Unload:
         return {
             "status": status,
             "table": manifest.table,
-            "month": manifest.month,
+            "period": manifest.period,
             "rows": manifest.rows,
             "bytes": manifest.size_bytes,
             "files": [each.key for each in manifest.files],

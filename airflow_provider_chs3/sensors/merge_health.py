@@ -1,4 +1,4 @@
-"""Wait until the merges of loaded months have settled."""
+"""Wait until the merges of loaded periods have settled."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.deadline import NEVER, Deadline
 from airflow_provider_chs3.hooks.metrics import count_merges, counts_failures, running_seconds
 from airflow_provider_chs3.operators._support.declared import takes
-from airflow_provider_chs3.operators._support.months_page import OnMonthsPage
+from airflow_provider_chs3.operators._support.loads_page import OnLoadsPage
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
     from airflow_provider_chs3.core.merges.watch import MergeWatch
-    from airflow_provider_chs3.core.values.models import Month
+    from airflow_provider_chs3.core.values.period import Period
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
     from airflow_provider_chs3.triggers.merge_health import Merges
 
 
 @takes(*OF_SENSOR)
-class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
-    """Wait until background merges of a table's months have settled on every node.
+class ClickHouseMergeHealthSensor(OnLoadsPage, BaseSensorOperator):
+    """Wait until background merges of a table's periods have settled on every node.
 
     Each poke queries every node once and does not depend on earlier pokes, so the result is the same in every mode,
     deferred or not. For the verdicts see docs/merge-health.md.
 
     Returns:
-        The overall verdict, and the verdict, parts, bytes and reason of each month on each node, as JSON-safe values.
+        The overall verdict, and the verdict, parts, bytes and reason of each period on each node, as JSON-safe values.
     """
 
     template_fields: Sequence[str] = templated(OF_SENSOR)
@@ -48,8 +48,8 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         self,
         *,
         table: str,
-        month: str | None = None,
-        months: Sequence[str] | None = None,
+        period: str | None = None,
+        periods: Sequence[str] | None = None,
         database: str | None = None,
         cluster: str | None = None,
         clickhouse_conn_id: str = CLICKHOUSE_CONN_ID,
@@ -65,8 +65,8 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.table = table
-        self.month = month
-        self.months = months
+        self.period = period
+        self.periods = periods
         self.database = database
         self.cluster = cluster
         self.clickhouse_conn_id = clickhouse_conn_id
@@ -98,24 +98,24 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
         with airflow_errors():
-            months = self._months()
-            self._label(context, months)
+            periods = self._periods()
+            self._label(context, periods)
             reactions = Reactions(
                 on_settled_with_too_many_parts=self.on_settled_with_too_many_parts, on_stuck=self.on_stuck
             )
             hook = ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
             hook.deadline = self._deadline
-            self._link(context, hook, months)
+            self._link(context, hook, periods)
             # Kept between pokes, to estimate how long merges may still take.
             if self._watch is None:
                 self._watch = MergeWatch(self.thresholds, reactions, poll_interval_seconds=self.poke_interval)
             watch = self._watch
-            self.log.info("%s %s", self.table, watch.judge(self._merges.look(hook, months)))
+            self.log.info("%s %s", self.table, watch.judge(self._merges.look(hook, periods)))
             verdicts = as_json(watch.verdicts)
             self._tell_outcome(context, verdicts)
             looked = PokeReturnValue(is_done=watch.is_over(), xcom_value=verdicts)
         if self.deferrable and not looked.is_done:
-            self._defer(months, reactions)
+            self._defer(periods, reactions)
         if looked.is_done:
             self._count(context, looked.xcom_value)
         return looked
@@ -129,9 +129,9 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
         """
         from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
-        months = self._months()
-        self._label(context, months)
-        self._link(context, ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id), months)
+        periods = self._periods()
+        self._label(context, periods)
+        self._link(context, ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id), periods)
         if "error" in event:
             raise AirflowFailException(event["error"])
         self._tell_outcome(context, event["result"])
@@ -149,25 +149,25 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
             conn_id=self.clickhouse_conn_id, table=self.table, database=self.database, cluster=self.cluster or None
         )
 
-    def _link(self, context: Context, hook: ClickHouseHook, months: Sequence[Month]) -> None:
+    def _link(self, context: Context, hook: ClickHouseHook, periods: Sequence[Period]) -> None:
         from airflow_provider_chs3.runners.blocking import Runner
 
         runner = Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=0)
-        self.link_to_page(context, runner, [str(month) for month in months])
+        self.link_to_page(context, runner, [str(period) for period in periods])
 
-    def _label(self, context: Context, months: Sequence[Month]) -> None:
-        """Set the month, or the months, for `map_index_template`."""
-        from airflow_provider_chs3.core.values.models import range_text
+    def _label(self, context: Context, periods: Sequence[Period]) -> None:
+        """Set the period, or the periods, for `map_index_template`."""
+        from airflow_provider_chs3.core.values.period import range_text
 
-        if months:
-            context["month"] = range_text(months)  # type: ignore[typeddict-unknown-key]
+        if periods:
+            context["period"] = range_text(periods)  # type: ignore[typeddict-unknown-key]
 
     @staticmethod
     def _tell_outcome(context: Context, verdicts: Mapping[str, object]) -> None:
-        """Set the health of all months together, as words, for `map_index_template`."""
+        """Set the health of all periods together, as words, for `map_index_template`."""
         context["outcome"] = str(verdicts["health"]).replace("_", " ")  # type: ignore[typeddict-unknown-key]
 
-    def _defer(self, months: Sequence[Month], reactions: Reactions) -> None:
+    def _defer(self, periods: Sequence[Period], reactions: Reactions) -> None:
         from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger
 
         self.defer(
@@ -176,7 +176,7 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
                 table=self.table,
                 database=self.database,
                 cluster=self.cluster or None,
-                months=[str(month) for month in months],
+                periods=[str(period) for period in periods],
                 thresholds=asdict(self.thresholds),
                 reactions=asdict(reactions),
                 poll_interval_seconds=self.poke_interval,
@@ -185,12 +185,12 @@ class ClickHouseMergeHealthSensor(OnMonthsPage, BaseSensorOperator):
             timeout=timedelta(seconds=self.timeout),
         )
 
-    def _months(self) -> tuple[Month, ...]:
-        from airflow_provider_chs3.core.values.models import Month
+    def _periods(self) -> tuple[Period, ...]:
+        from airflow_provider_chs3.core.values.period import Period
 
-        if bool(self.month) == (self.months is not None):
-            raise ConfigurationError("Give either month or months, such as month='2026-10'.")
-        if isinstance(self.months, str):
-            raise ConfigurationError(f"months={self.months!r} is not a list: give a list of YYYY-MM, or month.")
-        given = [self.month] if self.month else self.months or ()
-        return tuple(Month.parse(each) for each in given)
+        if bool(self.period) == (self.periods is not None):
+            raise ConfigurationError("Give either period or periods, such as period='2026-10'.")
+        if isinstance(self.periods, str):
+            raise ConfigurationError(f"periods={self.periods!r} is not a list: give a list of YYYY-MM, or period.")
+        given = [self.period] if self.period else self.periods or ()
+        return tuple(Period.parse(each) for each in given)

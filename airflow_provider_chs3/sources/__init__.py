@@ -1,4 +1,4 @@
-"""Where months come from: a folder for each storage, with what lists it, what reads it, and its connection."""
+"""Where periods come from: a folder for each storage, with what lists it, what reads it, and its connection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.source.store_kind import StoreKind
     from airflow_provider_chs3.sources.storage import Storage
 
-#: The storages of objects: folder → its class, one of which is the `objects` of operators and `monthly_load`.
+#: The storages of objects: folder → its class, one of which is the `objects` of operators and `scheduled_load`.
 OBJECT_STORAGES = {
     "s3": "S3Objects",
     "azure": "AzureBlobs",

@@ -1,4 +1,4 @@
-"""The places of a month's objects: one of these is the `objects` of operators and `monthly_load`."""
+"""The places of a period's objects: one of these is the `objects` of operators and `scheduled_load`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class Storage(ABC):
-    """A place of months' objects. Airflow renders its template fields with those of the operator."""
+    """A place of periods' objects. Airflow renders its template fields with those of the operator."""
 
     template_fields: ClassVar[Sequence[str]]
     #: Where its `StoreKind` is, below this package.
@@ -35,7 +35,7 @@ class Storage(ABC):
 
     @property
     def template(self) -> str:
-        """Template of the keys of a month; the month itself where there are none."""
+        """Template of the keys of a period; the period itself where there are none."""
         template: str = getattr(self, self.options["key"]) if "key" in self.options else "{YYYY-MM}"
         return template
 

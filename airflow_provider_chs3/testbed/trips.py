@@ -1,6 +1,6 @@
-"""Deterministic taxi-like trips, month by month: files for S3, and the expected content of a table loaded from them.
+"""Deterministic taxi-like trips, period by period: files for S3, and the expected content of a table loaded from them.
 
-The same seed gives the same bytes (with the same pyarrow), in whatever order the months are generated.
+The same seed gives the same bytes (with the same pyarrow), in whatever order the periods are generated.
 """
 
 from __future__ import annotations
@@ -48,28 +48,28 @@ _CHECKSUM_SQL = """sum(trip_id * (
 
 
 @dataclass(frozen=True)
-class MonthFacts:
-    """The sums of the rows of one month; equal facts mean equal content.
+class PeriodFacts:
+    """The sums of the rows of one period; equal facts mean equal content.
 
     Attributes:
-        month: `YYYY-MM`.
-        rows: Rows whose pickup lies in the month.
+        period: `YYYY-MM`.
+        rows: Rows whose pickup lies in the period.
         trip_id_sum: Sum of their ids.
         fare_cents_sum: Sum of their fares in cents.
         distance_hundredths_sum: Sum of their distances in hundredths.
         passenger_sum: Sum of their passengers.
         checksum: Sum modulo 2**64 of a value of each row that depends on all its columns.
-        rows_by_other_month: Month → its rows in this month's files. Comparisons ignore it.
+        rows_by_other_period: Period → its rows in this period's files. Comparisons ignore it.
     """
 
-    month: str
+    period: str
     rows: int
     trip_id_sum: int
     fare_cents_sum: int
     distance_hundredths_sum: int
     passenger_sum: int
     checksum: int
-    rows_by_other_month: Mapping[str, int] = field(default_factory=dict, compare=False)
+    rows_by_other_period: Mapping[str, int] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -78,51 +78,51 @@ class Trips:
 
     Attributes:
         seed: Each seed gives different trips; 1 by default.
-        rows_per_month: Rows in a month's files, including those of a wrong month; 10,000 by default.
-        files_per_month: Files per month, with an equal share of the rows; 4 by default.
-        wrong_month_rows: Rows with a pickup in the month before, as in real taxi data; none by default.
+        rows_per_period: Rows in a period's files, including those of a wrong period; 10,000 by default.
+        files_per_period: Files per period, with an equal share of the rows; 4 by default.
+        wrong_period_rows: Rows with a pickup in the period before, as in real taxi data; none by default.
     """
 
     seed: int = 1
-    rows_per_month: int = 10_000
-    files_per_month: int = 4
-    wrong_month_rows: int = 0
+    rows_per_period: int = 10_000
+    files_per_period: int = 4
+    wrong_period_rows: int = 0
 
-    def facts(self, month: str) -> MonthFacts:
-        """Return the expected facts of a table after a load of this month, computed without ClickHouse.
+    def facts(self, period: str) -> PeriodFacts:
+        """Return the expected facts of a table after a load of this period, computed without ClickHouse.
 
         Args:
-            month: `YYYY-MM`.
+            period: `YYYY-MM`.
 
         Returns:
-            The facts of the rows that belong to the month.
+            The facts of the rows that belong to the period.
         """
-        raw = self._raw(month)
-        own = {name: values[raw["pickup"] >= _start(month)] for name, values in raw.items()}
-        return MonthFacts(
-            month=month,
-            rows=self.rows_per_month - self.wrong_month_rows,
+        raw = self._raw(period)
+        own = {name: values[raw["pickup"] >= _start(period)] for name, values in raw.items()}
+        return PeriodFacts(
+            period=period,
+            rows=self.rows_per_period - self.wrong_period_rows,
             trip_id_sum=int(own["trip_id"].sum()),
             fare_cents_sum=int(own["fare_cents"].sum()),
             distance_hundredths_sum=int(own["distance_hundredths"].sum()),
             passenger_sum=int(own["passengers"].sum()),
             checksum=_checksum(own),
-            rows_by_other_month={_shift(month, -1): self.wrong_month_rows} if self.wrong_month_rows else {},
+            rows_by_other_period={_shift(period, -1): self.wrong_period_rows} if self.wrong_period_rows else {},
         )
 
-    def table(self, month: str) -> pa.Table:
-        """Return a month's rows as an Arrow table.
+    def table(self, period: str) -> pa.Table:
+        """Return a period's rows as an Arrow table.
 
         Args:
-            month: `YYYY-MM`.
+            period: `YYYY-MM`.
 
         Returns:
-            All rows of the month's files, in order.
+            All rows of the period's files, in order.
         """
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        raw = self._raw(month)
+        raw = self._raw(period)
         cents = pa.array(raw["fare_cents"].astype("int64")).cast(pa.decimal128(19, 0))
         at = pa.timestamp("s", tz="UTC")
         columns = {
@@ -139,30 +139,30 @@ class Trips:
         }
         return pa.table(columns)
 
-    def files(self, month: str, *, file_format: Format = "parquet") -> Iterator[tuple[str, bytes]]:
-        """Write a month's files.
+    def files(self, period: str, *, file_format: Format = "parquet") -> Iterator[tuple[str, bytes]]:
+        """Write a period's files.
 
         Args:
-            month: `YYYY-MM`.
+            period: `YYYY-MM`.
             file_format: `parquet` (the default), `csv.gz` (with a header), `jsonl` or `jsonl.gz` (JSONEachRow).
 
         Yields:
             Name and content of each file, such as `trips-2026-01-000.parquet`.
         """
-        table = self.table(month)
-        bounds = [index * len(table) // self.files_per_month for index in range(self.files_per_month + 1)]
-        for index in range(self.files_per_month):
+        table = self.table(period)
+        bounds = [index * len(table) // self.files_per_period for index in range(self.files_per_period + 1)]
+        for index in range(self.files_per_period):
             part = table.slice(bounds[index], bounds[index + 1] - bounds[index])
-            yield f"trips-{month}-{index:03}.{file_format}", WRITERS[file_format](part)
+            yield f"trips-{period}-{index:03}.{file_format}", WRITERS[file_format](part)
 
     def upload(
-        self, client: Any, month: str, *, bucket: str, prefix: str = "", file_format: Format = "parquet"
+        self, client: Any, period: str, *, bucket: str, prefix: str = "", file_format: Format = "parquet"
     ) -> list[str]:
-        """Put a month's files into S3.
+        """Put a period's files into S3.
 
         Args:
             client: boto3 client of S3.
-            month: `YYYY-MM`.
+            period: `YYYY-MM`.
             bucket: An existing bucket.
             prefix: Prefix of the keys, such as `trips/2026-01/`; empty by default.
             file_format: As in `files`.
@@ -171,27 +171,27 @@ class Trips:
             The keys.
         """
         keys = []
-        for name, content in self.files(month, file_format=file_format):
+        for name, content in self.files(period, file_format=file_format):
             client.put_object(Bucket=bucket, Key=prefix + name, Body=content)
             keys.append(prefix + name)
         return keys
 
-    def _raw(self, month: str) -> dict[str, np.ndarray[Any, Any]]:
-        """Return the month as unsigned integers; strings become indexes into the lists above."""
+    def _raw(self, period: str) -> dict[str, np.ndarray[Any, Any]]:
+        """Return the period as unsigned integers; strings become indexes into the lists above."""
         import numpy as np
 
-        start, end = _start(month), _start(_shift(month, 1))
+        start, end = _start(period), _start(_shift(period, 1))
         # Raw output of the generator: only this part of numpy's random numbers is the same in all versions.
         generator = np.random.PCG64([self.seed, start])
 
         def draw(limit: int) -> np.ndarray[Any, Any]:
-            return generator.random_raw(self.rows_per_month) % np.uint64(limit)
+            return generator.random_raw(self.rows_per_period) % np.uint64(limit)
 
         pickup = draw(end - start) + np.uint64(start)
-        wrong = np.linspace(0, self.rows_per_month - 1, self.wrong_month_rows).astype(int)
+        wrong = np.linspace(0, self.rows_per_period - 1, self.wrong_period_rows).astype(int)
         pickup[wrong] = np.uint64(start - 1) - pickup[wrong] % np.uint64(_DAY_SECONDS)
         return {
-            "trip_id": np.arange(1, self.rows_per_month + 1, dtype=np.uint64) + np.uint64(start * 1000),
+            "trip_id": np.arange(1, self.rows_per_period + 1, dtype=np.uint64) + np.uint64(start * 1000),
             "pickup": pickup,
             "duration": draw(5_400) + np.uint64(60),
             "passengers": draw(6) + np.uint64(1),
@@ -205,7 +205,7 @@ class Trips:
 
 
 def create_table_sql(table: str, *, engine: str = "MergeTree", order_by: str = "(zone, pickup_at)") -> str:
-    """Return the statement that creates a table for trips, partitioned by month.
+    """Return the statement that creates a table for trips, partitioned by period.
 
     Args:
         table: `database.table`, used as is.
@@ -219,22 +219,22 @@ def create_table_sql(table: str, *, engine: str = "MergeTree", order_by: str = "
     return f"CREATE TABLE {table} ({columns}) ENGINE = {engine} PARTITION BY toYYYYMM(pickup_at) ORDER BY {order_by}"
 
 
-def read_facts(client: Any, source: str, month: str) -> MonthFacts:
-    """Read the facts of a month from ClickHouse.
+def read_facts(client: Any, source: str, period: str) -> PeriodFacts:
+    """Read the facts of a period from ClickHouse.
 
     Args:
         client: clickhouse-driver client of a node.
         source: A table, or a table function such as `cluster(chs3, db, trips)`, used as is.
-        month: `YYYY-MM`.
+        period: `YYYY-MM`.
 
     Returns:
-        The facts; `rows_by_other_month` is empty.
+        The facts; `rows_by_other_period` is empty.
     """
     row = client.execute(
         f"SELECT count(), sum(trip_id), toUInt64(sum(fare) * 100), toUInt64(sum(round(trip_distance * 100))), "
-        f"sum(passenger_count), {_CHECKSUM_SQL} FROM {source} WHERE toYYYYMM(pickup_at) = {month.replace('-', '')}"
+        f"sum(passenger_count), {_CHECKSUM_SQL} FROM {source} WHERE toYYYYMM(pickup_at) = {period.replace('-', '')}"
     )[0]
-    return MonthFacts(month, *row)
+    return PeriodFacts(period, *row)
 
 
 def _checksum(raw: Mapping[str, np.ndarray[Any, Any]]) -> int:
@@ -258,10 +258,10 @@ def _checksum(raw: Mapping[str, np.ndarray[Any, Any]]) -> int:
     return int((raw["trip_id"] * mix).sum())
 
 
-def _start(month: str) -> int:
-    return int(datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC).timestamp())
+def _start(period: str) -> int:
+    return int(datetime.strptime(period, "%Y-%m").replace(tzinfo=UTC).timestamp())
 
 
-def _shift(month: str, months: int) -> str:
-    year, index = divmod(int(month[:4]) * 12 + int(month[5:]) - 1 + months, 12)
+def _shift(period: str, periods: int) -> str:
+    year, index = divmod(int(period[:4]) * 12 + int(period[5:]) - 1 + periods, 12)
     return f"{year:04}-{index + 1:02}"

@@ -1,1 +1,1 @@
-"""Transfers: load months from storages and databases into ClickHouse, unload them, and land messages."""
+"""Transfers: load periods from storages and databases into ClickHouse, unload them, and land messages."""

@@ -1,22 +1,22 @@
-"""Load a month of objects in Azure Blob Storage into a ClickHouse table, exactly once."""
+"""Load a period of objects in Azure Blob Storage into a ClickHouse table, exactly once."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_chs3.operators._support.month_load import MonthLoad
+from airflow_provider_chs3.operators._support.period_load_task import PeriodLoadTask
 from airflow_provider_chs3.sources.azure import AzureBlobs
 
 
-class AzureBlobToClickHouseOperator(MonthLoad):
-    """Make a month's partition hold exactly the rows of that month's blobs.
+class AzureBlobToClickHouseOperator(PeriodLoadTask):
+    """Make a period's partition hold exactly the rows of that period's blobs.
 
     It does what `S3ToClickHouseOperator` does and takes the same arguments; these are in place of `key`, `bucket` and
-    the credentials for S3. For a nightly load of the months that changed, see `monthly_load` with
+    the credentials for S3. For a nightly load of the periods that changed, see `scheduled_load` with
     `objects=AzureBlobs(…)`.
 
     Args:
-        blob: Template of the names of the month's blobs, without the container: `trips/{YYYY-MM}/*.parquet`.
+        blob: Template of the names of the period's blobs, without the container: `trips/{YYYY-MM}/*.parquet`.
         container: The container; leave it out where `named_collection` names it.
         wasb_conn_id: Connection of type `wasb`, for listing, and for the servers' reads unless `named_collection` is
             given. Default: `wasb_default`.

@@ -1,4 +1,4 @@
-"""Unload a month of a table to Parquet objects in S3."""
+"""Unload a period of a table to Parquet objects in S3."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_chs3.core.values.arguments import written_to
 from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
-from airflow_provider_chs3.operators._support.month_task import MonthTask
+from airflow_provider_chs3.operators._support.period_task import PeriodTask
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
@@ -19,34 +19,34 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.sources.storage import Storage
 
 
-class ClickHouseToS3Operator(MonthTask):
-    """Write a month of a table to Parquet objects in S3, proved and named in a manifest.
+class ClickHouseToS3Operator(PeriodTask):
+    """Write a period of a table to Parquet objects in S3, proved and named in a manifest.
 
     Each node writes its own rows to one object, all in parallel, in a folder of the attempt. The rows are read back and
     compared with the table's: their number, and a hash of every value. Then the manifest, `_manifest.json` in the
-    month's folder, is replaced in one step, and objects of older attempts are deleted. Whatever fails on the way, the
-    manifest names objects that hold the whole month as it was at one time. If table and objects still match the
+    period's folder, is replaced in one step, and objects of older attempts are deleted. Whatever fails on the way, the
+    manifest names objects that hold the whole period as it was at one time. If table and objects still match the
     manifest, nothing is written. See `docs/how-to/unload.md`.
 
     Args:
-        key: Template of the month's folder, without the bucket: `exports/trips/{YYYY-MM}/`.
+        key: Template of the period's folder, without the bucket: `exports/trips/{YYYY-MM}/`.
         bucket: The bucket.
         s3_key: Another name of `key`, as in the transfers of Airflow's own providers.
         s3_bucket: Another name of `bucket`.
-        month: `YYYY-MM`. Default: the run's partition key, else the month of its data interval.
+        period: `YYYY-MM`. Default: the run's partition key, else the period of its data interval.
         aws_conn_id: AWS connection, which may list, read, write and delete; the servers get its keys. Default:
             Airflow's `[chs3] aws_conn_id`, `aws_default`.
         endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.
 
     Returns:
-        A dict: status (`unloaded`, or `unchanged`), table, month, rows, bytes, files (keys), manifest (key), seconds.
+        A dict: status (`unloaded`, or `unchanged`), table, period, rows, bytes, files (keys), manifest (key), seconds.
 
     Raises:
         ConfigurationError: If an argument is wrong.
     """
 
     template_fields: Sequence[str] = (
-        *("table", "key", "bucket", "month", "timezone", "database", "cluster"),
+        *("table", "key", "bucket", "period", "timezone", "database", "cluster"),
         *("clickhouse_conn_id", "aws_conn_id", "endpoint_url"),
     )
     ui_color = "#e8f0d8"
@@ -59,7 +59,7 @@ class ClickHouseToS3Operator(MonthTask):
         bucket: str | None = None,
         s3_key: str | None = None,
         s3_bucket: str | None = None,
-        month: str | None = None,
+        period: str | None = None,
         timezone: str | None = None,
         database: str | None = None,
         cluster: str | None = None,
@@ -70,15 +70,15 @@ class ClickHouseToS3Operator(MonthTask):
         super().__init__(table=table, timezone=timezone, database=database, cluster=cluster, **kwargs)
         self.key = written_to("key", key, as_s3=s3_key)
         self.bucket = written_to("bucket", bucket, as_s3=s3_bucket)
-        self.month = month
+        self.period = period
         self.aws_conn_id = aws_conn_id
         self.endpoint_url = endpoint_url
         self._unload: Unload | None = None
 
     @property
-    def argument_for_month(self) -> str | None:
-        """The argument that would give the task a month; None where it has one."""
-        return None if self.month else "month"
+    def argument_for_period(self) -> str | None:
+        """The argument that would give the task a period; None where it has one."""
+        return None if self.period else "period"
 
     @property
     def store(self) -> Storage:
@@ -88,7 +88,7 @@ class ClickHouseToS3Operator(MonthTask):
         return S3Objects(key=self.key, bucket=self.bucket, aws_conn_id=self.aws_conn_id, endpoint_url=self.endpoint_url)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Unload the month, and return the result."""
+        """Unload the period, and return the result."""
         from airflow_provider_chs3.hooks.manifest_bucket import ManifestBucket
         from airflow_provider_chs3.runners.unloading import Unload
 
@@ -109,7 +109,8 @@ class ClickHouseToS3Operator(MonthTask):
 
     def _request(self, context: Context) -> UnloadRequest:
         from airflow_provider_chs3.core.unload.request import UnloadRequest
-        from airflow_provider_chs3.core.values.models import Month, TableName
+        from airflow_provider_chs3.core.values.models import TableName
+        from airflow_provider_chs3.core.values.period import Period
         from airflow_provider_chs3.sources.s3.reading import S3Source
 
         options = self.hook().options
@@ -119,7 +120,7 @@ class ClickHouseToS3Operator(MonthTask):
             target=TableName.of(self.table, self.database, default_database=options.database),
             cluster=self.cluster or None,
             default_cluster=options.cluster,
-            month=Month.parse(self.month) if self.month else self.month_of_run(context),
+            period=Period.parse(self.period) if self.period else self.period_of_run(context),
             source=source,
         )
 

@@ -1,22 +1,22 @@
-"""Load a month of objects in Google Cloud Storage into a ClickHouse table, exactly once."""
+"""Load a period of objects in Google Cloud Storage into a ClickHouse table, exactly once."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_chs3.operators._support.month_load import MonthLoad
+from airflow_provider_chs3.operators._support.period_load_task import PeriodLoadTask
 from airflow_provider_chs3.sources.gcs import GcsObjects
 
 
-class GCSToClickHouseOperator(MonthLoad):
-    """Make a month's partition hold exactly the rows of that month's objects in Google Cloud Storage.
+class GCSToClickHouseOperator(PeriodLoadTask):
+    """Make a period's partition hold exactly the rows of that period's objects in Google Cloud Storage.
 
     It does what `S3ToClickHouseOperator` does and takes the same arguments; these are in place of `key`, `bucket` and
-    the credentials for S3. For a nightly load of the months that changed, see `monthly_load` with
+    the credentials for S3. For a nightly load of the periods that changed, see `scheduled_load` with
     `objects=GcsObjects(…)`.
 
     Args:
-        object_name: Template of the names of the month's objects, without the bucket: `trips/{YYYY-MM}/*.parquet`.
+        object_name: Template of the names of the period's objects, without the bucket: `trips/{YYYY-MM}/*.parquet`.
         bucket: The bucket; leave it out where `named_collection` names it.
         hmac_conn_id: Connection of type `aws` that holds an HMAC key and the `endpoint_url` of Google, for listing, and
             for the servers' reads unless `named_collection` is given. Default: `gcs_hmac_default`.

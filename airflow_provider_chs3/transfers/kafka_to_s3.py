@@ -1,4 +1,4 @@
-"""Land a topic of Kafka as Parquet objects of months, each message exactly once."""
+"""Land a topic of Kafka as Parquet objects of periods, each message exactly once."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 class KafkaToS3Operator(BaseOperator):
-    """Land a topic's messages between two points in time as Parquet objects, in the months of their timestamps.
+    """Land a topic's messages between two points in time as Parquet objects, in the periods of their timestamps.
 
     Offsets decide which messages these are: from the first message not before `start` up to, but not including, the
     first one not before `end`. They are found once, and recorded next to the objects. So runs whose points in time meet
     land every message exactly once, whatever failed on the way. The run whose offsets contain a late message lands it,
-    in the month of its timestamp. Each object holds a range of offsets of one partition, in columns `key`, `value`
+    in the period of its timestamp. Each object holds a range of offsets of one partition, in columns `key`, `value`
     (bytes), `partition`, `offset`, `timestamp` and `headers`. It needs the extra `kafka` of this package. See
     `docs/how-to/kafka.md`.
 
@@ -40,7 +40,7 @@ class KafkaToS3Operator(BaseOperator):
         s3_bucket: Another name of `bucket`.
         start: The first point in time, a `datetime` or text in ISO 8601. Default: the start of the run's data interval.
         end: The second point, exclusive. Default: the end of the data interval.
-        timezone: Time zone in which months begin and end. Default: the DAG's.
+        timezone: Time zone in which periods begin and end. Default: the DAG's.
         messages_per_object: How many offsets of a partition may share an object. Default: 500,000.
         on_expired: What to do if Kafka has deleted messages before they were landed: `fail`, or `land_rest`.
             Default: `fail`.
@@ -50,7 +50,7 @@ class KafkaToS3Operator(BaseOperator):
 
     Returns:
         A dict: status (`landed`; `unchanged` if it was landed before), topic, start, end, messages, objects, bytes,
-        months (those that got messages) and seconds.
+        periods (those that got messages) and seconds.
 
     Raises:
         ConfigurationError: If an argument is wrong.
@@ -128,17 +128,17 @@ class KafkaToS3Operator(BaseOperator):
             self._topic.stop()
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
-        """Return the lineage: from the topic to the months' folders."""
+        """Return the lineage: from the topic to the periods' folders."""
         from airflow.providers.openlineage.extractors import OperatorLineage
         from openlineage.client.event_v2 import InputDataset, OutputDataset
 
         from airflow_provider_chs3.core.source.key_template import KeyTemplate
-        from airflow_provider_chs3.core.values.models import Month
+        from airflow_provider_chs3.core.values.period import Period
         from airflow_provider_chs3.hooks.landing.topic import settings_of
 
         broker = str(settings_of(self.kafka_conn_id)["bootstrap.servers"]).partition(",")[0]
-        months = map(Month.parse, (self._result or {}).get("months", ()))
-        names = [KeyTemplate(self.key).keys_of(month).prefix.rstrip("/") for month in months]
+        periods = map(Period.parse, (self._result or {}).get("periods", ()))
+        names = [KeyTemplate(self.key).keys_of(period).prefix.rstrip("/") for period in periods]
         return OperatorLineage(
             inputs=[InputDataset(f"kafka://{broker}", self.topic)],
             outputs=[OutputDataset(f"s3://{self.bucket}", name) for name in names],

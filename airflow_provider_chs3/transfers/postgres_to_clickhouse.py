@@ -1,27 +1,27 @@
-"""Load a month of rows of PostgreSQL into a ClickHouse table, exactly once."""
+"""Load a period of rows of PostgreSQL into a ClickHouse table, exactly once."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_chs3.operators._support.month_load import MonthLoad
+from airflow_provider_chs3.operators._support.period_load_task import PeriodLoadTask
 from airflow_provider_chs3.sources.postgres import PostgresRows
 
 
-class PostgresToClickHouseOperator(MonthLoad):
-    """Make a month's partition hold exactly the rows that a table of PostgreSQL has of that month.
+class PostgresToClickHouseOperator(PeriodLoadTask):
+    """Make a period's partition hold exactly the rows that a table of PostgreSQL has of that period.
 
     It does what `S3ToClickHouseOperator` does and takes the same arguments, except those about files; these are in
-    place of `key`, `bucket` and the credentials for S3. For a nightly load of the months that changed, see
-    `monthly_load` with `objects=PostgresRows(…)`.
+    place of `key`, `bucket` and the credentials for S3. For a nightly load of the periods that changed, see
+    `scheduled_load` with `objects=PostgresRows(…)`.
 
     Args:
         source_table: The table or view to read. `table` is ClickHouse's.
-        month_column: The column that decides a row's month.
+        time_column: The column that decides a row's period.
         schema: As in `airflow_provider_chs3.sources.postgres.PostgresRows`. Default: `public`.
         key_column: The column whose values divide the rows among the nodes. Default: none; one node reads all rows.
-        fingerprint: An aggregate that changes with the month's rows. Default: a digest of all its values.
-        row_timezone: The zone in which months of a column of instants begin. Default: `UTC`.
+        fingerprint: An aggregate that changes with the period's rows. Default: a digest of all its values.
+        row_timezone: The zone in which periods of a column of instants begin. Default: `UTC`.
         postgres_conn_id: Connection of type `postgres`. Default: `postgres_default`.
         server_address: `host:port` as the ClickHouse servers reach the database. Default: the connection's.
         named_collection: A named collection on the servers that holds host, port, database, user and password.
@@ -34,7 +34,7 @@ class PostgresToClickHouseOperator(MonthLoad):
         self,
         *,
         source_table: str,
-        month_column: str,
+        time_column: str,
         schema: str | None = "public",
         key_column: str | None = None,
         fingerprint: str | None = None,
@@ -46,7 +46,7 @@ class PostgresToClickHouseOperator(MonthLoad):
     ) -> None:
         objects = PostgresRows(
             table=source_table,
-            month_column=month_column,
+            time_column=time_column,
             schema=schema,
             key_column=key_column,
             fingerprint=fingerprint,

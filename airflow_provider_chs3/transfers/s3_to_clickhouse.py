@@ -1,37 +1,38 @@
-"""Load months of S3 objects into a ClickHouse table, exactly once."""
+"""Load periods of S3 objects into a ClickHouse table, exactly once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from airflow_provider_chs3.operators._support.declared import takes
-from airflow_provider_chs3.operators._support.month_load import MonthLoad
-from airflow_provider_chs3.operators.monthly import MonthlyOperator
+from airflow_provider_chs3.operators._support.period_load_task import PeriodLoadTask
+from airflow_provider_chs3.operators.period import PeriodOperator
 
 
 @takes()
-class S3ToClickHouseOperator(MonthLoad, MonthlyOperator):
-    """Make the partition of a month, or of each of several, hold exactly the rows of that month's objects.
+class S3ToClickHouseOperator(PeriodLoadTask, PeriodOperator):
+    """Make the partition of a period, or of each of several, hold exactly the rows of that period's objects.
 
     The operator compares the objects (keys, sizes, ETags) with those last published. If nothing changed, it does
     nothing. Otherwise all nodes load them into a staging table together; the rows are counted and then published with
     REPLACE PARTITION. It is idempotent: running it again after any error gives the same rows.
 
-    With `months`, it lists the objects of all months at once, and inserts those that changed with one statement. For
-    small months, that takes a fraction of the time that separate tasks would take. A month that fails does not stop the
-    others: the task fails at its end, names the months, and a retry loads them alone. Months are loaded one after the
+    With `periods`, it lists the objects of all periods at once, and inserts those that changed with one statement. For
+    small periods, that takes a fraction of the time that separate tasks would take. A period that fails does not stop
+    the
+    others: the task fails at its end, names the periods, and a retry loads them alone. Periods are loaded one after the
     other where they cannot share a statement: with `write_mode='append'`, `null_as_default` in `casts`,
-    `on_other_months` in `policies`, or if the column of the partition key is not loaded.
+    `on_other_periods` in `policies`, or if the column of the partition key is not loaded.
 
     Arguments that may be dicts may be JSON files, and texts in them `.sql` files, by their paths from the folder of the
     DAG file.
 
     Returns:
         Status, rows, rows by node, bytes, objects, parts, seconds, settings and ids of the load, as JSON-safe values;
-        and, if it waited for them, `merges` with the verdict on each node. With `months`, a list of these, in the order
-        of the months.
+        and, if it waited for them, `merges` with the verdict on each node. With `periods`, a list of these, in the
+        order of the periods.
     """
 
     template_fields: Sequence[str] = tuple(
-        dict.fromkeys((*MonthlyOperator.template_fields, *MonthLoad.template_fields))
+        dict.fromkeys((*PeriodOperator.template_fields, *PeriodLoadTask.template_fields))
     )

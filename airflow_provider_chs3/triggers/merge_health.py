@@ -13,10 +13,11 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.merges.health import Verdict, as_json
-from airflow_provider_chs3.core.merges.observation import MergeState, observe_months
+from airflow_provider_chs3.core.merges.observation import MergeState, observe_periods
 from airflow_provider_chs3.core.merges.watch import MergeWatch
 from airflow_provider_chs3.core.values.merge_arguments import Reactions, Thresholds
-from airflow_provider_chs3.core.values.models import Month, TableName
+from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.runners.blocking import Runner
@@ -24,13 +25,13 @@ from airflow_provider_chs3.triggers import shared_poll
 
 _log = logging.getLogger(__name__)
 
-Months = tuple[Month, ...]
+Periods = tuple[Period, ...]
 States = tuple[MergeState, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Merges(shared_poll.Subject[Months, States]):
-    """The merges of a table. An item is some of its months, the answer their state on each node.
+class Merges(shared_poll.Subject[Periods, States]):
+    """The merges of a table. An item is some of its periods, the answer their state on each node.
 
     Args:
         conn_id: Id of an Airflow connection of type `chs3`.
@@ -43,33 +44,33 @@ class Merges(shared_poll.Subject[Months, States]):
     database: str | None
     cluster: str | None
 
-    def asker(self, hook: ClickHouseHook) -> Callable[[frozenset[Months]], Mapping[Months, States]]:
-        """Return the poll of all months together."""
-        known: dict[TableFacts, dict[Month, str]] = {}
+    def asker(self, hook: ClickHouseHook) -> Callable[[frozenset[Periods]], Mapping[Periods, States]]:
+        """Return the poll of all periods together."""
+        known: dict[TableFacts, dict[Period, str]] = {}
 
-        def ask(wanted: frozenset[Months]) -> Mapping[Months, States]:
-            by_month: dict[Month, list[MergeState]] = {month: [] for months in wanted for month in months}
-            for state in self.look(hook, tuple(sorted(by_month)), known=known):
-                by_month[state.month].append(state)
-            return {months: tuple(state for month in months for state in by_month[month]) for months in wanted}
+        def ask(wanted: frozenset[Periods]) -> Mapping[Periods, States]:
+            by_period: dict[Period, list[MergeState]] = {period: [] for periods in wanted for period in periods}
+            for state in self.look(hook, tuple(sorted(by_period)), known=known):
+                by_period[state.period].append(state)
+            return {periods: tuple(state for period in periods for state in by_period[period]) for periods in wanted}
 
         return ask
 
     def look(
-        self, hook: ClickHouseHook, months: Months, *, known: dict[TableFacts, dict[Month, str]] | None = None
+        self, hook: ClickHouseHook, periods: Periods, *, known: dict[TableFacts, dict[Period, str]] | None = None
     ) -> States:
         """Query every node once.
 
         Args:
             hook: The connection.
-            months: The months.
-            known: See `core.merges.observation.observe_months`.
+            periods: The periods.
+            known: See `core.merges.observation.observe_periods`.
 
         Returns:
-            The state of each month on each node.
+            The state of each period on each node.
 
         Raises:
-            PreflightError: If the table is missing on a node, or not partitioned by month.
+            PreflightError: If the table is missing on a node, or not partitioned by period.
         """
         runner = Runner(hook=hook, listing=None, log=_log, progress_interval_seconds=0)
         request = TableRequest(
@@ -77,7 +78,7 @@ class Merges(shared_poll.Subject[Months, States]):
             cluster=self.cluster,
             default_cluster=hook.options.cluster,
         )
-        return runner.run(observe_months(request, months, known=known))
+        return runner.run(observe_periods(request, periods, known=known))
 
 
 class MergeHealthTrigger(BaseTrigger):
@@ -91,7 +92,7 @@ class MergeHealthTrigger(BaseTrigger):
         table: The table.
         database: Its database; None takes the connection's.
         cluster: The cluster; None takes the Distributed table's, else the connection's.
-        months: The months, `YYYY-MM`.
+        periods: The periods, `YYYY-MM`.
         thresholds: Arguments of `core.merges.health.Thresholds`.
         reactions: Arguments of `core.merges.health.Reactions`.
         poll_interval_seconds: Seconds between two polls while parts change; they grow while nothing does.
@@ -104,7 +105,7 @@ class MergeHealthTrigger(BaseTrigger):
         table: str,
         database: str | None,
         cluster: str | None,
-        months: Sequence[str],
+        periods: Sequence[str],
         thresholds: Mapping[str, Any],
         reactions: Mapping[str, str],
         poll_interval_seconds: float,
@@ -114,7 +115,7 @@ class MergeHealthTrigger(BaseTrigger):
         self.table = table
         self.database = database
         self.cluster = cluster
-        self.months = list(months)
+        self.periods = list(periods)
         self.thresholds = dict(thresholds)
         self.reactions = dict(reactions)
         self.poll_interval_seconds = poll_interval_seconds
@@ -128,7 +129,7 @@ class MergeHealthTrigger(BaseTrigger):
                 "table": self.table,
                 "database": self.database,
                 "cluster": self.cluster,
-                "months": self.months,
+                "periods": self.periods,
                 "thresholds": self.thresholds,
                 "reactions": self.reactions,
                 "poll_interval_seconds": self.poll_interval_seconds,
@@ -149,7 +150,7 @@ class MergeHealthTrigger(BaseTrigger):
         subject = Merges(
             conn_id=self.clickhouse_conn_id, table=self.table, database=self.database, cluster=self.cluster
         )
-        months = tuple(map(Month.parse, self.months))
+        periods = tuple(map(Period.parse, self.periods))
         watch = MergeWatch(
             Thresholds(**self.thresholds),
             Reactions(**self.reactions),
@@ -158,7 +159,7 @@ class MergeHealthTrigger(BaseTrigger):
         after_seconds, at_least_seconds = shared_poll.FIRST_POLL_SECONDS, shared_poll.FIRST_POLL_SECONDS
         while True:
             states = await shared_poll.answer(
-                subject, months, after_seconds=after_seconds, at_least_seconds=at_least_seconds, log=self.log
+                subject, periods, after_seconds=after_seconds, at_least_seconds=at_least_seconds, log=self.log
             )
             self.log.info("%s %s", self.table, watch.judge(states))
             if watch.is_over():

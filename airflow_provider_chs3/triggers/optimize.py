@@ -1,4 +1,4 @@
-"""Merge the parts of closed months in the triggerer."""
+"""Merge the parts of closed periods in the triggerer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RETRY_SECONDS = (5.0, 10.0, 20.0, 40.0, 60.0, 60.0, 60.0, 60.0)
 
 
 class OptimizeTrigger(BaseTrigger):
-    """Merge months, and report the result. Restarted elsewhere, it resumes from the servers' state.
+    """Merge periods, and report the result. Restarted elsewhere, it resumes from the servers' state.
 
     Args:
         clickhouse_conn_id: Connection of type `chs3`.
@@ -59,7 +59,7 @@ class OptimizeTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Merge the months, and wait for the merges."""
+        """Merge the periods, and wait for the merges."""
         # No event may come sooner, and the merges are the same in any case.
         await asyncio.sleep(FIRST_POLL_SECONDS)
         try:

@@ -59,7 +59,7 @@ def _run() -> int:
 def _parser(names: list[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(names)} (all of them)")
-    parser.add_argument("--quick", action="store_true", help="ten minutes: smaller months, fewer rounds")
+    parser.add_argument("--quick", action="store_true", help="ten minutes: smaller periods, fewer rounds")
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies rows and objects (1)")
     parser.add_argument("--rounds", type=int, help="how often each variant is measured (5; quick: 2)")
     parser.add_argument("--s3", choices=["versitygw", "moto"], help="S3 server (versitygw where it is, or Go is)")

@@ -1,4 +1,4 @@
-"""Months of files of several kinds, and how far away they are."""
+"""Periods of files of several kinds, and how far away they are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from airflow_provider_chs3.testbed.trips import Trips
 from tests.benchmarks.lake import BUCKET
 from tests.benchmarks.servers import Distance
 
-MONTH = "2026-01"
+PERIOD = "2026-01"
 #: What Amazon says of S3 within a region: 100 to 200 ms to the first byte, 85 to 90 MB/s for each request.
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance-design-patterns.html
 AMAZON = Distance(first_byte_ms=100, connection_mb_per_second=85)
@@ -39,7 +39,7 @@ class Kind:
 
     @property
     def prefix(self) -> str:
-        return self.key.replace("{YYYY-MM}", MONTH)
+        return self.key.replace("{YYYY-MM}", PERIOD)
 
     def upload(self, s3: S3Endpoint, rows: int) -> None:
         """Make the files.
@@ -51,9 +51,9 @@ class Kind:
         client = s3.client()
 
         def upload(number: int) -> None:
-            trips = Trips(seed=number, rows_per_month=max(1, rows // self.files), files_per_month=1)
+            trips = Trips(seed=number, rows_per_period=max(1, rows // self.files), files_per_period=1)
             trips.upload(
-                client, MONTH, bucket=BUCKET, prefix=f"{self.prefix}{number:03}-", file_format=self.file_format
+                client, PERIOD, bucket=BUCKET, prefix=f"{self.prefix}{number:03}-", file_format=self.file_format
             )
 
         with ThreadPoolExecutor(max_workers=2) as pool:

@@ -1,4 +1,4 @@
-"""Months of trips in S3, a table, and two ways from one to the other: this package, and a plain INSERT SELECT."""
+"""Periods of trips in S3, a table, and two ways from one to the other: this package, and a plain INSERT SELECT."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ TABLE = "trips"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Months:
-    """Months of trips in the bucket.
+class Periods:
+    """Periods of trips in the bucket.
 
     Args:
         prefix: What their keys start with.
@@ -43,17 +43,17 @@ class Months:
         return self.rows // self.files * self.files * len(self.names)
 
     def upload(self, s3: S3Endpoint) -> None:
-        """Make the files, some at a time: a large month at once would take gigabytes."""
+        """Make the files, some at a time: a large period at once would take gigabytes."""
         client = s3.client()
         with ThreadPoolExecutor(max_workers=2) as pool:
             numbers = range(0, self.files, self.copies)
             list(pool.map(lambda at: self._upload_file(client, *at), product(self.names, numbers)))
 
-    def _upload_file(self, client: Any, month: str, number: int) -> None:
-        trips = Trips(seed=number, rows_per_month=self.rows // self.files, files_per_month=1)
-        ((_, content),) = trips.files(month)
+    def _upload_file(self, client: Any, period: str, number: int) -> None:
+        trips = Trips(seed=number, rows_per_period=self.rows // self.files, files_per_period=1)
+        ((_, content),) = trips.files(period)
         for copy in range(number, min(number + self.copies, self.files)):
-            key = f"{self.prefix}/{month}/{copy:03}.parquet"
+            key = f"{self.prefix}/{period}/{copy:03}.parquet"
             client.put_object(Bucket=BUCKET, Key=key, Body=content)
 
 
@@ -87,7 +87,7 @@ class Lake:
         """An empty table on every node, no ledger, and no count of parts.
 
         Args:
-            create_sql: What makes the table; by default it is partitioned by month.
+            create_sql: What makes the table; by default it is partitioned by period.
         """
         for node in self.cluster.nodes:
             with node.client() as client:
@@ -98,17 +98,17 @@ class Lake:
                 client.execute("SYSTEM FLUSH LOGS")
                 client.execute("TRUNCATE TABLE IF EXISTS system.part_log")
 
-    def insert(self, months: Months, month: str, settings: Mapping[str, Any], *, into: str | None = None) -> None:
+    def insert(self, periods: Periods, period: str, settings: Mapping[str, Any], *, into: str | None = None) -> None:
         """The plain statement, straight into the table.
 
         Args:
-            months: What it reads.
-            month: Which of them, or `*`.
+            periods: What it reads.
+            period: Which of them, or `*`.
             settings: Its settings.
             into: What it writes into; the node that has a table by that name reads for itself, and by default all nodes
                 read, and write what they read.
         """
-        self.insert_files(f"{months.prefix}/{month}/*.parquet", "Parquet", settings, into=into)
+        self.insert_files(f"{periods.prefix}/{period}/*.parquet", "Parquet", settings, into=into)
 
     def insert_files(
         self, glob: str, file_format: str, settings: Mapping[str, Any], *, into: str | None = None
@@ -129,40 +129,40 @@ class Lake:
         with self.cluster.nodes[0].client() as client:
             client.execute(f"INSERT INTO {target} ({columns}) SELECT {columns} FROM {reader}", settings=dict(settings))
 
-    def load(self, months: Months, month: str, **arguments: Any) -> dict[str, Any]:
-        """The operator's load of one month, from the listing to the ledger; give what it returns."""
-        key = arguments.pop("key", f"{months.prefix}/{{YYYY-MM}}/*.parquet")
-        return self.load_files(key, month, **arguments)
+    def load(self, periods: Periods, period: str, **arguments: Any) -> dict[str, Any]:
+        """The operator's load of one period, from the listing to the ledger; give what it returns."""
+        key = arguments.pop("key", f"{periods.prefix}/{{YYYY-MM}}/*.parquet")
+        return self.load_files(key, period, **arguments)
 
-    def load_files(self, key: str, month: str, **arguments: Any) -> dict[str, Any]:
+    def load_files(self, key: str, period: str, **arguments: Any) -> dict[str, Any]:
         """The same for files of any format.
 
         Args:
             key: As the operator has it.
-            month: The month.
+            period: The period.
             **arguments: Further ones of the operator.
         """
-        return S3ToClickHouseOperator(**grouped(task_id="load", **self.where(key, month), **arguments)).execute({})
+        return S3ToClickHouseOperator(**grouped(task_id="load", **self.where(key, period), **arguments)).execute({})
 
-    def where(self, key: str, month: str) -> dict[str, Any]:
+    def where(self, key: str, period: str) -> dict[str, Any]:
         """The arguments of operators that say where table and files are."""
         return {
             "table": TABLE,
             "bucket": BUCKET,
             "key": key,
-            "month": month,
+            "period": period,
             "cluster": self.cluster.name,
             "clickhouse_conn_id": self.clickhouse_conn_id,
         }
 
-    def load_side_by_side(self, months: Months, parallel_months: int, **arguments: Any) -> None:
-        """All months by the operator, so many at the same time."""
+    def load_side_by_side(self, periods: Periods, parallel_loads: int, **arguments: Any) -> None:
+        """All periods by the operator, so many at the same time."""
 
-        def load(month: str) -> None:
-            self.load(months, month, parallel_months=parallel_months, **arguments)
+        def load(period: str) -> None:
+            self.load(periods, period, parallel_loads=parallel_loads, **arguments)
 
-        with ThreadPoolExecutor(max_workers=parallel_months) as pool:
-            list(pool.map(load, months.names))
+        with ThreadPoolExecutor(max_workers=parallel_loads) as pool:
+            list(pool.map(load, periods.names))
 
     def written_parts(self, *, staging: bool) -> int:
         """Parts that inserts have written since `start_afresh`; what merges and REPLACE PARTITION made is not counted.

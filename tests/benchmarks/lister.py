@@ -1,4 +1,4 @@
-"""What a worker does to list months, and what plain boto3 does to list the same: run as `Forked` does."""
+"""What a worker does to list periods, and what plain boto3 does to list the same: run as `Forked` does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Listing:
     """What is listed.
 
     Args:
-        key: Names the month.
+        key: Names the period.
         prefix: What all keys begin with.
     """
 
@@ -39,7 +39,7 @@ class ListingResult:
 
 
 def list_as_we_do(given: Listing) -> ListingResult:
-    """List all months, and fold each into its fingerprint."""
+    """List all periods, and fold each into its fingerprint."""
     from airflow_provider_chs3.core.source.key_template import KeyTemplate
     from airflow_provider_chs3.core.workflow.driving import drive
     from airflow_provider_chs3.sources.s3.listing import S3Listing
@@ -53,7 +53,7 @@ def list_as_we_do(given: Listing) -> ListingResult:
 
     def count() -> int:
         found = drive(
-            source.summarize_months(None), lambda step: listing.pages(step.bucket, step.prefix, step.narrower)
+            source.summarize_periods(None), lambda step: listing.pages(step.bucket, step.prefix, step.narrower)
         )
         return sum(each.count for each in found.values())
 

@@ -34,30 +34,30 @@ class MadeUp:
     """Objects that are only listed.
 
     Args:
-        months: `YYYY-MM` of each month, sorted.
-        of_each: Objects of each month.
+        periods: `YYYY-MM` of each period, sorted.
+        of_each: Objects of each period.
         seconds: What every answer takes longer.
     """
 
-    months: Sequence[str]
+    periods: Sequence[str]
     of_each: int
     seconds: float = 0.0
 
     @property
     def key(self) -> str:
-        """Names the month."""
+        """Names the period."""
         return "made-up/{YYYY-MM}/*.parquet"
 
     def page(self, prefix: str, token: str) -> bytes:
-        """A page of a listing; tokens are how many objects come before it, in all months."""
-        starts = [f"made-up/{month}/part-" for month in self.months]
+        """A page of a listing; tokens are how many objects come before it, in all periods."""
+        starts = [f"made-up/{period}/part-" for period in self.periods]
         low, high = bisect_left(starts, prefix), bisect_left(starts, f"{prefix}\U0010ffff")
         first, end = int(token or low * self.of_each), high * self.of_each
         last = min(first + _PAGE, end)
-        of_month, objects = self.of_each, []
+        of_period, objects = self.of_each, []
         for at in range(first, last):
-            month, number = divmod(at, of_month)
-            objects.append(f"{_BEFORE}{starts[month]}{number:08}{_AFTER}")
+            period, number = divmod(at, of_period)
+            objects.append(f"{_BEFORE}{starts[period]}{number:08}{_AFTER}")
         more = f"<IsTruncated>true</IsTruncated><NextContinuationToken>{last}</NextContinuationToken>"
         ended = "<IsTruncated>false</IsTruncated>"
         return f"{_HEAD}{more if last < end else ended}{''.join(objects)}</ListBucketResult>".encode()

@@ -1,4 +1,5 @@
-"""Many tables of many months, all published: of one load that took place, whose records are those of all others too."""
+"""Many tables of many periods, all published: of one load that took place, whose records are those of all others
+too."""
 
 from __future__ import annotations
 
@@ -9,30 +10,30 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.benchmarks.lake import TABLE
 
-#: Month by month into one part, as loads leave them once they have merged.
+#: Period by period into one part, as loads leave them once they have merged.
 _SETTINGS = {"max_partitions_per_insert_block": 0}
 _EVIDENCE = (
     f"""concat('{{"rows":', toString(parts.rows), ',"parts":[[', toString(min_block_number), ',', """
     f"""toString(max_block_number), ',', toString(level), ',', toString(parts.data_version), ',', """
     f"""toString(parts.rows), ',"', {CONTENT}, '"]],"rows_of_shards":{{"1":', toString(parts.rows), '}}}}')"""
 )
-#: Each month is loaded by a run of its table's DAG.
+#: Each period is loaded by a run of its table's DAG.
 _DETAILS = (
     """replaceOne(details, concat('"owner": ', JSONExtractRaw(details, 'owner')), """
-    """concat('"owner": ', toJSONString(concat('["load_', parts.table, '", "scheduled__', month_of_part, """
+    """concat('"owner": ', toJSONString(concat('["load_', parts.table, '", "scheduled__', period_of_part, """
     """'-28T03:00:00+00:00", "load", -1]'))))"""
 )
 
 
-def create_tables(cluster: ClickHouseCluster, months: Sequence[str], *, tables: int) -> None:
-    """Copy the records of the one load of the first node's ledger to all months of so many tables, on each node.
+def create_tables(cluster: ClickHouseCluster, periods: Sequence[str], *, tables: int) -> None:
+    """Copy the records of the one load of the first node's ledger to all periods of so many tables, on each node.
 
     Args:
         cluster: The cluster.
-        months: `YYYY-MM` of each month.
+        periods: `YYYY-MM` of each period.
         tables: How many tables.
     """
-    dates = ", ".join(f"toDateTime('{month}-05 00:00:00', 'UTC')" for month in months)
+    dates = ", ".join(f"toDateTime('{period}-05 00:00:00', 'UTC')" for period in periods)
     for node in cluster.nodes:
         with node.client() as client:
             for number in range(tables):
@@ -50,7 +51,7 @@ def _records() -> str:
 INSERT INTO chs3_ledger SELECT ledger.* REPLACE (
     parts.table AS target_table,
     uuids.uuid AS target_uuid,
-    month_of_part AS month,
+    period_of_part AS period,
     parts.partition_id AS partition_id,
     if(event = 'published', min_block_number, 0) AS min_block,
     if(event = 'published', max_block_number, 0) AS max_block,
@@ -59,7 +60,7 @@ INSERT INTO chs3_ledger SELECT ledger.* REPLACE (
     if(event = 'published', {_EVIDENCE}, evidence) AS evidence,
     {_DETAILS} AS details)
 FROM (
-    SELECT *, concat(substring(partition_id, 1, 4), '-', substring(partition_id, 5)) AS month_of_part
+    SELECT *, concat(substring(partition_id, 1, 4), '-', substring(partition_id, 5)) AS period_of_part
     FROM system.parts WHERE active AND database = 'default' AND startsWith(table, 'trips_')) AS parts
 CROSS JOIN (SELECT * FROM chs3_ledger WHERE target_table = '{TABLE}') AS ledger
 JOIN (SELECT name, toString(uuid) AS uuid FROM system.tables WHERE database = 'default') AS uuids

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from tests.benchmarks.lake import TABLE, Lake, Months
+from tests.benchmarks.lake import TABLE, Lake, Periods
 from tests.benchmarks.rounds import Figures
 
 SECONDS = "seconds"
@@ -32,7 +32,7 @@ def watched(
         rows: How many it must load.
         load: The load.
         staging: Whether it writes into staging tables, or into the table itself.
-        create_sql: What makes the table; by default it is partitioned by month.
+        create_sql: What makes the table; by default it is partitioned by period.
     """
 
     def measure() -> Figures:
@@ -55,15 +55,15 @@ def watched(
     return measure
 
 
-def load_of(lake: Lake, months: Months) -> Callable[[], Figures]:
-    """What measures this package's load of one month.
+def load_of(lake: Lake, periods: Periods) -> Callable[[], Figures]:
+    """What measures this package's load of one period.
 
     Args:
         lake: Where it takes place.
-        months: The month.
+        periods: The period.
     """
-    (month,) = months.names
-    return watched(lake, months.total_rows, lambda: lake.load(months, month), staging=True)
+    (period,) = periods.names
+    return watched(lake, periods.total_rows, lambda: lake.load(periods, period), staging=True)
 
 
 def _check_rows(lake: Lake, rows: int) -> None:
@@ -74,7 +74,7 @@ def _check_rows(lake: Lake, rows: int) -> None:
 
 
 def _wait_until_healthy(lake: Lake) -> None:
-    """As the sensor judges, which knows tables partitioned by month only."""
+    """As the sensor judges, which knows tables partitioned by period only."""
     sql = (
         f"SELECT (SELECT count() FROM system.merges WHERE table = '{TABLE}') = 0 AND (SELECT max(parts) FROM "
         f"(SELECT count() AS parts FROM system.parts WHERE table = '{TABLE}' AND active GROUP BY partition_id)) "

@@ -1,4 +1,4 @@
-"""A process that has Airflow's API server with the page, and measures its answer about all months.
+"""A process that has Airflow's API server with the page, and measures its answer about all periods.
 
     python -m tests.benchmarks.page_server '<Look as JSON>'
 
@@ -36,12 +36,12 @@ class Look:
     """The extent of a measurement.
 
     Args:
-        months: Months of all tables; the answer must have them all, as published.
+        periods: Periods of all tables; the answer must have them all, as published.
         rounds: How often.
         result_file: Where the figures go.
     """
 
-    months: int
+    periods: int
     rounds: int
     result_file: str
 
@@ -63,7 +63,7 @@ def _page() -> Callable[[], Any]:
     app = create_app(apps="core")
     token = app.state.auth_manager.generate_jwt(SimpleAuthManagerUser(username="viewer", role="viewer"))
     client = TestClient(app, headers={"Authorization": f"Bearer {token}"})
-    return lambda: client.get("/chs3/api/months").raise_for_status()
+    return lambda: client.get("/chs3/api/periods").raise_for_status()
 
 
 def _statements(ask: Callable[[], Any]) -> Callable[[], Any]:
@@ -90,12 +90,12 @@ def measure(look: Look) -> list[Any]:
     """Measure both in turns."""
     ask = _page()
     (seen,) = ask().json()["connections"]
-    states = [month["state"] for table in seen["tables"] for month in table["months"]]
-    if states != ["published"] * look.months:
-        raise RuntimeError(f"The page has {len(states)} months, {states.count('published')} of them as published.")
+    states = [period["state"] for table in seen["tables"] for period in table["periods"]]
+    if states != ["published"] * look.periods:
+        raise RuntimeError(f"The page has {len(states)} periods, {states.count('published')} of them as published.")
     send = _statements(ask)
     variants = {STATEMENTS: lambda: _timed(send), ANSWER: lambda: _timed(ask)}
-    return measure_in_turns("months", variants, rounds=look.rounds, console=Console(stderr=True))
+    return measure_in_turns("periods", variants, rounds=look.rounds, console=Console(stderr=True))
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""A month of trips in each source that months are loaded from."""
+"""A period of trips in each source that periods are loaded from."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.sources.storage import Storage
 
-MONTH = "2026-01"
-_TEMPLATE, _PATTERN = "trips/{YYYY-MM}/*.parquet", f"trips/{MONTH}/*.parquet"
+PERIOD = "2026-01"
+_TEMPLATE, _PATTERN = "trips/{YYYY-MM}/*.parquet", f"trips/{PERIOD}/*.parquet"
 
 
 @dataclass(frozen=True, kw_only=True)
 class FilledPlace:
-    """A source that has the month.
+    """A source that has the period.
 
     Args:
         function: The table function that reads it.
@@ -68,7 +68,7 @@ class PlaceKind:
     files: int = 4
 
     def filled(self, servers: ExitStack, s3: S3Endpoint, rows_of_all: int) -> FilledPlace:
-        """Start the server, and put the month into it.
+        """Start the server, and put the period into it.
 
         Args:
             servers: What ends it.
@@ -79,7 +79,7 @@ class PlaceKind:
             ProgramMissingError: If the server's program is missing.
         """
         each = rows_of_all // self.files
-        tables = (Trips(seed=number, rows_per_month=each).table(MONTH) for number in range(self.files))
+        tables = (Trips(seed=number, rows_per_period=each).table(PERIOD) for number in range(self.files))
         return self.fill(servers, s3, tables)
 
 
@@ -90,7 +90,7 @@ def _connect(conn_id: str, connection: dict[str, Any]) -> None:
 def _put_files(place: Objects, tables: Iterator[pa.Table]) -> str:
     """Put each table as a file; give the function that reads all of them."""
     for number, table in enumerate(tables):
-        place.put(_TEMPLATE.replace("{YYYY-MM}", MONTH).replace("*", f"{number:03}"), WRITERS["parquet"](table))
+        place.put(_TEMPLATE.replace("{YYYY-MM}", PERIOD).replace("*", f"{number:03}"), WRITERS["parquet"](table))
     return place.function(_PATTERN)
 
 
@@ -133,7 +133,7 @@ def _put_rows(place: Rows, kind: type[database.TableRows], tables: Iterator[pa.T
     _connect(f"{conn_type}_default", connection)
     for table in tables:
         place.put(table)
-    store = kind(table=place.table, month_column="pickup_at", key_column="trip_id")
+    store = kind(table=place.table, time_column="pickup_at", key_column="trip_id")
     return FilledPlace(function=place.function(), objects=store)
 
 
@@ -153,7 +153,7 @@ def _iceberg(servers: ExitStack, s3: S3Endpoint, tables: Iterator[pa.Table]) -> 
     for each in tables:
         table.put(each)
     _connect("iceberg_default", table.connection)
-    store = iceberg.IcebergTable(table="lake.trips", month_column="pickup_at")
+    store = iceberg.IcebergTable(table="lake.trips", time_column="pickup_at")
     return FilledPlace(function=table.function(), objects=store, s3=s3)
 
 
@@ -163,7 +163,7 @@ def _delta(servers: ExitStack, s3: S3Endpoint, tables: Iterator[pa.Table]) -> Fi
     table = DeltaTable(tokenless, S3Objects.create(tokenless).bucket, Path())
     for each in tables:
         table.put(each)
-    store = delta.DeltaTable(uri=table.uri, month_column="month")
+    store = delta.DeltaTable(uri=table.uri, time_column="period")
     return FilledPlace(function=table.function(), objects=store, s3=tokenless)
 
 

@@ -7,16 +7,16 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is planned, over all months.
+    """What is planned, over all periods.
 
     Args:
         bucket: The bucket.
-        key: Names the month.
+        key: Names the period.
         table: The table.
         s3_port: Requests to it are counted.
     """
@@ -32,20 +32,20 @@ class Planned:
     """What came of it.
 
     Args:
-        months: How many are to be loaded.
+        periods: How many are to be loaded.
         requests: How many were sent to S3.
         began_at: By the clock of the machine, in seconds.
         ended_at: Likewise.
     """
 
-    months: int
+    periods: int
     requests: int
     began_at: float
     ended_at: float
 
 
 def plan(given: Plan) -> Planned:
-    """Plan all months once."""
+    """Plan all periods once."""
     requests, began_at, put_request = [], time.time(), http.client.HTTPConnection.putrequest
 
     # Whatever speaks HTTP in Python without an event loop comes by here.
@@ -55,8 +55,8 @@ def plan(given: Plan) -> Planned:
         put_request(connection, *args, **kwargs)
 
     http.client.HTTPConnection.putrequest = counted
-    operator = PlanMonthsOperator(
-        task_id="plan", bucket=given.bucket, key=given.key, table=given.table, all_months=True
+    operator = PlanLoadsOperator(
+        task_id="plan", bucket=given.bucket, key=given.key, table=given.table, all_periods=True
     )
-    months = operator.execute({})
-    return Planned(months=len(months), requests=len(requests), began_at=began_at, ended_at=time.time())
+    periods = operator.execute({})
+    return Planned(periods=len(periods), requests=len(requests), began_at=began_at, ended_at=time.time())

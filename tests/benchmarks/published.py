@@ -1,4 +1,4 @@
-"""Objects of many months as files of an S3 server's folder, and a table that has them all as published."""
+"""Objects of many periods as files of an S3 server's folder, and a table that has them all as published."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ _LINKS_OF_A_FILE = 50_000
 
 @dataclass(frozen=True, kw_only=True)
 class Objects:
-    """Objects of one byte, as many in each month.
+    """Objects of one byte, as many in each period.
 
     Args:
         bucket: Their bucket.
         prefix: What their keys begin with.
-        months: `YYYY-MM` of each month.
-        count: How many objects, of all months.
+        periods: `YYYY-MM` of each period.
+        count: How many objects, of all periods.
     """
 
     bucket: str
     prefix: str
-    months: Sequence[str]
+    periods: Sequence[str]
     count: int
 
     @property
     def key(self) -> str:
-        """Names the month."""
+        """Names the period."""
         return f"{self.prefix}/{{YYYY-MM}}/*.parquet"
 
-    def keys(self, month: str) -> Iterator[str]:
-        """The keys of a month, in their order."""
-        for number in range(self.count // len(self.months)):
-            yield f"{self.prefix}/{month}/part-{number:06}.parquet"
+    def keys(self, period: str) -> Iterator[str]:
+        """The keys of a period, in their order."""
+        for number in range(self.count // len(self.periods)):
+            yield f"{self.prefix}/{period}/part-{number:06}.parquet"
 
     def put(self, s3: BenchS3) -> None:
         """Make them: where a bucket is a folder, as hard links to one file, a million of them in ten seconds."""
         if s3.folder is None:
             client = s3.endpoint.client()
-            for month in self.months:
-                for key in self.keys(month):
+            for period in self.periods:
+                for key in self.keys(period):
                     client.put_object(Bucket=self.bucket, Key=key, Body=b"x")
             return
-        for month in self.months:
-            (s3.folder / self.bucket / self.prefix / month).mkdir(parents=True)
-        paths = [str(s3.folder / self.bucket / key) for month in self.months for key in self.keys(month)]
+        for period in self.periods:
+            (s3.folder / self.bucket / self.prefix / period).mkdir(parents=True)
+        paths = [str(s3.folder / self.bucket / key) for period in self.periods for key in self.keys(period)]
         for first in range(0, len(paths), _LINKS_OF_A_FILE):
             Path(paths[first]).write_bytes(b"x")
             # Where VersityGW keeps it.
@@ -65,41 +65,41 @@ class Objects:
                 os.link(paths[first], path)
 
     def fingerprints(self) -> dict[str, str]:
-        """Month to the fingerprint of its objects."""
+        """Period to the fingerprint of its objects."""
         found = {}
-        for month in self.months:
-            fingerprint, paths = Fingerprint(), [f"{self.bucket}/{key}" for key in self.keys(month)]
+        for period in self.periods:
+            fingerprint, paths = Fingerprint(), [f"{self.bucket}/{key}" for key in self.keys(period)]
             fingerprint.add(paths, [1] * len(paths), [_ETAG] * len(paths))
-            found[month] = str(fingerprint)
+            found[period] = str(fingerprint)
         return found
 
 
-def create_table(cluster: ClickHouseCluster, months: Sequence[str]) -> None:
-    """A table with a row of each month on each node, and an empty ledger."""
+def create_table(cluster: ClickHouseCluster, periods: Sequence[str]) -> None:
+    """A table with a row of each period on each node, and an empty ledger."""
     for node in cluster.nodes:
         with node.client() as client:
             client.execute(create_table_sql(f"default.{TABLE}"))
             client.execute(create_ledger(TableName("default", "chs3_ledger")).text)
             client.execute(
-                f"INSERT INTO {TABLE} (trip_id, pickup_at) SELECT 1, arrayJoin({_dates(months)})",
+                f"INSERT INTO {TABLE} (trip_id, pickup_at) SELECT 1, arrayJoin({_dates(periods)})",
                 settings={"max_partitions_per_insert_block": 0},
             )
 
 
 def publish(cluster: ClickHouseCluster, objects: Objects) -> None:
-    """Record all months as published from these objects, and from none else."""
+    """Record all periods as published from these objects, and from none else."""
     fingerprints = objects.fingerprints()
     values: dict[str, Any] = {
-        "ids": [month.replace("-", "") for month in fingerprints],
+        "ids": [period.replace("-", "") for period in fingerprints],
         "prints": list(fingerprints.values()),
         "nodes": len(cluster.nodes),
-        "bytes": objects.count // len(objects.months),
+        "bytes": objects.count // len(objects.periods),
     }
     for node in cluster.nodes:
         with node.client() as client:
             client.execute("TRUNCATE TABLE chs3_ledger")
             client.execute(
-                "INSERT INTO chs3_ledger (sequence, event, target_database, target_table, target_uuid, month, "
+                "INSERT INTO chs3_ledger (sequence, event, target_database, target_table, target_uuid, period, "
                 "partition_id, attempt, fingerprint, definition, source_bytes, nodes, rows, min_block, max_block, "
                 "data_version, evidence) SELECT 1, 'published', database, table, "
                 "(SELECT toString(uuid) FROM system.tables "
@@ -113,5 +113,5 @@ def publish(cluster: ClickHouseCluster, objects: Objects) -> None:
             )
 
 
-def _dates(months: Sequence[str]) -> str:
-    return "[" + ", ".join(f"toDateTime('{month}-05 00:00:00', 'UTC')" for month in months) + "]"
+def _dates(periods: Sequence[str]) -> str:
+    return "[" + ", ".join(f"toDateTime('{period}-05 00:00:00', 'UTC')" for period in periods) + "]"

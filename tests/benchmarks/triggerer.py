@@ -31,7 +31,7 @@ class Wait:
         conn_ids: Airflow connections; triggers take them in turns, and only those of one connection share a poll.
         cluster: The cluster.
         table: The table, in the connection's database.
-        months: Months of the table that settle when their partition is dropped; triggers take them in turns.
+        periods: Periods of the table that settle when their partition is dropped; triggers take them in turns.
         triggers: How many triggers.
         seconds: How long to measure, before anything settles; they look again after a sixth of it.
         result_file: Where the figures go.
@@ -40,7 +40,7 @@ class Wait:
     conn_ids: list[str]
     cluster: str
     table: str
-    months: list[str]
+    periods: list[str]
     triggers: int
     seconds: float
     result_file: str
@@ -52,15 +52,15 @@ class Wait:
             table=self.table,
             database=None,
             cluster=self.cluster,
-            months=[self.month(number)],
+            periods=[self.period(number)],
             thresholds={"spare_parts": 0, "settled_after_seconds": 3600},
             reactions={},
             poll_interval_seconds=self.seconds / 6,
         )
 
-    def month(self, number: int) -> str:
+    def period(self, number: int) -> str:
         """What a trigger waits for."""
-        return self.months[number % len(self.months)]
+        return self.periods[number % len(self.periods)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ class Taken:
         ended_at: Its end.
         cpu_seconds: CPU time of the process, all threads, in that time.
         longest_pause_seconds: For how long the event loop did nothing else at most.
-        median_delay_seconds: From a month's end to the event of a trigger that waits for it.
+        median_delay_seconds: From a period's end to the event of a trigger that waits for it.
         longest_delay_seconds: The same, the worst.
     """
 
@@ -99,10 +99,10 @@ async def measure(wait: Wait) -> Taken:
     running = [asyncio.create_task(run(number)) for number in range(wait.triggers)]
     longest_pause_seconds = await _longest_pause(wait.seconds)
     ended_at, cpu_seconds = time.time(), _cpu_seconds() - cpu_seconds
-    assert not fired, "a trigger fired before its month had settled"
+    assert not fired, "a trigger fired before its period had settled"
     settled_at = await _settle(wait)
     await asyncio.gather(*running)
-    delays = [at - settled_at[wait.month(number)] for number, at in fired.items()]
+    delays = [at - settled_at[wait.period(number)] for number, at in fired.items()]
     return Taken(
         began_at=began_at,
         ended_at=ended_at,
@@ -114,13 +114,13 @@ async def measure(wait: Wait) -> Taken:
 
 
 async def _settle(wait: Wait) -> dict[str, float]:
-    """Let one month after another settle, in half of the time that was measured."""
+    """Let one period after another settle, in half of the time that was measured."""
     settled_at = {}
-    for month in wait.months:
-        sql = f"ALTER TABLE {wait.table} DROP PARTITION {month.replace('-', '')}"
+    for period in wait.periods:
+        sql = f"ALTER TABLE {wait.table} DROP PARTITION {period.replace('-', '')}"
         await run_blocking(wait.conn_ids[0], lambda hook, sql=sql: hook.query(sql))
-        settled_at[month] = asyncio.get_running_loop().time()
-        await asyncio.sleep(wait.seconds / 2 / len(wait.months))
+        settled_at[period] = asyncio.get_running_loop().time()
+        await asyncio.sleep(wait.seconds / 2 / len(wait.periods))
     return settled_at
 
 

@@ -27,9 +27,9 @@ class Given:
         database: Where the table is.
         s3: Where the files are.
         bucket: Their bucket.
-        prefix: What their keys begin with, up to the month.
-        month: `YYYY-MM`.
-        files: How many of the month's files to load; None is all.
+        prefix: What their keys begin with, up to the period.
+        period: `YYYY-MM`.
+        files: How many of the period's files to load; None is all.
     """
 
     nodes: Sequence[RunningNode]
@@ -38,7 +38,7 @@ class Given:
     s3: S3Endpoint
     bucket: str
     prefix: str
-    month: str
+    period: str
     files: int | None = None
 
     @property
@@ -48,7 +48,7 @@ class Given:
 
     def listed(self) -> list[str]:
         """The keys of the files to load."""
-        listed = self.s3.client().list_objects_v2(Bucket=self.bucket, Prefix=f"{self.prefix}/{self.month}/")
+        listed = self.s3.client().list_objects_v2(Bucket=self.bucket, Prefix=f"{self.prefix}/{self.period}/")
         return sorted(each["Key"] for each in listed["Contents"])[: self.files]
 
     def source(self, key: str, *, cluster: str = "") -> str:
@@ -60,7 +60,7 @@ class Given:
 
     def insert(self, *, on_every_node: bool) -> str:
         """The plain statement: the first node reads and writes, or all of them do."""
-        key = f"{self.prefix}/{self.month}/*.parquet"
+        key = f"{self.prefix}/{self.period}/*.parquet"
         if not on_every_node:
             return f"INSERT INTO {self.table} ({_COLUMNS}) SELECT {_COLUMNS} FROM {self.source(key)}"
         place = f"cluster({literal(self.cluster)}, {identifier(self.database)}, {TABLE})"
@@ -126,9 +126,9 @@ def plugin_s3_cluster(given: Given) -> None:
 
 
 def plugin_after_drop(given: Given) -> None:
-    """The same, after the month's partition was dropped on every node."""
+    """The same, after the period's partition was dropped on every node."""
     for number in range(len(given.nodes)):
-        _run_by_plugin(f"ALTER TABLE {given.table} DROP PARTITION {given.month.replace('-', '')}", number)
+        _run_by_plugin(f"ALTER TABLE {given.table} DROP PARTITION {given.period.replace('-', '')}", number)
     plugin_s3_cluster(given)
 
 
@@ -172,7 +172,7 @@ def package(given: Given) -> None:
         key=f"{given.prefix}/{{YYYY-MM}}/*.parquet",
         database=given.database,
         table=TABLE,
-        month=given.month,
+        period=given.period,
     ).execute({})
 
 

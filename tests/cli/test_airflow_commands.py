@@ -18,15 +18,15 @@ from airflow_provider_chs3.cli.arguments import parser
 from airflow_provider_chs3.testbed.nodes import Cluster
 
 LINES = [
-    "ledger --table t --month 2026-01 --month 2026-02 --objects --json",
+    "ledger --table t --period 2026-01 --period 2026-02 --objects --json",
     'plan --table t --key k --from 2026-01 --to 2026-03 --definition {"columns":["a"]} --role-arn r',
-    "adopt --table t --key k --all-months --aws-conn-id x",
-    "forget --table t --all-months --verbose",
+    "adopt --table t --key k --all-periods --aws-conn-id x",
+    "forget --table t --all-periods --verbose",
     "clean --older-than-hours 0.5 --dry-run",
     "doctor --table t --for load --for page",
-    "calibrate --table t --key k --month 2026-01 --budget-seconds 9",
+    "calibrate --table t --key k --period 2026-01 --budget-seconds 9",
     "rehearse --database d --bucket b --prefix p --clean",
-    "ddl --table t --key k --month 2026-01 --file-format ORC",
+    "ddl --table t --key k --period 2026-01 --file-format ORC",
 ]
 
 

@@ -7,24 +7,24 @@ import sys
 
 import pytest
 
-from airflow_provider_chs3.cli.arguments import months_of, parser
+from airflow_provider_chs3.cli.arguments import parser, periods_of
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError
 
 
-def months(*arguments: str) -> tuple[str, ...]:
-    return months_of(parser().parse_args(["ledger", "--table", "trips", *arguments]))
+def periods(*arguments: str) -> tuple[str, ...]:
+    return periods_of(parser().parse_args(["ledger", "--table", "trips", *arguments]))
 
 
-def test_months_are_named_one_by_one_or_from_one_to_another() -> None:
-    given = ("--month", "2026-05", "--from", "2025-11", "--to", "2026-01", "--month", "2025-12")
-    assert months(*given) == ("2025-11", "2025-12", "2026-01", "2026-05")
-    assert months() == ()
+def test_periods_are_named_one_by_one_or_from_one_to_another() -> None:
+    given = ("--period", "2026-05", "--from", "2025-11", "--to", "2026-01", "--period", "2025-12")
+    assert periods(*given) == ("2025-11", "2025-12", "2026-01", "2026-05")
+    assert periods() == ()
 
 
 def test_a_beginning_after_the_end_is_told() -> None:
     with pytest.raises(ConfigurationError, match="--from 2026-03 is after --to 2026-01"):
-        months("--from", "2026-03", "--to", "2026-01")
+        periods("--from", "2026-03", "--to", "2026-01")
 
 
 @pytest.mark.parametrize("hours", ["nan", "-1", "inf", "long"])
@@ -39,7 +39,7 @@ def test_an_age_that_is_none_is_told_by_its_flag(hours: str, capsys: pytest.Capt
 
 def test_a_beginning_without_an_end_is_told() -> None:
     with pytest.raises(ConfigurationError, match="both --from and --to"):
-        months("--from", "2026-01")
+        periods("--from", "2026-01")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_beginning_without_an_end_is_told() -> None:
         ["plan", "--table", "trips", "--key", "k", "--definition", "[]"],
         ["clean", "--older-than-hours", "long"],
         ["calibrate", "--table", "trips", "--key", "k"],
-        ["doctor", "--calibrate", "--table", "trips", "--key", "k", "--month", "2026-01"],
+        ["doctor", "--calibrate", "--table", "trips", "--key", "k", "--period", "2026-01"],
         ["rehearse", "--database", "d", "--bucket", "b", "--prefix", "p", "--storage", "postgres"],
     ],
 )
@@ -62,16 +62,16 @@ def test_what_is_not_understood_ends_with_2(arguments: list[str], capsys: pytest
 
 
 @pytest.mark.parametrize(
-    "command", [["plan"], ["adopt"], ["calibrate", "--month", "2026-01"], ["ddl", "--month", "2026-01"]]
+    "command", [["plan"], ["adopt"], ["calibrate", "--period", "2026-01"], ["ddl", "--period", "2026-01"]]
 )
 @pytest.mark.parametrize(
     ("source", "said"),
     [
         ([], "--storage s3 needs more options: give --key."),
         (["--storage", "hdfs", "--hdfs-url", "hdfs://h:1"], "--storage hdfs needs more options: give --key."),
-        (["--storage", "iceberg"], "--storage iceberg needs more options: give --source-table and --month-column."),
+        (["--storage", "iceberg"], "--storage iceberg needs more options: give --source-table and --time-column."),
         (
-            ["--storage", "delta", "--source-table", "s3://b/t", "--month-column", "m", "--key", "k"],
+            ["--storage", "delta", "--source-table", "s3://b/t", "--time-column", "m", "--key", "k"],
             "--key: --storage delta",
         ),
         (["--key", "k", "--source-table", "t"], "--source-table: --storage s3 does not take this."),
@@ -109,7 +109,7 @@ def test_an_error_is_told_with_the_way_out_and_never_without_a_word(
     assert capsys.readouterr().err.endswith(f"{said}\n")
 
 
-_PLAN = ["plan", "--table", "trips", "--key", "trips/{YYYY-MM}/", "--all-months"]
+_PLAN = ["plan", "--table", "trips", "--key", "trips/{YYYY-MM}/", "--all-periods"]
 _REHEARSE = ["rehearse", "--database", "scratch", "--prefix", "rehearsals/"]
 
 

@@ -65,12 +65,12 @@ TRANSFERS = [
 ]
 #: What DAGs name, which Airflow reads again and again.
 IN_DAGS = [
-    "airflow_provider_chs3.transfers.monthly_load",
-    *(f"airflow_provider_chs3.operators.{name}" for name in ("emit_month", "ledger", "optimize")),
+    "airflow_provider_chs3.transfers.scheduled_load",
+    *(f"airflow_provider_chs3.operators.{name}" for name in ("emit_period", "ledger", "optimize")),
     "airflow_provider_chs3.sensors.merge_health",
 ]
 OTHERS = [
-    "airflow_provider_chs3.operators.plan_months",
+    "airflow_provider_chs3.operators.plan_loads",
     "airflow_provider_chs3.hooks.clickhouse",
     "airflow_provider_chs3.runners.blocking",
     "airflow_provider_chs3.get_provider_info",

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.attempt.load_context import SharedStaging
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Staged, periods_of
@@ -18,14 +19,14 @@ from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.insertion.insert import Inserted, verify
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Contents
-from airflow_provider_chs3.core.ledger.records import LedgerKey, MonthOnNode, Record
+from airflow_provider_chs3.core.ledger.records import LedgerKey, PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas
-from airflow_provider_chs3.core.months.plan import look_up_months
+from airflow_provider_chs3.core.plans.plan import look_up_periods
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.publication.publish import publish
 from airflow_provider_chs3.core.request.load_request import Policies
 from airflow_provider_chs3.core.staging.tables import Attempt, create_staging
-from airflow_provider_chs3.core.values.models import Manifest, Month, Node, TableName
+from airflow_provider_chs3.core.values.models import Manifest, Node, TableName
 from airflow_provider_chs3.exceptions import PreflightError, TargetChangedError, VerificationError
 from tests.core.driving import drive
 from tests.core.surroundings import ONE, TWO, surroundings, with_target
@@ -33,9 +34,9 @@ from tests.core.surroundings import ONE, TWO, surroundings, with_target
 ONE_B, TWO_B = Node(1, 2, "ch-1b", 9000), Node(2, 2, "ch-2b", 9000)
 NODES = (ONE, ONE_B, TWO, TWO_B)
 REPLICATED = with_target(engine="ReplicatedMergeTree")
-MONTH = Month(2026, 10)
-ATTEMPT = Attempt(TableName("db", "trips"), (MONTH,), "ab")
-KEY = LedgerKey(TableName("db", "trips"), "", MONTH, "202610")
+PERIOD = Period.of_month(2026, 10)
+ATTEMPT = Attempt(TableName("db", "trips"), (PERIOD,), "ab")
+KEY = LedgerKey(TableName("db", "trips"), "", PERIOD, "202610")
 RECORD = Record("published", "a", "f", "d", 1, 4, 10, 1, 1)
 
 
@@ -125,34 +126,34 @@ class TestPublishers:
 
 class TestRecords:
     def test_of_a_replica_that_was_set_up_anew_are_those_of_its_shard(self):
-        months = {node: MonthOnNode(RECORD if node in (ONE, TWO) else None, PartitionState(10)) for node in NODES}
-        assert {month.record for month in with_records_of_replicas(AROUND, months).values()} == {RECORD}
+        periods = {node: PeriodOnNode(RECORD if node in (ONE, TWO) else None, PartitionState(10)) for node in NODES}
+        assert {period.record for period in with_records_of_replicas(AROUND, periods).values()} == {RECORD}
 
     def test_of_a_node_stay_its_own_where_they_are_of_the_same_attempt(self):
-        months = {
-            node: MonthOnNode(replace(RECORD, sequence=number), PartitionState()) for number, node in enumerate(NODES)
+        periods = {
+            node: PeriodOnNode(replace(RECORD, sequence=number), PartitionState()) for number, node in enumerate(NODES)
         }
-        assert with_records_of_replicas(AROUND, months) == months
+        assert with_records_of_replicas(AROUND, periods) == periods
 
     def test_of_a_replica_that_was_down_are_the_newest_of_its_shard(self):
         newer = replace(RECORD, attempt="b", sequence=7)
-        months = {node: MonthOnNode(newer if node == ONE_B else RECORD, PartitionState()) for node in NODES}
-        found = with_records_of_replicas(AROUND, months)
-        assert {node: month.record for node, month in found.items()} == {
+        periods = {node: PeriodOnNode(newer if node == ONE_B else RECORD, PartitionState()) for node in NODES}
+        found = with_records_of_replicas(AROUND, periods)
+        assert {node: period.record for node, period in found.items()} == {
             ONE: newer,
             ONE_B: newer,
             TWO: RECORD,
             TWO_B: RECORD,
         }
-        assert [node for node, month in found.items() if month.is_of_replica] == [ONE]
+        assert [node for node, period in found.items() if period.is_of_replica] == [ONE]
 
     def test_of_another_shard_do_not_count(self):
-        months = {node: MonthOnNode(RECORD if node == ONE else None, PartitionState()) for node in NODES}
-        assert with_records_of_replicas(AROUND, months)[TWO].record is None
+        periods = {node: PeriodOnNode(RECORD if node == ONE else None, PartitionState()) for node in NODES}
+        assert with_records_of_replicas(AROUND, periods)[TWO].record is None
 
     def test_of_plain_tables_are_each_nodes_own(self):
-        months = {node: MonthOnNode(RECORD if node == ONE else None, PartitionState()) for node in PLAIN.nodes}
-        assert with_records_of_replicas(PLAIN, months) == months
+        periods = {node: PeriodOnNode(RECORD if node == ONE else None, PartitionState()) for node in PLAIN.nodes}
+        assert with_records_of_replicas(PLAIN, periods) == periods
 
 
 def load(*, before=()):
@@ -170,7 +171,7 @@ def load(*, before=()):
         base="ab",
         shared=None,
         request=SimpleNamespace(
-            month=MONTH,
+            period=PERIOD,
             nonce="ab",
             definition="d",
             policies=Policies(),
@@ -179,13 +180,13 @@ def load(*, before=()):
         ),
         looks=iter(before),
         group=None,
-        months=str(MONTH),
+        periods=str(PERIOD),
     )
 
 
-def months(*rows: int, block: int = 0):
+def of_nodes(*rows: int, block: int = 0):
     return {
-        node: MonthOnNode(None, PartitionState(count, int(count > 0), count, block, block, block))
+        node: PeriodOnNode(None, PartitionState(count, int(count > 0), count, block, block, block))
         for node, count in zip(NODES, rows, strict=True)
     }
 
@@ -203,7 +204,7 @@ def published(under_way, *answers, staged=STAGED):
         return [next(each.looks) for each in loads]
         yield
 
-    before = months(0, 0, 0, 0)
+    before = of_nodes(0, 0, 0, 0)
     periods = periods_of(PeriodLoad(load=under_way, before=before, reason="new", plan=PLAN, staged=staged))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("airflow_provider_chs3.core.publication.publish.look_up_all", look_up_all)
@@ -214,7 +215,7 @@ def published(under_way, *answers, staged=STAGED):
 
 class TestPublishing:
     def test_one_replica_of_each_shard_publishes_and_the_others_are_waited_for(self):
-        under_way = load(before=[months(0, 0, 0, 0), months(10, 10, 5, 5, block=1)])
+        under_way = load(before=[of_nodes(0, 0, 0, 0), of_nodes(10, 10, 5, 5, block=1)])
         answers = ({}, as_before(STILL_STAGED), {}, {}, {}, {})
         *_, intent, replacing, following, recording = published(under_way, *answers)
         assert [set(step.sql) for step in (intent, replacing, following, recording)] == [
@@ -226,18 +227,18 @@ class TestPublishing:
         assert "REPLACE PARTITION ID '202610'" in statements(replacing)[ONE]
 
     def test_a_replica_that_did_not_follow_is_not_recorded(self):
-        under_way = load(before=[months(0, 0, 0, 0), months(10, 0, 5, 5, block=1)])
+        under_way = load(before=[of_nodes(0, 0, 0, 0), of_nodes(10, 0, 5, 5, block=1)])
         with pytest.raises(VerificationError, match=r"on ch-1b:9000 holds 0 rows .* but 10 were staged"):
             published(under_way, {}, as_before(STILL_STAGED), {}, {}, {})
 
     def test_rows_that_staging_lost_since_they_were_counted_stop_it(self):
-        under_way = load(before=[months(0, 0, 0, 0)])
+        under_way = load(before=[of_nodes(0, 0, 0, 0)])
         lost = STILL_STAGED | {TWO: []}
         with pytest.raises(VerificationError, match=r"on ch-2:9000 held 5 rows .* and holds 0 now"):
             published(under_way, {}, as_before(lost))
 
-    def test_other_parts_than_were_staged_of_several_months_stop_it(self):
-        under_way = load(before=[months(0, 0, 0, 0)])
+    def test_other_parts_than_were_staged_of_several_periods_stop_it(self):
+        under_way = load(before=[of_nodes(0, 0, 0, 0)])
         under_way.shared = SharedStaging(ATTEMPT, frozenset({"202610"}))
         others = {node: Staged(each.rows, {}, Contents(each.rows, ("other",))) for node, each in STAGED.items()}
         with pytest.raises(VerificationError, match=r"on ch-1:9000 held 10 rows .* and holds 10 now, in other parts"):
@@ -245,19 +246,19 @@ class TestPublishing:
 
     @pytest.mark.parametrize(("rows", "may_empty"), [(0, 1), (10, 0)])
     def test_only_where_nothing_was_staged_it_may_empty_the_partition(self, rows, may_empty):
-        under_way = load(before=[months(0, 0, 0, 0), months(rows, rows, 5, 5, block=1)])
+        under_way = load(before=[of_nodes(0, 0, 0, 0), of_nodes(rows, rows, 5, 5, block=1)])
         name = "allow_replace_partition_from_empty_source"
         known = {node: replace(facts, known_settings={name: None}) for node, facts in AROUND.nodes.items()}
         under_way.context = replace(AROUND, nodes=known)
         staged = STAGED | {node: Staged(rows, {}) for node in (ONE, ONE_B)}
         again = STILL_STAGED | {node: [("202610", "202610", rows, ["hash"])] for node in (ONE, ONE_B)}
         steps = published(under_way, {}, as_before(again), {}, {}, {}, {}, staged=staged)
-        (replacing,) = (step for step in steps if step.name == f"Publish {MONTH}")
+        (replacing,) = (step for step in steps if step.name == f"Publish {PERIOD}")
         assert statements(replacing)[ONE].endswith(f"SETTINGS {name} = {may_empty}")
         assert statements(replacing)[TWO].endswith(f"SETTINGS {name} = 0")
 
     def test_the_first_block_of_others_is_noticed_though_replicas_number_from_0(self):
-        under_way = load(before=[months(3, 3, 0, 0, block=0)])
+        under_way = load(before=[of_nodes(3, 3, 0, 0, block=0)])
         with pytest.raises(TargetChangedError, match="somebody wrote to partition 202610"):
             published(under_way, {}, as_before(STILL_STAGED))
 
@@ -268,7 +269,7 @@ class TestVerifying:
         under_way = load()
         under_way.files.manifest = SimpleNamespace(objects=(1,), changes_in=lambda now: "", added_in=lambda now: 0)
         under_way.manifest = under_way.files.manifest
-        source = SimpleNamespace(list_months=lambda months: nothing(), checksum_of=lambda manifest: None)
+        source = SimpleNamespace(list_periods=lambda periods: nothing(), checksum_of=lambda manifest: None)
         under_way.files.source = source
         reading = Reading((), rows=source_rows)
         counted = {node: [([("202610", "202610", each, ["hash"])],)] for node, each in zip(NODES, rows, strict=True)}
@@ -300,14 +301,14 @@ def as_before(staged):
 
 
 def nothing():
-    return None, {MONTH: Manifest(())}
+    return None, {PERIOD: Manifest(())}
     yield
 
 
 def test_a_plan_asks_each_replica_for_itself():
     facts = {node: replace(facts, ledger=RecordTable()) for node, facts in AROUND.nodes.items()}
     asked = drive(
-        look_up_months(replace(AROUND, nodes=facts), {MONTH: "202610"}),
+        look_up_periods(replace(AROUND, nodes=facts), {PERIOD: "202610"}),
         lambda step: {node: [([], [], [], [])] for node in step.sql},
     ).steps[0]
     assert len(set(statements(asked).values())) == 4

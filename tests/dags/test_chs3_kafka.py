@@ -1,4 +1,4 @@
-"""The DAG of a topic, run by real Airflow: every message is in the table once, late ones in their month."""
+"""The DAG of a topic, run by real Airflow: every message is in the table once, late ones in their period."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def send(topic: Topic, at: datetime, *trips: int, partition: int = 0) -> None:
     topic.send(at, *bodies, partition=partition)
 
 
-def test_each_hour_loads_the_months_that_got_messages(
+def test_each_hour_loads_the_periods_that_got_messages(
     kafka: KafkaServer,
     chs3_cluster: Cluster,
     chs3_s3: Any,

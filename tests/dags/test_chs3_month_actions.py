@@ -1,4 +1,4 @@
-"""The DAG behind the months page, run by real Airflow: it forgets a month, or merges its parts."""
+"""The DAG behind the periods page, run by real Airflow: it forgets a period, or merges its parts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.conftest import lake, trips_lake
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["lake", "trips_lake"]
 
 DAGS = Path(__file__).parents[2] / "dags"
-TRIPS = Trips(rows_per_month=600, files_per_month=3)
+TRIPS = Trips(rows_per_period=600, files_per_period=3)
 
 Act = Callable[..., "DagRun"]
 
@@ -36,10 +36,10 @@ def dag(airflow_db: Path) -> DAG:
 
 @pytest.fixture
 def act(dag: DAG, trips_lake: Lake, run_dag: Callable[..., DagRun]) -> Act:
-    """Runs an action on the lake's month."""
+    """Runs an action on the lake's period."""
 
     def act(action: str, **conf: Any) -> DagRun:
-        conf = {"action": action, "month": MONTH, "database": trips_lake.database, "table": "trips", **conf}
+        conf = {"action": action, "period": PERIOD, "database": trips_lake.database, "table": "trips", **conf}
         return run_dag(dag, run_conf=conf)
 
     return act
@@ -49,7 +49,7 @@ def states(run: DagRun) -> dict[str, str]:
     return {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
 
 
-def test_a_month_is_forgotten_with_its_ledger_in_another_database(trips_lake: Lake, act: Act) -> None:
+def test_a_period_is_forgotten_with_its_ledger_in_another_database(trips_lake: Lake, act: Act) -> None:
     elsewhere = f"{trips_lake.database}_staging"
     trips_lake.upload(TRIPS)
     trips_lake.on_every_node(f"CREATE DATABASE {elsewhere}")
@@ -61,15 +61,15 @@ def test_a_month_is_forgotten_with_its_ledger_in_another_database(trips_lake: La
         trips_lake.on_every_node(f"DROP DATABASE {elsewhere} SYNC")
     assert states(done) == {"choose": "success", "forget": "success", "merge": "skipped"}
     assert records == [[("forgotten",)]] * 3
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
-def test_the_parts_of_a_month_are_merged_on_every_node(trips_lake: Lake, act: Act) -> None:
+def test_the_parts_of_a_period_are_merged_on_every_node(trips_lake: Lake, act: Act) -> None:
     parts = f"SELECT count() FROM system.parts WHERE active AND database = '{trips_lake.database}' AND table = 'trips'"
     trips_lake.on_every_node(f"SYSTEM STOP MERGES {trips_lake.database}.trips")
     for number in range(3):
         insert = (
-            f"INSERT INTO {trips_lake.database}.trips (trip_id, pickup_at) VALUES ({number}, '{MONTH}-05 00:00:00')"
+            f"INSERT INTO {trips_lake.database}.trips (trip_id, pickup_at) VALUES ({number}, '{PERIOD}-05 00:00:00')"
         )
         trips_lake.on_every_node(insert)
     before = trips_lake.on_every_node(parts)
@@ -80,7 +80,7 @@ def test_the_parts_of_a_month_are_merged_on_every_node(trips_lake: Lake, act: Ac
     assert trips_lake.on_every_node(parts) == [[(1,)]] * 3
 
 
-@pytest.mark.parametrize("wrong", [{"action": "drop"}, {"month": "2026"}, {"table": ""}])
+@pytest.mark.parametrize("wrong", [{"action": "drop"}, {"period": "2026"}, {"table": ""}])
 def test_what_is_asked_wrongly_starts_no_run(act: Act, wrong: dict[str, str]) -> None:
     with pytest.raises(Exception, match="Invalid input for param"):
         act(**({"action": "merge"} | wrong))

@@ -1,4 +1,4 @@
-"""The nightly DAG, run by real Airflow: late files are loaded, quiet nights pass, a bad month holds nobody back."""
+"""The nightly DAG, run by real Airflow: late files are loaded, quiet nights pass, a bad period holds nobody back."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
 DAGS = Path(__file__).parents[2] / "dags"
-#: The night after 11 March, which looks at the two months before, too.
+#: The night after 11 March, which looks at the two periods before, too.
 NIGHT = datetime(2026, 3, 12, 3, tzinfo=UTC)
-MONTHS = ["2026-01", "2026-02", "2026-03"]
-TRIPS = Trips(rows_per_month=600, files_per_month=3)
-MORE_TRIPS = Trips(seed=2, rows_per_month=600, files_per_month=3)
+PERIODS = ["2026-01", "2026-02", "2026-03"]
+TRIPS = Trips(rows_per_period=600, files_per_period=3)
+MORE_TRIPS = Trips(seed=2, rows_per_period=600, files_per_period=3)
 
 
 @pytest.fixture(scope="module")
@@ -45,17 +45,17 @@ class Nights:
         self.dag, self.cluster, self.s3 = dag, cluster, s3
         self.bucket, self.database, self._run_dag = bucket, database, run_dag
 
-    def upload(self, *months: str, trips: Trips = TRIPS) -> None:
-        for month in months:
-            trips.upload(self.s3, month, bucket=self.bucket, prefix=f"trips/{month}/")
+    def upload(self, *periods: str, trips: Trips = TRIPS) -> None:
+        for period in periods:
+            trips.upload(self.s3, period, bucket=self.bucket, prefix=f"trips/{period}/")
 
     def run(self, night: datetime | None = NIGHT, **conf: Any) -> DagRun:
         conf = {"bucket": self.bucket, "database": self.database, **conf}
         return self._run_dag(self.dag, logical_date=night, run_conf=conf)
 
-    def facts(self, month: str) -> Any:
+    def facts(self, period: str) -> Any:
         with self.cluster.nodes[0].client() as client:
-            return read_facts(client, f"{self.database}.trips_all", month)
+            return read_facts(client, f"{self.database}.trips_all", period)
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def nights(
 
 
 def states(run: DagRun) -> dict[str, str]:
-    """Task, with the label of its month → state."""
+    """Task, with the label of its period → state."""
     return {
         " ".join(filter(None, (ti.task_id.removeprefix("trips."), ti.rendered_map_index))): str(ti.state)
         for ti in run.get_task_instances()
@@ -97,41 +97,41 @@ def events(run: DagRun) -> list[dict[str, Any]]:
 
 
 @pytest.mark.thorough
-def test_a_night_loads_its_month_and_those_before_and_checks_the_table(nights: Nights) -> None:
-    nights.upload(*MONTHS)
+def test_a_night_loads_its_period_and_those_before_and_checks_the_table(nights: Nights) -> None:
+    nights.upload(*PERIODS)
     done = nights.run()
     assert done.state == "success"
     assert states(done) == {
         "plan": "success",
-        **{f"month.load {month}: published": "success" for month in MONTHS},
-        **{f"month.merges {month}: healthy": "success" for month in MONTHS},
-        **{f"month.emit {month}: emitted": "success" for month in MONTHS},
+        **{f"period.load {period}: published": "success" for period in PERIODS},
+        **{f"period.merges {period}: healthy": "success" for period in PERIODS},
+        **{f"period.emit {period}: emitted": "success" for period in PERIODS},
         "end": "success",
         "check": "success",
     }
-    assert [nights.facts(month) for month in MONTHS] == [TRIPS.facts(month) for month in MONTHS]
+    assert [nights.facts(period) for period in PERIODS] == [TRIPS.facts(period) for period in PERIODS]
 
 
-def test_the_next_night_loads_only_the_month_that_got_other_files(nights: Nights) -> None:
-    nights.upload(*MONTHS)
+def test_the_next_night_loads_only_the_period_that_got_other_files(nights: Nights) -> None:
+    nights.upload(*PERIODS)
     nights.run()
     nights.upload("2026-02", trips=MORE_TRIPS)
     done = nights.run()
-    assert [name for name in states(done) if name.startswith("month.load")] == ["month.load 2026-02: published"]
+    assert [name for name in states(done) if name.startswith("period.load")] == ["period.load 2026-02: published"]
     assert nights.facts("2026-02") == MORE_TRIPS.facts("2026-02")
 
 
 @pytest.mark.thorough
 def test_a_quiet_night_lets_what_follows_run(nights: Nights) -> None:
-    nights.upload(*MONTHS)
+    nights.upload(*PERIODS)
     nights.run()
     done = nights.run()
     assert done.state == "success"
     assert states(done) == {
         "plan": "success",
-        "month.load": "skipped",
-        "month.merges": "skipped",
-        "month.emit": "skipped",
+        "period.load": "skipped",
+        "period.merges": "skipped",
+        "period.emit": "skipped",
         "end": "success",
         "check": "success",
     }
@@ -139,39 +139,39 @@ def test_a_quiet_night_lets_what_follows_run(nights: Nights) -> None:
 
 
 @pytest.mark.thorough
-def test_a_bad_month_shows_as_failed_and_holds_back_no_other(nights: Nights) -> None:
-    nights.upload(*MONTHS)
+def test_a_bad_period_shows_as_failed_and_holds_back_no_other(nights: Nights) -> None:
+    nights.upload(*PERIODS)
     nights.s3.put_object(Bucket=nights.bucket, Key="trips/2026-02/bad.parquet", Body=b"this is no Parquet")
     done = nights.run()
     assert done.state == "failed"
     found = states(done)
-    assert {name for name, state in found.items() if state == "failed"} == {"month.load 2026-02"}
+    assert {name for name, state in found.items() if state == "failed"} == {"period.load 2026-02"}
     # What never ran goes by its number.
-    assert {found[name] for name in ("month.merges 1", "month.emit 1", "end", "check")} == {"upstream_failed"}
-    assert {found["month.merges 2026-01: healthy"], found["month.merges 2026-03: healthy"]} == {"success"}
-    assert [nights.facts(month).rows for month in MONTHS] == [600, 0, 600]
-    assert sorted(event["month"] for event in events(done)) == ["2026-01", "2026-03"]
+    assert {found[name] for name in ("period.merges 1", "period.emit 1", "end", "check")} == {"upstream_failed"}
+    assert {found["period.merges 2026-01: healthy"], found["period.merges 2026-03: healthy"]} == {"success"}
+    assert [nights.facts(period).rows for period in PERIODS] == [600, 0, 600]
+    assert sorted(event["period"] for event in events(done)) == ["2026-01", "2026-03"]
 
 
 @pytest.mark.thorough
-def test_a_run_without_a_logical_date_loads_the_months_that_it_is_given(nights: Nights) -> None:
-    nights.upload(*MONTHS)
-    done = nights.run(None, months=["2026-01", "2026-03"])
-    assert [name for name in states(done) if name.startswith("month.load")] == [
-        "month.load 2026-01: published",
-        "month.load 2026-03: published",
+def test_a_run_without_a_logical_date_loads_the_periods_that_it_is_given(nights: Nights) -> None:
+    nights.upload(*PERIODS)
+    done = nights.run(None, periods=["2026-01", "2026-03"])
+    assert [name for name in states(done) if name.startswith("period.load")] == [
+        "period.load 2026-01: published",
+        "period.load 2026-03: published",
     ]
 
 
 @pytest.mark.thorough
-def test_a_run_that_is_asked_to_reload_a_month_loads_that_one_again_and_no_other(nights: Nights) -> None:
-    nights.upload(*MONTHS)
-    nights.run(months=MONTHS)
+def test_a_run_that_is_asked_to_reload_a_period_loads_that_one_again_and_no_other(nights: Nights) -> None:
+    nights.upload(*PERIODS)
+    nights.run(periods=PERIODS)
     nights.upload("2026-03", trips=MORE_TRIPS)
-    reload = {"database": nights.database, "table": "trips", "months": ["2026-02"]}
-    done = nights.run(None, months=MONTHS, chs3_reload=reload)
+    reload = {"database": nights.database, "table": "trips", "periods": ["2026-02"]}
+    done = nights.run(None, periods=PERIODS, chs3_reload=reload)
     assert done.state == "success"
-    assert [name for name in states(done) if name.startswith("month.load")] == ["month.load 2026-02: published"]
+    assert [name for name in states(done) if name.startswith("period.load")] == ["period.load 2026-02: published"]
     (event,) = events(done)
-    assert (event["month"], event["reason"]) == ("2026-02", "it is as published, but a reload was requested")
-    assert [nights.facts(month) for month in MONTHS] == [TRIPS.facts(month) for month in MONTHS]
+    assert (event["period"], event["reason"]) == ("2026-02", "it is as published, but a reload was requested")
+    assert [nights.facts(period) for period in PERIODS] == [TRIPS.facts(period) for period in PERIODS]

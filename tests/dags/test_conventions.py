@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.testbed.nodes import Cluster
 
-TRIPS = Trips(rows_per_month=600, files_per_month=3)
+TRIPS = Trips(rows_per_period=600, files_per_period=3)
 DAG_FILE = """
 from datetime import datetime
 
 from airflow.sdk import DAG
 
-from airflow_provider_chs3.transfers.monthly_load import monthly_load
+from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
 
 with DAG("by_convention_{database}", schedule=None, start_date=datetime(2026, 1, 1), params={{"stage": "default"}}):
-    monthly_load(
-        months=["2026-01", "2026-02"],
+    scheduled_load(
+        periods=["2026-01", "2026-02"],
         s3_bucket="{bucket}",
         s3_key="trips/{{YYYY-MM}}/",
         database="{database}",
@@ -39,7 +39,7 @@ with DAG("by_convention_{database}", schedule=None, start_date=datetime(2026, 1,
 """
 
 
-def test_it_loads_its_months_by_the_files_beside_it(
+def test_it_loads_its_periods_by_the_files_beside_it(
     chs3_cluster: Cluster,
     chs3_s3: Any,
     chs3_bucket: str,
@@ -48,8 +48,8 @@ def test_it_loads_its_months_by_the_files_beside_it(
     run_dag: Callable[..., DagRun],
     tmp_path: Path,
 ) -> None:
-    for month in ("2026-01", "2026-02"):
-        TRIPS.upload(chs3_s3.client(), month, bucket=chs3_bucket, prefix=f"trips/{month}/")
+    for period in ("2026-01", "2026-02"):
+        TRIPS.upload(chs3_s3.client(), period, bucket=chs3_bucket, prefix=f"trips/{period}/")
     for node in chs3_cluster.nodes:
         with node.client() as client:
             client.execute(create_table_sql(f"{chs3_database}.trips"))
@@ -68,5 +68,5 @@ def test_it_loads_its_months_by_the_files_beside_it(
     with chs3_cluster.nodes[0].client() as client:
         assert client.execute(sums) == [(1_200, 1)]
     again = run_dag(dag)
-    plan = next(ti for ti in again.get_task_instances() if ti.task_id == "monthly_load.plan")
-    assert plan.xcom_pull(task_ids="monthly_load.plan", dag_id=dag.dag_id, run_id=again.run_id) == []
+    plan = next(ti for ti in again.get_task_instances() if ti.task_id == "scheduled_load.plan")
+    assert plan.xcom_pull(task_ids="scheduled_load.plan", dag_id=dag.dag_id, run_id=again.run_id) == []

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 pytest.importorskip("airflow.providers.openlineage")
 
-FEW = Trips(rows_per_month=600, files_per_month=3)
-MANY = Trips(rows_per_month=600, files_per_month=30)
+FEW = Trips(rows_per_period=600, files_per_period=3)
+MANY = Trips(rows_per_period=600, files_per_period=30)
 #: So slow that it is deferred.
 SLOW = {
     "deferrable": True,
@@ -61,18 +61,18 @@ class Emitted:
 
 def _tasks(where: dict[str, str]) -> None:
     tasks: dict[str, dict[str, Any]] = {
-        "few": {"month": "2026-01"},
-        "again": {"month": "2026-01"},
-        "many": {"month": "2026-02"},
-        "slow": {"month": "2026-03", **SLOW},
-        "collection": {"month": "2026-04", "named_collection": "chs3_s3", "bucket": None, "aws_conn_id": None},
-        "wrong": {"month": "2026-04", "select": {"pickup_at": "pickup_at", "trip_id": "-1 - toInt64(trip_id)"}},
+        "few": {"period": "2026-01"},
+        "again": {"period": "2026-01"},
+        "many": {"period": "2026-02"},
+        "slow": {"period": "2026-03", **SLOW},
+        "collection": {"period": "2026-04", "named_collection": "chs3_s3", "bucket": None, "aws_conn_id": None},
+        "wrong": {"period": "2026-04", "select": {"pickup_at": "pickup_at", "trip_id": "-1 - toInt64(trip_id)"}},
     }
     made = {}
     for task_id, options in tasks.items():
         key = f"{where['bucket']}/trips/{{YYYY-MM}}/" if task_id == "collection" else "trips/{YYYY-MM}/"
         made[task_id] = S3ToClickHouseOperator(**grouped(task_id=task_id, **{**where, "key": key} | options))
-    together = {**where, "key": "trips/{YYYY-MM}/", "months": ["2026-05", "2026-06"]}
+    together = {**where, "key": "trips/{YYYY-MM}/", "periods": ["2026-05", "2026-06"]}
     S3ToClickHouseOperator(task_id="together", **together)
     made["few"] >> made["again"]
     made["collection"] >> made["wrong"]
@@ -86,11 +86,11 @@ def emitted(
     where = {"bucket": name.replace("_", "-"), "database": name, "table": "trips", "cluster": chs3_cluster.name}
     s3 = chs3_s3.client()
     s3.create_bucket(Bucket=where["bucket"])
-    months = dict.fromkeys(("2026-01", "2026-03", "2026-04", "2026-05"), FEW) | dict.fromkeys(
+    periods = dict.fromkeys(("2026-01", "2026-03", "2026-04", "2026-05"), FEW) | dict.fromkeys(
         ("2026-02", "2026-06"), MANY
     )
-    for month, trips in months.items():
-        trips.upload(s3, month, bucket=where["bucket"], prefix=f"trips/{month}/")
+    for period, trips in periods.items():
+        trips.upload(s3, period, bucket=where["bucket"], prefix=f"trips/{period}/")
     _on_every_node(chs3_cluster, f"CREATE DATABASE {name}", create_table_sql(f"{name}.trips"))
     with DAG("lineage", schedule=None, start_date=datetime(2026, 1, 1)) as dag:
         _tasks(where)
@@ -143,7 +143,7 @@ def test_objects_that_a_named_collection_leads_to_are_told_with_their_bucket(emi
     assert {namespace for namespace, _ in emitted.inputs("collection")} == {f"s3://{emitted.where['bucket']}"}
 
 
-def test_months_that_were_loaded_together_are_told_as_their_prefixes_and_partitions(emitted: Emitted) -> None:
+def test_periods_that_were_loaded_together_are_told_as_their_prefixes_and_partitions(emitted: Emitted) -> None:
     bucket, output = f"s3://{emitted.where['bucket']}", emitted.output("together")
     assert emitted.inputs("together") == [(bucket, "trips/2026-05"), (bucket, "trips/2026-06")]
     partitions = output["outputFacets"]["subset"]["outputCondition"]["partitions"]
@@ -169,16 +169,16 @@ def test_the_tables_columns_are_told(emitted: Emitted, kind: str) -> None:
     ]
 
 
-@pytest.mark.parametrize(("task_id", "month"), [("few", "2026-01"), ("many", "2026-02"), ("slow", "2026-03")])
-def test_one_month_is_overwritten(emitted: Emitted, task_id: str, month: str) -> None:
+@pytest.mark.parametrize(("task_id", "period"), [("few", "2026-01"), ("many", "2026-02"), ("slow", "2026-03")])
+def test_one_period_is_overwritten(emitted: Emitted, task_id: str, period: str) -> None:
     output = emitted.output(task_id)
     assert output["facets"]["lifecycleStateChange"]["lifecycleStateChange"] == "OVERWRITE"
     partitions = output["outputFacets"]["subset"]["outputCondition"]["partitions"]
-    assert partitions == [{"identifier": month, "dimensions": {"month": month}}]
+    assert partitions == [{"identifier": period, "dimensions": {"period": period}}]
 
 
 @pytest.mark.parametrize("task_id", ["few", "many", "slow"])
-def test_rows_and_bytes_are_those_of_the_month_in_the_table(emitted: Emitted, task_id: str) -> None:
+def test_rows_and_bytes_are_those_of_the_period_in_the_table(emitted: Emitted, task_id: str) -> None:
     statistics = emitted.output(task_id)["outputFacets"]["outputStatistics"]
     result = emitted.results[task_id]
     assert (statistics["rowCount"], statistics["size"]) == (600, result["table_bytes"])

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.testbed.nodes import Cluster
 
-TRIPS = Trips(rows_per_month=600, files_per_month=3)
+TRIPS = Trips(rows_per_period=600, files_per_period=3)
 
 by_error = pytest.mark.skipif(not hasattr(sdk, "RetryRule"), reason="retry policies came with Airflow 3.3")
 
@@ -83,7 +83,7 @@ def test_a_load_without_objects_waits_as_long_as_it_is_told_and_then_loads_them(
             key="trips/{YYYY-MM}/",
             database=chs3_database,
             table="trips",
-            month="2026-01",
+            period="2026-01",
             on_retry_callback=arrive,
             **retries_by_error(when_busy=busy, when_not_ready=not_ready),
         )

@@ -16,7 +16,7 @@ from tests.damage.files import DAMAGES, KINDS, READERS, SNAPPY, WRITERS, Rows, r
 if TYPE_CHECKING:
     from tests.integration.lake import Lake
 
-MONTH = "2026-10"
+PERIOD = "2026-10"
 #: It writes every format and most codecs by itself: `INSERT INTO FUNCTION s3`.
 CLICKHOUSE = "ClickHouse"
 LOADED, REFUSED = "loaded, as another reader reads it", "refused"
@@ -52,14 +52,14 @@ def run(lake: Lake, seed: int, number: int) -> Outcome:
     lake.table = f"damage_{seed}_{number}"
     files = [_draw(lake, chance, kind, "whole" if others else damage) for others in range(chance.choice([1, 1, 2, 3]))]
     lake.on_every_node(
-        f"CREATE TABLE {lake.database}.{lake.table} (id UInt64, text String, at Date DEFAULT '{MONTH}-01') "
+        f"CREATE TABLE {lake.database}.{lake.table} (id UInt64, text String, at Date DEFAULT '{PERIOD}-01') "
         "ENGINE = MergeTree PARTITION BY toYYYYMM(at) ORDER BY id"
     )
     try:
         case = f"{damage}: {', '.join(each.title for each in files)}"
         chance.shuffle(files)
         for place, each in enumerate(files):
-            lake.put(f"{lake.table}/{MONTH}/{place}.{each.ending}", each.data)
+            lake.put(f"{lake.table}/{PERIOD}/{place}.{each.ending}", each.data)
         return _load(lake, case, files, is_whole=damage == "whole")
     finally:
         lake.on_every_node(f"DROP TABLE {lake.database}.{lake.table} SYNC")
@@ -122,7 +122,7 @@ def _load(lake: Lake, case: str, files: Sequence[_File], *, is_whole: bool) -> O
     # Of Snappy nothing proves that it is whole, so what is not must be refused.
     options = {"unproved_codecs": "load"} if is_whole else {}
     try:
-        lake.load(key=f"{lake.table}/{{YYYY-MM}}/", month=MONTH, columns=["id", "text"], **options)
+        lake.load(key=f"{lake.table}/{{YYYY-MM}}/", period=PERIOD, columns=["id", "text"], **options)
         message = ""
     except (AirflowFailException, Chs3Error) as error:
         message = str(error)

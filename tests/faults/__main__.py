@@ -1,6 +1,6 @@
 """A seeded random run: `python -m tests.faults --strikes 100 --seed 1 --resume docs/tested/faults`.
 
-Loads versions of months, strikes at random moments, and looks after each strike and one clean run whether all months
+Loads versions of periods, strikes at random moments, and looks after each strike and one clean run whether all periods
 hold exactly their objects' rows and nothing is left. With `--power` all strikes are power cuts. Each strike goes to a
 file of the folder as a line of JSON; `--resume` goes on where that ends, as long as a load takes the same steps, and
 `--report` tells what all of them add up to.

@@ -22,7 +22,7 @@ from tests.integration.lake import Lake
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 
 #: As many rows each, so that counts tell nothing.
-VERSIONS = (Trips(rows_per_month=3_000, files_per_month=5), Trips(seed=2, rows_per_month=3_000, files_per_month=5))
+VERSIONS = (Trips(rows_per_period=3_000, files_per_period=5), Trips(seed=2, rows_per_period=3_000, files_per_period=5))
 COORDINATOR = 0
 
 

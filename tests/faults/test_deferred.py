@@ -13,15 +13,15 @@ from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.killing import ALL, Strike, kind_of, steps_of, strikes_after, strikes_amid
 from tests.faults.outcome import assert_exact
 from tests.integration import deferring
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
 #: In turns, so that rows of the two could mix.
-VERSIONS = (Trips(rows_per_month=3_000, files_per_month=5), Trips(seed=2, rows_per_month=3_500, files_per_month=5))
+VERSIONS = (Trips(rows_per_period=3_000, files_per_period=5), Trips(seed=2, rows_per_period=3_500, files_per_period=5))
 
 
 @pytest.fixture
 def first(trips_lake: Lake) -> Strike:
-    """Kills a worker right after its insert has ended, in a load of a month that is published."""
+    """Kills a worker right after its insert has ended, in a load of a period that is published."""
     trips_lake.upload(VERSIONS[0])
     deferring.run(trips_lake, {})
     trips_lake.upload(VERSIONS[1])
@@ -56,7 +56,7 @@ def test_a_worker_that_was_killed_before_its_insert_was_sent_costs_a_reload(
     trips_lake: Lake, first: Strike, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trips_lake.upload(VERSIONS[0])
-    before_the_insert = Strike(0, ALL, f"Record that {MONTH} is being inserted")
+    before_the_insert = Strike(0, ALL, f"Record that {PERIOD} is being inserted")
     before_the_insert.kill_in(partial(deferring.run, trips_lake, {}))
     monkeypatch.setattr(detached, "_LOG_TIMEOUT_SECONDS", 2)
     assert deferring.run(trips_lake, {})["status"] == "published"

@@ -19,7 +19,7 @@ from tests.faults.strikes import Strikes
 from tests.integration.lake import Lake
 from tests.narrow_user import narrow_connection
 
-OLD, NEW = Trips(rows_per_month=900, files_per_month=3), Trips(seed=2, rows_per_month=1_000, files_per_month=3)
+OLD, NEW = Trips(rows_per_period=900, files_per_period=3), Trips(seed=2, rows_per_period=1_000, files_per_period=3)
 
 
 @pytest.fixture
@@ -128,5 +128,5 @@ def test_a_host_that_leads_to_several_servers_is_refused_where_no_cluster_is_nam
         monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(alone))
         with pytest.raises(TransientError, match=refusal) if refusal else nullcontext():
             trips_lake.load(cluster=None)
-        assert sum(trips_lake.rows_per_node()) == (0 if refusal else OLD.rows_per_month)
+        assert sum(trips_lake.rows_per_node()) == (0 if refusal else OLD.rows_per_period)
     balancer.close()

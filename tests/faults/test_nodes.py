@@ -17,11 +17,11 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.outcome import assert_exact, assert_untouched
 from tests.faults.strikes import Strikes
-from tests.integration.lake import MONTH, Lake, lake_on
+from tests.integration.lake import PERIOD, Lake, lake_on
 from tests.integration.test_attempts import SLOW, SLOW_SETTINGS, wait_for_insert
 from tests.narrow_user import WITH_NARROW_USER
 
-OLD, NEW = Trips(rows_per_month=3_000, files_per_month=6), Trips(seed=2, rows_per_month=3_500, files_per_month=6)
+OLD, NEW = Trips(rows_per_period=3_000, files_per_period=6), Trips(seed=2, rows_per_period=3_500, files_per_period=6)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def own_cluster() -> Iterator[ClickHouseCluster]:
 def mortal_lake(
     own_cluster: ClickHouseCluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Lake]:
-    """A lake on nodes that may be killed, its month published, and newer objects there."""
+    """A lake on nodes that may be killed, its period published, and newer objects there."""
     with lake_on(own_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
         lake.create_table()
         lake.upload(OLD)
@@ -67,7 +67,7 @@ def test_a_node_killed_during_the_insert_costs_a_reload(
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("node", [0, 1])
-@pytest.mark.parametrize("step", ["Publish", f"Record {MONTH} as published"])
+@pytest.mark.parametrize("step", ["Publish", f"Record {PERIOD} as published"])
 def test_a_node_killed_around_its_publishing_costs_a_reload(
     mortal_lake: Lake, own_cluster: ClickHouseCluster, strikes: Strikes, step: str, node: int
 ) -> None:
@@ -83,7 +83,7 @@ def test_a_node_killed_around_its_publishing_costs_a_reload(
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
-    "step", ["Publish", "Remove the replaced parts", "Look for replaced parts", f"Record {MONTH} as published"]
+    "step", ["Publish", "Remove the replaced parts", "Look for replaced parts", f"Record {PERIOD} as published"]
 )
 def test_a_node_killed_right_after_it_published_shows_no_row_twice(
     mortal_lake: Lake, own_cluster: ClickHouseCluster, strikes: Strikes, step: str
@@ -137,7 +137,7 @@ def test_parts_that_a_server_finds_broken_cost_a_reload_and_other_lost_ones_stop
 
 
 @pytest.mark.thorough
-def test_a_query_that_reads_what_was_replaced_keeps_the_month_unpublished(
+def test_a_query_that_reads_what_was_replaced_keeps_the_period_unpublished(
     mortal_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publish, "_WAITS_FOR_REPLACED_SECONDS", (0.1, 0.2))

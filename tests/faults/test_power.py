@@ -18,7 +18,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize(("servers", "nodes"), [("engine", 1), ("plain", 1), ("replicated", 2)])
-def test_months_are_exact_after_power_cuts(servers: str, nodes: int, tmp_path: Path) -> None:
+def test_periods_are_exact_after_power_cuts(servers: str, nodes: int, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.faults", "--power", "4", "--seed", "16", "--on", servers]
     results = tmp_path / "results"
     done = subprocess.run(

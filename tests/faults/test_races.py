@@ -1,4 +1,4 @@
-"""Loads of one month at once: one that sleeps while another takes over, and late statements of the dead."""
+"""Loads of one period at once: one that sleeps while another takes over, and late statements of the dead."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.integration.lake import Lake
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 
 #: As many rows in every version, so that counts tell nothing.
-TRIPS = Trips(rows_per_month=3_000, files_per_month=3)
+TRIPS = Trips(rows_per_period=3_000, files_per_period=3)
 UNKNOWN_TABLE = 60
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.faults.random_run import RandomRun, report
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
 
 @pytest.mark.thorough
 def test_it_survives_strikes_and_tells_of_rows_that_are_not_the_objects(
     trips_lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rounds = RandomRun(trips_lake, None, folder=tmp_path, seed=1, months=[MONTH]).rounds()
+    rounds = RandomRun(trips_lake, None, folder=tmp_path, seed=1, periods=[PERIOD]).rounds()
     assert report(islice(rounds, 1), title="one") == 0
     assert capsys.readouterr().out.endswith("one: survived 1 / 1\n")
     trips_lake.on_every_node(

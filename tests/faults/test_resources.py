@@ -24,13 +24,13 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.outcome import assert_exact, assert_untouched
 from tests.faults.strikes import Strikes
-from tests.integration.lake import MONTH, Lake, lake_on
+from tests.integration.lake import PERIOD, Lake, lake_on
 from tests.narrow_user import WITH_NARROW_USER
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
-TRIPS = Trips(rows_per_month=3_000, files_per_month=3)
+TRIPS = Trips(rows_per_period=3_000, files_per_period=3)
 MIB = 1024**2
 OUT_OF_MEMORY = "ran out of memory, so this try uses less"
 
@@ -40,20 +40,20 @@ def told(strikes: Strikes, text: str) -> list[str]:
     return [name for name in strikes.steps if text in name]
 
 
-def put_in_small_groups(lake: Lake, trips: Trips, month: str) -> None:
+def put_in_small_groups(lake: Lake, trips: Trips, period: str) -> None:
     """One file whose row groups are small: blocks take the memory, and not the reader."""
     buffer = io.BytesIO()
-    pq.write_table(trips.table(month), buffer, row_group_size=5_000)
-    lake.put(f"trips/{month}/trips.parquet", buffer.getvalue())
+    pq.write_table(trips.table(period), buffer, row_group_size=5_000)
+    lake.put(f"trips/{period}/trips.parquet", buffer.getvalue())
 
 
-def test_a_load_lowers_its_memory_until_it_fits_and_the_next_month_begins_with_that(
+def test_a_load_lowers_its_memory_until_it_fits_and_the_next_period_begins_with_that(
     trips_lake: Lake, strikes: Strikes
 ) -> None:
     # Blocks of all these rows were seen to take 56 MiB, of 131,056 rows 36 MiB.
-    trips = Trips(rows_per_month=200_000, files_per_month=1)
+    trips = Trips(rows_per_period=200_000, files_per_period=1)
     options = {"cluster": trips_lake.cluster.single_node_name, "settings": {"max_memory_usage": 46 * MIB}}
-    put_in_small_groups(trips_lake, trips, MONTH)
+    put_in_small_groups(trips_lake, trips, PERIOD)
     trips_lake.load(**options)
     (steps,) = trips_lake.on_node(
         0,
@@ -66,7 +66,7 @@ def test_a_load_lowers_its_memory_until_it_fits_and_the_next_month_begins_with_t
 
     strikes.reset()
     put_in_small_groups(trips_lake, trips, "2026-11")
-    trips_lake.load(month="2026-11", **options)
+    trips_lake.load(period="2026-11", **options)
     assert told(strikes, "this one starts with less")
     assert told(strikes, OUT_OF_MEMORY) == []
     assert_exact(trips_lake, trips, "2026-11")
@@ -74,7 +74,7 @@ def test_a_load_lowers_its_memory_until_it_fits_and_the_next_month_begins_with_t
 
 @pytest.mark.thorough
 def test_far_too_little_memory_is_an_error_after_a_few_steps(trips_lake: Lake, strikes: Strikes) -> None:
-    trips_lake.upload(Trips(rows_per_month=60_000, files_per_month=1))
+    trips_lake.upload(Trips(rows_per_period=60_000, files_per_period=1))
     # The block is the user's own, so that what is left to lower are threads and the reader.
     own = {"max_memory_usage": 6 * MIB, "min_insert_block_size_bytes": 64 * MIB, "min_insert_block_size_rows": 65_536}
     with pytest.raises(TransientError, match="even with the smallest blocks and the fewest threads"):
@@ -92,10 +92,10 @@ def limit_parts(lake: Lake, limit: int) -> None:
 def crowded_lake(trips_lake: Lake) -> Lake:
     """Staging takes the table's limit of one part over, and an odd key takes an insert of its own."""
     limit_parts(trips_lake, 1)
-    *files, (_, last) = TRIPS.files(MONTH)
+    *files, (_, last) = TRIPS.files(PERIOD)
     for name, content in files:
-        trips_lake.put(f"trips/{MONTH}/{name}", content)
-    trips_lake.put(f"trips/{MONTH}/an {{odd}} key.parquet", last)
+        trips_lake.put(f"trips/{PERIOD}/{name}", content)
+    trips_lake.put(f"trips/{PERIOD}/an {{odd}} key.parquet", last)
     return trips_lake
 
 
@@ -152,7 +152,7 @@ def test_a_load_waits_while_too_many_queries_run_and_goes_on(trips_lake: Lake, s
     assert_exact(trips_lake, TRIPS)
 
 
-def test_a_month_is_published_while_merges_are_stopped(trips_lake: Lake) -> None:
+def test_a_period_is_published_while_merges_are_stopped(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.on_every_node("SYSTEM STOP MERGES")
     try:
@@ -179,8 +179,8 @@ def damaged(content: bytes, damage: str) -> bytes:
 )
 def test_a_damaged_file_ends_the_task_and_is_named(trips_lake: Lake, damage: str, said: str) -> None:
     trips_lake.upload(TRIPS)
-    name, content = next(iter(TRIPS.files(MONTH)))
-    trips_lake.put(f"trips/{MONTH}/{name}", damaged(content, damage))
+    name, content = next(iter(TRIPS.files(PERIOD)))
+    trips_lake.put(f"trips/{PERIOD}/{name}", damaged(content, damage))
     with pytest.raises(AirflowFailException, match=f"(?s){said}"):
         trips_lake.load()
     assert_untouched(trips_lake, None)
@@ -224,7 +224,7 @@ def tmpfs(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(tmp_path)], check=True)
 
 
-def test_a_disk_that_fills_up_during_the_insert_leaves_the_month_as_it_was(
+def test_a_disk_that_fills_up_during_the_insert_leaves_the_period_as_it_was(
     tmpfs: Path, chs3_s3: S3Endpoint, chs3_bucket: str, strikes: Strikes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filler = tmpfs / "filler"
@@ -244,7 +244,7 @@ def test_a_disk_that_fills_up_during_the_insert_leaves_the_month_as_it_was(
         lake.create_table()
         lake.upload(TRIPS)
         lake.load()
-        new = Trips(seed=2, rows_per_month=3_100, files_per_month=3)
+        new = Trips(seed=2, rows_per_period=3_100, files_per_period=3)
         lake.upload(new)
         strikes.before("Insert", fill)
         with pytest.raises(ClickHouseServerError, match=r"243 .*A disk is full: free space"):

@@ -14,12 +14,12 @@ from tests.faults.outcome import assert_exact, assert_untouched
 from tests.faults.proxies import Answer, Fault, StorageProxy, slow, truncated
 from tests.faults.strikes import Strikes
 from tests.faults.test_storage import storage
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.slow import wait_for_insert
 
 __all__ = ["storage"]
 
-OLD, NEW = Trips(rows_per_month=600, files_per_month=6), Trips(seed=2, rows_per_month=660, files_per_month=6)
+OLD, NEW = Trips(rows_per_period=600, files_per_period=6), Trips(seed=2, rows_per_period=660, files_per_period=6)
 
 
 def on_staging(lake: Lake, sql: str) -> None:
@@ -100,7 +100,7 @@ def test_objects_of_which_the_storage_sends_less_than_all(
 ) -> None:
     trips_lake.upload(OLD, file_format="jsonl")
     strikes.before("Insert", lambda: setattr(storage, "fault", without_the_last_line()))
-    with pytest.raises(TransientError, match=rf"read \d+ bytes of the 6 objects of {MONTH}, which have \d+"):
+    with pytest.raises(TransientError, match=rf"read \d+ bytes of the 6 objects of {PERIOD}, which have \d+"):
         trips_lake.load(endpoint_url=storage.endpoint_url)
     assert_untouched(trips_lake, None)
 

@@ -17,14 +17,14 @@ from airflow_provider_chs3.testbed.trips import COLUMNS, Trips, read_facts
 from tests.faults.outcome import assert_exact, assert_untouched
 from tests.faults.proxies import Answer, Fault, StorageProxy, refusing, slow, truncated
 from tests.faults.strikes import Strikes
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.test_attempts import SLOW, SLOW_SETTINGS, wait_for_insert
 from tests.narrow_user import narrow_connection
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
-OLD, NEW = Trips(rows_per_month=600, files_per_month=6), Trips(seed=2, rows_per_month=660, files_per_month=6)
+OLD, NEW = Trips(rows_per_period=600, files_per_period=6), Trips(seed=2, rows_per_period=660, files_per_period=6)
 #: Before anything is read, and when all that comes before the insert has been read.
 MOMENTS = ("Look up", "Insert")
 
@@ -138,10 +138,10 @@ def inserts(strikes: Strikes) -> int:
 
 def assert_exact_to_bucket(lake: Lake, s3: S3Endpoint) -> None:
     """As `assert_exact`, where the bucket holds other files than those of one generator."""
-    url = f"{s3.endpoint_url}/{lake.bucket}/trips/{MONTH}/*.parquet"
+    url = f"{s3.endpoint_url}/{lake.bucket}/trips/{PERIOD}/*.parquet"
     with lake.cluster.nodes[0].client() as client:
         source = f"s3('{url}', '{s3.access_key}', '{s3.secret_key}', 'Parquet')"
-        assert lake.facts() == read_facts(client, source, MONTH)
+        assert lake.facts() == read_facts(client, source, PERIOD)
     assert lake.left_behind() == []
 
 
@@ -165,8 +165,8 @@ def test_an_object_overwritten_during_the_insert_is_loaded_as_it_is_then(
     with ThreadPoolExecutor() as pool:
         load = pool.submit(trips_lake.operator(select=slowly, settings=SLOW_SETTINGS).execute, {})
         wait_for_insert(trips_lake)
-        name, content = list(NEW.files(MONTH))[3]
-        trips_lake.put(f"trips/{MONTH}/{name}", content)
+        name, content = list(NEW.files(PERIOD))[3]
+        trips_lake.put(f"trips/{PERIOD}/{name}", content)
         load.result(timeout=60)
     assert inserts(strikes) == 2
     assert sum(trips_lake.rows_per_node()) == 610
@@ -192,8 +192,8 @@ def test_an_object_added_around_the_insert_is_loaded_by_the_next_run(
     trips_lake: Lake, strikes: Strikes, chs3_s3: S3Endpoint, strike_at: str
 ) -> None:
     trips_lake.upload(OLD)
-    ((_, content),) = Trips(seed=3, rows_per_month=70, files_per_month=1).files(MONTH)
-    getattr(strikes, strike_at)("Insert", lambda: trips_lake.put(f"trips/{MONTH}/late.parquet", content))
+    ((_, content),) = Trips(seed=3, rows_per_period=70, files_per_period=1).files(PERIOD)
+    getattr(strikes, strike_at)("Insert", lambda: trips_lake.put(f"trips/{PERIOD}/late.parquet", content))
     trips_lake.load()
     assert_exact(trips_lake, OLD)
     trips_lake.load()
@@ -202,14 +202,14 @@ def test_an_object_added_around_the_insert_is_loaded_by_the_next_run(
 
 
 @pytest.mark.thorough
-def test_objects_that_change_at_every_try_are_an_error_and_the_month_stays(trips_lake: Lake, strikes: Strikes) -> None:
+def test_objects_that_change_at_every_try_are_an_error_and_the_period_stays(trips_lake: Lake, strikes: Strikes) -> None:
     trips_lake.upload(OLD)
     trips_lake.load()
     seeds = count(2)
     strikes.reset()
-    strikes.after("Insert", lambda: trips_lake.upload(Trips(seed=next(seeds), rows_per_month=600)), times=99)
+    strikes.after("Insert", lambda: trips_lake.upload(Trips(seed=next(seeds), rows_per_period=600)), times=99)
     trips_lake.upload(NEW)
-    with pytest.raises(ObjectsChangedError, match=r"changed while they were loaded.*The month was not published"):
+    with pytest.raises(ObjectsChangedError, match=r"changed while they were loaded.*The period was not published"):
         trips_lake.load()
     assert inserts(strikes) == 1 + MAX_NEW_LISTS
     assert_untouched(trips_lake, OLD)

@@ -27,12 +27,12 @@ from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.faults.killing import Strike, Worker, steps_of, strikes_after, strikes_amid
 from tests.faults.outcome import assert_exact, assert_untouched
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 
 #: In turns, so that rows of the two could mix; as many rows, so that their number tells nothing.
-VERSIONS = tuple(Trips(seed=seed, rows_per_month=3_000, files_per_month=5) for seed in (1, 2))
-TRIPS = Trips(rows_per_month=6_000, files_per_month=6)
+VERSIONS = tuple(Trips(seed=seed, rows_per_period=3_000, files_per_period=5) for seed in (1, 2))
+TRIPS = Trips(rows_per_period=6_000, files_per_period=6)
 
 Strikes = Callable[[list[Step]], Iterator[Strike]]
 
@@ -161,7 +161,7 @@ def test_a_time_out_whose_exception_python_ignores_ends_the_load_all_the_same(
     assert_untouched(trips_lake, None)
 
 
-@pytest.mark.parametrize("asked", [{"month": MONTH}, {"months": [MONTH]}], ids=["month", "months"])
+@pytest.mark.parametrize("asked", [{"period": PERIOD}, {"periods": [PERIOD]}], ids=["period", "periods"])
 def test_a_load_looks_at_the_clock_by_itself(trips_lake: Lake, asked: dict[str, Any]) -> None:
     trips_lake.upload(TRIPS)
     given = {"select": SLOW, "settings": SLOW_SETTINGS, "execution_timeout": timedelta(seconds=4)}

@@ -1,4 +1,4 @@
-"""What one case is: a table, and the files of one of its months."""
+"""What one case is: a table, and the files of one of its periods."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Lane:
 
 @dataclass
 class SourceFile:
-    """A file of the month.
+    """A file of the period.
 
     Args:
         name: The end of its key.
@@ -60,18 +60,18 @@ class SourceFile:
 
 @dataclass
 class Case:
-    """A table, and the files of one of its months.
+    """A table, and the files of one of its periods.
 
     Args:
-        month: The month, as `YYYY-MM`.
+        period: The period, as `YYYY-MM`.
         format: The files' format, as `tests.fidelity.formats` names it.
-        columns: The table's columns; `id` tells rows apart, and `ts` holds the month.
+        columns: The table's columns; `id` tells rows apart, and `ts` holds the period.
         files: The files.
         arguments: Further arguments of the operator.
         zone: The zone in which times without one are read.
     """
 
-    month: str
+    period: str
     format: str
     columns: list[Column]
     files: list[SourceFile]

@@ -12,8 +12,8 @@ from tests.integration.lake import Lake, lake_on
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
-#: The month of real files, whose table fills its column of time by itself.
-REAL_MONTH = "2024-05"
+#: The period of real files, whose table fills its column of time by itself.
+REAL_PERIOD = "2024-05"
 
 
 @pytest.fixture(scope="module")

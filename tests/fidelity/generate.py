@@ -26,7 +26,18 @@ from tests.fidelity.text_files import text_layout
 from tests.fidelity.typed_files import arrow_layout, is_writable, orc_layout, parquet_layout
 from tests.fidelity.values import sample
 
-_MONTHS = ("2024-05", "2024-02", "2024-03", "2024-10", "2024-11", "2024-04", "1999-12", "1971-01", "2038-01", "2100-02")
+_PERIODS = (
+    "2024-05",
+    "2024-02",
+    "2024-03",
+    "2024-10",
+    "2024-11",
+    "2024-04",
+    "1999-12",
+    "1971-01",
+    "2038-01",
+    "2100-02",
+)
 _NAMES = ("a", "b", "c", "B", "with space", "ünï", 'qu"ote', "it's", "back`tick", "back\\slash", "select", "1", "a,b")
 #: Names that ClickHouse has meanings for, or that differ from the table's by case alone.
 _EXTRA_NAMES = ("extra", "_path", "_file", "_size", "_time", "_etag", "A", "TS", "ID", "_row_number", "_id")
@@ -52,7 +63,7 @@ def generate(
     own = server_zones[0] if len(set(server_zones)) == 1 else ""
     zone = own if own and choose.random() < 0.5 else choose.choice(ZONES)
     with read_in(zone):
-        # The servers' zone is that of months, and the other one that of texts.
+        # The servers' zone is that of periods, and the other one that of texts.
         case = replace(_case(choose, formats, has_key_without_zone=zone == own), zone=zone)
     if zone != own:
         case.arguments["settings"] = {"session_timezone": zone}
@@ -61,9 +72,9 @@ def generate(
 
 def _case(choose: random.Random, formats: tuple[str, ...], *, has_key_without_zone: bool) -> Case:
     pen = pen_of(FORMATS[choose.choice(formats)])
-    month = choose.choice(_MONTHS)
+    period = choose.choice(_PERIODS)
     columns = _columns(choose, pen.file_format, has_key_without_zone=has_key_without_zone)
-    case = Case(month=month, format=pen.file_format.name, columns=columns, files=[])
+    case = Case(period=period, format=pen.file_format.name, columns=columns, files=[])
     if not pen.file_format.has_names:
         case.arguments["file_format"] = pen.file_format.clickhouse
     if pen.file_format.read_as == "arrow" and choose.random() < 0.4 and _KNOWS_NAIVE:
@@ -114,8 +125,8 @@ def _time_type(choose: random.Random, *, has_key_without_zone: bool) -> Type:
     return Type(kind, zone=zone, precision=choose.choice((3, 6)) if kind == "DateTime64" else 0)
 
 
-def _in_month(choose: random.Random, of: Type, month: str) -> Any:
-    year, number = map(int, month.split("-"))
+def _in_period(choose: random.Random, of: Type, period: str) -> Any:
+    year, number = map(int, period.split("-"))
     last = calendar.monthrange(year, number)[1]
     day = date(year, number, choose.choice((1, last, choose.randint(1, last))))
     if of.kind in ("Date", "Date32"):
@@ -137,7 +148,7 @@ def _file(choose: random.Random, case: Case, pen: Pen, *, number: int, first_id:
             cells = [pen.exactly(choose, first_id + row, ID, _exact_type(pen, ID), layout) for row in range(rows)]
             lane_type = _exact_type(pen, ID)
         elif column.name == "ts":
-            lane_type, cells = _time_lane(choose, column.type, case.month, pen, layout, rows)
+            lane_type, cells = _time_lane(choose, column.type, case.period, pen, layout, rows)
         else:
             # Of a column of another kind nothing must load.
             takes_any = choose.random() < _TAKES_ANY
@@ -184,13 +195,13 @@ def _layout(choose: random.Random, file_format: FileFormat) -> dict[str, Any]:
 
 
 def _time_lane(
-    choose: random.Random, of: Type, month: str, pen: Pen, layout: dict[str, Any], rows: int
+    choose: random.Random, of: Type, period: str, pen: Pen, layout: dict[str, Any], rows: int
 ) -> tuple[Any, list[Any]]:
-    values = [_in_month(choose, of, month) for _ in range(rows)]
+    values = [_in_period(choose, of, period) for _ in range(rows)]
     lane_type: Any = of
     if pen.file_format.family == "arrow":
         zone = None if of.zone_name == "UTC" and choose.random() < 0.3 else "UTC"
-        # Of nine digits 64 bits do not hold the months of all years.
+        # Of nine digits 64 bits do not hold the periods of all years.
         stamp = pa.timestamp(choose.choice(("us", "ms")), zone)
         lane_type = pa.date32() if of.kind in ("Date", "Date32") else stamp
         if of.precision == 6:

@@ -112,9 +112,9 @@ def _date_text(text: str, of: Type, reading: Reading) -> Verdict:
     return verdict if _DATE.fullmatch(text) else may("another notation", *verdict.values)
 
 
-def _day(year: str, month: str, day: str) -> date | None:
+def _day(year: str, period: str, day: str) -> date | None:
     try:
-        return date(int(year), int(month), int(day))
+        return date(int(year), int(period), int(day))
     except ValueError:
         return None
 

@@ -101,7 +101,7 @@ def _run(case: Case, lake: Lake, *, number: int | str) -> Outcome:
     lake.on_every_node(f"CREATE TABLE {lake.database}.{name} {case.created_by}")
     try:
         for file, body in zip(case.files, bodies, strict=True):
-            lake.put(f"{name}/{case.month}/{file.name}", packed(body, file))
+            lake.put(f"{name}/{case.period}/{file.name}", packed(body, file))
         return _load(case, lake, expected)
     finally:
         lake.on_every_node(f"DROP TABLE {lake.database}.{name} SYNC")
@@ -135,7 +135,7 @@ def expectations(case: Case, bodies: list[bytes]) -> dict[int, dict[str, Expecte
 
 def _load(case: Case, lake: Lake, expected: dict[int, dict[str, Expected]]) -> Outcome:
     try:
-        result = lake.load(key=f"{lake.table}/{{YYYY-MM}}/", month=case.month, **case.arguments)
+        result = lake.load(key=f"{lake.table}/{{YYYY-MM}}/", period=case.period, **case.arguments)
     except (AirflowFailException, Chs3Error) as error:
         return _of_refusal(case, lake, expected, str(error))
     except Exception as error:

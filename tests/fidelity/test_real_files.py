@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from tests.fidelity.cases import Case, Column
 from tests.fidelity.column_types import backticked
-from tests.fidelity.conftest import REAL_MONTH
+from tests.fidelity.conftest import REAL_PERIOD
 from tests.fidelity.real_files import column_type, parquet_testing, pyarrow_files, rows_counted, verdicts_of
 from tests.fidelity.running import read_back
 from tests.fidelity.sources import Reading, Verdict
@@ -95,7 +95,7 @@ def test_a_file_of_pyarrow_is_loaded_as_pyarrow_reads_it(fidelity_lake: Lake, pa
 
 def _is_loaded(lake: Lake, path: Path) -> None:
     columns, verdicts = _load(lake, path)
-    case = Case(month=REAL_MONTH, format="", columns=columns, files=[])
+    case = Case(period=REAL_PERIOD, format="", columns=columns, files=[])
     rows = [list(row.values()) for row in read_back(case, lake)]
     assert all(each.values for row in verdicts for each in row)
     assert rows_counted(rows) == rows_counted([[each.values[0] for each in row] for row in verdicts])
@@ -111,8 +111,8 @@ def _load(lake: Lake, path: Path) -> tuple[list[Column], list[list[Verdict]]]:
     columns = [Column(name, column_type(kind)) for name, kind in _schema(path).items()]
     table = f"real_{''.join(char if char.isalnum() else '_' for char in path.name)}"
     _create(lake, table, columns)
-    lake.put(f"{table}/{REAL_MONTH}/{path.name}", body)
-    lake.load(key=f"{table}/{{YYYY-MM}}/", month=REAL_MONTH, columns=[column.name for column in columns])
+    lake.put(f"{table}/{REAL_PERIOD}/{path.name}", body)
+    lake.load(key=f"{table}/{{YYYY-MM}}/", period=REAL_PERIOD, columns=[column.name for column in columns])
     return columns, verdicts_of(sources, columns, Reading("arrow"))
 
 
@@ -125,6 +125,6 @@ def _create(lake: Lake, table: str, columns: list[Column]) -> None:
     lake.table = table
     listed = ", ".join(f"{backticked(column.name)} {column.type.sql}" for column in columns)
     lake.on_every_node(
-        f"CREATE TABLE {lake.database}.{table} ({listed}, chs3_ts DateTime('UTC') DEFAULT '{REAL_MONTH}-15 00:00:00') "
+        f"CREATE TABLE {lake.database}.{table} ({listed}, chs3_ts DateTime('UTC') DEFAULT '{REAL_PERIOD}-15 00:00:00') "
         "ENGINE = MergeTree PARTITION BY toYYYYMM(chs3_ts) ORDER BY tuple()"
     )

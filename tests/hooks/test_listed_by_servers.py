@@ -1,4 +1,4 @@
-"""S3 servers are listed as boto3 lists them, whatever the keys are, and months in pieces as in one go."""
+"""S3 servers are listed as boto3 lists them, whatever the keys are, and periods in pieces as in one go."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from airflow_provider_chs3.core.values.period import Period
 from botocore.exceptions import ClientError
 
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.models import Manifest, Month
-from airflow_provider_chs3.core.values.month_objects import MonthObjects
+from airflow_provider_chs3.core.values.models import Manifest
+from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.core.workflow.driving import drive
 from airflow_provider_chs3.core.workflow.operations import Gather
 from airflow_provider_chs3.sources.s3.page_reader import read_leanly
@@ -73,11 +74,11 @@ def test_hostile_keys_are_listed_as_boto3_lists_them(server: S3Endpoint) -> None
 @pytest.mark.parametrize(
     "template", ["m/{YYYY-MM}/*", "m/{YYYY-MM}/", "m/{YYYY}-{M}/*.csv", "m/{YYYY}*-{MM}/*", "**/{YYYY-MM}/*"]
 )
-def test_months_that_are_cut_are_those_of_one_listing(server: S3Endpoint, template: str) -> None:
-    client, october = server.client(), Month(2026, 10)
-    months = [october.shifted(-number) for number in range(30)]
+def test_periods_that_are_cut_are_those_of_one_listing(server: S3Endpoint, template: str) -> None:
+    client, october = server.client(), Period.of_month(2026, 10)
+    periods = [october.shifted(-number) for number in range(30)]
     if not by_boto3(client, "hostile", "m/"):
-        for key in [f"m/{month}/{name}" for month in months for name in ("a&b.csv", "ü +.csv", "_x", "c.csv")]:
+        for key in [f"m/{period}/{name}" for period in periods for name in ("a&b.csv", "ü +.csv", "_x", "c.csv")]:
             client.put_object(Bucket="hostile", Key=key, Body=b"x")
         for key in ["m/0000", "m/2026", "m/2026-10", "m/2026-1/x.csv", "m/2026-13/x.csv", "m/x/2026-10/x.csv"]:
             with suppress(ClientError):  # a folder of VersityGW is no object
@@ -87,19 +88,19 @@ def test_months_that_are_cut_are_those_of_one_listing(server: S3Endpoint, templa
     )
     listing, steps = listing_of(lean_client(server)), []
 
-    def listed(*, is_cut: bool, wanted: list[Month] | None = None) -> dict[Month, MonthObjects]:
+    def listed(*, is_cut: bool, wanted: list[Period] | None = None) -> dict[Period, PeriodObjects]:
         def perform(step: Any) -> Any:
             if isinstance(step, Gather):
                 return [drive(each, perform) for each in step.workflows]
             steps.append(step)
             return listing.pages(step.bucket, step.prefix, step.narrower if is_cut else None)
 
-        return drive(source.summarize_months(wanted), perform)
+        return drive(source.summarize_periods(wanted), perform)
 
     found = listed(is_cut=True)
     assert found == listed(is_cut=False)
-    # {M} means `1`, and so only three months of a year are there for it.
+    # {M} means `1`, and so only three periods of a year are there for it.
     assert len(found) >= 8
-    assert listed(is_cut=True, wanted=months[:20]) == {
-        month: found.get(month) or MonthObjects(0, 0, Manifest(()).fingerprint) for month in months[:20]
+    assert listed(is_cut=True, wanted=periods[:20]) == {
+        period: found.get(period) or PeriodObjects(0, 0, Manifest(()).fingerprint) for period in periods[:20]
     }

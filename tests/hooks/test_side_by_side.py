@@ -8,11 +8,12 @@ from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
+from airflow_provider_chs3.core.values.period import Period
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.models import Month, Unit
+from airflow_provider_chs3.core.values.models import Unit
 from airflow_provider_chs3.core.values.object_page import ObjectPage
 from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.sources.s3.listing import S3Listing
@@ -59,42 +60,42 @@ class Bucket:
         return [each.key for page in pages_of(self.fetch, prefix, template.narrower) for each in page.objects()]
 
 
-def key_of(template: str, month: Month, end: str) -> str:
-    """A key of the month, or nearly."""
-    prefix = KeyTemplate(template).keys_of(month).prefix
+def key_of(template: str, period: Period, end: str) -> str:
+    """A key of the period, or nearly."""
+    prefix = KeyTemplate(template).keys_of(period).prefix
     return f"{prefix}{end}"
 
 
-MONTHS = st.builds(Month, st.sampled_from([1971, 1999, 2019, 2020, 2026, 2071, 2104]), st.integers(1, 12))
+PERIODS = st.builds(Period, st.sampled_from([1971, 1999, 2019, 2020, 2026, 2071, 2104]), st.integers(1, 12))
 ENDS = st.text("a1-_./\u0660🚕\x00", max_size=4) | st.sampled_from(
     ["/x.csv", "-07.csv", "01", "x/2026-10.csv", "a-10.csv"]
 )
 
 
-@given(st.sampled_from(TEMPLATES), st.lists(st.tuples(MONTHS, ENDS), max_size=40), st.lists(ENDS), st.randoms())
+@given(st.sampled_from(TEMPLATES), st.lists(st.tuples(PERIODS, ENDS), max_size=40), st.lists(ENDS), st.randoms())
 @settings(max_examples=100, deadline=None)
-def test_what_belongs_to_a_month_is_found_once_in_whatever_order_it_is_listed(template, dated, others, chance):
+def test_what_belongs_to_a_period_is_found_once_in_whatever_order_it_is_listed(template, dated, others, chance):
     of = KeyTemplate(template)
-    keys = sorted({*(key_of(template, month, end) for month, end in dated), *others})
+    keys = sorted({*(key_of(template, period, end) for period, end in dated), *others})
     chance.shuffle(keys)
     listed = Counter(Bucket(keys).listed(of))
-    wanted = [key for key in keys if (month := of.month_of(key)) and of.keys_of(month).select(key, 1)]
+    wanted = [key for key in keys if (period := of.period_of(key)) and of.keys_of(period).select(key, 1)]
     assert all(listed[key] == 1 for key in wanted)
     assert all(count == 1 for count in listed.values())
 
 
-@given(st.sampled_from(TEMPLATES), MONTHS)
+@given(st.sampled_from(TEMPLATES), PERIODS)
 @settings(deadline=None)
-def test_a_months_keys_begin_with_one_of_the_pieces_at_every_depth(template, month):
-    of, wanted = KeyTemplate(template), KeyTemplate(template).keys_of(month).prefix
+def test_a_periods_keys_begin_with_one_of_the_pieces_at_every_depth(template, period):
+    of, wanted = KeyTemplate(template), KeyTemplate(template).keys_of(period).prefix
     prefix = of.keys_of_all.prefix
     while pieces := of.narrower(prefix):
         (prefix,) = [each for each in pieces if wanted.startswith(each)]
     assert wanted.startswith(prefix)
 
 
-def trips(months: int, of_each: int) -> list[str]:
-    names = [str(Month(2010, 1).shifted(number)) for number in range(months)]
+def trips(periods: int, of_each: int) -> list[str]:
+    names = [str(Period.of_month(2010, 1).shifted(number)) for number in range(periods)]
     return [f"t/{name}/{number:03}.csv" for name in names for number in range(of_each)]
 
 
@@ -107,7 +108,7 @@ def test_one_page_is_one_request():
     assert bucket.asked == ["t/"]
 
 
-def test_a_month_comes_in_the_storages_order_though_others_come_between():
+def test_a_period_comes_in_the_storages_order_though_others_come_between():
     bucket = Bucket(trips(30, 20), seconds=0.001)
     listed = bucket.listed(TRIPS)
     assert listed != bucket.keys

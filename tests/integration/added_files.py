@@ -1,4 +1,4 @@
-"""A table of events, and a month of it to which files are added."""
+"""A table of events, and a period of it to which files are added."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
-PARTITION = MONTH.replace("-", "")
+PARTITION = PERIOD.replace("-", "")
 FIRST_FILES = 6
 
 
 def csv(first: int, rows: int = 10, *, columns: str = "ts,n") -> bytes:
     extra = columns.count(",") - 1
     lines = (
-        f"{MONTH}-{1 + number % 28:02} 10:00:00,{number}" + f",{number}" * extra
+        f"{PERIOD}-{1 + number % 28:02} 10:00:00,{number}" + f",{number}" * extra
         for number in range(first, first + rows)
     )
     return (f"{columns}\n" + "\n".join(lines) + "\n").encode()
@@ -23,7 +23,7 @@ def csv(first: int, rows: int = 10, *, columns: str = "ts,n") -> bytes:
 
 @pytest.fixture
 def events(lake: Lake) -> Lake:
-    """A table of events, with a month of six files published."""
+    """A table of events, with a period of six files published."""
     lake.table = "events"
     create(lake, "MergeTree")
     publish_first(lake)
@@ -44,7 +44,7 @@ def publish_first(lake: Lake, **options: Any) -> None:
 
 
 def put(lake: Lake, number: int, **options: Any) -> None:
-    lake.put(f"events/{MONTH}/{number}.csv", csv(number * 10, **options))
+    lake.put(f"events/{PERIOD}/{number}.csv", csv(number * 10, **options))
 
 
 ARGUMENTS = {"key": "events/{YYYY-MM}/", "file_format": "CSVWithNames"}

@@ -12,9 +12,9 @@ from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.arguments import grouped
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
-TRIPS = Trips(rows_per_month=600, files_per_month=6)
+TRIPS = Trips(rows_per_period=600, files_per_period=6)
 #: What the user gave needs no try: these leave insert threads alone.
 GIVEN = {
     "max_threads": 2,
@@ -63,7 +63,7 @@ def calibrate_operator(lake: Lake, **options: Any) -> CalibrateLoadOperator:
         "key": "trips/{YYYY-MM}/",
         "database": lake.database,
         "table": lake.table,
-        "month": MONTH,
+        "period": PERIOD,
         "cluster": lake.cluster.name,
         "settings": GIVEN,
     }

@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.operators.ledger import AdoptMonthsOperator
-from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from tests.arguments import grouped
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
-OTHER_MONTH = "2026-09"
+OTHER_PERIOD = "2026-09"
 FILES = 18
 #: Staging takes the table's settings over.
 UNMERGED = "max_bytes_to_merge_at_max_space_in_pool = 1, max_bytes_to_merge_at_min_space_in_pool = 1"
@@ -38,24 +38,24 @@ def create(lake: Lake, *, engine: str = "MergeTree", columns: str = "", ttl: str
     lake.on_every_node(f"SYSTEM STOP MERGES {lake.database}.events")
 
 
-def upload(lake: Lake, month: str = MONTH, *, files: int = FILES, **columns: Any) -> None:
+def upload(lake: Lake, period: str = PERIOD, *, files: int = FILES, **columns: Any) -> None:
     """Files of ten events each, of which each becomes a part."""
     for number in range(files):
         values = {
-            "at": pa.array([f"{month}-02"] * 10).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC")),
+            "at": pa.array([f"{period}-02"] * 10).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC")),
             "n": pa.array(range(number * 10, number * 10 + 10), pa.int64()),
             "kind": pa.array([f"kind {number}"] * 10),
             **{name: pa.array([value] * 10) for name, value in columns.items()},
         }
         buffer = io.BytesIO()
         pq.write_table(pa.table(values), buffer)
-        lake.put(f"events/{month}/{number}.parquet", buffer.getvalue())
+        lake.put(f"events/{period}/{number}.parquet", buffer.getvalue())
 
 
-def load(lake: Lake, month: str = MONTH, **options: Any) -> dict[str, Any]:
+def load(lake: Lake, period: str = PERIOD, **options: Any) -> dict[str, Any]:
     arguments = {
         "key": "events/{YYYY-MM}/",
-        "month": month,
+        "period": period,
         # A block a file, and so several parts.
         "settings": {"max_insert_threads": 1, "min_insert_block_size_rows": 1, "min_insert_block_size_bytes": 1},
     }
@@ -70,23 +70,23 @@ def plan(lake: Lake, **options: Any) -> list[str]:
         "database": lake.database,
         "table": "events",
         "cluster": lake.cluster.name,
-        "months": [MONTH],
+        "periods": [PERIOD],
         "definition": {},
     }
-    return PlanMonthsOperator(**grouped(**(arguments | options))).execute({})
+    return PlanLoadsOperator(**grouped(**(arguments | options))).execute({})
 
 
-def published(lake: Lake, *months: str, **options: Any) -> None:
+def published(lake: Lake, *periods: str, **options: Any) -> None:
     create(lake, **options)
-    for month in months or (MONTH,):
-        upload(lake, month)
-        assert load(lake, month)["status"] == "published"
+    for period in periods or (PERIOD,):
+        upload(lake, period)
+        assert load(lake, period)["status"] == "published"
 
 
-def parts(lake: Lake, number: int, month: str = MONTH) -> list[str]:
+def parts(lake: Lake, number: int, period: str = PERIOD) -> list[str]:
     sql = (
         f"SELECT name FROM system.parts WHERE database = '{lake.database}' AND table = 'events' AND active AND rows "
-        f"AND partition_id = '{month.replace('-', '')}' ORDER BY min_block_number"
+        f"AND partition_id = '{period.replace('-', '')}' ORDER BY min_block_number"
     )
     return [name for (name,) in lake.on_node(number, sql)]
 
@@ -102,27 +102,27 @@ def alter(lake: Lake, number: int, change: str, **settings: Any) -> None:
         client.execute(f"ALTER TABLE {lake.database}.events {change}", settings={"mutations_sync": 2, **settings})
 
 
-def merge(lake: Lake, number: int | None = None, month: str = MONTH, *, how: str = "FINAL") -> None:
+def merge(lake: Lake, number: int | None = None, period: str = PERIOD, *, how: str = "FINAL") -> None:
     for each in range(len(lake.cluster.nodes)) if number is None else (number,):
         lake.on_node(each, f"SYSTEM START MERGES {lake.database}.events")
-        lake.on_node(each, f"OPTIMIZE TABLE {lake.database}.events PARTITION ID '{month.replace('-', '')}' {how}")
+        lake.on_node(each, f"OPTIMIZE TABLE {lake.database}.events PARTITION ID '{period.replace('-', '')}' {how}")
 
 
 def refused(lake: Lake) -> None:
-    assert plan(lake) == [MONTH]
+    assert plan(lake) == [PERIOD]
     with pytest.raises(AirflowFailException, match=CHANGED):
         load(lake)
 
 
 def adopt(lake: Lake) -> None:
-    (found,) = AdoptMonthsOperator(
+    (found,) = AdoptPeriodsOperator(
         task_id="adopt",
         bucket=lake.bucket,
         key="events/{YYYY-MM}/",
         database=lake.database,
         table="events",
         cluster=lake.cluster.name,
-        months=[MONTH],
+        periods=[PERIOD],
     ).execute({})
     assert found["status"] == "adopted"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE
-from airflow_provider_chs3.testbed.trips import MonthFacts, Trips, create_table_sql, read_facts
+from airflow_provider_chs3.testbed.trips import PeriodFacts, Trips, create_table_sql, read_facts
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.arguments import grouped
 from tests.narrow_user import narrow_connection
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
     from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
-MONTH = "2026-10"
+PERIOD = "2026-10"
 #: Whether the servers are of the oldest version that is supported.
 IS_OLDEST = os.environ.get(PROGRAM_VARIABLE) == "server"
 
@@ -50,11 +50,11 @@ class Lake:
     def put(self, key: str, body: bytes) -> None:
         self.s3.put_object(Bucket=self.bucket, Key=key, Body=body)
 
-    def upload(self, trips: Trips, month: str = MONTH, *, file_format: str = "parquet") -> list[str]:
-        return trips.upload(self.s3, month, bucket=self.bucket, prefix=f"trips/{month}/", file_format=file_format)
+    def upload(self, trips: Trips, period: str = PERIOD, *, file_format: str = "parquet") -> list[str]:
+        return trips.upload(self.s3, period, bucket=self.bucket, prefix=f"trips/{period}/", file_format=file_format)
 
     def operator(self, **options: Any) -> S3ToClickHouseOperator:
-        return self.operator_of(S3ToClickHouseOperator, **({"month": MONTH} | options))
+        return self.operator_of(S3ToClickHouseOperator, **({"period": PERIOD} | options))
 
     def operator_of(self, kind: type[S3ToClickHouseOperator], **options: Any) -> S3ToClickHouseOperator:
         arguments = {
@@ -71,9 +71,9 @@ class Lake:
     def load(self, **options: Any) -> dict[str, Any]:
         return self.operator(**options).execute({})
 
-    def facts(self, month: str = MONTH) -> MonthFacts:
+    def facts(self, period: str = PERIOD) -> PeriodFacts:
         with self.cluster.nodes[0].client() as client:
-            return read_facts(client, f"cluster('{self.cluster.name}', {self.database}, {self.table})", month)
+            return read_facts(client, f"cluster('{self.cluster.name}', {self.database}, {self.table})", period)
 
     def rows_per_node(self) -> list[int]:
         return [rows[0][0] for rows in self.on_every_node(f"SELECT count() FROM {self.database}.{self.table}")]

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
 
 def create(lake: Lake, column: str) -> None:
@@ -25,8 +25,8 @@ def create(lake: Lake, column: str) -> None:
 
 
 def put(lake: Lake, number: int, array: pa.Array, *, ending: str = "parquet") -> None:
-    """Write a file of the month, as Parquet, ORC or Arrow."""
-    times = pa.array([f"{MONTH}-02"] * len(array)).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+    """Write a file of the period, as Parquet, ORC or Arrow."""
+    times = pa.array([f"{PERIOD}-02"] * len(array)).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
     ids = pa.array([number * 10 + place for place in range(len(array))], pa.int64())
     table = pa.table({"id": ids, "ts": times, "v": array})
     body = io.BytesIO()
@@ -37,7 +37,7 @@ def put(lake: Lake, number: int, array: pa.Array, *, ending: str = "parquet") ->
     else:
         with pa.ipc.new_file(body, table.schema) as writer:
             writer.write_table(table)
-    lake.put(f"unlike/{MONTH}/{number}.{ending}", body.getvalue())
+    lake.put(f"unlike/{PERIOD}/{number}.{ending}", body.getvalue())
 
 
 def values(lake: Lake) -> list[str]:

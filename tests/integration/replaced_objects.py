@@ -1,4 +1,4 @@
-"""A table of events with a column that holds the object of each row, and a month of twelve files."""
+"""A table of events with a column that holds the object of each row, and a period of twelve files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.integration.added_files import csv
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
 FILES = 12
 ARGUMENTS = {
@@ -20,7 +20,7 @@ ARGUMENTS = {
 
 @pytest.fixture
 def events(lake: Lake) -> Lake:
-    """A table of events, with a month of twelve files published."""
+    """A table of events, with a period of twelve files published."""
     create(lake, "MergeTree")
     publish_first(lake)
     return lake
@@ -41,11 +41,11 @@ def publish_first(lake: Lake, **options: Any) -> None:
 
 
 def put(lake: Lake, number: int, *, first: int, rows: int = 10) -> None:
-    lake.put(f"events/{MONTH}/{number:02}.csv", csv(first, rows))
+    lake.put(f"events/{PERIOD}/{number:02}.csv", csv(first, rows))
 
 
 def delete(lake: Lake, number: int) -> None:
-    lake.s3.delete_object(Bucket=lake.bucket, Key=f"events/{MONTH}/{number:02}.csv")
+    lake.s3.delete_object(Bucket=lake.bucket, Key=f"events/{PERIOD}/{number:02}.csv")
 
 
 def load(lake: Lake, **options: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What can become of a month's parts, each made for real; docs/merge-health.md has them as a table."""
+"""What can become of a period's parts, each made for real; docs/merge-health.md has them as a table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.integration import slow_merges
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.waiting import wait_until
 
 #: A single row to a block, and so to a part.
@@ -42,12 +42,12 @@ class Situation:
 
 
 def insert(lake: Lake, node: int = 0, *, parts: int = 1, rows: int = 1) -> None:
-    """Parts of the month, each of so many rows."""
+    """Parts of the period, each of so many rows."""
     settings = {**PART_BY_PART, "max_block_size": rows, "min_insert_block_size_rows": rows}
     with lake.cluster.nodes[node].client() as client:
         client.execute(
             f"INSERT INTO {lake.database}.{lake.table} (trip_id, pickup_at, fare) "
-            f"SELECT number, toDateTime('{MONTH}-05 00:00:00'), rand() / 1000000 FROM numbers({parts * rows})",
+            f"SELECT number, toDateTime('{PERIOD}-05 00:00:00'), rand() / 1000000 FROM numbers({parts * rows})",
             settings=settings,
         )
 
@@ -97,7 +97,7 @@ def large_with_small(lake: Lake) -> Iterator[None]:
 @contextmanager
 def merging(lake: Lake) -> Iterator[None]:
     slow_merges.create(lake)
-    slow_merges.insert(lake, 0, MONTH, parts=200, seconds=15)
+    slow_merges.insert(lake, 0, PERIOD, parts=200, seconds=15)
     lake.on_node(
         0,
         f"ALTER TABLE {lake.database}.{lake.table} MODIFY SETTING min_parts_to_merge_at_once = 0, "
@@ -163,7 +163,7 @@ def disk_full(lake: Lake) -> Iterator[None]:
 
 STEADY = Thresholds()
 ON_THE_CLUSTER = {
-    "a month without parts": Situation(made=empty, health=Health.HEALTHY),
+    "a period without parts": Situation(made=empty, health=Health.HEALTHY),
     "one fresh part": Situation(made=fresh, health=Health.HEALTHY),
     "one large part with five tiny ones that nothing merges": Situation(made=large_with_small, health=Health.HEALTHY),
     "two hundred parts that are merged": Situation(

@@ -21,23 +21,23 @@ def create(lake: Lake, **settings: str | int) -> None:
     lake.on_every_node(_CREATE.format(f"{lake.database}.{lake.table}", SECONDS_PER_ROW, further))
 
 
-def insert(lake: Lake, node: int, month: str, *, parts: int = 4, seconds: float = 0.04) -> None:
-    """Parts of a month whose merge takes so long."""
+def insert(lake: Lake, node: int, period: str, *, parts: int = 4, seconds: float = 0.04) -> None:
+    """Parts of a period whose merge takes so long."""
     rows = round(seconds / SECONDS_PER_ROW / parts)
     with lake.cluster.nodes[node].client() as client:
         for _ in range(parts):
             client.execute(
-                f"INSERT INTO {lake.database}.{lake.table} SELECT number, toDateTime('{month}-05 00:00:00', 'UTC') "
+                f"INSERT INTO {lake.database}.{lake.table} SELECT number, toDateTime('{period}-05 00:00:00', 'UTC') "
                 f"FROM numbers({rows})",
                 settings={"materialize_skip_indexes_on_insert": 0},
             )
 
 
-def parts(lake: Lake, month: str) -> list[int]:
-    """Parts of a month on each node."""
+def parts(lake: Lake, period: str) -> list[int]:
+    """Parts of a period on each node."""
     sql = (
         f"SELECT count() FROM system.parts WHERE active AND database = '{lake.database}' AND table = '{lake.table}' "
-        f"AND partition_id = '{month.replace('-', '')}'"
+        f"AND partition_id = '{period.replace('-', '')}'"
     )
     return [rows[0][0] for rows in lake.on_every_node(sql)]
 

@@ -14,12 +14,12 @@ from airflow.sdk.exceptions import AirflowTaskTerminated
 
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 
 pytestmark = pytest.mark.three_nodes
 
-TRIPS = Trips(rows_per_month=6_000, files_per_month=6)
+TRIPS = Trips(rows_per_period=6_000, files_per_period=6)
 
 
 def start(pool: ThreadPoolExecutor, operator: Any) -> Future[Any]:
@@ -47,7 +47,7 @@ def test_a_newer_attempt_takes_over_from_one_that_runs(trips_lake: Lake) -> None
         assert trips_lake.load()["status"] == "published"
         with pytest.raises(AirflowFailException, match="started later and took over"):
             older.result(timeout=60)
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough(but=1)
@@ -68,7 +68,7 @@ def test_of_loads_at_the_same_time_the_rows_are_those_of_one(trips_lake: Lake, r
     published = [outcome for outcome in outcomes if outcome in ("published", "unchanged")]
     assert published, outcomes
     assert all("took over" in outcome for outcome in outcomes if outcome not in published), outcomes
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 def test_progress_tells_rows_share_speed_and_nodes(trips_lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
@@ -91,9 +91,9 @@ def left_of(log: str) -> list[tuple[str, int]]:
 def test_progress_never_goes_back_where_shards_are_done_at_different_times(
     trips_lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    trips_lake.upload(Trips(rows_per_month=1_000, files_per_month=5))
-    large = Trips(seed=2, rows_per_month=4_000, files_per_month=1)
-    large.upload(trips_lake.s3, MONTH, bucket=trips_lake.bucket, prefix=f"trips/{MONTH}/large-")
+    trips_lake.upload(Trips(rows_per_period=1_000, files_per_period=5))
+    large = Trips(seed=2, rows_per_period=4_000, files_per_period=1)
+    large.upload(trips_lake.s3, PERIOD, bucket=trips_lake.bucket, prefix=f"trips/{PERIOD}/large-")
     slow = {"pickup_at": "pickup_at", "trip_id": "trip_id + sleepEachRow(0.001)"}
     trips_lake.load(select=slow, settings=SLOW_SETTINGS, progress_interval_seconds=0.2)
     log = capfd.readouterr().out

@@ -7,11 +7,11 @@ import json
 import pyarrow as pa
 
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.refusal import parquet, refused
 
-TRIPS = Trips(rows_per_month=900, files_per_month=3)
-PREFIX = f"trips/{MONTH}/"
+TRIPS = Trips(rows_per_period=900, files_per_period=3)
+PREFIX = f"trips/{PERIOD}/"
 
 
 def test_files_without_any_of_the_tables_columns(trips_lake: Lake) -> None:
@@ -25,13 +25,13 @@ def test_files_without_any_of_the_tables_columns(trips_lake: Lake) -> None:
 
 def test_a_column_missing_in_one_file_of_an_expression(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
-    trips_lake.put(PREFIX + "z.parquet", parquet(TRIPS.table(MONTH).drop_columns(["promo_code"])))
+    trips_lake.put(PREFIX + "z.parquet", parquet(TRIPS.table(PERIOD).drop_columns(["promo_code"])))
     refused(trips_lake, "promo_code", select={"pickup_at": "pickup_at", "zone": "coalesce(promo_code, 'none')"})
 
 
 def test_a_column_missing_in_a_parquet_file(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
-    trips_lake.put(PREFIX + "z.parquet", parquet(TRIPS.table(MONTH).drop_columns(["zone"])))
+    trips_lake.put(PREFIX + "z.parquet", parquet(TRIPS.table(PERIOD).drop_columns(["zone"])))
     refused(trips_lake, f"Column 'zone' is missing in {trips_lake.bucket}/{PREFIX}z.parquet")
 
 
@@ -43,14 +43,14 @@ def test_a_column_missing_in_a_csv_file(trips_lake: Lake) -> None:
 
 def test_a_text_where_other_files_have_a_number(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
-    table = TRIPS.table(MONTH)
+    table = TRIPS.table(PERIOD)
     text = table.set_column(0, "trip_id", pa.array(["x"] * len(table)))
     trips_lake.put(PREFIX + "z.parquet", parquet(text))
     refused(trips_lake, f"Column 'trip_id' is UInt64, but row 1 of {trips_lake.bucket}/{PREFIX}z.parquet has 'x'")
 
 
 def test_a_number_that_does_not_fit(trips_lake: Lake) -> None:
-    table = TRIPS.table(MONTH)
+    table = TRIPS.table(PERIOD)
     wide = table.set_column(4, "passenger_count", pa.array([1] * (len(table) - 1) + [70_000]))
     trips_lake.put(PREFIX + "wide.parquet", parquet(wide))
     refused(trips_lake, rf"Column 'passenger_count' is UInt8, but row 900 of .*{PREFIX}wide.parquet has '70000'")
@@ -63,7 +63,7 @@ def test_a_number_in_text_that_does_not_fit(trips_lake: Lake) -> None:
 
 
 def test_a_null_that_the_column_cannot_hold(trips_lake: Lake) -> None:
-    table = TRIPS.table(MONTH)
+    table = TRIPS.table(PERIOD)
     empty = table.set_column(8, "zone", pa.array([None] * 5 + ["x"] * (len(table) - 5)))
     trips_lake.put(PREFIX + "a.parquet", parquet(empty))
     refused(
@@ -74,7 +74,7 @@ def test_a_null_that_the_column_cannot_hold(trips_lake: Lake) -> None:
 
 def test_a_null_becomes_the_default_if_the_user_says_so(trips_lake: Lake) -> None:
     trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.trips MODIFY COLUMN zone String DEFAULT 'unknown'")
-    table = TRIPS.table(MONTH)
+    table = TRIPS.table(PERIOD)
     empty = table.set_column(8, "zone", pa.array([None] * 5 + ["x"] * (len(table) - 5)))
     trips_lake.put(PREFIX + "a.parquet", parquet(empty))
     trips_lake.load(null_as_default=True)

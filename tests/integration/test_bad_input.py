@@ -9,29 +9,29 @@ import pytest
 from airflow.providers.common.compat.sdk import DAG, AirflowFailException
 
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips, create_table_sql
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.refusal import refused
 
-TRIPS = Trips(rows_per_month=900, files_per_month=3)
-PREFIX = f"trips/{MONTH}/"
+TRIPS = Trips(rows_per_period=900, files_per_period=3)
+PREFIX = f"trips/{PERIOD}/"
 
 
-@pytest.mark.parametrize("month", ["2026-13", "2026", "October", "2026-10-01", "202610"])
-def test_a_month_that_is_no_month(trips_lake: Lake, month: str) -> None:
-    refused(trips_lake, "is not a month", month=month)
+@pytest.mark.parametrize("period", ["2026-13", "2026", "October", "2026-10-01", "202610"])
+def test_a_period_that_is_no_period(trips_lake: Lake, period: str) -> None:
+    refused(trips_lake, "is not a period", period=period)
 
 
 @pytest.mark.parametrize(("value", "is_native"), [("", False), (None, False), ("", True), (None, True)])
-def test_a_month_whose_template_renders_to_nothing(trips_lake: Lake, value: str | None, is_native: bool) -> None:
+def test_a_period_whose_template_renders_to_nothing(trips_lake: Lake, value: str | None, is_native: bool) -> None:
     with DAG("nothing", render_template_as_native_obj=is_native):
-        task = trips_lake.operator(month="{{ params.month }}")
-    task.render_template_fields({"params": {"month": value}})
-    with pytest.raises(AirflowFailException, match=r"month=.*: its template rendered to nothing"):
+        task = trips_lake.operator(period="{{ params.period }}")
+    task.render_template_fields({"params": {"period": value}})
+    with pytest.raises(AirflowFailException, match=r"period=.*: its template rendered to nothing"):
         task.execute({})
 
 
-def test_a_template_without_month_tokens(trips_lake: Lake) -> None:
-    refused(trips_lake, r"no month in it.*'trips/\{YYYY-MM\}/\*.parquet'", key="trips/*.parquet")
+def test_a_template_without_period_tokens(trips_lake: Lake) -> None:
+    refused(trips_lake, r"no period in it.*'trips/\{YYYY-MM\}/\*.parquet'", key="trips/*.parquet")
 
 
 def test_a_missing_bucket(trips_lake: Lake) -> None:
@@ -104,7 +104,7 @@ def test_a_partition_key_that_is_not_monthly(lake: Lake, key: str) -> None:
     by = f"PARTITION BY {key}" if key else ""
     lake.on_every_node(f"CREATE TABLE {lake.database}.trips ({columns}) ENGINE = MergeTree {by} ORDER BY trip_id")
     lake.upload(TRIPS)
-    refused(lake, r"not partitioned by month.*PARTITION BY toYYYYMM\(`pickup_at`\)")
+    refused(lake, r"not partitioned by period.*PARTITION BY toYYYYMM\(`pickup_at`\)")
 
 
 @pytest.mark.thorough(but=1)
@@ -124,7 +124,7 @@ def test_partition_keys_that_are_monthly(lake: Lake, key: str) -> None:
     )
     lake.upload(TRIPS)
     lake.load()
-    assert lake.facts() == TRIPS.facts(MONTH)
+    assert lake.facts() == TRIPS.facts(PERIOD)
 
 
 def test_an_unknown_cluster(trips_lake: Lake) -> None:

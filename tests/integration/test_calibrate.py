@@ -17,12 +17,12 @@ from airflow_provider_chs3.core.workflow.operations import InsertSideBySide, Ste
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.operators.ledger import CleanStagingOperator, ListLedgerOperator
-from airflow_provider_chs3.plugin.observation.months_queries import records
+from airflow_provider_chs3.plugin.observation.periods_queries import records
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.calibrating import GIVEN, SMALLEST_BUDGET, TRIPS, Timed, calibrate, calibrate_operator
-from tests.integration.lake import MONTH, Lake, lake_on
+from tests.integration.lake import PERIOD, Lake, lake_on
 from tests.narrow_user import WITH_NARROW_USER
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def sample(trips_lake: Lake) -> Lake:
 
 @dataclass
 class Calibrated:
-    """A table that holds a month and was calibrated with its objects: one thread was the fastest."""
+    """A table that holds a period and was calibrated with its objects: one thread was the fastest."""
 
     lake: Lake
     found: dict[str, Any]
@@ -55,14 +55,14 @@ class Calibrated:
     rows_before: list[int]
     rows_after: list[int]
 
-    def load(self, month: str, **options: Any) -> tuple[dict[str, Any], dict[str, str], str]:
-        """Load another month: its result, the reasons of its settings, what it said."""
-        self.lake.upload(TRIPS, month)
+    def load(self, period: str, **options: Any) -> tuple[dict[str, Any], dict[str, str], str]:
+        """Load another period: its result, the reasons of its settings, what it said."""
+        self.lake.upload(TRIPS, period)
         with pytest.MonkeyPatch.context() as patch:
             said = Timed().put_in(patch).said
-            result = self.lake.load(month=month, **options)
+            result = self.lake.load(period=period, **options)
         ((details,),) = self.lake.on_node(
-            0, f"SELECT details FROM {self.lake.database}.chs3_ledger WHERE event = 'load' AND month = '{month}'"
+            0, f"SELECT details FROM {self.lake.database}.chs3_ledger WHERE event = 'load' AND period = '{period}'"
         )
         return result, json.loads(details)["setting_reasons"], "\n".join(said)
 
@@ -93,7 +93,7 @@ class TestACalibration:
         of_nodes = lake.on_every_node(f"SELECT details FROM {lake.database}.chs3_ledger WHERE event = 'calibrated'")
         assert [[json.loads(details) for (details,) in rows] for rows in of_nodes] == [[calibrated.found]] * 3
 
-    def test_leaves_the_table_and_its_months_alone(self, calibrated: Calibrated) -> None:
+    def test_leaves_the_table_and_its_periods_alone(self, calibrated: Calibrated) -> None:
         assert calibrated.rows_after == calibrated.rows_before
         assert calibrated.lake.load()["status"] == "unchanged"
 
@@ -135,15 +135,15 @@ class TestACalibration:
         assert any("this load takes 1/2, as other inserts are running (1)" in each for each in timed.said)
 
     @pytest.mark.thorough
-    def test_is_no_month_to_the_ledger_and_the_page(self, sample: Lake, timed: Timed) -> None:
+    def test_is_no_period_to_the_ledger_and_the_page(self, sample: Lake, timed: Timed) -> None:
         calibrate(sample, budget_seconds=SMALLEST_BUDGET)
         given = {"database": sample.database, "table": sample.table, "cluster": sample.cluster.name}
         of_page = sample.on_node(0, records({sample.database: COLUMNS}).text)
         assert (ListLedgerOperator(task_id="ledger", **given).listed(), of_page) == ([], [])
 
     def test_without_objects_says_so(self, sample: Lake) -> None:
-        with pytest.raises(NotReadyError, match="to calibrate with: name a month"):
-            calibrate(sample, month="2020-01")
+        with pytest.raises(NotReadyError, match="to calibrate with: name a period"):
+            calibrate(sample, period="2020-01")
 
     def test_of_too_little_data_says_so(self, sample: Lake) -> None:
         with pytest.raises(AirflowFailException, match="too short to compare settings"):
@@ -184,7 +184,7 @@ class TestAUserWhoseProfileBoundsQueries:
     @pytest.mark.thorough(but=1)
     def test_can_load(self, bounded: Lake) -> None:
         # Of so many small files 8 threads would read.
-        bounded.upload(Trips(rows_per_month=600, files_per_month=30))
+        bounded.upload(Trips(rows_per_period=600, files_per_period=30))
         settings = bounded.load(node_specs=ROOMY)["settings"]
         assert (settings["max_memory_usage"], settings["max_threads"]) == (PROFILE_BYTES, 3)
 
@@ -256,7 +256,7 @@ class TestACalibrationThatIsKilledInMidTry:
         assert (dropped.was_dropped, sample.left_behind()) == (True, [])
 
     @pytest.mark.thorough
-    def test_does_not_stop_a_load_of_that_month(self, sample: Lake, killed: CalibrateLoadOperator) -> None:
+    def test_does_not_stop_a_load_of_that_period(self, sample: Lake, killed: CalibrateLoadOperator) -> None:
         assert sample.load()["status"] == "published"
         killed.on_kill()
 
@@ -272,15 +272,15 @@ class TestTheShell:
         main(["calibrate", *where(sample)])
         assert capsys.readouterr().out == f"{timed.said[-1]}\n"
 
-    def test_needs_a_month(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_needs_a_period(self, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit, match="2"):
             main(["calibrate", "--table", "trips", "--key", "trips/{YYYY-MM}/"])
-        assert "required: --month" in capsys.readouterr().err
+        assert "required: --period" in capsys.readouterr().err
 
 
 def where(lake: Lake) -> list[str]:
     return [
         *("--database", lake.database, "--cluster", lake.cluster.name, "--table", lake.table),
-        *("--bucket", lake.bucket, "--key", "trips/{YYYY-MM}/", "--month", MONTH),
+        *("--bucket", lake.bucket, "--key", "trips/{YYYY-MM}/", "--period", PERIOD),
         *("--budget-seconds", str(SMALLEST_BUDGET)),
     ]

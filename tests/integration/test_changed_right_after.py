@@ -7,11 +7,11 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.strikes import Strikes, strikes
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
 __all__ = ["strikes"]
 
-TRIPS = Trips(rows_per_month=900, files_per_month=6)
+TRIPS = Trips(rows_per_period=900, files_per_period=6)
 
 
 @pytest.mark.thorough(but=2)
@@ -28,7 +28,7 @@ TRIPS = Trips(rows_per_month=900, files_per_month=6)
     ],
     ids=["update", "lightweight delete", "clear column", "insert and delete"],
 )
-def test_a_month_that_is_changed_right_after_it_was_replaced_is_not_published(
+def test_a_period_that_is_changed_right_after_it_was_replaced_is_not_published(
     trips_lake: Lake, strikes: Strikes, statements: list[str]
 ) -> None:
     trips_lake.upload(TRIPS)
@@ -37,23 +37,23 @@ def test_a_month_that_is_changed_right_after_it_was_replaced_is_not_published(
         for sql in statements:
             trips_lake.on_every_node(sql.format(t=f"{trips_lake.database}.{trips_lake.table}"))
 
-    strikes.after(f"Publish {MONTH}", change)
+    strikes.after(f"Publish {PERIOD}", change)
     with pytest.raises(AirflowFailException, match=r"right after .* (was published|publishing)"):
         trips_lake.load()
     strikes.reset()
     with pytest.raises(AirflowFailException, match=r"policies={'on_target_changed': 'reload'}"):
         trips_lake.load()
     trips_lake.load(on_target_changed="reload")
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
-def test_a_month_that_somebody_replaces_after_its_load_died_is_somebodys(trips_lake: Lake, strikes: Strikes) -> None:
+def test_a_period_that_somebody_replaces_after_its_load_died_is_somebodys(trips_lake: Lake, strikes: Strikes) -> None:
     trips_lake.upload(TRIPS)
 
     def die() -> None:
         raise KeyboardInterrupt
 
-    strikes.after(f"Publish {MONTH}", die)
+    strikes.after(f"Publish {PERIOD}", die)
     with pytest.raises(KeyboardInterrupt):
         trips_lake.load()
     strikes.reset()
@@ -67,4 +67,4 @@ def test_a_month_that_somebody_replaces_after_its_load_died_is_somebodys(trips_l
     with pytest.raises(AirflowFailException, match=r"policies={'on_target_changed': 'reload'}"):
         trips_lake.load()
     trips_lake.load(on_target_changed="reload")
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)

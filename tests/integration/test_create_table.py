@@ -10,14 +10,14 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
 from airflow_provider_chs3.exceptions import NotReadyError
-from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.arguments import grouped
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.refusal import parquet, refused
-from tests.integration.several_months import MONTHS, Months
+from tests.integration.several_periods import PERIODS, Periods
 
-TRIPS = Trips(rows_per_month=600, files_per_month=3)
+TRIPS = Trips(rows_per_period=600, files_per_period=3)
 
 
 def definitions(lake: Lake, table: str) -> list[str]:
@@ -30,16 +30,16 @@ def definitions(lake: Lake, table: str) -> list[str]:
 def test_texts_make_a_table_too(lake: Lake, file_format: str) -> None:
     lake.upload(TRIPS, file_format=file_format)
     lake.load(create_table="if_missing")
-    trips = TRIPS.table(MONTH).select(["trip_id", "zone", "pickup_at"]).to_pylist()
+    trips = TRIPS.table(PERIOD).select(["trip_id", "zone", "pickup_at"]).to_pylist()
     found = lake.on_node(0, f"SELECT trip_id, zone, pickup_at FROM {lake.database}.trips ORDER BY trip_id")
     assert [(trip_id, zone) for trip_id, zone, _ in found] == sorted((each["trip_id"], each["zone"]) for each in trips)
-    assert {at.month for _, _, at in found} == {int(MONTH[-2:])}
+    assert {at.month for _, _, at in found} == {int(PERIOD[-2:])}
 
 
 def test_the_first_load_creates_it_and_the_next_finds_it(lake: Lake) -> None:
     lake.upload(TRIPS)
     assert lake.load(create_table="if_missing")["status"] == "published"
-    assert lake.facts() == TRIPS.facts(MONTH)
+    assert lake.facts() == TRIPS.facts(PERIOD)
     (before,) = definitions(lake, "trips")
     assert lake.load(create_table="if_missing")["status"] == "unchanged"
     assert definitions(lake, "trips") == [before]
@@ -51,7 +51,7 @@ def test_every_node_has_the_same_and_the_rows_of_all_can_be_read(lake: Lake) -> 
     lake.load(create_table="if_missing")
     assert len(definitions(lake, "trips")) == len(lake.cluster.nodes)
     assert len({*definitions(lake, "trips")}) == 1
-    assert lake.facts() == TRIPS.facts(MONTH)
+    assert lake.facts() == TRIPS.facts(PERIOD)
     for number in range(len(lake.cluster.nodes)):
         assert lake.on_node(number, f"SELECT count() FROM {lake.database}.trips_all") == [(600,)]
 
@@ -67,12 +67,12 @@ def test_a_creation_that_was_broken_off_is_completed(lake: Lake, nodes_with_it: 
         lake.on_node(number, f"DROP TABLE {lake.database}.trips SYNC")
     lake.load(create_table="if_missing", on_target_changed="reload")
     assert definitions(lake, "trips") == before
-    assert lake.facts() == TRIPS.facts(MONTH)
+    assert lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough
 @pytest.mark.three_nodes
-def test_loads_of_unlike_months_that_begin_together_make_one_table(lake: Lake) -> None:
+def test_loads_of_unlike_periods_that_begin_together_make_one_table(lake: Lake) -> None:
     lake.table = "numbers"
     for number in range(1, 7):
         day = pa.array([f"2026-{number:02}-05"]).cast(pa.date32())
@@ -82,7 +82,7 @@ def test_loads_of_unlike_months_that_begin_together_make_one_table(lake: Lake) -
 
     def load(number: int) -> None:
         try:
-            operator = lake.operator(key="n/{YYYY-MM}/", month=f"2026-{number:02}", create_table="if_missing")
+            operator = lake.operator(key="n/{YYYY-MM}/", period=f"2026-{number:02}", create_table="if_missing")
             operator.execute({})
         except BaseException as error:
             failed.append(error)
@@ -99,13 +99,13 @@ def test_loads_of_unlike_months_that_begin_together_make_one_table(lake: Lake) -
     assert rows == [(number,) for number in range(1, 7)]
 
 
-def test_a_load_of_several_months_creates_it(lake: Lake) -> None:
+def test_a_load_of_several_periods_creates_it(lake: Lake) -> None:
     lake.table = "numbers"
-    months = Months(lake)
-    for month in MONTHS:
-        months.put(month, "a")
-    assert set(months.statuses(create_table="if_missing").values()) == {"published"}
-    assert months.found() == months.expected()
+    periods = Periods(lake)
+    for period in PERIODS:
+        periods.put(period, "a")
+    assert set(periods.statuses(create_table="if_missing").values()) == {"published"}
+    assert periods.found() == periods.expected()
 
 
 def plan(lake: Lake, **options: Any) -> list[str]:
@@ -118,23 +118,23 @@ def plan(lake: Lake, **options: Any) -> list[str]:
         "cluster": lake.cluster.name,
         "create_table": "if_missing",
     }
-    return PlanMonthsOperator(**grouped(**(arguments | options))).execute({})  # type: ignore[return-value]  # no groups
+    return PlanLoadsOperator(**grouped(**(arguments | options))).execute({})  # type: ignore[return-value]  # no groups
 
 
-def test_a_plan_creates_it_from_the_newest_month_that_has_files(lake: Lake) -> None:
+def test_a_plan_creates_it_from_the_newest_period_that_has_files(lake: Lake) -> None:
     lake.upload(TRIPS, "2026-08")
     day = pa.array(["2026-09-05"]).cast(pa.date32())
     lake.put("trips/2026-09/a.parquet", parquet(pa.table({"day": day, "n": pa.array([1])})))
-    months = ["2026-08", "2026-09", "2026-10"]
-    assert plan(lake, last_month="2026-10", lookback_months=2) == months[:2]
+    periods = ["2026-08", "2026-09", "2026-10"]
+    assert plan(lake, last_period="2026-10", lookback=2) == periods[:2]
     (found,) = definitions(lake, "trips")
     assert "PARTITION BY toYYYYMM(day)" in found
-    assert plan(lake, last_month="2026-10", lookback_months=2) == months[:2]
+    assert plan(lake, last_period="2026-10", lookback=2) == periods[:2]
 
 
 def test_without_files_there_is_nothing_to_create_it_from(lake: Lake) -> None:
-    assert plan(lake, last_month="2026-10", lookback_months=1) == []
-    assert plan(lake, months=["2026-10"]) == ["2026-10"]
+    assert plan(lake, last_period="2026-10", lookback=1) == []
+    assert plan(lake, periods=["2026-10"]) == ["2026-10"]
     assert definitions(lake, "trips") == []
     with pytest.raises(AirflowSkipException):
         lake.load(create_table="if_missing", on_no_objects="skip")
@@ -145,8 +145,8 @@ def test_without_files_there_is_nothing_to_create_it_from(lake: Lake) -> None:
 
 
 def test_what_it_cannot_create_it_refuses(lake: Lake) -> None:
-    lake.put(f"trips/{MONTH}/a.parquet", parquet(pa.table({"n": pa.array([1])})))
-    refused(lake, f"No column has dates in {MONTH}", create_table="if_missing")
+    lake.put(f"trips/{PERIOD}/a.parquet", parquet(pa.table({"n": pa.array([1])})))
+    refused(lake, f"No column has dates in {PERIOD}", create_table="if_missing")
     refused(lake, "columns or select name those to load", create_table="if_missing", columns=["n"])
     refused(lake, "create_table='always' is not allowed: give one of never", create_table="always")
     refused(lake, "does not exist")

@@ -17,10 +17,10 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from tests.integration import deferring
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
 ROWS = 20_000
-KEY = f"trips/{MONTH}/a"
+KEY = f"trips/{PERIOD}/a"
 LINES = [(number, f"row number {number}") for number in range(ROWS)]
 TEXTS = {
     "csv": "".join(["id,text\n", *(f"{number},{text}\n" for number, text in LINES)]).encode(),
@@ -115,7 +115,7 @@ def test_so_is_a_second_stream_of_xz_that_was_cut_in_its_header(texts: Lake) -> 
     assert rows_of(texts) == LINES
 
 
-def test_so_is_an_object_that_is_added_to_a_published_month(texts: Lake) -> None:
+def test_so_is_an_object_that_is_added_to_a_published_period(texts: Lake) -> None:
     texts.put(f"{KEY}.csv", TEXTS["csv"])
     texts.load()
     texts.put(f"{KEY}2.csv.zst", in_pieces(TEXTS["csv"])[:20_000])

@@ -21,13 +21,13 @@ from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger
 from tests.faults.strikes import Strikes, strikes
 from tests.integration import deferring
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.slow import SLOW_SETTINGS
 
 __all__ = ["strikes"]
 
-OTHER_TRIPS = Trips(seed=2, rows_per_month=3_000, files_per_month=6)
-TRIPS = Trips(rows_per_month=3_000, files_per_month=6)
+OTHER_TRIPS = Trips(seed=2, rows_per_period=3_000, files_per_period=6)
+TRIPS = Trips(rows_per_period=3_000, files_per_period=6)
 #: About 5 s on each of three nodes.
 SLOW_LOAD: dict[str, Any] = {
     "select": {name: name for name in COLUMNS} | {"trip_id": "trip_id + sleepEachRow(0.005)"},
@@ -55,7 +55,7 @@ def test_a_short_insert_ends_before_the_task_would_be_deferred(trips_lake: Lake,
     trips_lake.upload(TRIPS)
     result = deferring.run(trips_lake, {})
     assert result["status"] == "published"
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
     trips_lake.on_every_node("SYSTEM FLUSH LOGS query_log")
     agents = f"SELECT DISTINCT http_user_agent FROM system.query_log WHERE query_id = '{result['query_ids'][0]}'"
     assert trips_lake.on_node(0, agents) == [(client_name(),)]
@@ -69,7 +69,7 @@ def test_an_insert_goes_on_without_its_worker_and_is_published_by_the_next(trips
     assert result["seconds_by_step"]["insert"] >= result["insert_seconds"]
     assert result["seconds_by_step"]["plan"] > 0  # which the worker that is gone did
     assert result["peak_memory_bytes"] > 0
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
     assert inserts(trips_lake) == 1
 
 
@@ -107,7 +107,7 @@ def test_a_newer_load_takes_over_and_the_deferred_one_says_so(trips_lake: Lake, 
     assert deferring.run(trips_lake, {}, task_id="other")["status"] == "published"
     with pytest.raises(AirflowFailException, match="started later and took over"):
         older.resume()
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough
@@ -157,7 +157,7 @@ def test_objects_that_came_meanwhile_stay_out(trips_lake: Lake) -> None:
         Bucket=trips_lake.bucket, Key=f"{keys[0]}.late.parquet", CopySource=f"{trips_lake.bucket}/{keys[0]}"
     )
     assert deferred.resume()["status"] == "published"
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough
@@ -168,7 +168,7 @@ def test_objects_that_changed_meanwhile_make_it_start_over(trips_lake: Lake) -> 
     again = deferred.resume()
     assert again.trigger.query_id != deferred.trigger.query_id
     assert again.resume()["status"] == "published"
-    assert trips_lake.facts() == OTHER_TRIPS.facts(MONTH)
+    assert trips_lake.facts() == OTHER_TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough
@@ -214,7 +214,7 @@ def test_keys_of_several_batches_are_inserted_one_after_the_other_each_by_itself
     assert second.trigger.query_id.endswith("_insert2")
     result = second.resume()
     assert len(result["query_ids"]) == 2
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 def test_where_http_is_not_reached_the_error_says_what_to_do(trips_lake: Lake, monkeypatch: Any) -> None:
@@ -236,7 +236,7 @@ def test_a_worker_that_comes_back_finds_that_its_load_was_taken_over(
     strikes.before("Count what is staged", lambda: deferring.run(trips_lake, {}))
     with pytest.raises(AirflowFailException, match="took over"):
         deferring.run(trips_lake, {})
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 #: Several parts on most nodes.
@@ -276,12 +276,12 @@ def test_a_worker_may_wait_for_merges(trips_lake: Lake) -> None:
 
 
 @pytest.mark.usefixtures("no_merges")
-def test_merges_that_are_stuck_fail_the_task_and_the_month_stays_published(trips_lake: Lake) -> None:
+def test_merges_that_are_stuck_fail_the_task_and_the_period_stays_published(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     health = {"spare_parts": 0, "settled_after_seconds": 0, "on_settled_with_too_many_parts": "fail"}
     with pytest.raises(AirflowFailException, match="settled_with_too_many_parts"):
         trips_lake.load(wait_for_merges=True, merge_health=health, settings=MANY_PARTS)
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 def test_an_unknown_argument_for_merges_is_refused(trips_lake: Lake) -> None:

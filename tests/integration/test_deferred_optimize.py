@@ -64,13 +64,13 @@ def run_until_it_merges(table: Lake, trigger: OptimizeTrigger, *, is_killed: boo
 
 
 def test_nothing_to_merge_is_not_deferred(table: Lake) -> None:
-    assert operator(table, deferrable=True).execute({}) == {"merged": 0, "months": {}}
+    assert operator(table, deferrable=True).execute({}) == {"merged": 0, "periods": {}}
 
 
 def test_what_the_trigger_merged_is_what_the_task_returns(table: Lake) -> None:
     insert(table, 1, JUNE)
     event = run(deferred(table))
-    told = operator(table).execute_complete({}, event)["months"][JUNE][address(table.cluster.nodes[1])]
+    told = operator(table).execute_complete({}, event)["periods"][JUNE][address(table.cluster.nodes[1])]
     assert (told["status"], told["parts_before"], parts(table, JUNE)[1]) == ("merged", 4, 1)
 
 
@@ -79,7 +79,7 @@ def test_another_triggerer_goes_on_with_what_runs(table: Lake) -> None:
     trigger = deferred(table)
     run_until_it_merges(table, trigger)
     assert running(table)[0]
-    told = run(again(trigger))["result"]["months"][JUNE][address(table.cluster.nodes[0])]
+    told = run(again(trigger))["result"]["periods"][JUNE][address(table.cluster.nodes[0])]
     assert (told["status"], told["parts_before"], told["parts_after"]) == ("merged", 4, 1)
     assert told["seconds"] >= 4
 

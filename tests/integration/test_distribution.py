@@ -6,12 +6,12 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.refusal import refused
 
 pytestmark = pytest.mark.three_nodes
 
-TRIPS = Trips(rows_per_month=6_000, files_per_month=6)
+TRIPS = Trips(rows_per_period=6_000, files_per_period=6)
 BY_KEY = {"table": "all_trips", "cluster": None, "distribution": "sharding_key"}
 
 #: As a Distributed table may have it: with commas, quotes and brackets.
@@ -43,21 +43,21 @@ def test_each_row_lies_where_an_insert_into_the_distributed_table_would_put_it(t
         "SETTINGS distributed_foreground_insert = 1, parallel_distributed_insert_select = 0",
     )
     assert ids_by_node(trips_lake) == ids_by_node(trips_lake, "plain")
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
-def test_a_month_is_loaded_again_once_it_is_to_lie_by_the_key(trips_lake: Lake) -> None:
+def test_a_period_is_loaded_again_once_it_is_to_lie_by_the_key(trips_lake: Lake) -> None:
     create_distributed(trips_lake)
     trips_lake.upload(TRIPS)
     trips_lake.load(table="all_trips", cluster=None)
     assert trips_lake.load(**BY_KEY)["reason"] == "its definition changed since it was published"
     assert trips_lake.load(**BY_KEY)["status"] == "unchanged"
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
-def test_rows_of_other_months_are_found_wherever_the_key_puts_them(trips_lake: Lake) -> None:
+def test_rows_of_other_periods_are_found_wherever_the_key_puts_them(trips_lake: Lake) -> None:
     create_distributed(trips_lake)
-    trips_lake.upload(Trips(rows_per_month=3_000, files_per_month=3, wrong_month_rows=7))
+    trips_lake.upload(Trips(rows_per_period=3_000, files_per_period=3, wrong_period_rows=7))
     with pytest.raises(AirflowFailException, match=r"202609: 7"):
         trips_lake.load(**BY_KEY)
     assert not any(trips_lake.rows_per_node())
@@ -67,7 +67,7 @@ def test_an_append_can_go_by_the_key(trips_lake: Lake) -> None:
     create_distributed(trips_lake)
     trips_lake.upload(TRIPS)
     assert trips_lake.load(**BY_KEY, write_mode="append")["rows"] == 6_000
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
     assert trips_lake.on_node(0, f"SELECT uniq(_shard_num, ({KEY}) % 3) FROM {trips_lake.database}.all_trips") == [(3,)]
 
 

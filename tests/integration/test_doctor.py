@@ -16,12 +16,12 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import User
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import MONTH, Lake, lake_on
+from tests.integration.lake import PERIOD, Lake, lake_on
 from tests.narrow_user import TRAIT, WITH_NARROW_USER, documented, in_tests, narrow_connection
 
 pytestmark = pytest.mark.three_nodes
 
-TRIPS = Trips(rows_per_month=600, files_per_month=3)
+TRIPS = Trips(rows_per_period=600, files_per_period=3)
 
 #: Exit code, checks by name, the whole.
 Found = tuple[int, dict[str, dict[str, Any]], dict[str, Any]]
@@ -51,7 +51,7 @@ def doctor(capsys: pytest.CaptureFixture[str]) -> Doctor:
 
 def where(lake: Lake) -> list[str]:
     table = ["--database", lake.database, "--table", lake.table]
-    return [*table, "--bucket", lake.bucket, "--key", "trips/{YYYY-MM}/", "--month", MONTH]
+    return [*table, "--bucket", lake.bucket, "--key", "trips/{YYYY-MM}/", "--period", PERIOD]
 
 
 def findings(checks: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
@@ -66,13 +66,13 @@ def chs3(cluster: Any, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
 
 
 class TestAllIsWell:
-    def test_of_a_month_everything_is_looked_at_and_nothing_written(self, trips_lake: Lake, doctor: Doctor) -> None:
+    def test_of_a_period_everything_is_looked_at_and_nothing_written(self, trips_lake: Lake, doctor: Doctor) -> None:
         trips_lake.upload(TRIPS)
         code, checks, found = doctor(*where(trips_lake))
         assert findings(checks) == {}
         assert code == (0 if found["is_well"] else 1)
         assert {name for name, check in checks.items() if check["skipped"]} == set()
-        assert checks[f"month {MONTH}"]["summary"].startswith("3 objects, ")
+        assert checks[f"period {PERIOD}"]["summary"].startswith("3 objects, ")
         assert found["settings"][0]["name"] == "max_insert_threads"
         assert all(each["reason"] for each in found["settings"])
         nodes = found["nodes"]
@@ -86,15 +86,15 @@ class TestAllIsWell:
         assert {name for name, check in checks.items() if check["outcome"] == "skipped"} == {
             "storage",
             "table",
-            "month",
+            "period",
         }
         assert checks["storage"]["skipped"] == "give --bucket (or --named-collection) and --key"
         assert found["settings"]
 
-    def test_of_a_month_only_what_lacks_is_named(self, trips_lake: Lake, doctor: Doctor) -> None:
+    def test_of_a_period_only_what_lacks_is_named(self, trips_lake: Lake, doctor: Doctor) -> None:
         checks = doctor("--table", f"{trips_lake.database}.{trips_lake.table}")[1]
         assert checks["table"]["outcome"] == "well"
-        assert checks["month"]["skipped"] == "give --bucket (or --named-collection), --key, --month"
+        assert checks["period"]["skipped"] == "give --bucket (or --named-collection), --key, --period"
 
     def test_lines_of_text_are_read_too(self, trips_lake: Lake, doctor: Doctor) -> None:
         trips_lake.upload(TRIPS, file_format="csv.gz")
@@ -105,11 +105,11 @@ class TestAllIsWell:
     def test_through_a_named_collection_the_servers_list(self, trips_lake: Lake, doctor: Doctor) -> None:
         trips_lake.upload(TRIPS)
         key = f"{trips_lake.bucket}/trips/{{YYYY-MM}}/"
-        table = ["--database", trips_lake.database, "--table", trips_lake.table, "--month", MONTH]
+        table = ["--database", trips_lake.database, "--table", trips_lake.table, "--period", PERIOD]
         _, checks, _ = doctor(*table, "--named-collection", S3_NAMED_COLLECTION, "--key", key)
         assert findings(checks) == {}
         assert "the servers list, not this machine, 3 of 3 nodes list and read" in checks["storage"]["summary"]
-        assert checks[f"month {MONTH}"]["summary"].startswith("3 objects, ")
+        assert checks[f"period {PERIOD}"]["summary"].startswith("3 objects, ")
 
     def test_for_people_it_is_a_line_a_check(
         self, trips_lake: Lake, doctor: Doctor, capsys: pytest.CaptureFixture[str]
@@ -118,7 +118,7 @@ class TestAllIsWell:
         trips_lake.load()
         main(["doctor", *where(trips_lake)])
         out = capsys.readouterr().out
-        assert f"ok       merges         {trips_lake.database}.trips, 1 month, on all nodes: 3 healthy\n" in out
+        assert f"ok       merges         {trips_lake.database}.trips, 1 period, on all nodes: 3 healthy\n" in out
         assert "\n  max_insert_threads " in out
         assert "answers in" in out
 
@@ -166,7 +166,7 @@ class TestServers:
         lake.upload(TRIPS)
         lake.on_every_node(f"CREATE TABLE {lake.database}.trips (a Date) ENGINE = MergeTree ORDER BY a")
         _, checks, _ = doctor(*where(lake))
-        assert "is not partitioned by month" in findings(checks)[f"month {MONTH}"][0]
+        assert "is not partitioned by period" in findings(checks)[f"period {PERIOD}"][0]
 
 
 #: Two objects, the second of which has values that no load accepts; and what is wrong with one of them.
@@ -202,10 +202,10 @@ class TestValues:
     def test_what_fails_a_load_is_found_before(self, numbers: Lake, doctor: Doctor, what: str) -> None:
         ending, bodies, problem = UNFIT[what]
         for number, body in enumerate(bodies):
-            numbers.put(f"trips/{MONTH}/{number}.{ending}", f"{body}\n".encode())
+            numbers.put(f"trips/{PERIOD}/{number}.{ending}", f"{body}\n".encode())
         code, checks, _ = doctor(*where(numbers))
-        (finding,) = findings(checks)[f"month {MONTH}"]
-        bad = f"{numbers.bucket}/trips/{MONTH}/1.{ending}"
+        (finding,) = findings(checks)[f"period {PERIOD}"]
+        bad = f"{numbers.bucket}/trips/{PERIOD}/1.{ending}"
         assert code == 1
         assert f"{problem}{bad}" in finding
         assert finding.endswith(" Found in a sample, with the default arguments of a load.")
@@ -214,10 +214,10 @@ class TestValues:
 
     def test_what_was_looked_at_is_said(self, numbers: Lake, doctor: Doctor) -> None:
         for number in range(7):
-            numbers.put(f"trips/{MONTH}/{number}.csv", b"n,day\n1,2026-10-05\n")
+            numbers.put(f"trips/{PERIOD}/{number}.csv", b"n,day\n1,2026-10-05\n")
         _, checks, _ = doctor(*where(numbers))
         assert findings(checks) == {}
-        assert checks[f"month {MONTH}"]["remarks"] == [
+        assert checks[f"period {PERIOD}"]["remarks"] == [
             "the values in the first 10,000 rows of 4 of 7 objects fit their columns; a load checks every value"
         ]
         assert numbers.load()["rows"] == 7
@@ -263,9 +263,9 @@ class TestS3:
         assert "AWS connection 'aws_default' has no keys" in checks["storage"]["findings"][0]
         assert checks["table"]["outcome"] == "well"
 
-    def test_a_month_without_objects_is_found(self, trips_lake: Lake, doctor: Doctor) -> None:
+    def test_a_period_without_objects_is_found(self, trips_lake: Lake, doctor: Doctor) -> None:
         _, checks, _ = doctor(*where(trips_lake))
-        assert f"no object of {MONTH} fits 'trips/{{YYYY-MM}}/'" in checks["storage"]["findings"][0]
+        assert f"no object of {PERIOD} fits 'trips/{{YYYY-MM}}/'" in checks["storage"]["findings"][0]
 
 
 @pytest.fixture(scope="module")

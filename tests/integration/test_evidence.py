@@ -1,4 +1,4 @@
-"""What tells that a month is still what was published, and what tells of those who changed it."""
+"""What tells that a period is still what was published, and what tells of those who changed it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.integration.events import (
     CHANGED,
     FILES,
-    OTHER_MONTH,
+    OTHER_PERIOD,
     adopt,
     alter,
     count_records,
@@ -25,7 +25,7 @@ from tests.integration.events import (
     refused,
     upload,
 )
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
 __all__ = ["events"]
 
@@ -73,8 +73,8 @@ class TestLostRows:
         create(events, ttl=ttl)
         upload(events)
         for file in range(FILES):
-            body = events.s3.get_object(Bucket=events.bucket, Key=f"events/{MONTH}/{file}.parquet")["Body"].read()
-            events.put(f"events/{MONTH}/twice_{file}.parquet", body)
+            body = events.s3.get_object(Bucket=events.bucket, Key=f"events/{PERIOD}/{file}.parquet")["Body"].read()
+            events.put(f"events/{PERIOD}/twice_{file}.parquet", body)
         load(events)
         for each in range(len(events.cluster.nodes)):
             merge(events, each, how="FINAL DEDUPLICATE")
@@ -90,11 +90,11 @@ class TestLostRows:
         load(events)
         rows = events.rows_per_node()
         number = rows.index(10)
-        # What is there after REPLACE PARTITION is in the block after it: a month that was inserted, and adopted.
+        # What is there after REPLACE PARTITION is in the block after it: a period that was inserted, and adopted.
         name, (before,) = f"{events.database}.events", parts(events, number)
         events.on_every_node(f"DROP TABLE {name} SYNC")
         create(events)
-        insert = f"INSERT INTO {name} SELECT '{MONTH}-02', number + {{}}, 'kind 0' FROM numbers(10)"
+        insert = f"INSERT INTO {name} SELECT '{PERIOD}-02', number + {{}}, 'kind 0' FROM numbers(10)"
         events.on_node(number, insert.format(0))
         before = parts(events, number)
         adopt(events)
@@ -131,8 +131,8 @@ class TestMutations:
         ],
     )
     @pytest.mark.parametrize("is_merged", [False, True])
-    def test_one_of_another_month_changes_nothing(self, events: Lake, change: str, is_merged: bool) -> None:
-        published(events, OTHER_MONTH, MONTH)
+    def test_one_of_another_period_changes_nothing(self, events: Lake, change: str, is_merged: bool) -> None:
+        published(events, OTHER_PERIOD, PERIOD)
         events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
         for number in range(len(events.cluster.nodes)):
             alter(events, number, change)
@@ -141,11 +141,11 @@ class TestMutations:
         assert load(events)["status"] == "unchanged"
         assert plan(events) == []
         with pytest.raises(AirflowFailException, match=CHANGED):
-            load(events, OTHER_MONTH)
+            load(events, OTHER_PERIOD)
 
     @pytest.mark.thorough
-    def test_a_failed_one_of_another_month_changes_nothing(self, events: Lake) -> None:
-        published(events, OTHER_MONTH, MONTH)
+    def test_a_failed_one_of_another_period_changes_nothing(self, events: Lake) -> None:
+        published(events, OTHER_PERIOD, PERIOD)
         events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
         failing = "DELETE IN PARTITION ID '202609' WHERE throwIf(n >= 0)"
         for number in range(len(events.cluster.nodes)):
@@ -155,23 +155,23 @@ class TestMutations:
 
     @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("condition", ["n = 5", "throwIf(n >= 0)"])
-    def test_one_of_this_month_that_is_not_done_is_a_change(self, events: Lake, condition: str) -> None:
+    def test_one_of_this_period_that_is_not_done_is_a_change(self, events: Lake, condition: str) -> None:
         published(events)
         for number in range(len(events.cluster.nodes)):
             alter(events, number, f"DELETE IN PARTITION ID '202610' WHERE {condition}", mutations_sync=0)
         refused(events)
 
     @pytest.mark.thorough
-    def test_one_without_a_partition_that_takes_rows_of_another_month_changes_nothing(self, events: Lake) -> None:
-        published(events, OTHER_MONTH, MONTH)
+    def test_one_without_a_partition_that_takes_rows_of_another_period_changes_nothing(self, events: Lake) -> None:
+        published(events, OTHER_PERIOD, PERIOD)
         events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
         for number in range(len(events.cluster.nodes)):
-            alter(events, number, f"DELETE WHERE at < '{MONTH}-01'")
+            alter(events, number, f"DELETE WHERE at < '{PERIOD}-01'")
         assert load(events)["status"] == "unchanged"
 
     @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("change", ["DELETE WHERE n = 5", "UPDATE kind = 'x' WHERE n = 5"])
-    def test_one_of_all_months_that_takes_rows_of_this_is_a_change(self, events: Lake, change: str) -> None:
+    def test_one_of_all_periods_that_takes_rows_of_this_is_a_change(self, events: Lake, change: str) -> None:
         published(events)
         events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
         for number in range(len(events.cluster.nodes)):
@@ -218,13 +218,13 @@ class TestMutations:
     def test_a_lightweight_update_is_a_change_after_a_merge_too(self, events: Lake) -> None:
         published(
             events,
-            OTHER_MONTH,
-            MONTH,
+            OTHER_PERIOD,
+            PERIOD,
             settings="enable_block_number_column = 1, enable_block_offset_column = 1",
         )
         number = fullest(events)
         with events.cluster.nodes[number].client() as client:
-            update = f"UPDATE {events.database}.events SET kind = 'x' WHERE at >= '{MONTH}-01'"
+            update = f"UPDATE {events.database}.events SET kind = 'x' WHERE at >= '{PERIOD}-01'"
             client.execute(update, settings={"enable_lightweight_update": 1})
         merge(events, number)
         alter(events, number, self.DELETE)
@@ -262,11 +262,11 @@ class TestMerges:
         merge(events)
         assert load(events)["status"] == "unchanged"
 
-    def test_rows_that_a_lightweight_delete_had_hidden_may_go_from_an_adopted_month(self, events: Lake) -> None:
+    def test_rows_that_a_lightweight_delete_had_hidden_may_go_from_an_adopted_period(self, events: Lake) -> None:
         create(events)
         upload(events, files=3)
         name = f"{events.database}.events"
-        events.on_node(0, f"INSERT INTO {name} SELECT '{MONTH}-02', number, '' FROM numbers(33)")
+        events.on_node(0, f"INSERT INTO {name} SELECT '{PERIOD}-02', number, '' FROM numbers(33)")
         events.on_every_node(f"SYSTEM START MERGES {name}")
         events.on_node(0, f"DELETE FROM {name} WHERE n >= 30")
         adopt(events)

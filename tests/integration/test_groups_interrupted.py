@@ -1,4 +1,4 @@
-"""Several months in one load, while others load one of them, and killed at any step."""
+"""Several periods in one load, while others load one of them, and killed at any step."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from airflow_provider_chs3.core.workflow.operations import AnyStep, Insert
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 from airflow_provider_chs3.runners.blocking import Runner
 from tests.faults.strikes import Strikes, strikes
-from tests.integration.several_months import MONTHS, Months, months
+from tests.integration.several_periods import PERIODS, Periods, periods
 
-__all__ = ["months", "strikes"]
+__all__ = ["periods", "strikes"]
 
-#: A later load of one month comes after these steps of a load of several.
+#: A later load of one period comes after these steps of a load of several.
 MOMENTS = (
     "Record that",
     "Insert ",
@@ -37,9 +37,9 @@ MOMENTS = (
 )
 
 
-def error_of(months: Months) -> str:
+def error_of(periods: Periods) -> str:
     try:
-        months.load()
+        periods.load()
     except AirflowFailException as error:
         return str(error)
     return ""
@@ -47,27 +47,27 @@ def error_of(months: Months) -> str:
 
 @pytest.mark.thorough(but=3)
 @pytest.mark.parametrize("step", MOMENTS)
-def test_a_later_load_of_one_month_is_not_ended_and_the_others_are_published(
-    months: Months, strikes: Strikes, step: str
+def test_a_later_load_of_one_period_is_not_ended_and_the_others_are_published(
+    periods: Periods, strikes: Strikes, step: str
 ) -> None:
     done: list[str] = []
 
     def later() -> None:
         strikes.reset()
-        months.put("2026-08", "c")
-        done.append(months.load_one("2026-08"))
+        periods.put("2026-08", "c")
+        done.append(periods.load_one("2026-08"))
 
     strikes.after(step, later)
-    told = error_of(months)
-    assert not told or ("1 of 4 months failed" in told and "2026-08: Another load" in told)
+    told = error_of(periods)
+    assert not told or ("1 of 4 periods failed" in told and "2026-08: Another load" in told)
     assert done == ["published"]
-    assert months.found() == months.expected()
+    assert periods.found() == periods.expected()
 
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("step", ["Take the rows", "Record the intent"])
-def test_months_that_lost_their_table_are_published_from_another_one(
-    months: Months, strikes: Strikes, monkeypatch: pytest.MonkeyPatch, step: str
+def test_periods_that_lost_their_table_are_published_from_another_one(
+    periods: Periods, strikes: Strikes, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     inserts: list[Insert] = []
     insert = Runner.insert
@@ -75,19 +75,19 @@ def test_months_that_lost_their_table_are_published_from_another_one(
 
     def later() -> None:
         strikes.reset()
-        months.put("2026-08", "c")
-        months.load_one("2026-08")
+        periods.put("2026-08", "c")
+        periods.load_one("2026-08")
 
     strikes.after(step, later)
-    assert not error_of(months)
-    assert months.found() == months.expected()
-    assert len(inserts) == 2, "one of all months, and one of the later load"
-    assert months.lake.on_node(0, "SELECT name FROM system.tables WHERE name LIKE 'chs3\\_%\\_%'") == []
+    assert not error_of(periods)
+    assert periods.found() == periods.expected()
+    assert len(inserts) == 2, "one of all periods, and one of the later load"
+    assert periods.lake.on_node(0, "SELECT name FROM system.tables WHERE name LIKE 'chs3\\_%\\_%'") == []
 
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("step", ["Create staging", "Look for other attempts", "Take the rows"])
-def test_of_two_groups_that_publish_at_once_one_publishes_their_common_month(months: Months, step: str) -> None:
+def test_of_two_groups_that_publish_at_once_one_publishes_their_common_period(periods: Periods, step: str) -> None:
     """Each comes to the step before either goes on; only their second tables are in each other's way."""
     meeting = threading.Barrier(2, timeout=60)
     perform = Runner.__dict__["perform"]
@@ -106,45 +106,45 @@ def test_of_two_groups_that_publish_at_once_one_publishes_their_common_month(mon
 
     def load(*names: str) -> dict[str, str]:
         try:
-            return months.statuses(*names)
+            return periods.statuses(*names)
         except AirflowFailException as error:
             return {"error": str(error)}
 
     with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor() as pool:
         patch.setattr(Runner, "perform", meet)
-        first, second = pool.submit(load, *MONTHS[:2]), pool.submit(load, *MONTHS[1:3])
+        first, second = pool.submit(load, *PERIODS[:2]), pool.submit(load, *PERIODS[1:3])
         outcomes = [first.result(), second.result()]
     told = [each["error"] for each in outcomes if "error" in each]
     assert len(told) <= 1
-    assert all(f"1 of 2 months failed; the others are loaded.\n  {MONTHS[1]}: Another load" in each for each in told)
-    assert months.found() == months.expected(*MONTHS[3:])
-    assert left_of(months) == []
+    assert all(f"1 of 2 periods failed; the others are loaded.\n  {PERIODS[1]}: Another load" in each for each in told)
+    assert periods.found() == periods.expected(*PERIODS[3:])
+    assert left_of(periods) == []
 
 
-def test_an_earlier_load_of_one_month_is_ended(months: Months, strikes: Strikes) -> None:
+def test_an_earlier_load_of_one_period_is_ended(periods: Periods, strikes: Strikes) -> None:
     statuses: dict[str, str] = {}
 
     def later() -> None:
         strikes.reset()
-        statuses.update(months.statuses())
+        statuses.update(periods.statuses())
 
     strikes.before("Publish ", later)
     with pytest.raises(AirflowFailException, match="Another load"):
-        months.load_one("2026-08")
+        periods.load_one("2026-08")
     assert set(statuses.values()) == {"published"}
-    assert months.found() == months.expected()
+    assert periods.found() == periods.expected()
 
 
-def test_an_insert_that_somebody_kills_fails_all_months(months: Months, strikes: Strikes) -> None:
+def test_an_insert_that_somebody_kills_fails_all_periods(periods: Periods, strikes: Strikes) -> None:
     def kill() -> None:
         raise ClickHouseServerError(394, "QUERY_WAS_CANCELLED", "Query was cancelled", "h:1")
 
     strikes.before("Insert ", kill)
     with pytest.raises(AirflowFailException, match="Somebody ended the query"):
-        months.load()
+        periods.load()
     strikes.reset()
-    assert months.found() == {}
-    assert set(months.statuses().values()) == {"published"}
+    assert periods.found() == {}
+    assert set(periods.statuses().values()) == {"published"}
 
 
 class KilledError(BaseException):
@@ -160,8 +160,8 @@ def dying() -> Iterator[None]:
 LEFT = "SELECT name FROM system.tables WHERE match(name, '^chs3_[0-9a-f]{16}_')"
 
 
-def left_of(months: Months) -> list[tuple[str]]:
-    return months.lake.on_node(0, LEFT)
+def left_of(periods: Periods) -> list[tuple[str]]:
+    return periods.lake.on_node(0, LEFT)
 
 
 def die() -> None:
@@ -170,144 +170,144 @@ def die() -> None:
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("step", ["Count what is staged", "Record the intent"])
-def test_what_a_dead_group_left_is_dropped_once_others_have_published_its_months(
-    months: Months, strikes: Strikes, step: str
+def test_what_a_dead_group_left_is_dropped_once_others_have_published_its_periods(
+    periods: Periods, strikes: Strikes, step: str
 ) -> None:
     strikes.before(step, die)
     with pytest.raises(KilledError):
-        months.load(*MONTHS[:3])
+        periods.load(*PERIODS[:3])
     strikes.reset()
     # Tables tell the second in which they were created: what is published within it may have been published before.
     time.sleep(1.1)
-    for month in MONTHS[:2]:
-        months.load_one(month)
-    months.load(*MONTHS[1:])
-    # One of its months was not published when that load began.
-    assert left_of(months)
-    months.load()
-    assert months.found() == months.expected()
-    assert left_of(months) == []
+    for period in PERIODS[:2]:
+        periods.load_one(period)
+    periods.load(*PERIODS[1:])
+    # One of its periods was not published when that load began.
+    assert left_of(periods)
+    periods.load()
+    assert periods.found() == periods.expected()
+    assert left_of(periods) == []
 
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("step", ["Drop staging", "Record the load"])
 def test_the_next_run_drops_what_a_group_left_that_died_when_it_had_published_all(
-    months: Months, strikes: Strikes, step: str
+    periods: Periods, strikes: Strikes, step: str
 ) -> None:
     strikes.before(step, die)
     with pytest.raises(KilledError):
-        months.load()
-    assert left_of(months)
+        periods.load()
+    assert left_of(periods)
     strikes.reset()
-    assert set(months.statuses().values()) == {"unchanged"}
-    assert left_of(months) == []
+    assert set(periods.statuses().values()) == {"unchanged"}
+    assert left_of(periods) == []
 
 
-def test_a_target_may_have_the_comment_of_staging(months: Months, strikes: Strikes) -> None:
+def test_a_target_may_have_the_comment_of_staging(periods: Periods, strikes: Strikes) -> None:
     comments: list[str] = []
 
     def look() -> None:
-        found = months.lake.on_node(
+        found = periods.lake.on_node(
             0, """SELECT comment FROM system.tables WHERE comment LIKE '%"role": "published"%\'"""
         )
         comments.extend(comment for (comment,) in found)
 
     strikes.before("Publish ", look)
-    months.load()
+    periods.load()
     strikes.reset()
     assert comments
-    months.lake.on_every_node(f"ALTER TABLE {months.lake.database}.numbers MODIFY COMMENT '{comments[0]}'")
-    for month in MONTHS:
-        months.put(month, "c")
-    assert set(months.statuses().values()) == {"published"}
-    assert months.load_one("2026-08") == "unchanged"
-    assert months.found() == months.expected()
+    periods.lake.on_every_node(f"ALTER TABLE {periods.lake.database}.numbers MODIFY COMMENT '{comments[0]}'")
+    for period in PERIODS:
+        periods.put(period, "c")
+    assert set(periods.statuses().values()) == {"published"}
+    assert periods.load_one("2026-08") == "unchanged"
+    assert periods.found() == periods.expected()
 
 
-def test_tables_that_only_look_like_staging_of_these_months_stay(months: Months) -> None:
-    """A comment that is no such JSON, one of another table, and a load of days that are none of these months."""
-    own = {"role": "inserted", "attempt": "f" * 16, "database": months.lake.database, "table": "numbers"}
+def test_tables_that_only_look_like_staging_of_these_periods_stay(periods: Periods) -> None:
+    """A comment that is no such JSON, one of another table, and a load of days that are none of these periods."""
+    own = {"role": "inserted", "attempt": "f" * 16, "database": periods.lake.database, "table": "numbers"}
     comments = [
-        f"2 months that are inserted together: {MONTHS[0]} {MONTHS[1]}",
-        json.dumps(own | {"months": MONTHS[:1]})[:-1],
-        json.dumps(own | {"months": MONTHS[:1], "table": "others"}),
-        json.dumps(own | {"months": [f"{month}-05" for month in MONTHS]}),
-        json.dumps([*own.values(), *MONTHS]),
-        json.dumps(own | {"months": MONTHS}),
+        f"2 periods that are inserted together: {PERIODS[0]} {PERIODS[1]}",
+        json.dumps(own | {"periods": PERIODS[:1]})[:-1],
+        json.dumps(own | {"periods": PERIODS[:1], "table": "others"}),
+        json.dumps(own | {"periods": [f"{period}-05" for period in PERIODS]}),
+        json.dumps([*own.values(), *PERIODS]),
+        json.dumps(own | {"periods": PERIODS}),
     ]
     names = [f"chs3_{number:016x}_{'f' * 16}" for number in range(len(comments))]
     for name, comment in zip(names, comments, strict=True):
-        sql = f"CREATE TABLE {months.lake.database}.{name} (x UInt8) ENGINE = MergeTree ORDER BY x"
-        months.lake.on_every_node(f"{sql} COMMENT {literal(comment)}")
+        sql = f"CREATE TABLE {periods.lake.database}.{name} (x UInt8) ENGINE = MergeTree ORDER BY x"
+        periods.lake.on_every_node(f"{sql} COMMENT {literal(comment)}")
     # The table into which they were inserted would be dropped once they are published after it was made.
     time.sleep(1.1)
-    months.load()
-    months.load()
-    assert {name for (name,) in left_of(months)} == set(names[:-1])
+    periods.load()
+    periods.load()
+    assert {name for (name,) in left_of(periods)} == set(names[:-1])
     for name in names[:-1]:
-        months.lake.on_every_node(f"DROP TABLE {months.lake.database}.{name}")
+        periods.lake.on_every_node(f"DROP TABLE {periods.lake.database}.{name}")
 
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("step", ["Count what is staged", "Record the load"])
 def test_the_next_try_of_a_task_drops_what_one_that_was_killed_has_left(
-    months: Months, strikes: Strikes, step: str
+    periods: Periods, strikes: Strikes, step: str
 ) -> None:
     def load() -> None:
         names = {"dag_id": "dag", "run_id": "run", "task_id": "load", "map_index": -1, "try_number": 1}
         ti = SimpleNamespace(**names, xcom_push=lambda **_: None)
-        months.operator().execute({"ti": ti})
+        periods.operator().execute({"ti": ti})
 
     strikes.before(step, die)
     with pytest.raises(KilledError):
         load()
-    assert left_of(months)
+    assert left_of(periods)
     strikes.reset()
-    # The next try groups other months.
-    months.load_one("2026-08")
+    # The next try groups other periods.
+    periods.load_one("2026-08")
     load()
-    assert months.found() == months.expected()
-    assert left_of(months) == []
+    assert periods.found() == periods.expected()
+    assert left_of(periods) == []
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("share", range(4))
-def test_killed_before_any_step_the_next_run_mends_all_months(months: Months, strikes: Strikes, share: int) -> None:
-    months.load()
+def test_killed_before_any_step_the_next_run_mends_all_periods(periods: Periods, strikes: Strikes, share: int) -> None:
+    periods.load()
     for number in count(share, 4):
-        for month in MONTHS[number % 2 :: 2]:
-            months.put(month, f"more{number}", rows=3)
+        for period in PERIODS[number % 2 :: 2]:
+            periods.put(period, f"more{number}", rows=3)
         strikes.reset()
         strikes.around_one(number, lambda _: True, dying)
         try:
-            months.load()
+            periods.load()
         except KilledError:
             strikes.reset()
-            assert set(months.statuses().values()) <= {"published", "unchanged"}
-            assert months.found() == months.expected()
+            assert set(periods.statuses().values()) <= {"published", "unchanged"}
+            assert periods.found() == periods.expected()
         else:
             break
     assert number > 80
-    assert months.found() == months.expected()
+    assert periods.found() == periods.expected()
 
 
 @pytest.mark.thorough
 @pytest.mark.three_nodes
-def test_what_a_dead_group_left_on_a_node_that_was_away_is_dropped(months: Months, strikes: Strikes) -> None:
+def test_what_a_dead_group_left_on_a_node_that_was_away_is_dropped(periods: Periods, strikes: Strikes) -> None:
     strikes.before("Record the intent", die)
     with pytest.raises(KilledError):
-        months.load(*MONTHS[:3])
+        periods.load(*PERIODS[:3])
     strikes.reset()
     time.sleep(1.1)
     # As if these nodes alone had seen that others dropped it.
     for number in (0, 1):
-        for (name,) in months.lake.on_node(number, LEFT):
-            months.lake.on_node(number, f"DROP TABLE {months.lake.database}.{name} SYNC")
-    for month in MONTHS[:3]:
-        months.load_one(month)
-    assert months.lake.on_node(2, LEFT)
-    months.put(MONTHS[0], "later")
-    months.put(MONTHS[1], "later")
-    months.load(*MONTHS[:2])
-    assert months.found() == months.expected(MONTHS[3])
-    assert months.lake.on_every_node(LEFT) == [[], [], []]
+        for (name,) in periods.lake.on_node(number, LEFT):
+            periods.lake.on_node(number, f"DROP TABLE {periods.lake.database}.{name} SYNC")
+    for period in PERIODS[:3]:
+        periods.load_one(period)
+    assert periods.lake.on_node(2, LEFT)
+    periods.put(PERIODS[0], "later")
+    periods.put(PERIODS[1], "later")
+    periods.load(*PERIODS[:2])
+    assert periods.found() == periods.expected(PERIODS[3])
+    assert periods.lake.on_every_node(LEFT) == [[], [], []]

@@ -9,16 +9,16 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from tests.arguments import grouped
 from tests.faults.strikes import Strikes, strikes
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
 #: Fixtures.
 __all__ = ["strikes"]
 
-TRIPS = Trips(rows_per_month=600, files_per_month=3)
+TRIPS = Trips(rows_per_period=600, files_per_period=3)
 #: They end whatever quotes a value stands in, with and without a backslash of their own.
 ENDS = ["'`\")\n", "\\'\\`\\\")\0"]
 # `test_`: elsewhere the user of tests may do nothing.
@@ -28,7 +28,7 @@ Argument = Callable[[str], dict[str, Any]]
 ARGUMENTS: dict[str, Argument] = {
     name: lambda text, name=name: {name: text}  # type: ignore[misc]
     for name in (
-        "month",
+        "period",
         "table",
         "database",
         "cluster",
@@ -42,7 +42,7 @@ ARGUMENTS: dict[str, Argument] = {
         "write_mode",
         "on_no_objects",
         "on_target_changed",
-        "on_other_months",
+        "on_other_periods",
     )
 } | {
     "key": lambda text: {"key": f"trips/{text}/{{YYYY-MM}}/"},
@@ -121,9 +121,9 @@ def test_a_plan_refuses_such_values_too(kept_lake: Lake, name: str) -> None:
     usual = {"table": kept_lake.table, "database": kept_lake.database, "bucket": kept_lake.bucket}
     for end in ENDS:
         hostile = {name: f"x{end}); DROP TABLE {kept_lake.database}.kept; --"}
-        arguments = {"task_id": "plan", "key": "trips/{YYYY-MM}/", "months": [MONTH], "cluster": "chs3"}
+        arguments = {"task_id": "plan", "key": "trips/{YYYY-MM}/", "periods": [PERIOD], "cluster": "chs3"}
         with pytest.raises((AirflowFailException, Chs3Error)):
-            PlanMonthsOperator(**grouped(**(arguments | usual | hostile))).execute({})
+            PlanLoadsOperator(**grouped(**(arguments | usual | hostile))).execute({})
     assert state(kept_lake) == before
 
 

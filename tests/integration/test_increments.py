@@ -1,4 +1,4 @@
-"""Objects that are added to a published month are loaded alone, and the table holds what a whole load makes."""
+"""Objects that are added to a published period are loaded alone, and the table holds what a whole load makes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.integration.added_files import (
     publish_first,
     put,
 )
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.slow import SLOW_SETTINGS
 from tests.integration.test_ledger_admin import adopt
 
@@ -46,12 +46,12 @@ def test_each_object_is_recorded_once_with_the_load_that_read_it(events: Lake) -
     found = events.on_node(
         0, f"SELECT path, attempt = '{result['attempt']}', uniqExact(base) OVER () FROM {events.database}.chs3_objects"
     )
-    names = [(f"{events.bucket}/events/{MONTH}/{number}.csv", int(number == 6), 1) for number in range(7)]
+    names = [(f"{events.bucket}/events/{PERIOD}/{number}.csv", int(number == 6), 1) for number in range(7)]
     assert sorted(found) == names
 
 
 def test_rows_are_recorded_where_files_tell_them(trips_lake: Lake) -> None:
-    trips_lake.upload(Trips(rows_per_month=900, files_per_month=3))
+    trips_lake.upload(Trips(rows_per_period=900, files_per_period=3))
     trips_lake.load()
     found = trips_lake.on_node(0, f"SELECT sum(rows), count(rows) FROM {trips_lake.database}.chs3_objects")
     assert found == [(900, 3)]
@@ -62,7 +62,7 @@ def _overwrite(lake: Lake) -> None:
 
 
 def _delete(lake: Lake) -> None:
-    lake.s3.delete_object(Bucket=lake.bucket, Key=f"events/{MONTH}/2.csv")
+    lake.s3.delete_object(Bucket=lake.bucket, Key=f"events/{PERIOD}/2.csv")
 
 
 def _lose_records(lake: Lake) -> None:
@@ -83,8 +83,12 @@ def _longer_ttl(lake: Lake) -> None:
 @pytest.mark.parametrize(
     ("change", "why", "expected"),
     [
-        (_overwrite, r"since the month was published, 1 new, 1 overwritten \(.*2.csv…\)", [*range(27), *range(30, 70)]),
-        (_delete, r"since the month was published, 1 new, 1 deleted \(.*2.csv…\)", [*range(20), *range(30, 70)]),
+        (
+            _overwrite,
+            r"since the period was published, 1 new, 1 overwritten \(.*2.csv…\)",
+            [*range(27), *range(30, 70)],
+        ),
+        (_delete, r"since the period was published, 1 new, 1 deleted \(.*2.csv…\)", [*range(20), *range(30, 70)]),
         (_lose_records, "the record of those loaded before does not match", [*range(70)]),
         (_longer_ttl, "engine, keys or TTL of the table changed", [*range(70)]),
     ],
@@ -113,7 +117,7 @@ def test_it_can_be_turned_off(events: Lake) -> None:
     assert load(events, incremental=False)["loaded_objects"] == 7
 
 
-def test_an_adopted_month_is_no_base(events: Lake) -> None:
+def test_an_adopted_period_is_no_base(events: Lake) -> None:
     events.on_every_node(f"TRUNCATE TABLE {events.database}.chs3_ledger")
     adopt(events, key=ARGUMENTS["key"], definition={"file_format": "CSVWithNames"})
     put(events, 6)
@@ -141,12 +145,12 @@ class TestEngines:
         create(lake, "ReplacingMergeTree")
         publish_first(lake)
         for name, day in (("new", 11), ("newer", 12)):
-            lake.put(f"events/{MONTH}/{name}.csv", f"ts,n\n{MONTH}-{day} 00:00:00,5\n".encode())
+            lake.put(f"events/{PERIOD}/{name}.csv", f"ts,n\n{PERIOD}-{day} 00:00:00,5\n".encode())
             assert load(lake)["loaded_objects"] == 1
             days = lake.on_every_node(f"SELECT toDayOfMonth(ts) FROM {lake.database}.events FINAL WHERE n = 5")
             assert days == [[(day,)]]
 
-    def test_after_so_many_increments_the_month_is_loaded_whole(self, lake: Lake) -> None:
+    def test_after_so_many_increments_the_period_is_loaded_whole(self, lake: Lake) -> None:
         lake.table = "events"
         create(lake, "SummingMergeTree")
         publish_first(lake)

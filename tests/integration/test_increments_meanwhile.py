@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from tests.faults.strikes import Strikes, strikes
 from tests.integration import slow_merges
 from tests.integration.added_files import FIRST_FILES, alter, events, load, numbers, put
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.waiting import wait_until
 
 __all__ = ["events", "strikes"]
@@ -33,7 +33,7 @@ class TestChangesMeanwhile:
     def test_before_it_is_attached(self, events: Lake, strikes: Strikes) -> None:
         put(events, 6)
         delete = f"DELETE FROM {events.database}.events WHERE n = 5"
-        strikes.before(f"Attach the published rows of {MONTH}", lambda: events.on_every_node(delete))
+        strikes.before(f"Attach the published rows of {PERIOD}", lambda: events.on_every_node(delete))
         with pytest.raises(AirflowFailException, match=r"policies={'on_target_changed': 'reload'}"):
             load(events)
         assert numbers(events) == [each for each in range(60) if each != 5]
@@ -41,7 +41,7 @@ class TestChangesMeanwhile:
     def test_after_it_was_attached(self, events: Lake, strikes: Strikes) -> None:
         put(events, 6)
         delete = "DELETE WHERE n = 5 SETTINGS mutations_sync = 1"
-        strikes.after(f"Attach the published rows of {MONTH}", lambda: alter(events, delete))
+        strikes.after(f"Attach the published rows of {PERIOD}", lambda: alter(events, delete))
         with pytest.raises(AirflowFailException, match=r"policies={'on_target_changed': 'reload'}"):
             load(events)
         assert numbers(events) == [each for each in range(60) if each != 5]
@@ -49,7 +49,7 @@ class TestChangesMeanwhile:
     def test_after_the_last_look(self, events: Lake, strikes: Strikes) -> None:
         put(events, 6)
         delete = "DELETE WHERE n = 5 SETTINGS mutations_sync = 1"
-        strikes.before(f"Publish {MONTH}", lambda: alter(events, delete))
+        strikes.before(f"Publish {PERIOD}", lambda: alter(events, delete))
         with pytest.raises(AirflowFailException, match=r"that change is undone: .*DELETE WHERE n = 5"):
             load(events)
         strikes.reset()
@@ -70,7 +70,7 @@ class TestChangesMeanwhile:
             raise Died
 
         put(events, 6)
-        strikes.around(f"Publish {MONTH}", dying)
+        strikes.around(f"Publish {PERIOD}", dying)
         with pytest.raises(Died):
             load(events, **arguments)
         strikes.reset()
@@ -80,7 +80,7 @@ class TestChangesMeanwhile:
         assert load(events, **arguments)["status"] == "unchanged"
 
     @pytest.mark.thorough
-    def test_earlier_mutations_and_those_of_other_months_stop_no_load_after_one_that_died(
+    def test_earlier_mutations_and_those_of_other_periods_stop_no_load_after_one_that_died(
         self, events: Lake, strikes: Strikes
     ) -> None:
         alter(events, "DELETE WHERE n = -5 SETTINGS mutations_sync = 1")
@@ -92,7 +92,7 @@ class TestChangesMeanwhile:
             raise Died
 
         put(events, 6)
-        strikes.around(f"Publish {MONTH}", dying)
+        strikes.around(f"Publish {PERIOD}", dying)
         with pytest.raises(Died):
             load(events)
         strikes.reset()
@@ -102,7 +102,7 @@ class TestChangesMeanwhile:
     def test_merges_change_nothing(self, events: Lake, strikes: Strikes) -> None:
         put(events, 6)
         merge = f"OPTIMIZE TABLE {events.database}.events FINAL"
-        strikes.before(f"Insert 1 object of {MONTH}", lambda: events.on_every_node(merge))
+        strikes.before(f"Insert 1 object of {PERIOD}", lambda: events.on_every_node(merge))
         assert load(events)["loaded_objects"] == 1
         assert numbers(events) == list(range(70))
 
@@ -112,7 +112,7 @@ class TestChangesMeanwhile:
         load(events)
         put(events, 7)
         merge = f"OPTIMIZE TABLE {events.database}.events FINAL"
-        strikes.before(f"Attach the published rows of {MONTH}", lambda: events.on_every_node(merge))
+        strikes.before(f"Attach the published rows of {PERIOD}", lambda: events.on_every_node(merge))
         assert load(events)["loaded_objects"] == 1
         assert numbers(events) == list(range(80))
 
@@ -134,11 +134,11 @@ class TestChangesMeanwhile:
                 merges.append(pool.submit(events.on_every_node, optimize))
                 wait_until(lambda: any(slow_merges.merging(events)))
 
-            strikes.before("Look for merges of the month", merge)
+            strikes.before("Look for merges of the period", merge)
             assert load(events)["loaded_objects"] == 1
             # A cancelled merge fails with code 236.
             merges[0].result()
-        assert f"Waiting for merges of {MONTH} on" in capfd.readouterr().out
+        assert f"Waiting for merges of {PERIOD} on" in capfd.readouterr().out
         assert numbers(events) == list(range(80))
 
 

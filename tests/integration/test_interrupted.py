@@ -14,11 +14,11 @@ from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.killing import writes
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
 pytestmark = pytest.mark.three_nodes
 
-VERSIONS = (Trips(rows_per_month=3_000, files_per_month=5), Trips(seed=2, rows_per_month=3_500, files_per_month=5))
+VERSIONS = (Trips(rows_per_period=3_000, files_per_period=5), Trips(seed=2, rows_per_period=3_500, files_per_period=5))
 
 
 class Failed(TransientError):
@@ -67,7 +67,7 @@ def test_a_run_after_an_error_at_any_step_ends_in_the_objects_rows(trips_lake: L
             trips_lake.load()
         else:
             break
-        assert trips_lake.facts() == trips.facts(MONTH), f"broken off after step {number}"
+        assert trips_lake.facts() == trips.facts(PERIOD), f"broken off after step {number}"
         assert trips_lake.left_behind() == [], f"broken off after step {number}"
         number += 1
     assert number > 5

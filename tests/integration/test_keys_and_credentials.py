@@ -20,12 +20,12 @@ from airflow_provider_chs3.sources.s3.reading import Credentials
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.s3 import S3Endpoint, S3Server
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.refusal import refused
 from tests.integration.temporary_keys import TemporaryKeys
 from tests.integration.valued import AT, create, values
 
-TRIPS = Trips(rows_per_month=2_400, files_per_month=24)
+TRIPS = Trips(rows_per_period=2_400, files_per_period=24)
 NAMES = [
     "plain",
     "with space",
@@ -55,7 +55,7 @@ NAMES = [
 
 
 def put_under_hostile_names(lake: Lake, prefix: str) -> None:
-    for (_, content), name in zip(TRIPS.files(MONTH), NAMES, strict=True):
+    for (_, content), name in zip(TRIPS.files(PERIOD), NAMES, strict=True):
         lake.put(f"{prefix}{name}.parquet", content)
 
 
@@ -64,11 +64,11 @@ def put_under_hostile_names(lake: Lake, prefix: str) -> None:
 @pytest.mark.parametrize("credentials", [{}, {"named_collection": S3_NAMED_COLLECTION}], ids=["keys", "collection"])
 def test_keys_of_any_characters_load_right(trips_lake: Lake, prefix: str, credentials: dict[str, Any]) -> None:
     put_under_hostile_names(trips_lake, prefix)
-    key = prefix.replace(MONTH, "{YYYY-MM}")
+    key = prefix.replace(PERIOD, "{YYYY-MM}")
     if credentials:
         key, credentials = f"{trips_lake.bucket}/{key}", credentials | {"bucket": None}
     trips_lake.load(key=key + "*.parquet", **credentials)
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 #: Keys that only differ in characters of which none may stand in a glob.
@@ -92,68 +92,68 @@ def test_keys_that_look_alike_are_told_apart(lake: Lake, credentials: dict[str, 
     for number, names in enumerate(ALIKE):
         for name, letter in zip(names, "ab", strict=True):
             body = f"n,ts,s\n{number},{AT},{letter}\n"
-            lake.put(f"trips/{MONTH}/{number}/{name}.csv", body.encode())
+            lake.put(f"trips/{PERIOD}/{number}/{name}.csv", body.encode())
     key = {"key": f"{lake.bucket}/trips/{{YYYY-MM}}/", "bucket": None} if credentials else {}
     lake.load(file_format="CSVWithNames", **key, **credentials)
     assert values(lake, "(n, s)") == [(number, letter) for number in range(len(ALIKE)) for letter in "ab"]
-    lake.put(f"trips/{MONTH}/0/{ALIKE[0][1]}.csv", f"n,ts\n0,{AT}\n".encode())
+    lake.put(f"trips/{PERIOD}/0/{ALIKE[0][1]}.csv", f"n,ts\n0,{AT}\n".encode())
     with pytest.raises(AirflowFailException, match=rf"'s' is missing in .*{re.escape(ALIKE[0][1])}"):
         lake.load(file_format="CSVWithNames", **key, **credentials)
 
 
 def test_keys_with_braces_on_several_levels_load_right(trips_lake: Lake) -> None:
-    for number, (name, content) in enumerate(TRIPS.files(MONTH)):
-        trips_lake.put(f"trips/{MONTH}/" + "{x}/" * (number % 3) + name, content)
+    for number, (name, content) in enumerate(TRIPS.files(PERIOD)):
+        trips_lake.put(f"trips/{PERIOD}/" + "{x}/" * (number % 3) + name, content)
     result = trips_lake.load()
     assert len(result["query_ids"]) == 3
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
-def test_objects_that_look_alike_but_are_not_the_months_are_not_read(trips_lake: Lake) -> None:
+def test_objects_that_look_alike_but_are_not_the_periods_are_not_read(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     for key in ("trips/2026-10/notes.txt", "trips/2026-10-old/a.parquet", "trips/2026-1/a.parquet"):
         trips_lake.put(key, b"not a trip")
     assert trips_lake.load(key="trips/{YYYY-MM}/*.parquet")["objects"] == 24
 
 
-def test_only_the_months_objects_are_opened(trips_lake: Lake) -> None:
+def test_only_the_periods_objects_are_opened(trips_lake: Lake) -> None:
     # ClickHouse reads whatever its glob matches, and would fail over this.
     trips_lake.upload(TRIPS)
-    trips_lake.put(f"trips/{MONTH}/trips-{MONTH}-000.parquet.tmp", b"not a trip")
+    trips_lake.put(f"trips/{PERIOD}/trips-{PERIOD}-000.parquet.tmp", b"not a trip")
     assert trips_lake.load(key="trips/{YYYY-MM}/*.parquet")["objects"] == 24
 
 
 def test_files_of_several_lengths_of_a_fixed_column_keep_their_values(trips_lake: Lake) -> None:
     for name, zone in (("a", b"12345678"), ("b", b"1234")):
-        table = TRIPS.table(MONTH).slice(0, 10)
+        table = TRIPS.table(PERIOD).slice(0, 10)
         fixed = pa.array([zone] * 10, pa.binary(len(zone)))
         buffer = io.BytesIO()
         pq.write_table(table.set_column(9, "promo_code", fixed), buffer)
-        trips_lake.put(f"trips/{MONTH}/{name}.parquet", buffer.getvalue())
+        trips_lake.put(f"trips/{PERIOD}/{name}.parquet", buffer.getvalue())
     trips_lake.load()
     codes = f"SELECT DISTINCT promo_code FROM cluster(chs3, {trips_lake.database}, trips) ORDER BY 1"
     assert trips_lake.on_node(0, codes) == [("1234",), ("12345678",)]
 
 
-def test_several_files_of_a_month_beside_those_of_others(trips_lake: Lake) -> None:
-    for month in ("2026-09", MONTH):
-        TRIPS.upload(trips_lake.s3, month, bucket=trips_lake.bucket, prefix="all/")
+def test_several_files_of_a_period_beside_those_of_others(trips_lake: Lake) -> None:
+    for period in ("2026-09", PERIOD):
+        TRIPS.upload(trips_lake.s3, period, bucket=trips_lake.bucket, prefix="all/")
     trips_lake.load(key="all/trips-{YYYY-MM}-*.parquet")
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
     assert trips_lake.facts("2026-09").rows == 0
 
 
 @pytest.mark.parametrize("name", ["a//b.csv", "a?versionId=1.csv"])
 def test_keys_that_clickhouse_cannot_read_are_named(trips_lake: Lake, name: str) -> None:
-    trips_lake.put(f"trips/{MONTH}/{name}", b"pickup_at\n")
+    trips_lake.put(f"trips/{PERIOD}/{name}", b"pickup_at\n")
     with pytest.raises(AirflowFailException, match=rf"cannot read .*{re.escape(name)}: .* Copy the object"):
         trips_lake.load(key="trips/{YYYY-MM}/**")
 
 
 def test_hive_style_keys_add_no_columns(trips_lake: Lake) -> None:
-    TRIPS.upload(trips_lake.s3, MONTH, bucket=trips_lake.bucket, prefix="t/year=2026/month=10/zone=X/")
+    TRIPS.upload(trips_lake.s3, PERIOD, bucket=trips_lake.bucket, prefix="t/year=2026/month=10/zone=X/")
     trips_lake.load(key="t/year={YYYY}/month={MM}/")
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 def test_a_named_collection_lists_and_reads(trips_lake: Lake) -> None:
@@ -161,7 +161,7 @@ def test_a_named_collection_lists_and_reads(trips_lake: Lake) -> None:
     key = f"{trips_lake.bucket}/trips/{{YYYY-MM}}/*.parquet"
     result = trips_lake.load(named_collection=S3_NAMED_COLLECTION, bucket=None, key=key, aws_conn_id="not_there")
     assert result["objects"] == 24
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 def test_worker_and_servers_see_the_same_objects(trips_lake: Lake) -> None:
@@ -177,11 +177,11 @@ def test_a_public_bucket_needs_no_keys(trips_lake: Lake, monkeypatch: pytest.Mon
     with S3Server.start(anonymous=True) as public:
         client = public.client()
         client.create_bucket(Bucket="public")
-        for name, content in TRIPS.files(MONTH):
-            client.put_object(Bucket="public", Key=f"{MONTH}/{name}", Body=content, ACL="public-read")
+        for name, content in TRIPS.files(PERIOD):
+            client.put_object(Bucket="public", Key=f"{PERIOD}/{name}", Body=content, ACL="public-read")
         monkeypatch.setenv("AWS_ENDPOINT_URL", public.endpoint_url)
         trips_lake.load(aws_conn_id=None, bucket="public", key="{YYYY-MM}/", endpoint_url=public.endpoint_url)
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 def test_temporary_keys_with_their_token_load(
@@ -190,7 +190,7 @@ def test_temporary_keys_with_their_token_load(
     trips_lake.upload(TRIPS)
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", TemporaryKeys.of(chs3_s3).airflow_connection())
     trips_lake.load()
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def put_numbers(lake: Lake, name: str, column: str, values: pyarrow.Array) -> No
     body = io.BytesIO()
     day = [datetime.date(2026, 10, 5)] * len(values)
     pyarrow.parquet.write_table(pyarrow.table({"day": day, column: values}), body)
-    lake.put(f"trips/{MONTH}/{name}", body.getvalue())
+    lake.put(f"trips/{PERIOD}/{name}", body.getvalue())
 
 
 @pytest.fixture

@@ -10,20 +10,20 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.cli.main import main
-from airflow_provider_chs3.operators.ledger import AdoptMonthsOperator, ForgetMonthsOperator, ListLedgerOperator
-from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator, ForgetPeriodsOperator, ListLedgerOperator
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.refusal import parquet
 
-TRIPS = Trips(rows_per_month=600, files_per_month=3)
-OTHER_TRIPS = Trips(seed=2, rows_per_month=500, files_per_month=3)
+TRIPS = Trips(rows_per_period=600, files_per_period=3)
+OTHER_TRIPS = Trips(seed=2, rows_per_period=500, files_per_period=3)
 
 
 @pytest.fixture
 def loaded(trips_lake: Lake) -> Lake:
-    """A lake with a month that is loaded."""
+    """A lake with a period that is loaded."""
     trips_lake.upload(TRIPS)
     trips_lake.load()
     return trips_lake
@@ -41,17 +41,17 @@ class TestLoss:
     def test_a_node_that_lost_its_ledger_costs_a_reload(self, loaded: Lake) -> None:
         lose_ledger(loaded)
         assert loaded.load()["reason"] == "a node has lost its records of it"
-        assert loaded.facts() == TRIPS.facts(MONTH)
+        assert loaded.facts() == TRIPS.facts(PERIOD)
         assert loaded.load()["status"] == "unchanged"
 
     @pytest.mark.thorough
     @pytest.mark.three_nodes
-    def test_so_does_a_month_that_its_new_ledger_does_not_know(self, loaded: Lake) -> None:
+    def test_so_does_a_period_that_its_new_ledger_does_not_know(self, loaded: Lake) -> None:
         loaded.upload(TRIPS, "2026-11")
         lose_ledger(loaded)
-        loaded.load(month="2026-11")
+        loaded.load(period="2026-11")
         assert loaded.load()["reason"] == "a node has lost its records of it"
-        assert loaded.facts() == TRIPS.facts(MONTH)
+        assert loaded.facts() == TRIPS.facts(PERIOD)
 
     @pytest.mark.thorough
     @pytest.mark.three_nodes
@@ -60,7 +60,7 @@ class TestLoss:
             loaded.on_node(number, f"DROP TABLE {loaded.database}.chs3_ledger SYNC")
         loaded.upload(OTHER_TRIPS)
         assert loaded.load()["status"] == "published"
-        assert loaded.facts() == OTHER_TRIPS.facts(MONTH)
+        assert loaded.facts() == OTHER_TRIPS.facts(PERIOD)
 
     @pytest.mark.three_nodes
     def test_a_node_whose_disks_are_new_gets_its_part_again(self, loaded: Lake) -> None:
@@ -69,13 +69,13 @@ class TestLoss:
         create = loaded.on_node(0, f"SHOW CREATE TABLE {loaded.database}.{loaded.table}")[0][0]
         loaded.on_node(1, create)
         assert loaded.load()["status"] == "published"
-        assert loaded.facts() == TRIPS.facts(MONTH)
+        assert loaded.facts() == TRIPS.facts(PERIOD)
 
     def test_if_all_ledgers_are_lost_nobody_vouches_for_the_rows(self, loaded: Lake) -> None:
         loaded.on_every_node(f"DROP TABLE {loaded.database}.chs3_ledger SYNC")
         with pytest.raises(AirflowFailException, match="rows that no load wrote"):
             loaded.load()
-        assert loaded.facts() == TRIPS.facts(MONTH)
+        assert loaded.facts() == TRIPS.facts(PERIOD)
 
     @pytest.mark.three_nodes
     def test_rows_of_a_table_that_was_made_anew_are_not_the_loads(self, loaded: Lake) -> None:
@@ -83,7 +83,7 @@ class TestLoss:
         create = loaded.on_node(1, f"SHOW CREATE TABLE {name}")[0][0]
         loaded.on_node(1, f"DROP TABLE {name} SYNC")
         loaded.on_node(1, create)
-        loaded.on_node(1, f"INSERT INTO {name} (trip_id, pickup_at) VALUES (1, '{MONTH}-05 00:00:00')")
+        loaded.on_node(1, f"INSERT INTO {name} (trip_id, pickup_at) VALUES (1, '{PERIOD}-05 00:00:00')")
         with pytest.raises(AirflowFailException, match="rows that no load wrote"):
             loaded.load()
 
@@ -131,9 +131,9 @@ class TestOtherSchema:
         assert loaded.load()["status"] == "unchanged"
         # What was adopted has been counted alone, so that the first change takes all objects.
         for name, objects in (("a", 4), ("b", 1)):
-            loaded.put(f"trips/{MONTH}/{name}.parquet", parquet(OTHER_TRIPS.table(MONTH)))
+            loaded.put(f"trips/{PERIOD}/{name}.parquet", parquet(OTHER_TRIPS.table(PERIOD)))
             assert loaded.load()["loaded_objects"] == objects
-        assert sum(loaded.rows_per_node()) == TRIPS.rows_per_month + 2 * OTHER_TRIPS.rows_per_month
+        assert sum(loaded.rows_per_node()) == TRIPS.rows_per_period + 2 * OTHER_TRIPS.rows_per_period
 
     @pytest.mark.three_nodes
     def test_so_it_does_where_one_node_has_another(self, loaded: Lake) -> None:
@@ -156,12 +156,12 @@ class TestOtherSchema:
         alter_records(loaded, "chs3_ledger")
         where = {"database": loaded.database, "table": loaded.table, "cluster": loaded.cluster.name}
         source = {"bucket": loaded.bucket, "key": "trips/{YYYY-MM}/"}
-        several = [MONTH, "2026-11"]
+        several = [PERIOD, "2026-11"]
         for operator in (
-            S3ToClickHouseOperator(task_id="load", months=several, **source, **where),
-            PlanMonthsOperator(task_id="plan", months=several, definition={}, **source, **where),
-            AdoptMonthsOperator(task_id="adopt", months=several, **source, **where),
-            ForgetMonthsOperator(task_id="forget", months=several, **where),
+            S3ToClickHouseOperator(task_id="load", periods=several, **source, **where),
+            PlanLoadsOperator(task_id="plan", periods=several, definition={}, **source, **where),
+            AdoptPeriodsOperator(task_id="adopt", periods=several, **source, **where),
+            ForgetPeriodsOperator(task_id="forget", periods=several, **where),
             ListLedgerOperator(task_id="list", **where),
         ):
             with pytest.raises(AirflowFailException, match="not made by this version of the package"):

@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.months import adopt as adopting
+from airflow_provider_chs3.core.plans import adopt as adopting
 from airflow_provider_chs3.core.sql.quoting import table
 from airflow_provider_chs3.operators.ledger import (
-    AdoptMonthsOperator,
+    AdoptPeriodsOperator,
     CleanStagingOperator,
-    ForgetMonthsOperator,
+    ForgetPeriodsOperator,
     ListLedgerOperator,
 )
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.arguments import grouped
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.narrow_user import user_of_loads
 
-TRIPS = Trips(rows_per_month=600, files_per_month=3)
-OTHER_TRIPS = Trips(seed=2, rows_per_month=500, files_per_month=3)
+TRIPS = Trips(rows_per_period=600, files_per_period=3)
+OTHER_TRIPS = Trips(seed=2, rows_per_period=500, files_per_period=3)
 ORPHAN = "chs3_0123456789abcdef_0123456789abcdef"
 
 
@@ -41,15 +41,15 @@ def adopt(lake: Lake, **options: Any) -> list[dict[str, Any]]:
         "bucket": lake.bucket,
         **where(lake),
     }
-    return AdoptMonthsOperator(**grouped(**(arguments | {"months": [MONTH]} | options))).execute({})
+    return AdoptPeriodsOperator(**grouped(**(arguments | {"periods": [PERIOD]} | options))).execute({})
 
 
 def ledger(lake: Lake, **options: Any) -> list[dict[str, Any]]:
     return ListLedgerOperator(task_id="list", table=lake.table, **where(lake), **options).execute({})
 
 
-def forget(lake: Lake, *months: str) -> list[dict[str, Any]]:
-    return ForgetMonthsOperator(task_id="forget", table=lake.table, months=list(months), **where(lake)).execute({})
+def forget(lake: Lake, *periods: str) -> list[dict[str, Any]]:
+    return ForgetPeriodsOperator(task_id="forget", table=lake.table, periods=list(periods), **where(lake)).execute({})
 
 
 def clean(lake: Lake, **options: Any) -> list[str]:
@@ -59,7 +59,7 @@ def clean(lake: Lake, **options: Any) -> list[str]:
 
 @pytest.fixture
 def loaded(trips_lake: Lake) -> Lake:
-    """A lake with a month that is loaded."""
+    """A lake with a period that is loaded."""
     trips_lake.upload(TRIPS)
     trips_lake.load()
     return trips_lake
@@ -67,24 +67,24 @@ def loaded(trips_lake: Lake) -> Lake:
 
 @pytest.fixture
 def foreign(trips_lake: Lake) -> Lake:
-    """A lake whose month's rows are there, put by other means: a plain insert that no ledger knows."""
+    """A lake whose period's rows are there, put by other means: a plain insert that no ledger knows."""
     trips_lake.upload(TRIPS)
     trips_lake.load(write_mode="append", retries=0)
     return trips_lake
 
 
 class TestAdopt:
-    def test_a_month_that_was_adopted_is_unchanged(self, foreign: Lake) -> None:
+    def test_a_period_that_was_adopted_is_unchanged(self, foreign: Lake) -> None:
         (adopted,) = adopt(foreign)
         assert (adopted["status"], adopted["rows"]) == ("adopted", 600)
         assert foreign.load()["status"] == "unchanged"
-        assert foreign.facts() == TRIPS.facts(MONTH)
+        assert foreign.facts() == TRIPS.facts(PERIOD)
 
     def test_it_is_loaded_when_its_objects_change(self, foreign: Lake) -> None:
         adopt(foreign)
         foreign.upload(OTHER_TRIPS)
         assert foreign.load()["reason"] == "its objects changed since it was published"
-        assert foreign.facts() == OTHER_TRIPS.facts(MONTH)
+        assert foreign.facts() == OTHER_TRIPS.facts(PERIOD)
 
     @pytest.mark.three_nodes
     def test_a_row_too_few_is_refused_with_the_counts(self, foreign: Lake) -> None:
@@ -100,11 +100,11 @@ class TestAdopt:
 
     def test_a_row_too_many_is_refused(self, foreign: Lake) -> None:
         name = f"{foreign.database}.{foreign.table}"
-        foreign.on_node(0, f"INSERT INTO {name} (trip_id, pickup_at) VALUES (1, '{MONTH}-05 00:00:00')")
+        foreign.on_node(0, f"INSERT INTO {name} (trip_id, pickup_at) VALUES (1, '{PERIOD}-05 00:00:00')")
         with pytest.raises(AirflowFailException, match="holds 601"):
             adopt(foreign)
 
-    def test_a_month_of_which_the_user_does_not_see_all_rows_is_refused(
+    def test_a_period_of_which_the_user_does_not_see_all_rows_is_refused(
         self, foreign: Lake, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # As a row policy does, for which the servers of tests have no storage.
@@ -112,14 +112,14 @@ class TestAdopt:
         with pytest.raises(AirflowFailException, match="no row policy hides any"):
             adopt(foreign)
 
-    def test_a_month_without_rows_is_refused_and_may_be_loaded_as_it_is(self, trips_lake: Lake) -> None:
+    def test_a_period_without_rows_is_refused_and_may_be_loaded_as_it_is(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS)
         with pytest.raises(AirflowFailException, match=r"hold 600 rows, .* holds 0 \(.*\); load it$"):
             adopt(trips_lake)
         assert trips_lake.load()["status"] == "published"
-        assert trips_lake.facts() == TRIPS.facts(MONTH)
+        assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
-    def test_a_month_whose_rows_were_dropped_is_refused_with_what_reloads_it(self, loaded: Lake) -> None:
+    def test_a_period_whose_rows_were_dropped_is_refused_with_what_reloads_it(self, loaded: Lake) -> None:
         loaded.on_every_node(f"ALTER TABLE {loaded.database}.{loaded.table} DROP PARTITION 202610")
         with pytest.raises(
             AirflowFailException, match=r"holds 0 .*; load it with policies={'on_target_changed': 'reload'}$"
@@ -133,16 +133,16 @@ class TestAdopt:
         assert adopt(foreign)[0]["status"] == "adopted"
         assert foreign.load()["status"] == "unchanged"
 
-    def test_a_month_that_is_published_is_left_as_it_is(self, loaded: Lake) -> None:
+    def test_a_period_that_is_published_is_left_as_it_is(self, loaded: Lake) -> None:
         assert adopt(loaded)[0]["status"] == "unchanged"
 
     def test_one_that_is_refused_does_not_hold_back_the_others(self, foreign: Lake) -> None:
         with pytest.raises(AirflowFailException, match="2026-09 refused: No objects for 2026-09"):
-            adopt(foreign, months="2026-09,2026-10")
+            adopt(foreign, periods="2026-09,2026-10")
         assert foreign.load()["status"] == "unchanged"
 
-    def test_all_months_are_those_of_the_bucket(self, foreign: Lake) -> None:
-        assert [each["month"] for each in adopt(foreign, months=None, all_months=True)] == [MONTH]
+    def test_all_periods_are_those_of_the_bucket(self, foreign: Lake) -> None:
+        assert [each["period"] for each in adopt(foreign, periods=None, all_periods=True)] == [PERIOD]
 
     def test_text_is_counted_by_reading_it(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS, file_format="csv.gz")
@@ -163,70 +163,70 @@ class TestAdopt:
 
 class TestForget:
     def test_the_rows_stay_and_are_no_loads(self, loaded: Lake) -> None:
-        assert forget(loaded, MONTH) == [{"month": MONTH, "was_known": True, "rows": 600}]
+        assert forget(loaded, PERIOD) == [{"period": PERIOD, "was_known": True, "rows": 600}]
         with pytest.raises(AirflowFailException, match=r"policies={'replace_unknown': True}"):
             loaded.load()
-        assert loaded.facts() == TRIPS.facts(MONTH)
+        assert loaded.facts() == TRIPS.facts(PERIOD)
 
     @pytest.mark.thorough
     def test_it_is_loaded_where_that_is_wanted(self, loaded: Lake) -> None:
-        forget(loaded, MONTH)
+        forget(loaded, PERIOD)
         assert loaded.load(replace_unknown=True)["status"] == "published"
-        assert loaded.facts() == TRIPS.facts(MONTH)
+        assert loaded.facts() == TRIPS.facts(PERIOD)
         assert loaded.load()["status"] == "unchanged"
 
     def test_one_whose_rows_are_gone_is_new(self, loaded: Lake) -> None:
         loaded.on_every_node(f"ALTER TABLE {loaded.database}.{loaded.table} DROP PARTITION 202610")
-        forget(loaded, MONTH)
+        forget(loaded, PERIOD)
         assert loaded.load()["reason"] == "never loaded"
-        assert loaded.facts() == TRIPS.facts(MONTH)
+        assert loaded.facts() == TRIPS.facts(PERIOD)
 
     @pytest.mark.thorough
     def test_it_may_be_adopted_again(self, loaded: Lake) -> None:
-        forget(loaded, MONTH)
+        forget(loaded, PERIOD)
         assert adopt(loaded)[0]["status"] == "adopted"
         assert loaded.load()["status"] == "unchanged"
 
     def test_what_was_never_known_is_told(self, loaded: Lake) -> None:
-        forget(loaded, MONTH)
-        assert [each["was_known"] for each in forget(loaded, "2026-01", MONTH)] == [False, False]
+        forget(loaded, PERIOD)
+        assert [each["was_known"] for each in forget(loaded, "2026-01", PERIOD)] == [False, False]
 
-    def test_months_must_be_named(self, trips_lake: Lake) -> None:
-        with pytest.raises(AirflowFailException, match="No months are given"):
+    def test_periods_must_be_named(self, trips_lake: Lake) -> None:
+        with pytest.raises(AirflowFailException, match="No periods are given"):
             forget(trips_lake)
 
 
 class TestList:
-    def test_a_month_as_published(self, loaded: Lake) -> None:
-        (month,) = ledger(loaded)
-        assert (month["month"], month["standing"], month["is_as_published"]) == (MONTH, "as published", True)
-        assert (month["rows"], month["objects"], month["was_adopted"]) == (600, 3, False)
-        assert month["rows_per_second"] > 0
-        assert sum(node["rows"] for node in month["nodes"].values()) == 600
+    def test_a_period_as_published(self, loaded: Lake) -> None:
+        (period,) = ledger(loaded)
+        assert (period["period"], period["standing"], period["is_as_published"]) == (PERIOD, "as published", True)
+        assert (period["rows"], period["objects"], period["was_adopted"]) == (600, 3, False)
+        assert period["rows_per_second"] > 0
+        assert sum(node["rows"] for node in period["nodes"].values()) == 600
 
     def test_it_is_what_xcom_takes(self, loaded: Lake) -> None:
         assert json.loads(json.dumps(ledger(loaded))) == ledger(loaded)
 
     def test_a_table_without_a_ledger_has_partitions_that_nobody_knows(self, foreign: Lake) -> None:
         (partition,) = ledger(foreign)
-        assert (partition["month"], partition["partition_id"], partition["rows"]) == (None, "202610", 600)
+        assert (partition["period"], partition["partition_id"], partition["rows"]) == (None, "202610", 600)
 
     @pytest.mark.three_nodes
     def test_a_node_that_lost_its_ledger_is_named(self, loaded: Lake) -> None:
         rows = loaded.rows_per_node()
         node = loaded.cluster.nodes[rows.index(max(rows))]
         loaded.on_node(rows.index(max(rows)), f"DROP TABLE {loaded.database}.chs3_ledger SYNC")
-        (month,) = ledger(loaded)
-        assert month["standing"].startswith("a node has lost its records of it")
-        assert str(node.tcp_port) in month["standing"]
-        assert month["rows"] == 600
+        (period,) = ledger(loaded)
+        assert period["standing"].startswith("a node has lost its records of it")
+        assert str(node.tcp_port) in period["standing"]
+        assert period["rows"] == 600
 
-    def test_an_adopted_month_says_so(self, foreign: Lake) -> None:
+    def test_an_adopted_period_says_so(self, foreign: Lake) -> None:
         adopt(foreign)
         assert ledger(foreign)[0]["was_adopted"]
 
-    def test_only_the_months_that_are_named(self, loaded: Lake) -> None:
-        assert ledger(loaded, months="2026-09") == []
+    def test_only_the_periods_that_are_named(self, loaded: Lake) -> None:
+        assert ledger(loaded, periods="2026-09") == []
 
     @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("table", ["it's", "a`b", "x; DROP TABLE y --", 'q"\\'])
@@ -241,7 +241,7 @@ class TestList:
         lake.load(write_mode="append", retries=0)
         assert adopt(lake)[0]["status"] == "adopted"
         assert ledger(lake)[0]["is_as_published"]
-        assert forget(lake, MONTH)[0]["was_known"]
+        assert forget(lake, PERIOD)[0]["was_known"]
 
 
 class TestClean:

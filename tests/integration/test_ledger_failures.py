@@ -14,7 +14,7 @@ from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import Lake
 from tests.integration.refusal import parquet
 
-TRIPS = Trips(rows_per_month=600, files_per_month=3)
+TRIPS = Trips(rows_per_period=600, files_per_period=3)
 #: Rows that no insert takes, with an error that a retry would meet again.
 FAILING = {"pickup_at": "pickup_at", "trip_id": "trip_id + throwIf(trip_id >= 0, 'no such trip')"}
 TASK = SimpleNamespace(
@@ -31,7 +31,7 @@ def records(lake: Lake, event: str = "failed") -> list[dict[str, Any]]:
 
 
 def fail(lake: Lake) -> None:
-    lake.upload(Trips(seed=2, rows_per_month=600, files_per_month=3))
+    lake.upload(Trips(seed=2, rows_per_period=600, files_per_period=3))
     with pytest.raises((AirflowFailException, ClickHouseServerError)):
         lake.operator(select=FAILING).execute({"ti": TASK})
 
@@ -72,7 +72,7 @@ def test_a_load_that_starts_over_and_publishes_has_not_failed(trips_lake: Lake) 
 
 
 @pytest.mark.thorough
-def test_a_run_that_finds_the_month_as_published_says_so_after_a_failure_and_only_then(trips_lake: Lake) -> None:
+def test_a_run_that_finds_the_period_as_published_says_so_after_a_failure_and_only_then(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load()
     trips_lake.load()

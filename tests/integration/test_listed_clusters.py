@@ -14,11 +14,11 @@ from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import CLUSTER
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import MONTH, Lake, lake_on
+from tests.integration.lake import PERIOD, Lake, lake_on
 from tests.integration.refusal import refused
 from tests.narrow_user import WITH_NARROW_USER, narrow_connection
 
-FILES = Trips(rows_per_month=300, files_per_month=3)
+FILES = Trips(rows_per_period=300, files_per_period=3)
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +57,13 @@ def distribute(lake: Lake, cluster: str) -> None:
 def test_a_distributed_table_may_name_its_cluster_by_a_macro(lake: Lake, named: str, given: str | None) -> None:
     distribute(lake, named)
     assert lake.load(table="every", cluster=given)["status"] == "published"
-    assert lake.facts() == FILES.facts(MONTH)
+    assert lake.facts() == FILES.facts(PERIOD)
     assert lake.load(cluster=CLUSTER)["status"] == "unchanged"
 
 
 def test_so_may_an_argument(lake: Lake) -> None:
     assert lake.load(cluster="{cluster}")["status"] == "published"
-    assert lake.facts() == FILES.facts(MONTH)
+    assert lake.facts() == FILES.facts(PERIOD)
 
 
 def test_so_may_the_connection(lake: Lake, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
@@ -74,7 +74,7 @@ def test_so_may_the_connection(lake: Lake, monkeypatch: pytest.MonkeyPatch, capf
     assert (works, "knows no cluster" in told) == (True, False)
     assert lake.load(cluster=None)["status"] == "published"
     assert main(["ledger", "--table", f"{lake.database}.trips"]) == 0
-    assert MONTH in capfd.readouterr().out
+    assert PERIOD in capfd.readouterr().out
 
 
 def test_a_macro_that_is_not_there_is_named(lake: Lake) -> None:

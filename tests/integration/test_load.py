@@ -1,4 +1,4 @@
-"""The load of one month, on the straight path and when it is repeated."""
+"""The load of one period, on the straight path and when it is repeated."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import time
 import pytest
 
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.narrow_user import narrow_connection
 
-TRIPS = Trips(rows_per_month=12_000, files_per_month=6)
+TRIPS = Trips(rows_per_period=12_000, files_per_period=6)
 
 
 @pytest.mark.three_nodes
-def test_every_row_of_the_month_is_loaded_with_its_content(trips_lake: Lake) -> None:
+def test_every_row_of_the_period_is_loaded_with_its_content(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load()
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.three_nodes
 def test_every_node_gets_a_share(trips_lake: Lake) -> None:
     # Nodes take files by the hash of their names, so that few files may pass a node by.
-    trips_lake.upload(Trips(rows_per_month=12_000, files_per_month=48))
+    trips_lake.upload(Trips(rows_per_period=12_000, files_per_period=48))
     result = trips_lake.load()
     assert all(trips_lake.rows_per_node())
     assert list(result["rows_by_node"].values()) == trips_lake.rows_per_node()
@@ -34,7 +34,7 @@ def test_every_node_gets_a_share(trips_lake: Lake) -> None:
 def test_no_load_uses_a_query_id_of_another(trips_lake: Lake) -> None:
     query_ids = []
     for seed in (1, 2):
-        trips_lake.upload(Trips(seed=seed, rows_per_month=600, files_per_month=3))
+        trips_lake.upload(Trips(seed=seed, rows_per_period=600, files_per_period=3))
         query_ids += trips_lake.load()["query_ids"]
     assert len(set(query_ids)) == len(query_ids) == 2
 
@@ -45,7 +45,7 @@ def test_the_result_is_small_and_json_safe(trips_lake: Lake) -> None:
     result = trips_lake.load()
     assert json.loads(json.dumps(result)) == result
     assert len(json.dumps(result)) < 4_000
-    assert (result["status"], result["objects"], result["rows"], result["month"]) == ("published", 6, 12_000, MONTH)
+    assert (result["status"], result["objects"], result["rows"], result["period"]) == ("published", 6, 12_000, PERIOD)
 
 
 def test_a_second_run_touches_nothing(trips_lake: Lake) -> None:
@@ -64,18 +64,18 @@ def test_a_second_run_touches_nothing(trips_lake: Lake) -> None:
 @pytest.mark.three_nodes
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("change", ["more", "fewer", "other"])
-def test_changed_objects_replace_the_month(trips_lake: Lake, change: str) -> None:
+def test_changed_objects_replace_the_period(trips_lake: Lake, change: str) -> None:
     keys = trips_lake.upload(TRIPS)
     trips_lake.load()
     if change == "fewer":
-        other = Trips(seed=2, rows_per_month=8_000, files_per_month=4)
+        other = Trips(seed=2, rows_per_period=8_000, files_per_period=4)
         for key in keys:
             trips_lake.s3.delete_object(Bucket=trips_lake.bucket, Key=key)
     else:
-        other = Trips(seed=2, rows_per_month=14_000, files_per_month=7 if change == "more" else 6)
+        other = Trips(seed=2, rows_per_period=14_000, files_per_period=7 if change == "more" else 6)
     trips_lake.upload(other)
     assert trips_lake.load()["reason"] == "its objects changed since it was published"
-    assert trips_lake.facts() == other.facts(MONTH)
+    assert trips_lake.facts() == other.facts(PERIOD)
 
 
 @pytest.mark.three_nodes
@@ -84,23 +84,23 @@ def test_a_node_without_objects_loses_its_rows_of_the_last_version(trips_lake: L
     trips_lake.load()
     for key in keys:
         trips_lake.s3.delete_object(Bucket=trips_lake.bucket, Key=key)
-    one_file = Trips(seed=2, rows_per_month=9_000, files_per_month=1)
+    one_file = Trips(seed=2, rows_per_period=9_000, files_per_period=1)
     trips_lake.upload(one_file)
     trips_lake.load()
     assert sorted(trips_lake.rows_per_node()) == [0, 0, 9_000]
 
 
-def test_other_months_are_not_touched(trips_lake: Lake) -> None:
-    for month in ("2026-09", MONTH):
-        trips_lake.upload(TRIPS, month)
-        trips_lake.load(month=month)
-    more = Trips(seed=3, rows_per_month=12_500, files_per_month=6)
+def test_other_periods_are_not_touched(trips_lake: Lake) -> None:
+    for period in ("2026-09", PERIOD):
+        trips_lake.upload(TRIPS, period)
+        trips_lake.load(period=period)
+    more = Trips(seed=3, rows_per_period=12_500, files_per_period=6)
     trips_lake.upload(more)
     trips_lake.load()
-    assert (trips_lake.facts("2026-09"), trips_lake.facts()) == (TRIPS.facts("2026-09"), more.facts(MONTH))
+    assert (trips_lake.facts("2026-09"), trips_lake.facts()) == (TRIPS.facts("2026-09"), more.facts(PERIOD))
 
 
-def test_another_definition_loads_the_month_again(trips_lake: Lake) -> None:
+def test_another_definition_loads_the_period_again(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load()
     result = trips_lake.load(null_as_default=True)
@@ -113,7 +113,7 @@ def test_a_table_that_was_made_anew_is_loaded_again(trips_lake: Lake) -> None:
     trips_lake.on_every_node(f"DROP TABLE {trips_lake.database}.{trips_lake.table} SYNC")
     trips_lake.create_table()
     assert trips_lake.load()["status"] == "published"
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.three_nodes
@@ -124,7 +124,7 @@ def test_a_table_that_was_made_anew_on_one_node_is_loaded_again(trips_lake: Lake
     trips_lake.on_node(1, f"DROP TABLE {trips_lake.database}.{trips_lake.table} SYNC")
     trips_lake.on_node(1, create_table_sql(f"{trips_lake.database}.{trips_lake.table}"))
     trips_lake.load()
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 def test_a_sorting_key_that_descends_can_be_staged(lake: Lake) -> None:
@@ -133,7 +133,7 @@ def test_a_sorting_key_that_descends_can_be_staged(lake: Lake) -> None:
     lake.on_every_node(f"{create} SETTINGS allow_experimental_reverse_key = 1")
     lake.upload(TRIPS)
     lake.load()
-    assert lake.facts() == TRIPS.facts(MONTH)
+    assert lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough(but=1)
@@ -141,7 +141,7 @@ def test_a_sorting_key_that_descends_can_be_staged(lake: Lake) -> None:
 def test_text_is_loaded_with_its_content(trips_lake: Lake, file_format: str) -> None:
     trips_lake.upload(TRIPS, file_format=file_format)
     trips_lake.load()
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.three_nodes
@@ -154,7 +154,7 @@ def test_a_distributed_table_is_loaded_through_its_local_tables(trips_lake: Lake
     trips_lake.upload(TRIPS)
     result = trips_lake.load(table="all_trips", cluster=None)
     assert result["target"] == f"{database}.trips"
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 def test_one_server_without_a_cluster_is_loaded(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +173,7 @@ def test_a_table_may_be_named_with_its_database(trips_lake: Lake, monkeypatch: p
     trips_lake.upload(TRIPS)
     named = f"{trips_lake.database}.{trips_lake.table}"
     assert trips_lake.load(table=named, database=None)["target"] == named
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.three_nodes
@@ -191,7 +191,7 @@ def test_staging_and_ledger_can_be_in_a_database_of_their_own(trips_lake: Lake) 
     assert [sorted(rows) for rows in tables] == [
         [(trips_lake.database, "trips"), (staging, "chs3_ledger"), (staging, "chs3_objects")]
     ] * 3
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 def test_the_ledger_keeps_what_a_load_did_with_the_reasons_for_its_settings(trips_lake: Lake) -> None:
@@ -225,7 +225,7 @@ def test_appending_inserts_into_the_table_itself(trips_lake: Lake) -> None:
 
 
 def test_seconds_by_step_add_up_to_the_load(trips_lake: Lake) -> None:
-    trips_lake.upload(Trips(rows_per_month=6, files_per_month=1))
+    trips_lake.upload(Trips(rows_per_period=6, files_per_period=1))
     # The first load of a process imports a driver and boto3.
     trips_lake.load()
     trips_lake.upload(TRIPS)

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.integration.deferring import hurry, start
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
 COLUMNS = 2_000
 #: Column type of the table → of the files; the first is cast.
@@ -31,11 +31,11 @@ def wide(lake: Lake) -> Lake:
     return lake
 
 
-def put(lake: Lake, name: str, value: int, *, month: str = MONTH) -> None:
+def put(lake: Lake, name: str, value: int, *, period: str = PERIOD) -> None:
     columns = {f"column_{n}": pa.array([str(value)]).cast([*TYPES.values()][n % len(TYPES)]) for n in range(COLUMNS)}
     file = io.BytesIO()
-    pq.write_table(pa.table({"day": pa.array([dt.date.fromisoformat(f"{month}-05")]), **columns}), file)
-    lake.put(f"wide/{month}/{name}.parquet", file.getvalue())
+    pq.write_table(pa.table({"day": pa.array([dt.date.fromisoformat(f"{period}-05")]), **columns}), file)
+    lake.put(f"wide/{period}/{name}.parquet", file.getvalue())
 
 
 def rows(lake: Lake) -> list[list[Decimal]]:
@@ -47,7 +47,7 @@ def exactly(*values: int) -> list[list[Decimal]]:
     return [[Decimal(value)] * COLUMNS for value in values]
 
 
-def test_a_month_and_its_increments(wide: Lake) -> None:
+def test_a_period_and_its_increments(wide: Lake) -> None:
     put(wide, "a", 3)
     assert wide.load(key=KEY)["status"] == "published"
     put(wide, "b", 5)
@@ -65,17 +65,17 @@ def test_a_deferred_load(wide: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.thorough
-def test_several_months_together(wide: Lake) -> None:
-    months = ["2026-09", MONTH]
-    for value, month in enumerate(months):
-        put(wide, "a", value + 3, month=month)
+def test_several_periods_together(wide: Lake) -> None:
+    periods = ["2026-09", PERIOD]
+    for value, period in enumerate(periods):
+        put(wide, "a", value + 3, period=period)
     operator = S3ToClickHouseOperator(
         task_id="load",
         bucket=wide.bucket,
         key=KEY,
         database=wide.database,
         table=wide.table,
-        months=months,
+        periods=periods,
         cluster=wide.cluster.name,
     )
     assert [each["status"] for each in operator.execute({})] == ["published", "published"]

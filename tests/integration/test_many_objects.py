@@ -1,11 +1,11 @@
-"""A month of more objects than fit into one page of a listing, or into a statement of the server's default size."""
+"""A period of more objects than fit into one page of a listing, or into a statement of the server's default size."""
 
 from __future__ import annotations
 
 import pytest
 
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
 pytestmark = pytest.mark.three_nodes
 
@@ -17,9 +17,9 @@ LONG = "x" * 150
 
 @pytest.mark.thorough
 def test_each_of_many_objects_is_loaded_once(trips_lake: Lake) -> None:
-    trips = Trips(rows_per_month=OBJECTS, files_per_month=OBJECTS)
-    trips.upload(trips_lake.s3, MONTH, bucket=trips_lake.bucket, prefix=f"trips/{MONTH}/{LONG}")
+    trips = Trips(rows_per_period=OBJECTS, files_per_period=OBJECTS)
+    trips.upload(trips_lake.s3, PERIOD, bucket=trips_lake.bucket, prefix=f"trips/{PERIOD}/{LONG}")
     result = trips_lake.load()
     assert (result["objects"], result["rows"]) == (OBJECTS, OBJECTS)
-    assert trips_lake.facts() == trips.facts(MONTH)
+    assert trips_lake.facts() == trips.facts(PERIOD)
     assert trips_lake.load()["status"] == "unchanged"

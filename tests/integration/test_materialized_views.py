@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import IS_OLDEST, MONTH, Lake
+from tests.integration.lake import IS_OLDEST, PERIOD, Lake
 
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "materialized-views.md"
-FIRST = Trips(rows_per_month=900, files_per_month=3)
-SECOND = Trips(seed=2, rows_per_month=1_200, files_per_month=3)
+FIRST = Trips(rows_per_period=900, files_per_period=3)
+SECOND = Trips(seed=2, rows_per_period=1_200, files_per_period=3)
 
 
-def run(lake: Lake, statements: Iterable[str], month: str = MONTH) -> None:
+def run(lake: Lake, statements: Iterable[str], period: str = PERIOD) -> None:
     for statement in statements:
         if IS_OLDEST:
             statement = statement.replace("SETTINGS allow_replace_partition_from_empty_source = 1", "")
-        text = statement.replace("taxi.", f"{lake.database}.").replace("202601", month.replace("-", ""))
+        text = statement.replace("taxi.", f"{lake.database}.").replace("202601", period.replace("-", ""))
         lake.on_every_node(text)
 
 
@@ -42,22 +42,22 @@ def expected(lake: Lake, condition: str = "1") -> list[tuple[str, int]]:
 
 
 @pytest.mark.thorough
-def test_the_guides_statements_fill_the_months_exactly_however_often_they_run(
+def test_the_guides_statements_fill_the_periods_exactly_however_often_they_run(
     trips_lake: Lake, guide: tuple[list[str], list[str]]
 ) -> None:
     create, fill = guide
     run(trips_lake, create)
-    for month, trips in (("2026-09", FIRST), (MONTH, FIRST), (MONTH, SECOND)):
-        trips_lake.upload(trips, month)
-        trips_lake.load(month=month)
+    for period, trips in (("2026-09", FIRST), (PERIOD, FIRST), (PERIOD, SECOND)):
+        trips_lake.upload(trips, period)
+        trips_lake.load(period=period)
         for _ in range(2):
-            run(trips_lake, fill, month)
+            run(trips_lake, fill, period)
     assert zones(trips_lake) == expected(trips_lake)
-    assert zones(trips_lake, condition="month = 202610") == expected(trips_lake, "toYYYYMM(pickup_at) = 202610")
+    assert zones(trips_lake, condition="period = 202610") == expected(trips_lake, "toYYYYMM(pickup_at) = 202610")
 
 
 @pytest.mark.thorough
-def test_what_the_load_tells_adds_the_months_rows_to_each_view(
+def test_what_the_load_tells_adds_the_periods_rows_to_each_view(
     trips_lake: Lake, guide: tuple[list[str], list[str]], capfd: pytest.CaptureFixture[str]
 ) -> None:
     run(trips_lake, guide[0])
@@ -71,10 +71,10 @@ def test_what_the_load_tells_adds_the_months_rows_to_each_view(
             "AS SELECT zone, count() AS trips FROM taxi.trips AS t GROUP BY zone SETTINGS max_threads = 1",
         ],
     )
-    for month in ("2026-09", MONTH):
-        trips_lake.upload(FIRST, month)
+    for period in ("2026-09", PERIOD):
+        trips_lake.upload(FIRST, period)
         capfd.readouterr()
-        trips_lake.load(month=month)
+        trips_lake.load(period=period)
     statements = re.findall(
         r"^  (INSERT INTO .* SETTINGS additional_table_filters = \{.*?\})", capfd.readouterr().out, re.M
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
 pytestmark = pytest.mark.three_nodes
 
@@ -25,15 +25,15 @@ ONE_GROUP = (
 )
 
 
-def fill(lake: Lake, s3: Any, month: str, *, rows: int, files: int, columns: int = 8, settings: str = "") -> None:
-    """Have a node write a month's files."""
+def fill(lake: Lake, s3: Any, period: str, *, rows: int, files: int, columns: int = 8, settings: str = "") -> None:
+    """Have a node write a period's files."""
     numbers = ", ".join(f"cityHash64(number, {column}) AS c{column}" for column in range(columns))
     for file in range(files):
-        url = f"{s3.endpoint_url}/{lake.bucket}/trips/{month}/{file}.parquet"
+        url = f"{s3.endpoint_url}/{lake.bucket}/trips/{period}/{file}.parquet"
         lake.on_node(
             file % 3,
             f"INSERT INTO FUNCTION s3('{url}', '{s3.access_key}', '{s3.secret_key}', 'Parquet') SELECT "
-            f"toDateTime('{month}-01', 'UTC') + number % 1000000 AS at, {numbers} FROM numbers({rows // files}) "
+            f"toDateTime('{period}-01', 'UTC') + number % 1000000 AS at, {numbers} FROM numbers({rows // files}) "
             f"SETTINGS {settings or 'output_format_parquet_row_group_size = 50000'}",
         )
 
@@ -76,26 +76,26 @@ def inserts(lake: Lake) -> int:
         pytest.param({"rows": 5 * ROWS, "files": 1, "settings": ONE_GROUP}, 8, id="one large row group"),
     ],
 )
-def test_a_month_stays_within_its_share(lake: Lake, chs3_s3: Any, data: dict[str, Any], columns: int) -> None:
+def test_a_period_stays_within_its_share(lake: Lake, chs3_s3: Any, data: dict[str, Any], columns: int) -> None:
     create(lake, columns=columns)
-    fill(lake, chs3_s3, MONTH, **data)
-    assert lake.load(**MEMORY, parallel_months=1)["rows"] == data["rows"]
+    fill(lake, chs3_s3, PERIOD, **data)
+    assert lake.load(**MEMORY, parallel_loads=1)["rows"] == data["rows"]
     assert max(peaks_by_node(lake)) < SHARE_BYTES
 
 
 @pytest.mark.thorough
-def test_so_do_six_months_side_by_side(lake: Lake, chs3_s3: Any) -> None:
-    """Also where one node reads all files of a month, as it may when others are busy."""
+def test_so_do_six_periods_side_by_side(lake: Lake, chs3_s3: Any) -> None:
+    """Also where one node reads all files of a period, as it may when others are busy."""
     create(lake)
-    months = [f"2026-{number:02}" for number in range(1, 7)]
-    for month in months:
-        fill(lake, chs3_s3, month, rows=ROWS, files=3)
+    periods = [f"2026-{number:02}" for number in range(1, 7)]
+    for period in periods:
+        fill(lake, chs3_s3, period, rows=ROWS, files=3)
 
-    def load(month: str) -> Any:
-        return lake.load(month=month, parallel_months=6, **MEMORY)["rows"]
+    def load(period: str) -> Any:
+        return lake.load(period=period, parallel_loads=6, **MEMORY)["rows"]
 
     with ThreadPoolExecutor(6) as pool:
-        assert sum(pool.map(load, months)) == 6 * ROWS
+        assert sum(pool.map(load, periods)) == 6 * ROWS
     assert max(peaks_by_node(lake)) < SHARE_BYTES
 
 
@@ -103,9 +103,9 @@ def test_so_do_six_months_side_by_side(lake: Lake, chs3_s3: Any) -> None:
 def test_what_does_not_fit_begins_again_with_less_and_at_last_says_so(lake: Lake, chs3_s3: Any) -> None:
     """The one group of rows is 144 MB, and as much again once it is decoded."""
     create(lake, columns=300)
-    fill(lake, chs3_s3, MONTH, rows=60_000, files=1, columns=300, settings=ONE_GROUP)
+    fill(lake, chs3_s3, PERIOD, rows=60_000, files=1, columns=300, settings=ONE_GROUP)
     with pytest.raises(Exception, match="smallest blocks and the fewest threads") as caught:
-        lake.load(**{**MEMORY, "memory_share": 0.1}, parallel_months=1)
+        lake.load(**{**MEMORY, "memory_share": 0.1}, parallel_loads=1)
     assert "memory_share" in str(caught.value)
     assert inserts(lake) > 3
     assert max(peaks_by_node(lake)) < 256 * 1024**2

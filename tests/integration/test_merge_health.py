@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import DAG, AirflowFailException, Airfl
 
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.trips import create_table_sql
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ PART_BY_PART = {"max_block_size": 1, "min_insert_block_size_rows": 1, "max_inser
 
 def sensor(lake: Lake, **options: Any) -> ClickHouseMergeHealthSensor:
     arguments = {"task_id": "wait", "table": lake.table, "database": lake.database, "cluster": lake.cluster.name}
-    months = {} if "months" in options else {"month": MONTH}
-    return ClickHouseMergeHealthSensor(**(arguments | months | options))
+    periods = {} if "periods" in options else {"period": PERIOD}
+    return ClickHouseMergeHealthSensor(**(arguments | periods | options))
 
 
 def look(lake: Lake, **options: Any) -> PokeReturnValue:
@@ -43,15 +43,15 @@ def test_it_looks_at_the_clock_by_itself(trips_lake: Lake) -> None:
         waiting.execute({})
 
 
-def health_by_node(looked: PokeReturnValue, month: str = MONTH) -> list[str]:
-    return [node["health"] for node in looked.xcom_value["months"][month].values()]
+def health_by_node(looked: PokeReturnValue, period: str = PERIOD) -> list[str]:
+    return [node["health"] for node in looked.xcom_value["periods"][period].values()]
 
 
-def insert(lake: Lake, node: int, *, parts: int = 1, month: str = MONTH) -> None:
+def insert(lake: Lake, node: int, *, parts: int = 1, period: str = PERIOD) -> None:
     with lake.cluster.nodes[node].client() as client:
         client.execute(
             f"INSERT INTO {lake.database}.{lake.table} (trip_id, pickup_at) "
-            f"SELECT number, toDateTime('{month}-05 00:00:00') FROM numbers({parts})",
+            f"SELECT number, toDateTime('{period}-05 00:00:00') FROM numbers({parts})",
             settings=PART_BY_PART,
         )
 
@@ -62,7 +62,7 @@ def merges(lake: Lake, node: int, verb: str) -> None:
 
 @pytest.fixture
 def limited(lake: Lake) -> Lake:
-    """A table in which 50 parts of a month are many."""
+    """A table in which 50 parts of a period are many."""
     create = create_table_sql(f"{lake.database}.{lake.table}")
     lake.on_every_node(f"{create} SETTINGS parts_to_delay_insert = 100, parts_to_throw_insert = 200")
     return lake
@@ -85,11 +85,11 @@ class TestHealthy:
         looked = look(trips_lake)
         assert (looked.is_done, health_by_node(looked)) == (True, ["healthy"] * 3)
 
-    def test_a_month_without_rows(self, trips_lake: Lake) -> None:
+    def test_a_period_without_rows(self, trips_lake: Lake) -> None:
         assert look(trips_lake).is_done
 
-    def test_no_month_at_all(self, trips_lake: Lake) -> None:
-        assert look(trips_lake, months=[]).xcom_value == {"health": "healthy", "months": {}}
+    def test_no_period_at_all(self, trips_lake: Lake) -> None:
+        assert look(trips_lake, periods=[]).xcom_value == {"health": "healthy", "periods": {}}
 
     def test_a_distributed_table_is_judged_by_its_local_ones(self, trips_lake: Lake) -> None:
         local = f"{trips_lake.database}.{trips_lake.table}"
@@ -106,7 +106,7 @@ def test_hundreds_of_parts_settle_and_are_healthy_then(trips_lake: Lake) -> None
     insert(trips_lake, 0, parts=300)
     looked = look(trips_lake)
     assert (looked.is_done, health_by_node(looked)) == (False, ["settling", "healthy", "healthy"])
-    assert next(iter(looked.xcom_value["months"][MONTH].values()))["parts"] == 300
+    assert next(iter(looked.xcom_value["periods"][PERIOD].values()))["parts"] == 300
     merges(trips_lake, 0, "START")
     wait_until(lambda: look(trips_lake).xcom_value["health"] == "healthy")
 
@@ -135,8 +135,8 @@ class TestMergesStopped:
         looked = look(stopped, stuck_after_seconds=0, settled_after_seconds=0)
         assert health_by_node(looked) == ["healthy", "settled_with_too_many_parts", "healthy"]
 
-    def test_another_month_of_the_table_is_judged_by_itself(self, stopped: Lake) -> None:
-        looked = look(stopped, months=["2026-09", MONTH], on_stuck="continue", stuck_after_seconds=0)
+    def test_another_period_of_the_table_is_judged_by_itself(self, stopped: Lake) -> None:
+        looked = look(stopped, periods=["2026-09", PERIOD], on_stuck="continue", stuck_after_seconds=0)
         assert health_by_node(looked, "2026-09") == ["healthy"] * 3
 
     def test_too_many_parts_can_be_an_error(self, stopped: Lake) -> None:
@@ -155,14 +155,14 @@ class TestMutations:
         limited.on_node(0, statement)
         wait_until(lambda: limited.on_node(0, f"SELECT 1 FROM system.merges WHERE database = '{limited.database}'"))
         looked = look(limited)
-        assert next(iter(looked.xcom_value["months"][MONTH].values()))["reason"].startswith("merging, ")
+        assert next(iter(looked.xcom_value["periods"][PERIOD].values()))["reason"].startswith("merging, ")
         wait_until(lambda: look(limited).is_done)
 
     @pytest.fixture
     def failing(self, limited: Lake) -> Iterator[Lake]:
-        """A mutation that fails at the first node's part of the month, and works at that of another month."""
-        for month in (MONTH, "2026-09"):
-            insert(limited, 0, month=month)
+        """A mutation that fails at the first node's part of the period, and works at that of another period."""
+        for period in (PERIOD, "2026-09"):
+            insert(limited, 0, period=period)
         limited.on_node(
             0,
             f"ALTER TABLE {limited.database}.{limited.table} "
@@ -178,8 +178,8 @@ class TestMutations:
         with pytest.raises(AirflowFailException, match=r"mutation .*DELETE WHERE throwIf.* failed: .*no good"):
             look(failing)
 
-    def test_a_month_that_it_is_done_with_is_healthy(self, failing: Lake) -> None:
-        assert look(failing, month="2026-09").is_done
+    def test_a_period_that_it_is_done_with_is_healthy(self, failing: Lake) -> None:
+        assert look(failing, period="2026-09").is_done
 
     def test_one_that_waits_for_merges_to_start_is_settling(self, limited: Lake) -> None:
         insert(limited, 0)
@@ -200,19 +200,19 @@ class TestBadInput:
         with pytest.raises(AirflowFailException, match=f"does not exist on {node.host}:{node.tcp_port}: create it"):
             look(trips_lake)
 
-    def test_a_table_that_is_not_partitioned_by_month(self, lake: Lake) -> None:
+    def test_a_table_that_is_not_partitioned_by_period(self, lake: Lake) -> None:
         lake.on_every_node(f"CREATE TABLE {lake.database}.{lake.table} (at Date) ENGINE = MergeTree ORDER BY at")
-        with pytest.raises(AirflowFailException, match="not partitioned by month"):
+        with pytest.raises(AirflowFailException, match="not partitioned by period"):
             look(lake)
 
-    @pytest.mark.parametrize("months", [{}, {"month": MONTH, "months": [MONTH]}])
-    def test_neither_month_nor_months_or_both(self, lake: Lake, months: dict[str, Any]) -> None:
-        with pytest.raises(AirflowFailException, match="either month or months"):
-            ClickHouseMergeHealthSensor(task_id="wait", table=lake.table, **months).poke({})
+    @pytest.mark.parametrize("periods", [{}, {"period": PERIOD, "periods": [PERIOD]}])
+    def test_neither_period_nor_periods_or_both(self, lake: Lake, periods: dict[str, Any]) -> None:
+        with pytest.raises(AirflowFailException, match="either period or periods"):
+            ClickHouseMergeHealthSensor(task_id="wait", table=lake.table, **periods).poke({})
 
-    def test_months_that_are_no_list(self, lake: Lake) -> None:
+    def test_periods_that_are_no_list(self, lake: Lake) -> None:
         with pytest.raises(AirflowFailException, match="not a list"):
-            look(lake, months="2026-10")
+            look(lake, periods="2026-10")
 
 
 @pytest.mark.thorough
@@ -225,10 +225,10 @@ def test_a_rescheduled_sensor_needs_no_memory(stopped: Lake, run_dag: Callable[.
             stopped,
             mode="reschedule",
             poke_interval=1,
-            month="{{ dag_run.conf['month'] }}",
+            period="{{ dag_run.conf['period'] }}",
             on_stuck="continue",
             stuck_after_seconds=8,
         )
-    done = run_dag(dag, run_conf={"month": MONTH})
+    done = run_dag(dag, run_conf={"period": PERIOD})
     (task,) = done.get_task_instances()
     assert (done.state, task.xcom_pull(task_ids="wait")["health"]) == ("success", "stuck")

@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.merges.health import Health, Verdict, judge
-from airflow_provider_chs3.core.merges.observation import observe_months
-from airflow_provider_chs3.core.values.models import Month, TableName
+from airflow_provider_chs3.core.merges.observation import observe_periods
+from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, TransientError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.situations import ON_A_CLUSTER_OF_ITS_OWN, ON_THE_CLUSTER, Situation, create
 from tests.replicated.test_health import ON_REPLICAS
 
@@ -36,7 +37,7 @@ def verdicts(lake: Lake, situation: Situation) -> list[Verdict]:
     hook = ClickHouseHook()
     runner = Runner(hook=hook, listing=None, log=hook.log, progress_interval_seconds=1)
     table = TableRequest(target=TableName(lake.database, lake.table), cluster=lake.cluster.name, default_cluster=None)
-    look = observe_months(table, (Month.parse(MONTH),))
+    look = observe_periods(table, (Period.parse(PERIOD),))
     return [judge(state, situation.thresholds) for state in runner.run(look)]
 
 
@@ -83,7 +84,7 @@ def test_the_verdict_with_a_disk_of_96_mib_on(own_lake: Lake, name: str) -> None
 
 def test_no_optimize_is_started_without_room(own_lake: Lake) -> None:
     task = OptimizePartitionOperator(
-        task_id="optimize", database="lake", table=own_lake.table, months=[MONTH], deferrable=False
+        task_id="optimize", database="lake", table=own_lake.table, periods=[PERIOD], deferrable=False
     )
     with (
         ON_A_CLUSTER_OF_ITS_OWN["a disk without room for the smallest merge"].made(own_lake),

@@ -16,7 +16,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, TaskDeferr
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.triggers import shared_poll
 from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.test_merge_health import insert, look, merges, sensor
 from tests.narrow_user import NARROW
 
@@ -29,14 +29,14 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def settling(trips_lake: Lake) -> Lake:
-    """The first node has 300 parts of the month, which nothing merges yet."""
+    """The first node has 300 parts of the period, which nothing merges yet."""
     merges(trips_lake, 0, "STOP")
     insert(trips_lake, 0, parts=300)
     return trips_lake
 
 
 def sensor_without_server() -> ClickHouseMergeHealthSensor:
-    return ClickHouseMergeHealthSensor(task_id="wait", table="trips", month=MONTH)
+    return ClickHouseMergeHealthSensor(task_id="wait", table="trips", period=PERIOD)
 
 
 def deferred(lake: Lake, **options: Any) -> TaskDeferred:
@@ -74,8 +74,8 @@ def event_of(trigger: MergeHealthTrigger, *, meanwhile: Callable[[], object]) ->
     return asyncio.run(first_event())
 
 
-def nodes_by_month(result: Mapping[str, Any]) -> dict[str, list[str]]:
-    return {month: sorted(nodes) for month, nodes in result["months"].items()}
+def nodes_by_period(result: Mapping[str, Any]) -> dict[str, list[str]]:
+    return {period: sorted(nodes) for period, nodes in result["periods"].items()}
 
 
 class TestDeferring:
@@ -107,11 +107,11 @@ class TestTrigger:
         assert event["result"]["health"] == "healthy"
         # How many parts there are, merges go on to change.
         poked = look(settling).xcom_value
-        assert nodes_by_month(event["result"]) == nodes_by_month(poked)
+        assert nodes_by_period(event["result"]) == nodes_by_period(poked)
         assert event["result"].keys() == poked.keys()
 
     def test_its_result_is_the_tasks(self) -> None:
-        event = {"result": {"health": "healthy", "months": {}}}
+        event = {"result": {"health": "healthy", "periods": {}}}
         wait = sensor_without_server()
         assert wait.execute_complete({}, event) == event["result"]
 
@@ -137,15 +137,15 @@ class TestTrigger:
         event_of(trigger, meanwhile=lambda: merges(settling, 0, "START"))
         # Airflow's loggers are standard ones in some versions, and not in others.
         said = caplog.text or capsys.readouterr().out
-        first, *_, last = [line for line in said.splitlines() if f"trips {MONTH} on " in line]
+        first, *_, last = [line for line in said.splitlines() if f"trips {PERIOD} on " in line]
         assert "settling, 300 parts: nothing has merged for" in first
         assert "settling" not in last
 
 
 def test_sensors_on_one_table_share_their_questions(settling: Lake) -> None:
     _, arguments = deferred(settling).trigger.serialize()
-    other_months = [f"2026-{number:02}" for number in range(5, 10)]
-    triggers = [MergeHealthTrigger(**arguments | {"months": [MONTH, other]}) for other in other_months * 6]
+    other_periods = [f"2026-{number:02}" for number in range(5, 10)]
+    triggers = [MergeHealthTrigger(**arguments | {"periods": [PERIOD, other]}) for other in other_periods * 6]
 
     def questions() -> int:
         settling.on_node(0, "SYSTEM FLUSH LOGS")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_chs3.testbed.trips import create_table_sql
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.test_merge_health import insert, merges
 from tests.narrow_user import NARROW, narrow_connection
 from tests.scheduler.airflow_services import AirflowServices
@@ -45,7 +45,7 @@ with DAG("merges", schedule=None, start_date=datetime(2026, 1, 1), default_args=
         ClickHouseMergeHealthSensor(
             task_id=table,
             table=table,
-            month="{MONTH}",
+            period="{PERIOD}",
             database="{DATABASE}",
             deferrable=True,
             poke_interval=2,
@@ -80,7 +80,7 @@ class Ended:
 
 @pytest.fixture(scope="module")
 def lakes(chs3_cluster: Cluster) -> Iterator[dict[str, Lake]]:
-    """Tables, each with 300 parts of the month on the first node, which nothing merges."""
+    """Tables, each with 300 parts of the period on the first node, which nothing merges."""
     lakes = {table: Lake(chs3_cluster, None, "", DATABASE, table) for table in ("settles", "sticks", "never_ends")}
     anywhere = lakes["settles"]
     anywhere.on_every_node(f"CREATE DATABASE {DATABASE}")
@@ -138,11 +138,11 @@ def test_the_one_that_never_ends_fails_at_its_timeout_without_a_retry(ended: End
 
 
 def test_the_triggers_log_tells_how_it_goes(ended: Ended) -> None:
-    assert f"settles {MONTH} on " in ended.logs("settles", "*.trigger.*")
+    assert f"settles {PERIOD} on " in ended.logs("settles", "*.trigger.*")
 
 
 def test_no_log_shows_the_password(ended: Ended) -> None:
     logs = "\n".join(file.read_text() for file in ended.home.glob("**/*.log"))
-    assert f"settles {MONTH} on " in logs
+    assert f"settles {PERIOD} on " in logs
     # In JSON, what follows is written in another way.
     assert NARROW.password.partition('"')[0] not in logs

@@ -15,11 +15,11 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.statsd_receiver import Metric, Receiver, receiving
 from tests.narrow_user import narrow_connection
 
-TRIPS = Trips(rows_per_month=600, files_per_month=3)
+TRIPS = Trips(rows_per_period=600, files_per_period=3)
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
 SETTLED = {"settled_after_seconds": 0}
 
@@ -89,7 +89,7 @@ def test_a_load_that_has_nothing_to_do_counts_no_rows(trips_lake: Lake, statsd: 
     assert [each.name for each in statsd.received() if each.kind == "c"] == ["chs3.loads.unchanged"]
 
 
-def test_a_skipped_month_is_no_failure(trips_lake: Lake, statsd: Receiver) -> None:
+def test_a_skipped_period_is_no_failure(trips_lake: Lake, statsd: Receiver) -> None:
     with pytest.raises(AirflowSkipException):
         trips_lake.load(on_no_objects="skip")
     assert [each.name for each in statsd.received() if each.kind == "c"] == ["chs3.loads.skipped"]
@@ -124,7 +124,7 @@ def test_a_load_that_waits_for_merges_tells_the_wait_and_the_parts(trips_lake: L
     trips_lake.upload(TRIPS)
     result = trips_lake.load(wait_for_merges=True, merge_health=SETTLED)
     received = values(statsd.received())
-    assert received["chs3.merges.parts"] == max(node["parts"] for node in result["merges"]["months"][MONTH].values())
+    assert received["chs3.merges.parts"] == max(node["parts"] for node in result["merges"]["periods"][PERIOD].values())
     assert 0 < received["chs3.merges.waited"] < 60_000
 
 
@@ -132,7 +132,7 @@ def test_a_load_that_was_deferred_while_it_waited_tells_all_of_the_wait(trips_la
     trips_lake.upload(TRIPS)
     result = trips_lake.load()
     statsd.received()
-    merges = {"health": "healthy", "months": {MONTH: {"node": {"parts": 3}}}}
+    merges = {"health": "healthy", "periods": {PERIOD: {"node": {"parts": 3}}}}
     operator = trips_lake.operator(deferrable=True, wait_for_merges=True)
     operator.merges_complete({}, {"result": merges}, [result], since=time.time() - 90)
     received = values(statsd.received())
@@ -142,7 +142,7 @@ def test_a_load_that_was_deferred_while_it_waited_tells_all_of_the_wait(trips_la
 
 def sensor(lake: Lake) -> ClickHouseMergeHealthSensor:
     where = {"table": lake.table, "database": lake.database, "cluster": lake.cluster.name}
-    return ClickHouseMergeHealthSensor(task_id="merges", month=MONTH, **where, **SETTLED)
+    return ClickHouseMergeHealthSensor(task_id="merges", period=PERIOD, **where, **SETTLED)
 
 
 def test_the_sensor_tells_the_wait_since_its_task_began(trips_lake: Lake, statsd: Receiver) -> None:

@@ -1,4 +1,4 @@
-"""`ddl`: a table for the files of a month, which then holds what they have."""
+"""`ddl`: a table for the files of a period, which then holds what they have."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pytest
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.refusal import parquet
 
-TRIPS = Trips(rows_per_month=2_000, files_per_month=4)
+TRIPS = Trips(rows_per_period=2_000, files_per_period=4)
 
 
 def ddl(lake: Lake, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     capsys.readouterr()
-    place = ["--bucket", lake.bucket, "--key", "trips/{YYYY-MM}/", "--month", MONTH, "--database", lake.database]
+    place = ["--bucket", lake.bucket, "--key", "trips/{YYYY-MM}/", "--period", PERIOD, "--database", lake.database]
     code = main(["ddl", "--table", "suggested", *place, *arguments])
     out, err = capsys.readouterr()
     assert (code, err) == (0, ""), err
@@ -27,7 +27,7 @@ def ddl(lake: Lake, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def refusal(lake: Lake, capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
-    place = ["--bucket", lake.bucket, "--key", "trips/{YYYY-MM}/", "--month", MONTH, "--database", lake.database]
+    place = ["--bucket", lake.bucket, "--key", "trips/{YYYY-MM}/", "--period", PERIOD, "--database", lake.database]
     assert main(["ddl", "--table", "suggested", *place]) == 2
     return capsys.readouterr().err
 
@@ -40,13 +40,13 @@ def created(lake: Lake, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "csv.gz", "jsonl"])
-def test_the_table_takes_the_month(lake: Lake, capsys: pytest.CaptureFixture[str], file_format: str) -> None:
+def test_the_table_takes_the_period(lake: Lake, capsys: pytest.CaptureFixture[str], file_format: str) -> None:
     lake.upload(TRIPS, file_format=file_format)
     columns = created(lake, capsys)
     assert columns["zone"]["type"].startswith("LowCardinality(")
     assert lake.load()["rows"] == 2_000
     total = f"SELECT count(), sum(trip_id), uniqExact(trip_id) FROM {lake.database}.suggested"
-    ids = TRIPS.table(MONTH)["trip_id"].to_pylist()
+    ids = TRIPS.table(PERIOD)["trip_id"].to_pylist()
     assert lake.on_node(0, total) == [(len(ids), sum(ids), len(set(ids)))]
 
 
@@ -54,8 +54,8 @@ def test_the_types_are_the_widest_of_all_files(lake: Lake, capsys: pytest.Captur
     days = pa.array(["2026-10-01", "2026-10-31"]).cast(pa.date32())
     narrow = {"day": days, "n": pa.array([1, -2], pa.int8()), "x": pa.array([0.5, 1.5], pa.float32())}
     wide = {"day": days, "n": pa.array([2**40, None], pa.int64()), "x": pa.array([0.1, 2], pa.float64())}
-    lake.put(f"trips/{MONTH}/a.parquet", parquet(pa.table(narrow)))
-    lake.put(f"trips/{MONTH}/b.parquet", parquet(pa.table(wide | {"late`r": pa.array(["a", "b"])})))
+    lake.put(f"trips/{PERIOD}/a.parquet", parquet(pa.table(narrow)))
+    lake.put(f"trips/{PERIOD}/b.parquet", parquet(pa.table(wide | {"late`r": pa.array(["a", "b"])})))
     columns = created(lake, capsys)
     assert {name: each["type"] for name, each in columns.items()} == {
         "day": "Date32",
@@ -72,24 +72,24 @@ def test_the_types_are_the_widest_of_all_files(lake: Lake, capsys: pytest.Captur
 def test_each_choice_has_its_reason(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     lake.upload(TRIPS)
     shown = ddl(lake, capsys)
-    assert f"-- 2,000 of 2,000 rows read are of {MONTH}.\nPARTITION BY toYYYYMM(`pickup_at`)\n" in shown
+    assert f"-- 2,000 of 2,000 rows read are of {PERIOD}.\nPARTITION BY toYYYYMM(`pickup_at`)\n" in shown
     assert "values in 2,000 rows" in shown
     assert "`pickup_at`);\n\n-- The rows of all nodes:\n" in shown
 
 
-def test_files_without_dates_of_the_month_are_refused(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-    lake.put(f"trips/{MONTH}/a.parquet", parquet(pa.table({"n": pa.array([1])})))
-    assert f"No column has dates in {MONTH}" in refusal(lake, capsys)
+def test_files_without_dates_of_the_period_are_refused(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    lake.put(f"trips/{PERIOD}/a.parquet", parquet(pa.table({"n": pa.array([1])})))
+    assert f"No column has dates in {PERIOD}" in refusal(lake, capsys)
 
 
 def test_columns_that_no_type_holds_are_refused(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-    lake.put(f"trips/{MONTH}/a.parquet", parquet(pa.table({"n": pa.array([[1]])})))
-    lake.put(f"trips/{MONTH}/b.parquet", parquet(pa.table({"n": pa.array(["a"])})))
+    lake.put(f"trips/{PERIOD}/a.parquet", parquet(pa.table({"n": pa.array([[1]])})))
+    lake.put(f"trips/{PERIOD}/b.parquet", parquet(pa.table({"n": pa.array(["a"])})))
     assert "No type holds column 'n' of all files" in refusal(lake, capsys)
 
 
-def test_a_month_without_files_is_refused(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-    assert f"There are no objects of {MONTH} at {lake.bucket}/trips/" in refusal(lake, capsys)
+def test_a_period_without_files_is_refused(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    assert f"There are no objects of {PERIOD} at {lake.bucket}/trips/" in refusal(lake, capsys)
 
 
 @pytest.mark.three_nodes

@@ -14,9 +14,9 @@ from urllib.parse import quote
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.attempt import retry_policy
-from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.operators._support.load_request import load_request
@@ -33,7 +33,7 @@ from tests.narrow_user import NARROW, WITH_NARROW_USER, narrow_connection
 
 pytestmark = pytest.mark.three_nodes
 
-TRIPS = Trips(rows_per_month=900, files_per_month=3)
+TRIPS = Trips(rows_per_period=900, files_per_period=3)
 WRONG = {"secret_key": "wr0ng/secret+key/of/forty/characters/AAAA", "session_token": "wr0ngT0kenOfNoSession" * 8}
 WRONG_PASSWORD = "wr0ng'p\\ssword"
 #: What text_log would hold, each node's log file holds.
@@ -88,7 +88,7 @@ def text_of_objects(operator: Any) -> str:
     """What an operator's parts look like where somebody prints them."""
     listing = S3Listing(operator.aws_conn_id)
     source = operator.source(listing)
-    request = load_request(operator, {}, listing, month=Month.parse(operator.month), resumes=None)
+    request = load_request(operator, {}, listing, period=Period.parse(operator.period), resumes=None)
     rendered = {name: getattr(operator, name) for name in operator.template_fields}
     hook = operator.hook()
     parts = (operator, vars(operator), rendered, listing, source, source.credentials, request, hook, hook.options)

@@ -1,4 +1,4 @@
-"""Load, plan, adoption and ledger of the same month give the same answer."""
+"""Load, plan, adoption and ledger of the same period give the same answer."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.test_ledger_admin import adopt, ledger
-from tests.integration.test_plan_months import plan
+from tests.integration.test_plan_periods import plan
 
-TRIPS = Trips(rows_per_month=600, files_per_month=3)
+TRIPS = Trips(rows_per_period=600, files_per_period=3)
 GONE = "nothing/{YYYY-MM}/"
 
 
@@ -55,11 +55,11 @@ def adopted(lake: Lake) -> str:
         (publish, {"fail": "failed", "skip": "skipped", "empty": "published"}),
     ],
 )
-def test_of_a_month_without_objects(
+def test_of_a_period_without_objects(
     trips_lake: Lake, begin: Callable[[Lake], None], answers: dict[str, str], policy: str
 ) -> None:
     begin(trips_lake)
-    planned = plan(trips_lake, months=[MONTH], key=GONE, definition={"policies": {"on_no_objects": policy}})
+    planned = plan(trips_lake, periods=[PERIOD], key=GONE, definition={"policies": {"on_no_objects": policy}})
     adoption = adopted(trips_lake)
     assert loaded(trips_lake, key=GONE, on_no_objects=policy) == answers[policy]
     assert (planned == []) is (answers[policy] in ("unchanged", "skipped"))

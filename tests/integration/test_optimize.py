@@ -1,4 +1,4 @@
-"""Closed months are merged on every node, so many at a time, and whoever does it may die at any moment."""
+"""Closed periods are merged on every node, so many at a time, and whoever does it may die at any moment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.three_nodes
 
 JUNE, JULY, AUGUST = "2025-06", "2025-07", "2025-08"
-THIS_MONTH = f"{datetime.now(UTC):%Y-%m}"
+THIS_PERIOD = f"{datetime.now(UTC):%Y-%m}"
 
 
 def operator(lake: Lake, **options: Any) -> OptimizePartitionOperator:
@@ -67,16 +67,16 @@ def table(lake: Lake) -> Lake:
 
 
 class TestWhatIsMerged:
-    def test_closed_months_on_every_node(self, table: Lake) -> None:
+    def test_closed_periods_on_every_node(self, table: Lake) -> None:
         for node in range(3):
-            for month in (JUNE, JULY):
-                insert(table, node, month, parts=3 + node)
+            for period in (JUNE, JULY):
+                insert(table, node, period, parts=3 + node)
         result = optimize(table)
         assert (parts(table, JUNE), parts(table, JULY), result["merged"]) == ([1, 1, 1], [1, 1, 1], 6)
 
     def test_the_result_tells_parts_bytes_and_seconds(self, table: Lake) -> None:
         insert(table, 1, JUNE, parts=4, seconds=1.6)
-        (told,) = optimize(table)["months"][JUNE].items()
+        (told,) = optimize(table)["periods"][JUNE].items()
         assert told[0] == address(table.cluster.nodes[1])
         assert {name: told[1][name] for name in ("status", "parts_before", "parts_after")} == {
             "status": "merged",
@@ -86,31 +86,31 @@ class TestWhatIsMerged:
         assert told[1]["size_bytes"] > 0
         assert 1 <= told[1]["seconds"] <= 30
 
-    def test_a_month_that_is_not_closed_is_left(self, table: Lake) -> None:
-        insert(table, 0, THIS_MONTH)
-        assert (optimize(table)["months"], parts(table, THIS_MONTH)[0]) == ({}, 4)
+    def test_a_period_that_is_not_closed_is_left(self, table: Lake) -> None:
+        insert(table, 0, THIS_PERIOD)
+        assert (optimize(table)["periods"], parts(table, THIS_PERIOD)[0]) == ({}, 4)
 
-    def test_a_month_is_closed_so_many_days_after_its_end(self, table: Lake) -> None:
+    def test_a_period_is_closed_so_many_days_after_its_end(self, table: Lake) -> None:
         insert(table, 0, JUNE)
         days = (datetime.now(UTC) - datetime(2025, 7, 1, tzinfo=UTC)) / timedelta(days=1)
         assert optimize(table, closed_for_days=days + 1)["merged"] == 0
         assert optimize(table, closed_for_days=days - 1)["merged"] == 1
 
-    def test_months_that_are_named_and_no_others(self, table: Lake) -> None:
-        for month in (JUNE, THIS_MONTH):
-            insert(table, 0, month)
-        optimize(table, months=[THIS_MONTH])
-        assert (parts(table, JUNE)[0], parts(table, THIS_MONTH)[0]) == (4, 1)
+    def test_periods_that_are_named_and_no_others(self, table: Lake) -> None:
+        for period in (JUNE, THIS_PERIOD):
+            insert(table, 0, period)
+        optimize(table, periods=[THIS_PERIOD])
+        assert (parts(table, JUNE)[0], parts(table, THIS_PERIOD)[0]) == (4, 1)
 
     def test_only_what_has_more_parts_than_the_target(self, table: Lake) -> None:
         insert(table, 0, JUNE, parts=3)
         insert(table, 0, JULY, parts=4)
-        assert list(optimize(table, target_parts=3)["months"]) == [JULY]
+        assert list(optimize(table, target_parts=3)["periods"]) == [JULY]
 
     def test_a_second_run_does_nothing(self, table: Lake) -> None:
         insert(table, 0, JUNE)
         optimize(table)
-        assert optimize(table) == {"merged": 0, "months": {}}
+        assert optimize(table) == {"merged": 0, "periods": {}}
 
     def test_a_server_alone(self, table: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
         connection = table.cluster.airflow_connection()
@@ -118,7 +118,7 @@ class TestWhatIsMerged:
         monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
         insert(table, 0, JUNE)
         insert(table, 1, JUNE)
-        assert list(optimize(table, cluster=None)["months"][JUNE]) == ["the server"]
+        assert list(optimize(table, cluster=None)["periods"][JUNE]) == ["the server"]
         assert parts(table, JUNE) == [1, 4, 0]
 
     def test_partitions_whose_id_is_that_of_a_day(self, lake: Lake) -> None:
@@ -127,15 +127,15 @@ class TestWhatIsMerged:
             "PARTITION BY toStartOfMonth(at) ORDER BY id SETTINGS min_parts_to_merge_at_once = 1000"
         )
         insert(lake, 0, JUNE)
-        assert list(optimize(lake)["months"]) == [JUNE]
+        assert list(optimize(lake)["periods"]) == [JUNE]
 
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("engine", ["MergeTree", "ReplacingMergeTree"])
-def test_a_load_finds_a_month_that_was_merged_unchanged(lake: Lake, engine: str) -> None:
+def test_a_load_finds_a_period_that_was_merged_unchanged(lake: Lake, engine: str) -> None:
     lake.create_table(engine=engine)
-    lake.upload(Trips(rows_per_month=9_000, files_per_month=9), JUNE)
-    load = {"month": JUNE, "settings": {"min_insert_block_size_rows": 100, "max_insert_threads": 1}}
+    lake.upload(Trips(rows_per_period=9_000, files_per_period=9), JUNE)
+    load = {"period": JUNE, "settings": {"min_insert_block_size_rows": 100, "max_insert_threads": 1}}
     lake.load(**load)
     assert max(parts(lake, JUNE)) > 1
     optimize(lake)
@@ -143,7 +143,7 @@ def test_a_load_finds_a_month_that_was_merged_unchanged(lake: Lake, engine: str)
     assert lake.load(**load)["status"] == "unchanged"
 
 
-def test_a_month_that_is_published_meanwhile_is_not_held_up(table: Lake) -> None:
+def test_a_period_that_is_published_meanwhile_is_not_held_up(table: Lake) -> None:
     name, staging = f"{table.database}.{table.table}", f"{table.database}.staging"
     insert(table, 0, JUNE, seconds=20)
     table.on_node(0, f"CREATE TABLE {staging} AS {name}")
@@ -158,10 +158,10 @@ def test_a_month_that_is_published_meanwhile_is_not_held_up(table: Lake) -> None
 
 
 class TestLimits:
-    def test_a_month_that_would_make_too_large_a_part_is_left_with_its_reason(self, lake: Lake) -> None:
+    def test_a_period_that_would_make_too_large_a_part_is_left_with_its_reason(self, lake: Lake) -> None:
         create(lake, max_bytes_to_merge_at_max_space_in_pool=1000)
         insert(lake, 0, JUNE)
-        (told,) = optimize(lake)["months"][JUNE].values()
+        (told,) = optimize(lake)["periods"][JUNE].values()
         assert (told["status"], parts(lake, JUNE)[0]) == ("too_large", 4)
         assert "max_bytes_to_merge_at_max_space_in_pool" in told["reason"]
 
@@ -181,9 +181,9 @@ class TestLimits:
     def test_those_of_other_tasks_count(self, table: Lake) -> None:
         insert(table, 0, JUNE, seconds=3)
         insert(table, 1, JULY)
-        with in_background(operator(table, max_running=1, months=[JUNE])):
+        with in_background(operator(table, max_running=1, periods=[JUNE])):
             wait_until(lambda: running(table)[0])
-            optimize(table, max_running=1, months=[JULY])
+            optimize(table, max_running=1, periods=[JULY])
             assert parts(table, JUNE)[0] == 1
 
 
@@ -215,7 +215,7 @@ class TestRunningAgain:
         with in_background(operator(table)):
             wait_until(lambda: running(table)[0])
             result = optimize(table)
-        assert (result["months"][JUNE][address(table.cluster.nodes[0])]["status"], parts(table, JUNE)[0]) == (
+        assert (result["periods"][JUNE][address(table.cluster.nodes[0])]["status"], parts(table, JUNE)[0]) == (
             "merged",
             1,
         )
@@ -247,14 +247,14 @@ class TestKill:
             table.on_every_node(f"DROP TABLE {table.database}.{table.table} SYNC")
 
     @pytest.mark.thorough
-    def test_a_merge_of_another_month_is_not_sacrificed(self, table: Lake) -> None:
+    def test_a_merge_of_another_period_is_not_sacrificed(self, table: Lake) -> None:
         insert(table, 0, JUNE, seconds=10)
         insert(table, 0, JULY, seconds=10)
         other = threading.Thread(
             target=table.on_node,
             args=(0, f"OPTIMIZE TABLE {table.database}.{table.table} PARTITION ID '202507'"),
         )
-        task = operator(table, months=[JUNE])
+        task = operator(table, periods=[JUNE])
         with in_background(task):
             other.start()
             wait_until(lambda: sorted(merging(table)[0]) == ["202506", "202507"])

@@ -10,11 +10,11 @@ import pytest
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
-from tests.integration.lake import MONTH, Lake, lake_on
+from tests.integration.lake import PERIOD, Lake, lake_on
 from tests.narrow_user import WITH_NARROW_USER
 
-TRIPS = Trips(rows_per_month=900, files_per_month=6)
-OTHER = Trips(seed=2, rows_per_month=900, files_per_month=6)
+TRIPS = Trips(rows_per_period=900, files_per_period=6)
+OTHER = Trips(seed=2, rows_per_period=900, files_per_period=6)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def own_lake(
         "storage_policy = 'policy'",
     ],
 )
-def test_a_month_is_published_from_staging_on_the_same_disk(own_lake: Lake, folder: Path, disk: str) -> None:
+def test_a_period_is_published_from_staging_on_the_same_disk(own_lake: Lake, folder: Path, disk: str) -> None:
     for node in (0, 1):
         own = disk.format(path=f"{folder}/{own_lake.database}_{node}/")
         own_lake.on_node(
@@ -62,7 +62,7 @@ def test_a_month_is_published_from_staging_on_the_same_disk(own_lake: Lake, fold
     for trips in (TRIPS, OTHER):
         own_lake.upload(trips)
         own_lake.load()
-        assert own_lake.facts() == trips.facts(MONTH)
+        assert own_lake.facts() == trips.facts(PERIOD)
     disks = "SELECT DISTINCT disk_name = 'default' FROM system.parts WHERE active AND table = 'trips' AND database = "
     found = own_lake.on_every_node(f"{disks}'{own_lake.database}'")
     assert {row for of_node in found for row in of_node} == {(0,)}

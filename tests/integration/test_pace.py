@@ -15,29 +15,29 @@ from airflow_provider_chs3.core.pace import past_loads
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import Lake
-from tests.integration.test_plan_months import plan
+from tests.integration.test_plan_periods import plan
 
 __all__ = ["strikes"]
 
-TRIPS = Trips(rows_per_month=600, files_per_month=2)
+TRIPS = Trips(rows_per_period=600, files_per_period=2)
 PAST = [f"2026-0{number}" for number in range(1, 6)]
 
 
 @pytest.fixture
 def loaded(trips_lake: Lake) -> Lake:
-    """A lake with five months that are loaded, and two that are not."""
-    for month in [*PAST, "2026-06", "2026-07"]:
-        trips_lake.upload(TRIPS, month)
-    for month in PAST:
-        trips_lake.load(month=month)
+    """A lake with five periods that are loaded, and two that are not."""
+    for period in [*PAST, "2026-06", "2026-07"]:
+        trips_lake.upload(TRIPS, period)
+    for period in PAST:
+        trips_lake.load(period=period)
     return trips_lake
 
 
 @pytest.mark.thorough
 def test_a_plan_says_how_long_its_loads_take(loaded: Lake, caplog: pytest.LogCaptureFixture, capsys: Any) -> None:
-    assert plan(loaded, all_months=True) == ["2026-06", "2026-07"]
+    assert plan(loaded, all_periods=True) == ["2026-06", "2026-07"]
     told = re.search(
-        r"2 months to load, [\d.]+ KiB: about \d+ s one after another, and [\d.]+ KiB of disk space for the largest",
+        r"2 periods to load, [\d.]+ KiB: about \d+ s one after another, and [\d.]+ KiB of disk space for the largest",
         capsys.readouterr().out + caplog.text,
     )
     assert told
@@ -47,7 +47,7 @@ def test_without_a_past_a_plan_says_nothing_of_it(
     trips_lake: Lake, caplog: pytest.LogCaptureFixture, capsys: Any
 ) -> None:
     trips_lake.upload(TRIPS, "2026-06")
-    assert plan(trips_lake, all_months=True) == ["2026-06"]
+    assert plan(trips_lake, all_periods=True) == ["2026-06"]
     assert "one after another" not in capsys.readouterr().out + caplog.text
 
 
@@ -55,17 +55,17 @@ def test_without_a_past_a_plan_says_nothing_of_it(
 def test_the_command_line_has_the_forecast_of_each_month(loaded: Lake, capsys: Any) -> None:
     arguments = ["--bucket", loaded.bucket, "--key", "trips/{YYYY-MM}/*.parquet", "--cluster", loaded.cluster.name]
     capsys.readouterr()
-    main(["plan", "--table", f"{loaded.database}.{loaded.table}", *arguments, "--all-months", "--json"])
-    months = {each["month"]: each["forecast"] for each in json.loads(capsys.readouterr().out)}
-    assert {month for month, forecast in months.items() if forecast} == {"2026-06", "2026-07"}
-    assert 0 < months["2026-06"]["seconds"] < 60
-    # Months alike take as much space.
+    main(["plan", "--table", f"{loaded.database}.{loaded.table}", *arguments, "--all-periods", "--json"])
+    periods = {each["period"]: each["forecast"] for each in json.loads(capsys.readouterr().out)}
+    assert {period for period, forecast in periods.items() if forecast} == {"2026-06", "2026-07"}
+    assert 0 < periods["2026-06"]["seconds"] < 60
+    # Periods alike take as much space.
     (size_bytes,) = loaded.on_node(
         0,
         f"SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = '{loaded.database}' AND "
         f"table = '{loaded.table}' AND partition = '202601'",
     )[0]
-    assert months["2026-06"]["staged_bytes"] > size_bytes / 2
+    assert periods["2026-06"]["staged_bytes"] > size_bytes / 2
 
 
 def test_a_load_that_is_slower_than_its_past_says_so_and_names_the_step(
@@ -78,7 +78,7 @@ def test_a_load_that_is_slower_than_its_past_says_so_and_names_the_step(
     for module in (outcome, past_loads):
         monkeypatch.setattr(module, "SLOW_SECONDS", 1.0)
     strikes.before("Publish 2026-06", lambda: time.sleep(15))
-    loaded.load(month="2026-06")
+    loaded.load(period="2026-06")
     assert re.search(
         r"2026-06 was slow\. It took \d+ s; the last 5 loads suggest \d+ s for as many bytes\. "
         r"Most of the difference is publish: \d+ s instead of \d+ s\.",

@@ -7,9 +7,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 
 from airflow_provider_chs3.exceptions import ConfigurationError, NotReadyError
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
-TRIPS = Trips(rows_per_month=3_000, files_per_month=3)
+TRIPS = Trips(rows_per_period=3_000, files_per_period=3)
 
 
 def insert_one_row(lake: Lake) -> None:
@@ -23,23 +23,25 @@ def change_a_node_with_rows(lake: Lake, change: str) -> None:
 
 class TestNoObjects:
     def test_fails_by_default_and_a_retry_may_help(self, trips_lake: Lake) -> None:
-        with pytest.raises(NotReadyError, match=f"No objects for {MONTH} under .*policies={{'on_no_objects': 'skip'}}"):
+        with pytest.raises(
+            NotReadyError, match=f"No objects for {PERIOD} under .*policies={{'on_no_objects': 'skip'}}"
+        ):
             trips_lake.load()
 
-    def test_skip_leaves_the_month_as_it_is(self, trips_lake: Lake) -> None:
+    def test_skip_leaves_the_period_as_it_is(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS)
         trips_lake.load()
         with pytest.raises(AirflowSkipException):
             trips_lake.load(key="nothing/{YYYY-MM}/", on_no_objects="skip")
-        assert trips_lake.facts() == TRIPS.facts(MONTH)
+        assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
-    def test_empty_publishes_the_month_without_rows(self, trips_lake: Lake) -> None:
+    def test_empty_publishes_the_period_without_rows(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS)
         trips_lake.load()
         result = trips_lake.load(key="nothing/{YYYY-MM}/", on_no_objects="empty")
         assert (result["status"], result["rows"], trips_lake.facts().rows) == ("published", 0, 0)
 
-    def test_an_empty_month_is_unchanged_the_next_time(self, trips_lake: Lake) -> None:
+    def test_an_empty_period_is_unchanged_the_next_time(self, trips_lake: Lake) -> None:
         trips_lake.load(on_no_objects="empty")
         assert trips_lake.load(on_no_objects="empty")["status"] == "unchanged"
 
@@ -47,17 +49,17 @@ class TestNoObjects:
 class TestReady:
     def test_without_the_marker_the_load_waits_for_a_retry(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS)
-        with pytest.raises(NotReadyError, match=f"trips/{MONTH}/_SUCCESS is not there yet"):
+        with pytest.raises(NotReadyError, match=f"trips/{PERIOD}/_SUCCESS is not there yet"):
             trips_lake.load(ready_key="_SUCCESS")
 
-    def test_with_the_marker_the_month_is_loaded_without_it(self, trips_lake: Lake) -> None:
+    def test_with_the_marker_the_period_is_loaded_without_it(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS)
-        trips_lake.put(f"trips/{MONTH}/_SUCCESS", b"")
+        trips_lake.put(f"trips/{PERIOD}/_SUCCESS", b"")
         assert trips_lake.load(ready_key="_SUCCESS")["objects"] == 3
 
     def test_the_marker_may_have_a_template_of_its_own(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS)
-        trips_lake.put(f"done/{MONTH}.ok", b"x")
+        trips_lake.put(f"done/{PERIOD}.ok", b"x")
         assert trips_lake.load(ready_key="done/{YYYY-MM}.ok")["status"] == "published"
 
     def test_young_objects_wait_for_a_retry(self, trips_lake: Lake) -> None:
@@ -73,19 +75,19 @@ class TestIgnoredObjects:
     )
     def test_markers_and_empty_objects_are_no_data(self, trips_lake: Lake, name: str) -> None:
         trips_lake.upload(TRIPS)
-        trips_lake.put(f"trips/{MONTH}/{name}", b"" if name in ("empty.parquet", "sub/") else b"x")
+        trips_lake.put(f"trips/{PERIOD}/{name}", b"" if name in ("empty.parquet", "sub/") else b"x")
         assert trips_lake.load()["objects"] == 3
 
 
 class TestShrinking:
-    def test_a_month_that_lost_most_of_its_bytes_stops(self, trips_lake: Lake) -> None:
+    def test_a_period_that_lost_most_of_its_bytes_stops(self, trips_lake: Lake) -> None:
         keys = trips_lake.upload(TRIPS)
         trips_lake.load()
         for key in keys[1:]:
             trips_lake.s3.delete_object(Bucket=trips_lake.bucket, Key=key)
         with pytest.raises(AirflowFailException, match=r"max_shrink_fraction'\]=0\.5"):
             trips_lake.load()
-        assert trips_lake.facts() == TRIPS.facts(MONTH)
+        assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
     def test_unless_the_user_allows_it(self, trips_lake: Lake) -> None:
         keys = trips_lake.upload(TRIPS)
@@ -109,7 +111,7 @@ class TestRowsThatNoLoadKnows:
         insert_one_row(trips_lake)
         trips_lake.upload(TRIPS)
         trips_lake.load(replace_unknown=True)
-        assert trips_lake.facts() == TRIPS.facts(MONTH)
+        assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 class TestATargetThatSomebodyChanged:
@@ -135,7 +137,7 @@ class TestATargetThatSomebodyChanged:
         trips_lake.load()
         change_a_node_with_rows(trips_lake, change)
         trips_lake.load(on_target_changed="reload")
-        assert trips_lake.facts() == TRIPS.facts(MONTH)
+        assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
     def test_merges_are_no_change(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS)
@@ -144,21 +146,21 @@ class TestATargetThatSomebodyChanged:
         assert trips_lake.load()["status"] == "unchanged"
 
 
-class TestRowsOfOtherMonths:
-    DIRTY = Trips(rows_per_month=3_000, files_per_month=3, wrong_month_rows=7)
+class TestRowsOfOtherPeriods:
+    DIRTY = Trips(rows_per_period=3_000, files_per_period=3, wrong_period_rows=7)
 
     @pytest.mark.three_nodes
     def test_stop_the_load_and_are_counted(self, trips_lake: Lake) -> None:
         trips_lake.upload(self.DIRTY)
-        with pytest.raises(AirflowFailException, match=r"202609: 7.*policies={'on_other_months': 'leave_out'}"):
+        with pytest.raises(AirflowFailException, match=r"202609: 7.*policies={'on_other_periods': 'leave_out'}"):
             trips_lake.load()
         assert not any(trips_lake.rows_per_node())
 
     def test_are_left_out_if_the_user_says_so(self, trips_lake: Lake) -> None:
         trips_lake.upload(self.DIRTY)
-        result = trips_lake.load(on_other_months="leave_out")
-        assert (result["rows"], result["other_month_rows"]) == (2_993, 7)
-        assert trips_lake.facts() == self.DIRTY.facts(MONTH)
+        result = trips_lake.load(on_other_periods="leave_out")
+        assert (result["rows"], result["other_period_rows"]) == (2_993, 7)
+        assert trips_lake.facts() == self.DIRTY.facts(PERIOD)
         assert trips_lake.facts("2026-09").rows == 0
 
 

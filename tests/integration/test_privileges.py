@@ -9,28 +9,29 @@ from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.staging.tables import Attempt
-from airflow_provider_chs3.core.values.models import Month, TableName
+from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.operators.ledger import (
-    AdoptMonthsOperator,
+    AdoptPeriodsOperator,
     CleanStagingOperator,
-    ForgetMonthsOperator,
+    ForgetPeriodsOperator,
     ListLedgerOperator,
 )
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
-from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
-from airflow_provider_chs3.plugin.api.months import month_answers
-from airflow_provider_chs3.plugin.observation.months import MonthState
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
+from airflow_provider_chs3.plugin.api.periods import period_answers
+from airflow_provider_chs3.plugin.observation.periods import PeriodState
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import User
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import IS_OLDEST, MONTH, Lake
+from tests.integration.lake import IS_OLDEST, PERIOD, Lake
 from tests.narrow_user import TRAIT, documented, documented_also
 
-TRIPS = Trips(rows_per_month=900, files_per_month=3)
+TRIPS = Trips(rows_per_period=900, files_per_period=3)
 PASSWORD = "n'arr\\ow"
 
 SYSTEM = [
@@ -99,7 +100,7 @@ def cluster(chs3_s3: Any) -> Iterator[ClickHouseCluster]:
         DOCTOR: documented_here("Merge health"),
         MERGER: [*documented_here("Merge health"), "SELECT ON system.processes", "OPTIMIZE ON lake.trips"],
         KEEPER: [*documented_here("Loading"), *documented_here("The ledger"), TRAIT],
-        WATCHER: documented_here("The months page"),
+        WATCHER: documented_here("The periods page"),
         DEFERRER: [*REPLACE, TRAIT, "READ ON REMOTE", *documented_also("the load is `deferrable`, which")],
         COLLECTOR: [*REPLACE, TRAIT, f"NAMED COLLECTION ON {S3_NAMED_COLLECTION}"],
     } | {each: [TRAIT, *(other for other in REPLACE if other != missing)] for each, missing in MISSING.items()}
@@ -150,16 +151,16 @@ def load_as(lake: Lake, credentials: User, monkeypatch: pytest.MonkeyPatch, **op
 
 def test_exactly_these_privileges_are_enough(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_as(own_lake, NARROW, monkeypatch)["status"] == "published"
-    assert own_lake.facts() == TRIPS.facts(MONTH)
-    changed = Trips(seed=2, rows_per_month=800, files_per_month=3)
+    assert own_lake.facts() == TRIPS.facts(PERIOD)
+    changed = Trips(seed=2, rows_per_period=800, files_per_period=3)
     own_lake.upload(changed)
     assert load_as(own_lake, NARROW, monkeypatch)["status"] == "published"
-    assert own_lake.facts() == changed.facts(MONTH)
+    assert own_lake.facts() == changed.facts(PERIOD)
 
 
 def test_an_append_needs_no_staging(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_as(own_lake, APPENDER, monkeypatch, write_mode="append", staging_database=None)["status"] == "appended"
-    assert own_lake.facts() == TRIPS.facts(MONTH)
+    assert own_lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough(but=4)
@@ -219,7 +220,7 @@ def test_a_deferrable_load_takes_a_privilege_of_its_own(own_lake: Lake, monkeypa
 def test_queries_of_another_user_that_may_not_be_killed_are_waited_for(
     own_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dead = Attempt(TableName("lake", "trips"), (Month.parse(MONTH),), "dead")
+    dead = Attempt(TableName("lake", "trips"), (Period.parse(PERIOD),), "dead")
     sleep = "SELECT sleepEachRow(1) FROM numbers(3) SETTINGS max_block_size = 1"
     with own_lake.cluster.nodes[1].client() as client, ThreadPoolExecutor() as pool:
         asleep = pool.submit(client.execute, sleep, query_id=f"{dead.name}_insert1")
@@ -233,8 +234,8 @@ def test_planning_needs_no_privilege_to_write_or_to_read_rows(own_lake: Lake, mo
     load_as(own_lake, NARROW, monkeypatch)
     log_in(own_lake, PLANNER, monkeypatch)
     where = {"database": "lake", "table": "trips", "cluster": own_lake.cluster.name}
-    plan = {"bucket": own_lake.bucket, "key": "trips/{YYYY-MM}/", "months": [MONTH], "staging_database": "stage"}
-    assert PlanMonthsOperator(task_id="plan", **where, **plan).execute({"dag_run": None}) == []
+    plan = {"bucket": own_lake.bucket, "key": "trips/{YYYY-MM}/", "periods": [PERIOD], "staging_database": "stage"}
+    assert PlanLoadsOperator(task_id="plan", **where, **plan).execute({"dag_run": None}) == []
 
 
 def test_a_plan_and_a_ledger_without_one_of_them_name_the_grant(
@@ -243,7 +244,7 @@ def test_a_plan_and_a_ledger_without_one_of_them_name_the_grant(
     load_as(own_lake, NARROW, monkeypatch)
     log_in(own_lake, BLIND_PLANNER, monkeypatch)
     where = {"database": "lake", "table": "trips", "staging_database": "stage", "cluster": own_lake.cluster.name}
-    plan = PlanMonthsOperator(task_id="plan", bucket=own_lake.bucket, key="trips/{YYYY-MM}/", months=[MONTH], **where)
+    plan = PlanLoadsOperator(task_id="plan", bucket=own_lake.bucket, key="trips/{YYYY-MM}/", periods=[PERIOD], **where)
     for asked in (
         lambda: plan.execute({"dag_run": None}),
         lambda: ListLedgerOperator(task_id="list", **where).execute({}),
@@ -258,28 +259,28 @@ def test_merge_health_needs_no_privilege_to_write_or_to_read_rows(
     load_as(own_lake, NARROW, monkeypatch)
     log_in(own_lake, DOCTOR, monkeypatch)
     where = {"database": "lake", "table": "trips", "cluster": own_lake.cluster.name}
-    assert ClickHouseMergeHealthSensor(task_id="wait", months=[MONTH], **where).poke({})
+    assert ClickHouseMergeHealthSensor(task_id="wait", periods=[PERIOD], **where).poke({})
 
 
-def test_the_months_page_needs_no_privilege_to_write_or_to_read_rows(
+def test_the_periods_page_needs_no_privilege_to_write_or_to_read_rows(
     own_lake: Lake, airflow_db: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load_as(own_lake, NARROW, monkeypatch)
     log_in(own_lake, WATCHER, monkeypatch)
-    look = month_answers().look("chs3_default")
+    look = period_answers().look("chs3_default")
     assert (look.error, set(look.nodes.values())) == ("", {""})
-    assert [each.state for each in look.tables[TableName("lake", "trips")]] == [MonthState.PUBLISHED]
+    assert [each.state for each in look.tables[TableName("lake", "trips")]] == [PeriodState.PUBLISHED]
 
 
-def test_merging_a_month_takes_optimize(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Else the server itself may have merged the month before the task looks. Of three parts, one of two nodes has two.
+def test_merging_a_period_takes_optimize(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Else the server itself may have merged the period before the task looks. Of three parts, one of two nodes has two.
     own_lake.on_every_node(f"ALTER TABLE {own_lake.database}.trips MODIFY SETTING min_parts_to_merge_at_once = 1000")
     for _ in range(3):
         load_as(own_lake, APPENDER, monkeypatch, write_mode="append", staging_database=None)
     log_in(own_lake, MERGER, monkeypatch)
-    where = {"database": "lake", "table": "trips", "cluster": own_lake.cluster.name, "months": [MONTH]}
+    where = {"database": "lake", "table": "trips", "cluster": own_lake.cluster.name, "periods": [PERIOD]}
     result = OptimizePartitionOperator(task_id="optimize", deferrable=False, **where).execute({})
-    assert {each["parts_after"] for each in result["months"][MONTH].values()} == {1}
+    assert {each["parts_after"] for each in result["periods"][PERIOD].values()} == {1}
 
 
 def test_the_upkeep_of_the_ledger_takes_a_loader_who_may_count_the_rows(
@@ -288,10 +289,10 @@ def test_the_upkeep_of_the_ledger_takes_a_loader_who_may_count_the_rows(
     load_as(own_lake, APPENDER, monkeypatch, write_mode="append", staging_database=None)
     log_in(own_lake, KEEPER, monkeypatch)
     cluster = {"cluster": own_lake.cluster.name}
-    table = {"database": "lake", "table": "trips", "staging_database": "stage", "months": [MONTH], **cluster}
+    table = {"database": "lake", "table": "trips", "staging_database": "stage", "periods": [PERIOD], **cluster}
     source = {"bucket": own_lake.bucket, "key": "trips/{YYYY-MM}/"}
-    assert AdoptMonthsOperator(task_id="adopt", **table, **source).execute({})[0]["status"] == "adopted"
-    assert ForgetMonthsOperator(task_id="forget", **table).execute({})[0]["was_known"]
+    assert AdoptPeriodsOperator(task_id="adopt", **table, **source).execute({})[0]["status"] == "adopted"
+    assert ForgetPeriodsOperator(task_id="forget", **table).execute({})[0]["was_known"]
     assert CleanStagingOperator(task_id="clean", database="stage", **cluster).execute({}) == []
     log_in(own_lake, PLANNER, monkeypatch)
-    assert ListLedgerOperator(task_id="list", **table).execute({})[0]["rows"] == TRIPS.rows_per_month
+    assert ListLedgerOperator(task_id="list", **table).execute({})[0]["rows"] == TRIPS.rows_per_period

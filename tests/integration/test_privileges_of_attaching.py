@@ -1,4 +1,4 @@
-"""Loads of new objects alone, and of months together, by users with the documented privileges, or less."""
+"""Loads of new objects alone, and of periods together, by users with the documented privileges, or less."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import User
 from tests.integration.lake import Lake
-from tests.integration.several_months import MONTHS, Months
+from tests.integration.several_periods import PERIODS, Periods
 from tests.narrow_user import TRAIT, documented, documented_also
 
 ATTACHING = "ALTER DELETE ON lake.chs3_*"
@@ -32,18 +32,18 @@ def cluster() -> Iterator[ClickHouseCluster]:
 
 
 @pytest.fixture
-def months(
+def periods(
     cluster: ClickHouseCluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Months]:
-    """Four months of one file, in a database of a fixed name, as the users' privileges name it."""
+) -> Iterator[Periods]:
+    """Four periods of one file, in a database of a fixed name, as the users' privileges name it."""
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(chs3_s3.airflow_connection()))
     lake = Lake(cluster, chs3_s3.client(), chs3_bucket, "lake", "trips")
     lake.on_every_node(
         "CREATE TABLE lake.trips (day Date, n UInt32) ENGINE MergeTree ORDER BY n PARTITION BY toYYYYMM(day)"
     )
-    found = Months(lake)
-    for month in MONTHS:
-        found.put(month, "a")
+    found = Periods(lake)
+    for period in PERIODS:
+        found.put(period, "a")
     yield found
     assert lake.left_behind() == []
     for name in ("trips", "chs3_ledger", "chs3_objects"):
@@ -56,38 +56,38 @@ def log_in(lake: Lake, user: User, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_documented_privileges_are_enough_for_one_insert_and_for_new_objects_alone(
-    months: Months, monkeypatch: pytest.MonkeyPatch
+    periods: Periods, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log_in(months.lake, AS_DOCUMENTED, monkeypatch)
-    load = months.operator()
+    log_in(periods.lake, AS_DOCUMENTED, monkeypatch)
+    load = periods.operator()
     load.execute({})
     assert len(load.inserts) == 1
-    assert months.found() == months.expected()
-    months.put(MONTHS[0], "b")
-    load = months.operator()
+    assert periods.found() == periods.expected()
+    periods.put(PERIODS[0], "b")
+    load = periods.operator()
     assert [each["loaded_objects"] for each in load.execute({})] == [1, 0, 0, 0]
     assert len(load.inserts) == 1
-    assert months.found() == months.expected()
+    assert periods.found() == periods.expected()
 
 
 @pytest.mark.thorough
 def test_without_alter_delete_on_staging_no_row_is_inserted_twice_and_the_log_has_the_grant(
-    months: Months, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    periods: Periods, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log_in(months.lake, WITHOUT, monkeypatch)
+    log_in(periods.lake, WITHOUT, monkeypatch)
     grants = " ".join(
         f"User 'without' lacks privileges on {node.host}:{node.tcp_port}: run GRANT ALTER DELETE ON `lake`.chs3_* TO "
         "`without` there."
-        for node in months.lake.cluster.nodes
+        for node in periods.lake.cluster.nodes
     )
-    load = months.operator()
+    load = periods.operator()
     load.execute({})
-    assert len(load.inserts) == len(MONTHS)
-    assert capsys.readouterr().out.count(f"Loading 4 months one by one: {grants}") == 1
-    assert months.found() == months.expected()
-    months.put(MONTHS[0], "b")
-    load = months.operator()
+    assert len(load.inserts) == len(PERIODS)
+    assert capsys.readouterr().out.count(f"Loading 4 periods one by one: {grants}") == 1
+    assert periods.found() == periods.expected()
+    periods.put(PERIODS[0], "b")
+    load = periods.operator()
     assert [each["loaded_objects"] for each in load.execute({})] == [2, 0, 0, 0]
     assert len(load.inserts) == 1
     assert f"Loading all objects: {grants}" in capsys.readouterr().out
-    assert months.found() == months.expected()
+    assert periods.found() == periods.expected()

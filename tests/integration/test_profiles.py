@@ -16,7 +16,7 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import IS_OLDEST, MONTH, Lake
+from tests.integration.lake import IS_OLDEST, PERIOD, Lake
 from tests.integration.refusal import refused
 from tests.profiles.users import PROFILES, cluster_of, user_of
 
@@ -59,7 +59,7 @@ def numbered(lake: Lake, files: int, rows: int, *, file_format: str = "CSV") -> 
     for file in range(files):
         numbers = range(file * rows, (file + 1) * rows)
         lines = (TEXT[file_format].join((LINE.format(number % 60), str(number))) for number in numbers)
-        lake.put(f"trips/{MONTH}/{file:03}.txt", "".join(f"{line}\n" for line in lines).encode())
+        lake.put(f"trips/{PERIOD}/{file:03}.txt", "".join(f"{line}\n" for line in lines).encode())
     return set(range(files * rows))
 
 
@@ -110,7 +110,7 @@ def test_a_profile_that_forces_indexes_stops_no_night(lake: Lake, monkeypatch: p
     log_in(lake, monkeypatch, "forcing")
     arguments = {"file_format": "CSV", "select": {"at": "c1", "n": "c2"}}
     lake.load(**arguments)
-    lake.put(f"trips/{MONTH}/late.txt", f"{LINE.format(0)},1000\n".encode())
+    lake.put(f"trips/{PERIOD}/late.txt", f"{LINE.format(0)},1000\n".encode())
     assert lake.load(**arguments)["loaded_objects"] == 1
     assert lake.load(**arguments)["status"] == "unchanged"
     assert published(lake) == sorted({*numbers, 1000})
@@ -144,7 +144,7 @@ def test_a_user_who_may_only_read_is_told_so(lake: Lake, monkeypatch: pytest.Mon
 def test_a_setting_that_servers_refuse_is_not_blamed_on_a_file(
     trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trips_lake.upload(Trips(rows_per_month=30, files_per_month=3))
+    trips_lake.upload(Trips(rows_per_period=30, files_per_period=3))
     log_in(trips_lake, monkeypatch, "skipping", settings={"s3_max_upload_part_size": 1})
     with pytest.raises((AirflowFailException, ClickHouseServerError), match="Setting max_upload_part_size") as stopped:
         trips_lake.load()
@@ -310,7 +310,7 @@ def test_no_answer_comes_from_a_cache(trips_lake: Lake, monkeypatch: pytest.Monk
     connection = json.loads(os.environ["AIRFLOW_CONN_CHS3_DEFAULT"])
     connection["extra"] |= {"settings": {"use_query_cache": 1}}
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
-    trips = Trips(rows_per_month=30, files_per_month=3)
+    trips = Trips(rows_per_period=30, files_per_period=3)
     trips_lake.upload(trips)
     assert trips_lake.load()["status"] == "published"
-    assert trips_lake.facts() == trips.facts(MONTH)
+    assert trips_lake.facts() == trips.facts(PERIOD)

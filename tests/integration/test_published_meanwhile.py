@@ -1,4 +1,4 @@
-"""A load that looks a month up just when another one publishes it.
+"""A load that looks a period up just when another one publishes it.
 
 The records and the parts of one answer are not of one moment: here, the other load lies between them.
 """
@@ -14,12 +14,12 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.core.workflow.operations import Step
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
 pytestmark = pytest.mark.three_nodes
 
-OLD = Trips(rows_per_month=900, files_per_month=6)
-NEW = Trips(seed=2, rows_per_month=1_200, files_per_month=6)
+OLD = Trips(rows_per_period=900, files_per_period=6)
+NEW = Trips(seed=2, rows_per_period=1_200, files_per_period=6)
 
 
 class Between:
@@ -31,7 +31,7 @@ class Between:
 
         def torn(runner: Runner, step: Step) -> Any:
             answers = perform.__get__(runner, Runner)(step)
-            if not step.name.startswith(f"Look up {MONTH} in the ledger"):
+            if not step.name.startswith(f"Look up {PERIOD} in the ledger"):
                 return answers
             self.looks += 1
             if self.looks > 1:
@@ -60,7 +60,7 @@ def test_what_another_load_publishes_meanwhile_is_no_change_of_somebody_else(
     between = Between(monkeypatch, trips_lake.load)
     assert trips_lake.load()["status"] == "unchanged"
     assert between.looks > 2
-    assert trips_lake.facts() == NEW.facts(MONTH)
+    assert trips_lake.facts() == NEW.facts(PERIOD)
 
 
 @pytest.mark.thorough(but=1)
@@ -73,7 +73,7 @@ def test_what_somebody_else_inserts_meanwhile_still_is(
         trips_lake.load()
         trips_lake.upload(NEW)
     table = f"{trips_lake.database}.{trips_lake.table}"
-    insert = f"INSERT INTO {table} (trip_id, pickup_at) VALUES (7, '{MONTH}-01 00:00:00')"
+    insert = f"INSERT INTO {table} (trip_id, pickup_at) VALUES (7, '{PERIOD}-01 00:00:00')"
     Between(monkeypatch, lambda: trips_lake.on_every_node(insert))
     with pytest.raises(AirflowFailException, match=r"no load wrote|was changed since it was published"):
         trips_lake.load()

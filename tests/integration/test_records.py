@@ -7,7 +7,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from tests.integration.events import (
     FILES,
-    OTHER_MONTH,
+    OTHER_PERIOD,
     alter,
     alter_ledger,
     events,
@@ -15,7 +15,7 @@ from tests.integration.events import (
     load,
     published,
 )
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
 __all__ = ["events"]
 
@@ -35,7 +35,7 @@ class TestLostLedger:
 
     @pytest.mark.three_nodes
     def test_a_node_that_lost_its_ledger_and_rows_is_changed(self, events: Lake) -> None:
-        published(events, OTHER_MONTH, MONTH)
+        published(events, OTHER_PERIOD, PERIOD)
         number = fullest(events)
         self.lose(events, number)
         events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
@@ -45,8 +45,8 @@ class TestLostLedger:
 
     @pytest.mark.thorough
     @pytest.mark.three_nodes
-    def test_so_is_one_that_lost_all_rows_of_the_month(self, events: Lake) -> None:
-        published(events, OTHER_MONTH, MONTH)
+    def test_so_is_one_that_lost_all_rows_of_the_period(self, events: Lake) -> None:
+        published(events, OTHER_PERIOD, PERIOD)
         number = fullest(events)
         self.lose(events, number)
         alter(events, number, "DROP PARTITION ID '202610'")

@@ -32,7 +32,7 @@ def test_all_scenes_are_told_and_nothing_is_left(lake: Lake, rehearse: Rehearse)
         "the wait for merges",
         "unchanged after all of this",
     ]
-    assert verdict == "Every month held exactly the rows of its objects."
+    assert verdict == "Every period held exactly the rows of its objects."
     assert left(lake) == ([], 0)
 
 

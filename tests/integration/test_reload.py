@@ -1,4 +1,4 @@
-"""A month that is as published is loaded again where its run asks for it: once, and nothing else is."""
+"""A period that is as published is loaded again where its run asks for it: once, and nothing else is."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from airflow.sdk import DAG
 
 from airflow_provider_chs3.exceptions import NotReadyError
-from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.arguments import grouped
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
 RunDag = Callable[..., DagRun]
 
-TRIPS = Trips(rows_per_month=600, files_per_month=3)
+TRIPS = Trips(rows_per_period=600, files_per_period=3)
 TASK = SimpleNamespace(
     dag_id="d", run_id="reload", task_id="load", map_index=-1, try_number=1, xcom_push=lambda **_: None
 )
 
 
-def conf_of(lake: Lake, *months: str, **more: Any) -> dict[str, Any]:
-    """The conf of a run that reloads months of the lake."""
-    return {"chs3_reload": {"database": lake.database, "table": "trips", "months": list(months or [MONTH]), **more}}
+def conf_of(lake: Lake, *periods: str, **more: Any) -> dict[str, Any]:
+    """The conf of a run that reloads periods of the lake."""
+    return {"chs3_reload": {"database": lake.database, "table": "trips", "periods": list(periods or [PERIOD]), **more}}
 
 
 def context_of(conf: dict[str, Any], task: SimpleNamespace = TASK) -> dict[str, Any]:
@@ -40,9 +40,9 @@ def reload(lake: Lake, conf: dict[str, Any] | None = None, **options: Any) -> di
     return lake.operator(**options).execute(context_of(conf or conf_of(lake)))
 
 
-def plan_of(lake: Lake, **options: Any) -> PlanMonthsOperator:
+def plan_of(lake: Lake, **options: Any) -> PlanLoadsOperator:
     where = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "database": lake.database, "table": "trips"}
-    return PlanMonthsOperator(**grouped(task_id="plan", **(where | options)))
+    return PlanLoadsOperator(**grouped(task_id="plan", **(where | options)))
 
 
 def plan(lake: Lake, conf: dict[str, Any], **options: Any) -> list[str]:
@@ -68,12 +68,12 @@ def states(run: DagRun) -> tuple[str, dict[str, str]]:
 
 
 def insert_a_row(lake: Lake) -> None:
-    lake.on_node(1, f"INSERT INTO {lake.database}.trips (trip_id, pickup_at) VALUES (1, '{MONTH}-05 00:00:00')")
+    lake.on_node(1, f"INSERT INTO {lake.database}.trips (trip_id, pickup_at) VALUES (1, '{PERIOD}-05 00:00:00')")
 
 
 @pytest.fixture
 def loaded(trips_lake: Lake) -> Lake:
-    """A lake whose month is as published."""
+    """A lake whose period is as published."""
     trips_lake.upload(TRIPS)
     trips_lake.load()
     return trips_lake
@@ -81,13 +81,13 @@ def loaded(trips_lake: Lake) -> Lake:
 
 class TestLoad:
     @pytest.mark.thorough
-    def test_an_unchanged_month_is_loaded_and_has_the_same_rows(self, loaded: Lake) -> None:
+    def test_an_unchanged_period_is_loaded_and_has_the_same_rows(self, loaded: Lake) -> None:
         before = loaded.load()
         result = reload(loaded)
         assert (before["status"], result["status"]) == ("unchanged", "published")
         assert result["reason"] == "it is as published, but a reload was requested"
         assert result["attempt"] != before["attempt"]
-        assert loaded.facts() == TRIPS.facts(MONTH)
+        assert loaded.facts() == TRIPS.facts(PERIOD)
 
     def test_a_retry_after_it_was_published_does_not_load_again(self, loaded: Lake) -> None:
         query_ids = reload(loaded)["query_ids"]
@@ -106,16 +106,16 @@ class TestLoad:
         assert first["reason"] == "it is as published, but a reload was requested"
         assert again["reason"] == "an earlier try of this task has published it"
 
-    def test_a_load_without_a_month_takes_that_of_the_run(self, loaded: Lake) -> None:
-        assert reload(loaded, month=None)["month"] == MONTH
+    def test_a_load_without_a_period_takes_that_of_the_run(self, loaded: Lake) -> None:
+        assert reload(loaded, period=None)["period"] == PERIOD
 
     def test_but_not_one_of_several(self, loaded: Lake) -> None:
-        with pytest.raises(AirflowFailException, match="give chs3_reload one month, or map the load"):
-            reload(loaded, conf_of(loaded, MONTH, "2026-11"), month=None)
+        with pytest.raises(AirflowFailException, match="give chs3_reload one period, or map the load"):
+            reload(loaded, conf_of(loaded, PERIOD, "2026-11"), period=None)
 
     @pytest.mark.thorough(but=1)
-    @pytest.mark.parametrize("changed", [{"months": ["2026-09"]}, {"table": "other"}, {"database": "other"}])
-    def test_loads_of_other_months_and_tables_are_skipped(self, loaded: Lake, changed: dict[str, Any]) -> None:
+    @pytest.mark.parametrize("changed", [{"periods": ["2026-09"]}, {"table": "other"}, {"database": "other"}])
+    def test_loads_of_other_periods_and_tables_are_skipped(self, loaded: Lake, changed: dict[str, Any]) -> None:
         conf = conf_of(loaded)
         conf["chs3_reload"] |= changed
         with pytest.raises(AirflowSkipException, match="skipped: this run reloads"):
@@ -133,35 +133,35 @@ class TestLoad:
             task = SimpleNamespace(**vars(TASK) | {"run_id": name})
             result = loaded.operator(table="trips_all").execute(context_of(conf, task))
             assert result["status"] == "published"
-        assert loaded.facts() == TRIPS.facts(MONTH)
+        assert loaded.facts() == TRIPS.facts(PERIOD)
 
     def test_an_appending_load_is_refused(self, loaded: Lake) -> None:
-        with pytest.raises(AirflowFailException, match="would add the month's rows once more"):
+        with pytest.raises(AirflowFailException, match="would add the period's rows once more"):
             reload(loaded, write_mode="append")
-        assert loaded.facts() == TRIPS.facts(MONTH)
+        assert loaded.facts() == TRIPS.facts(PERIOD)
 
 
 class TestNothing:
-    """A DAG may take its table from what a run lacks. If no task loads the month then, the run must fail."""
+    """A DAG may take its table from what a run lacks. If no task loads the period then, the run must fail."""
 
-    def test_a_load_of_another_month_fails(self, loaded: Lake, run_dag: RunDag) -> None:
+    def test_a_load_of_another_period_fails(self, loaded: Lake, run_dag: RunDag) -> None:
         with DAG("d", schedule=None) as dag:
             loaded.operator()
         assert states(run_dag(dag, run_conf=conf_of(loaded, "2026-09"))) == ("failed", {"load": "failed"})
-        assert loaded.facts() == TRIPS.facts(MONTH)
+        assert loaded.facts() == TRIPS.facts(PERIOD)
 
     def test_and_says_what_the_task_loads(self, loaded: Lake) -> None:
         of_task = {"xcom_pull": lambda **_: ["noted"], "get_ti_count": lambda **_: 1}
         with DAG("d", schedule=None):
             load = loaded.operator()
-        said = rf"'load', .* does not load it: it loads {loaded.database}\.trips {MONTH}\. If the DAG takes"
+        said = rf"'load', .* does not load it: it loads {loaded.database}\.trips {PERIOD}\. If the DAG takes"
         with pytest.raises(AirflowFailException, match=said):
             load.execute(context_of(conf_of(loaded, "2026-09"), SimpleNamespace(**vars(TASK) | of_task)))
 
     def test_so_does_a_plan_of_another_table_and_its_loads_do_not_count(self, loaded: Lake, run_dag: RunDag) -> None:
         with DAG("d", schedule=None) as dag:
             planned = plan_of(loaded, table="other")
-            mapped(loaded, table="other").expand(month=planned.output)
+            mapped(loaded, table="other").expand(period=planned.output)
         run = run_dag(dag, run_conf=conf_of(loaded))
         assert states(run) == ("failed", {"plan": "failed", "load": "upstream_failed"})
 
@@ -185,7 +185,7 @@ class TestNothing:
 
     def test_of_mapped_loads_the_last_one_fails(self, loaded: Lake, run_dag: RunDag) -> None:
         with DAG("d", schedule=None) as dag:
-            mapped(loaded).expand(month=[MONTH, "2026-11", "2026-12"])
+            mapped(loaded).expand(period=[PERIOD, "2026-11", "2026-12"])
         state, of_tasks = states(run_dag(dag, run_conf=conf_of(loaded, "2026-09")))
         assert (state, sorted(of_tasks.values())) == ("failed", ["failed", "skipped", "skipped"])
         expected = {"load 0": "success", "load 1": "skipped", "load 2": "skipped"}
@@ -193,20 +193,20 @@ class TestNothing:
 
     def test_so_does_the_last_load_that_is_of_another_table_than_its_plan(self, loaded: Lake, run_dag: RunDag) -> None:
         with DAG("d", schedule=None) as dag:
-            mapped(loaded, table="other").expand(month=plan_of(loaded, cluster=loaded.cluster.name).output)
+            mapped(loaded, table="other").expand(period=plan_of(loaded, cluster=loaded.cluster.name).output)
         expected = {"plan": "success", "load 0": "failed"}
         assert states(run_dag(dag, run_conf=conf_of(loaded))) == ("failed", expected)
 
-    def test_a_planned_month_that_has_no_objects_any_more_fails(self, loaded: Lake, run_dag: RunDag) -> None:
+    def test_a_planned_period_that_has_no_objects_any_more_fails(self, loaded: Lake, run_dag: RunDag) -> None:
         delete_objects(loaded)
         with DAG("d", schedule=None) as dag:
             planned = plan_of(loaded, cluster=loaded.cluster.name)
-            mapped(loaded, on_no_objects="skip").expand(month=planned.output)
+            mapped(loaded, on_no_objects="skip").expand(period=planned.output)
         expected = {"plan": "success", "load 0": "failed"}
         assert states(run_dag(dag, run_conf=conf_of(loaded))) == ("failed", expected)
-        assert loaded.facts() == TRIPS.facts(MONTH)
+        assert loaded.facts() == TRIPS.facts(PERIOD)
 
-    def test_nor_is_it_told_to_skip_a_month_without_objects(self, loaded: Lake) -> None:
+    def test_nor_is_it_told_to_skip_a_period_without_objects(self, loaded: Lake) -> None:
         delete_objects(loaded)
         with pytest.raises(NotReadyError, match=r"'on_no_objects': …} says so: 'empty' publishes it without rows\."):
             reload(loaded)
@@ -229,22 +229,22 @@ class TestRowsOfOthers:
     def test_are_replaced_if_the_run_says_so(self, loaded: Lake) -> None:
         insert_a_row(loaded)
         assert reload(loaded, conf_of(loaded, replace_rows_of_others=True))["status"] == "published"
-        assert loaded.facts() == TRIPS.facts(MONTH)
+        assert loaded.facts() == TRIPS.facts(PERIOD)
 
     @pytest.mark.three_nodes
-    def test_so_are_those_of_a_month_that_was_never_loaded(self, trips_lake: Lake) -> None:
+    def test_so_are_those_of_a_period_that_was_never_loaded(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS)
         insert_a_row(trips_lake)
         assert reload(trips_lake, conf_of(trips_lake, replace_rows_of_others=True))["status"] == "published"
-        assert trips_lake.facts() == TRIPS.facts(MONTH)
+        assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 class TestPlan:
-    def test_has_just_the_months_of_the_run(self, loaded: Lake) -> None:
-        conf = conf_of(loaded, MONTH, "2026-09")
+    def test_has_just_the_periods_of_the_run(self, loaded: Lake) -> None:
+        conf = conf_of(loaded, PERIOD, "2026-09")
         cluster = {"cluster": loaded.cluster.name}
-        for told in ({}, {"months": ["2026-07"]}, {"all_months": True}, {"lookback_months": 2}):
-            assert plan(loaded, conf, **cluster, **told) == ["2026-09", MONTH]
+        for told in ({}, {"periods": ["2026-07"]}, {"all_periods": True}, {"lookback": 2}):
+            assert plan(loaded, conf, **cluster, **told) == ["2026-09", PERIOD]
 
     @pytest.mark.thorough
     def test_of_another_table_has_none(self, loaded: Lake) -> None:

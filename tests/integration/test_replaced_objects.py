@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.staging.tables import IS_STAGING
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.strikes import Strikes, strikes
 from tests.integration import deferring
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.replaced_objects import (
     ARGUMENTS,
     create,
@@ -74,13 +74,13 @@ def test_all_objects_are_recorded_anew(events: Lake) -> None:
 
 
 def test_rows_of_kept_objects_are_recorded_as_their_files_told(trips_lake: Lake) -> None:
-    month = Trips(rows_per_month=900, files_per_month=9)
+    period = Trips(rows_per_period=900, files_per_period=9)
     columns = ("trip_id", "vendor", "pickup_at", "fare")
     options = {"select": dict.fromkeys(columns, "") | {name: name for name in columns} | {"zone": "_path"}}
-    month.upload(trips_lake.s3, MONTH, bucket=trips_lake.bucket, prefix=f"trips/{MONTH}/")
+    period.upload(trips_lake.s3, PERIOD, bucket=trips_lake.bucket, prefix=f"trips/{PERIOD}/")
     trips_lake.load(**options, object_column="zone")
-    ((name, body), *_) = Trips(seed=2, rows_per_month=40, files_per_month=1).files(MONTH)
-    trips_lake.put(f"trips/{MONTH}/{name}", body)
+    ((name, body), *_) = Trips(seed=2, rows_per_period=40, files_per_period=1).files(PERIOD)
+    trips_lake.put(f"trips/{PERIOD}/{name}", body)
     result = trips_lake.load(**options, object_column="zone")
     assert (result["loaded_objects"], result["rows"]) == (1, 840)
     base = f"{trips_lake.database}.chs3_objects WHERE base = '{result['attempt']}'"

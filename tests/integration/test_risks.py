@@ -12,15 +12,15 @@ from clickhouse_driver.errors import ServerException
 from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
-from tests.integration.lake import MONTH, Lake, lake_on
+from tests.integration.lake import PERIOD, Lake, lake_on
 from tests.integration.refusal import refused
 from tests.narrow_user import WITH_NARROW_USER
 
-TRIPS = Trips(rows_per_month=900, files_per_month=3)
-OTHER = Trips(seed=2, rows_per_month=900, files_per_month=3)
+TRIPS = Trips(rows_per_period=900, files_per_period=3)
+OTHER = Trips(seed=2, rows_per_period=900, files_per_period=3)
 
 
-def test_materialized_views_are_told_that_will_not_see_the_month(
+def test_materialized_views_are_told_that_will_not_see_the_period(
     trips_lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:
     database = trips_lake.database
@@ -30,7 +30,7 @@ def test_materialized_views_are_told_that_will_not_see_the_month(
     )
     trips_lake.upload(TRIPS)
     trips_lake.load()
-    assert f"{database}.by_zone will not see the rows of {MONTH} in {database}.trips" in capfd.readouterr().out
+    assert f"{database}.by_zone will not see the rows of {PERIOD} in {database}.trips" in capfd.readouterr().out
 
 
 def test_a_ttl_is_told(trips_lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
@@ -38,7 +38,7 @@ def test_a_ttl_is_told(trips_lake: Lake, capfd: pytest.CaptureFixture[str]) -> N
     trips_lake.upload(TRIPS)
     trips_lake.load()
     assert "expire by its TTL" in capfd.readouterr().out
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 def test_one_that_only_recompresses_is_no_word_worth(trips_lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
@@ -57,17 +57,17 @@ def test_an_ordinary_target_is_no_word_worth(trips_lake: Lake, capfd: pytest.Cap
 
 
 class TestParts:
-    """Each node holds a month of 3 parts, which are not merged."""
+    """Each node holds a period of 3 parts, which are not merged."""
 
     NOVEMBER = "2026-11"
 
     @staticmethod
-    def crowd(lake: Lake, settings: str, month: str = NOVEMBER) -> None:
+    def crowd(lake: Lake, settings: str, period: str = NOVEMBER) -> None:
         lake.on_every_node(f"{create_table_sql(f'{lake.database}.trips')} SETTINGS {settings}")
         lake.on_every_node(f"SYSTEM STOP MERGES {lake.database}.trips")
         for trip_id in range(3):
             lake.on_every_node(
-                f"INSERT INTO {lake.database}.trips (trip_id, pickup_at) SELECT {trip_id}, '{month}-02 00:00:00'"
+                f"INSERT INTO {lake.database}.trips (trip_id, pickup_at) SELECT {trip_id}, '{period}-02 00:00:00'"
             )
         lake.upload(TRIPS)
 
@@ -87,28 +87,28 @@ class TestParts:
         lake.on_every_node(f"SYSTEM START MERGES {lake.database}.trips")
         lake.on_every_node(f"OPTIMIZE TABLE {lake.database}.trips FINAL")
         lake.load()
-        assert lake.facts() == TRIPS.facts(MONTH)
+        assert lake.facts() == TRIPS.facts(PERIOD)
 
     def test_a_table_that_has_all_the_parts_it_may_have_stops_the_load(self, lake: Lake) -> None:
         self.crowd(lake, "max_parts_in_total = 4")
         with pytest.raises(TransientError, match=r"3 parts \(max_parts_in_total=4\)"):
             lake.load()
 
-    def test_an_append_is_stopped_by_the_months_own_parts_too(self, lake: Lake) -> None:
-        self.crowd(lake, "parts_to_throw_insert = 3", MONTH)
+    def test_an_append_is_stopped_by_the_periods_own_parts_too(self, lake: Lake) -> None:
+        self.crowd(lake, "parts_to_throw_insert = 3", PERIOD)
         with pytest.raises(TransientError, match="3 parts in one partition"):
             lake.load(write_mode="append")
 
     def test_the_parts_that_the_load_replaces_do_not_count(self, lake: Lake) -> None:
-        self.crowd(lake, "parts_to_throw_insert = 3, max_parts_in_total = 3", MONTH)
+        self.crowd(lake, "parts_to_throw_insert = 3, max_parts_in_total = 3", PERIOD)
         lake.load(replace_unknown=True)
-        assert lake.facts() == TRIPS.facts(MONTH)
+        assert lake.facts() == TRIPS.facts(PERIOD)
 
     def test_slow_inserts_are_told(self, lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
         self.crowd(lake, "parts_to_delay_insert = 3, parts_to_throw_insert = 100, max_delay_to_insert = 1")
         lake.load()
         assert "slows down INSERTs" in capfd.readouterr().out
-        assert lake.facts() == TRIPS.facts(MONTH)
+        assert lake.facts() == TRIPS.facts(PERIOD)
 
     @pytest.mark.parametrize("settings", ["parts_to_throw_insert = 3", "max_parts_in_total = 3"])
     def test_the_server_itself_refuses_an_insert_then_and_takes_a_partition(self, lake: Lake, settings: str) -> None:
@@ -116,9 +116,9 @@ class TestParts:
         self.crowd(lake, settings)
         trips, other = f"{lake.database}.trips", f"{lake.database}.other"
         with pytest.raises(ServerException, match="Too many parts"):
-            lake.on_node(0, f"INSERT INTO {trips} (trip_id, pickup_at) SELECT 1, '{MONTH}-02 00:00:00'")
+            lake.on_node(0, f"INSERT INTO {trips} (trip_id, pickup_at) SELECT 1, '{PERIOD}-02 00:00:00'")
         lake.on_node(0, create_table_sql(other))
-        lake.on_node(0, f"INSERT INTO {other} (trip_id, pickup_at) SELECT 1, '{MONTH}-02 00:00:00'")
+        lake.on_node(0, f"INSERT INTO {other} (trip_id, pickup_at) SELECT 1, '{PERIOD}-02 00:00:00'")
         lake.on_node(0, f"ALTER TABLE {trips} REPLACE PARTITION ID '202610' FROM {other}")
         assert lake.on_node(0, f"SELECT count() FROM {trips}") == [(4,)]
 
@@ -135,7 +135,7 @@ def test_the_records_of_loads_take_more_parts_than_the_server_allows_in_others(
         for trips in (TRIPS, OTHER, TRIPS):
             lake.upload(trips)
             lake.load()
-            assert lake.facts() == trips.facts(MONTH)
+            assert lake.facts() == trips.facts(PERIOD)
 
 
 class TestDisks:
@@ -171,4 +171,4 @@ class TestDisks:
         self.create_table(on_disks, "remote")
         on_disks.load()
         assert f"{on_disks.database}.trips is stored on remote, which is not a local disk" in capfd.readouterr().out
-        assert on_disks.facts() == TRIPS.facts(MONTH)
+        assert on_disks.facts() == TRIPS.facts(PERIOD)

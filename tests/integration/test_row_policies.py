@@ -9,7 +9,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from tests.integration.lake import MONTH, Lake, lake_on
+from tests.integration.lake import PERIOD, Lake, lake_on
 from tests.narrow_user import NARROW, WITH_NARROW_USER
 
 
@@ -39,8 +39,8 @@ def test_they_stop_a_load_before_it_writes(
             f"CREATE TABLE {lake.database}.trips (at Date, n UInt8, v String) ENGINE = MergeTree "
             "PARTITION BY toYYYYMM(at) ORDER BY n"
         )
-        lake.on_every_node(f"INSERT INTO {lake.database}.trips VALUES ('{MONTH}-05', 1, 'of somebody')")
-        lake.put(f"trips/{MONTH}/a.jsonl", f'{{"at": "{MONTH}-05", "n": 7, "v": "x"}}'.encode())
+        lake.on_every_node(f"INSERT INTO {lake.database}.trips VALUES ('{PERIOD}-05', 1, 'of somebody')")
+        lake.put(f"trips/{PERIOD}/a.jsonl", f'{{"at": "{PERIOD}-05", "n": 7, "v": "x"}}'.encode())
         with pytest.raises(AirflowFailException) as stopped:
             lake.load()
         where = f"on {filtered.nodes[0].host}:{filtered.nodes[0].tcp_port}: it may hide"

@@ -7,12 +7,12 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import Lake
-from tests.integration.several_months import MONTHS, Months, months
+from tests.integration.several_periods import PERIODS, Periods, periods
 
 #: Fixtures.
-__all__ = ["months"]
+__all__ = ["periods"]
 
-TRIPS = Trips(rows_per_month=900, files_per_month=3)
+TRIPS = Trips(rows_per_period=900, files_per_period=3)
 
 
 def column(lake: Lake, expression: str) -> list[object]:
@@ -56,15 +56,15 @@ def test_an_expression_sees_the_files_columns_and_not_the_other_expressions(trip
         trips_lake.load(select=select)
 
 
-def test_a_file_that_lacks_a_column_is_named_and_costs_no_other_month(months: Months) -> None:
-    months.file_format = "csv"
-    for month in MONTHS[:2]:
-        months.put(month, "a")
-    months.lake.put(f"n/{MONTHS[0]}/z.csv", b"day\n2026-07-03\n")
-    with pytest.raises(AirflowFailException, match=rf"Column 'n' is missing in .*n/{MONTHS[0]}/z\.csv. It has 'day'"):
-        months.load(*MONTHS[:2], key="n/{YYYY-MM}/*.csv", select={"day": "day", "n": "toUInt32(n) + 1"})
-    found = months.found()
-    assert (list(found), len(found[MONTHS[1]])) == ([MONTHS[1]], 40)
+def test_a_file_that_lacks_a_column_is_named_and_costs_no_other_period(periods: Periods) -> None:
+    periods.file_format = "csv"
+    for period in PERIODS[:2]:
+        periods.put(period, "a")
+    periods.lake.put(f"n/{PERIODS[0]}/z.csv", b"day\n2026-07-03\n")
+    with pytest.raises(AirflowFailException, match=rf"Column 'n' is missing in .*n/{PERIODS[0]}/z\.csv. It has 'day'"):
+        periods.load(*PERIODS[:2], key="n/{YYYY-MM}/*.csv", select={"day": "day", "n": "toUInt32(n) + 1"})
+    found = periods.found()
+    assert (list(found), len(found[PERIODS[1]])) == ([PERIODS[1]], 40)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import pytest
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
-TRIPS = Trips(rows_per_month=600, files_per_month=3)
+TRIPS = Trips(rows_per_period=600, files_per_period=3)
 ORPHAN = "chs3_0123456789abcdef_0123456789abcdef"
 
 #: Exit code, stdout, stderr.
@@ -49,9 +49,9 @@ class TestObjects:
     def test_each_load_of_an_object_is_listed_with_what_became_of_it(self, trips_lake: Lake, shell: Shell) -> None:
         trips_lake.upload(TRIPS)
         first = trips_lake.load()
-        overwritten = trips_lake.upload(Trips(seed=2, rows_per_month=300, files_per_month=1))
+        overwritten = trips_lake.upload(Trips(seed=2, rows_per_period=300, files_per_period=1))
         second = trips_lake.load()
-        code, out, _ = shell("ledger", "--month", MONTH, "--objects")
+        code, out, _ = shell("ledger", "--period", PERIOD, "--objects")
         listed = [cells(line) for line in out.splitlines()[2:]]
         loads = {path: [tuple(each[3:4] + each[5:]) for each in listed if each[1] == path] for _, path, *_ in listed}
         again, once = ("200", first["attempt"], "replaced"), ("200", second["attempt"], "yes")
@@ -65,25 +65,25 @@ class TestObjects:
         code, out, _ = shell("ledger", "--objects", "--json")
         found = json.loads(out)
         assert (code, len(found)) == (0, 3)
-        assert {(each["month"], each["rows"], each["is_current"]) for each in found} == {(MONTH, 200, True)}
+        assert {(each["period"], each["rows"], each["is_current"]) for each in found} == {(PERIOD, 200, True)}
 
 
 class TestPlan:
-    def test_months_to_load_end_with_1_and_their_reason(self, trips_lake: Lake, shell: Shell) -> None:
+    def test_periods_to_load_end_with_1_and_their_reason(self, trips_lake: Lake, shell: Shell) -> None:
         trips_lake.upload(TRIPS)
-        code, out, _ = shell("plan", "--all-months")
-        assert (code, cells(out.splitlines()[-1])[:4]) == (1, [MONTH, "load", "never loaded", "3"])
+        code, out, _ = shell("plan", "--all-periods")
+        assert (code, cells(out.splitlines()[-1])[:4]) == (1, [PERIOD, "load", "never loaded", "3"])
 
     def test_nothing_to_load_ends_with_0(self, trips_lake: Lake, shell: Shell) -> None:
         trips_lake.upload(TRIPS)
         trips_lake.load()
-        code, out, _ = shell("plan", "--month", MONTH)
-        assert (code, cells(out.splitlines()[-1])[:3]) == (0, [MONTH, "leave", "as published"])
+        code, out, _ = shell("plan", "--period", PERIOD)
+        assert (code, cells(out.splitlines()[-1])[:3]) == (0, [PERIOD, "leave", "as published"])
 
-    def test_months_must_be_named(self, shell: Shell) -> None:
+    def test_periods_must_be_named(self, shell: Shell) -> None:
         code, out, err = shell("plan")
         assert (code, out) == (2, "")
-        assert "Name the months" in err
+        assert "Name the periods" in err
 
 
 class TestLedger:
@@ -93,15 +93,15 @@ class TestLedger:
         trips_lake.load()
         code, out, _ = shell("ledger")
         header, _, row = out.splitlines()
-        assert header.split()[:4] == ["month", "partition", "standing", "rows"]
-        assert (code, cells(row)[:4]) == (0, [MONTH, "202610", "as published", "600"])
+        assert header.split()[:4] == ["period", "partition", "standing", "rows"]
+        assert (code, cells(row)[:4]) == (0, [PERIOD, "202610", "as published", "600"])
 
     @pytest.mark.three_nodes
     def test_what_somebody_changed_ends_with_1(self, trips_lake: Lake, shell: Shell) -> None:
         trips_lake.upload(TRIPS)
         trips_lake.load()
         name = f"{trips_lake.database}.{trips_lake.table}"
-        trips_lake.on_node(0, f"INSERT INTO {name} (trip_id, pickup_at) VALUES (1, '{MONTH}-05 00:00:00')")
+        trips_lake.on_node(0, f"INSERT INTO {name} (trip_id, pickup_at) VALUES (1, '{PERIOD}-05 00:00:00')")
         code, out, _ = shell("ledger")
         assert code == 1
         assert "the partition was changed since it was published (" in out
@@ -110,17 +110,17 @@ class TestLedger:
         trips_lake.upload(TRIPS)
         trips_lake.load()
         code, out, _ = shell("ledger", "--json", "--verbose")
-        (month,) = json.loads(out)
-        assert (code, month["month"], month["rows"]) == (0, MONTH, 600)
+        (period,) = json.loads(out)
+        assert (code, period["period"], period["rows"]) == (0, PERIOD, 600)
 
     def test_a_process_of_its_own_prints_nothing_else_on_stdout(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS)
-        command = [sys.executable, "-m", "airflow_provider_chs3", "plan", "--all-months", "--json", "--verbose"]
+        command = [sys.executable, "-m", "airflow_provider_chs3", "plan", "--all-periods", "--json", "--verbose"]
         done = subprocess.run(
             [*command, *where(trips_lake, "plan")], capture_output=True, text=True, check=False, timeout=120
         )
         assert done.returncode == 1, done.stderr
-        assert [month["month"] for month in json.loads(done.stdout)] == [MONTH]
+        assert [period["period"] for period in json.loads(done.stdout)] == [PERIOD]
         assert "never loaded" in done.stderr
 
     @pytest.mark.thorough
@@ -137,10 +137,10 @@ class TestLedger:
         assert ".nowhere does not exist" in err
 
     @pytest.mark.parametrize(
-        ("months", "said"), [((), "no months of this table"), (("--month", MONTH), "no such month")]
+        ("periods", "said"), [((), "no periods of this table"), (("--period", PERIOD), "no such period")]
     )
-    def test_nothing_known_is_told_as_it_was_asked(self, shell: Shell, months: tuple[str, ...], said: str) -> None:
-        assert shell("ledger", *months)[:2] == (0, f"The ledger has {said}.\n")
+    def test_nothing_known_is_told_as_it_was_asked(self, shell: Shell, periods: tuple[str, ...], said: str) -> None:
+        assert shell("ledger", *periods)[:2] == (0, f"The ledger has {said}.\n")
 
     def test_a_connection_that_is_not_there_ends_with_2(self, shell: Shell) -> None:
         code, _, err = shell("ledger", "--conn-id", "nowhere")
@@ -153,16 +153,16 @@ class TestUpkeep:
         trips_lake.upload(TRIPS)
         trips_lake.load(write_mode="append", retries=0)
         assert shell("ledger")[0] == 1
-        assert shell("adopt", "--all-months")[0] == 0
+        assert shell("adopt", "--all-periods")[0] == 0
         assert shell("ledger")[0] == 0
-        code, out, _ = shell("forget", "--all-months", "--json")
-        assert (code, json.loads(out)) == (0, [{"month": MONTH, "was_known": True, "rows": 600}])
-        assert shell("adopt", "--month", MONTH)[0] == 0
+        code, out, _ = shell("forget", "--all-periods", "--json")
+        assert (code, json.loads(out)) == (0, [{"period": PERIOD, "was_known": True, "rows": 600}])
+        assert shell("adopt", "--period", PERIOD)[0] == 0
 
-    def test_a_month_that_is_refused_ends_with_1(self, trips_lake: Lake, shell: Shell) -> None:
+    def test_a_period_that_is_refused_ends_with_1(self, trips_lake: Lake, shell: Shell) -> None:
         trips_lake.upload(TRIPS)
-        code, out, _ = shell("adopt", "--month", MONTH)
-        assert (code, cells(out.splitlines()[-1])[:2]) == (1, [MONTH, "refused"])
+        code, out, _ = shell("adopt", "--period", PERIOD)
+        assert (code, cells(out.splitlines()[-1])[:2]) == (1, [PERIOD, "refused"])
         assert "its 3 objects hold 600 rows, " in out
 
     @pytest.mark.three_nodes

@@ -10,10 +10,10 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.testbed.s3 import S3Server
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration import deferring
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.test_distribution import BY_KEY, create_distributed
 
-TRIPS = Trips(rows_per_month=3_000, files_per_month=5)
+TRIPS = Trips(rows_per_period=3_000, files_per_period=5)
 #: Ending of the keys → ClickHouse's format.
 ENDINGS = {
     "csv.gz": "CSVWithNames",
@@ -38,7 +38,7 @@ def numbers(lake: Lake) -> Lake:
 def write(lake: Lake, s3: Any, ending: str, *, files: int, rows: int) -> None:
     """Have ClickHouse write files, the first of these rows, and each with one more than the one before."""
     for number in range(files):
-        url = f"{s3.endpoint_url}/{lake.bucket}/trips/{MONTH}/{number}.{ending}"
+        url = f"{s3.endpoint_url}/{lake.bucket}/trips/{PERIOD}/{number}.{ending}"
         lake.on_node(
             0,
             f"INSERT INTO FUNCTION s3('{url}', '{s3.access_key}', '{s3.secret_key}', '{ENDINGS[ending]}') SELECT "
@@ -48,7 +48,7 @@ def write(lake: Lake, s3: Any, ending: str, *, files: int, rows: int) -> None:
 
 
 def second_reads(lake: Lake) -> int:
-    """Statements that counted the month's objects."""
+    """Statements that counted the period's objects."""
     lake.on_every_node("SYSTEM FLUSH LOGS query_log")
     sql = (
         "SELECT count() FROM system.query_log WHERE is_initial_query AND type = 'QueryStart' "
@@ -84,21 +84,21 @@ def test_also_where_rows_lie_by_the_sharding_key(trips_lake: Lake) -> None:
     create_distributed(trips_lake)
     trips_lake.upload(TRIPS, file_format="csv.gz")
     assert trips_lake.load(**BY_KEY)["counted_by"] == "insert"
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 def test_also_keys_that_only_wildcards_match(trips_lake: Lake) -> None:
-    for number, (_, content) in enumerate(TRIPS.files(MONTH, file_format="jsonl")):
-        trips_lake.put(f"trips/{MONTH}/a {number}.jsonl", content)
+    for number, (_, content) in enumerate(TRIPS.files(PERIOD, file_format="jsonl")):
+        trips_lake.put(f"trips/{PERIOD}/a {number}.jsonl", content)
     assert trips_lake.load()["counted_by"] == "insert"
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 def test_where_a_wildcard_opens_other_objects_too_they_are_counted(trips_lake: Lake) -> None:
-    *files, (_, other) = TRIPS.files(MONTH, file_format="jsonl")
+    *files, (_, other) = TRIPS.files(PERIOD, file_format="jsonl")
     for number, (_, content) in enumerate(files):
-        trips_lake.put(f"trips/{MONTH}/a {number}.jsonl", content)
-    trips_lake.put(f"trips/{MONTH}/a b.txt", other)
+        trips_lake.put(f"trips/{PERIOD}/a {number}.jsonl", content)
+    trips_lake.put(f"trips/{PERIOD}/a b.txt", other)
     result = trips_lake.load(key="trips/{YYYY-MM}/*.jsonl")
     assert (result["rows"], result["counted_by"]) == (2_400, "second read")
 
@@ -109,7 +109,7 @@ def test_servers_that_find_fewer_objects_than_the_worker_listed_fail_the_load(
     trips_lake: Lake, file_format: Any
 ) -> None:
     # Keys that only wildcards match: of others, servers say themselves that they are missing.
-    files = {f"trips/{MONTH}/a {name}": body for name, body in TRIPS.files(MONTH, file_format=file_format)}
+    files = {f"trips/{PERIOD}/a {name}": body for name, body in TRIPS.files(PERIOD, file_format=file_format)}
     with S3Server.start(anonymous=True) as mirror:
         mirror.client().create_bucket(Bucket=trips_lake.bucket)
         for key, body in files.items():
@@ -127,11 +127,11 @@ def test_a_file_without_rows_is_found(numbers: Lake, chs3_s3: Any) -> None:
     assert (result["rows"], result["objects"], result["counted_by"]) == (1, 2, "second read")
 
 
-def test_rows_of_other_months_that_are_left_out_are_counted(trips_lake: Lake) -> None:
-    trips = Trips(rows_per_month=3_000, files_per_month=3, wrong_month_rows=7)
+def test_rows_of_other_periods_that_are_left_out_are_counted(trips_lake: Lake) -> None:
+    trips = Trips(rows_per_period=3_000, files_per_period=3, wrong_period_rows=7)
     trips_lake.upload(trips, file_format="jsonl")
-    result = trips_lake.load(on_other_months="leave_out")
-    assert (result["other_month_rows"], result["counted_by"]) == (7, "insert")
+    result = trips_lake.load(on_other_periods="leave_out")
+    assert (result["other_period_rows"], result["counted_by"]) == (7, "insert")
 
 
 def test_footers_tell_the_rows_of_parquet(trips_lake: Lake) -> None:
@@ -148,7 +148,7 @@ def test_a_user_can_ask_for_a_second_read(trips_lake: Lake) -> None:
 def test_the_log_says_why_objects_are_read_twice(trips_lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
     trips_lake.upload(TRIPS, file_format="csv.gz")
     trips_lake.load(count_again=True)
-    assert f"Counting the rows of {MONTH} by reading its objects a second time: files={{'count_again': True}}." in (
+    assert f"Counting the rows of {PERIOD} by reading its objects a second time: files={{'count_again': True}}." in (
         capfd.readouterr().out
     )
 

@@ -1,4 +1,4 @@
-"""Staging that loses rows between its count and REPLACE PARTITION: the month must not lose them."""
+"""Staging that loses rows between its count and REPLACE PARTITION: the period must not lose them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.strikes import Strikes, strikes
-from tests.integration.lake import IS_OLDEST, MONTH, Lake
+from tests.integration.lake import IS_OLDEST, PERIOD, Lake
 
 __all__ = ["strikes"]
 
 pytestmark = pytest.mark.three_nodes
 
-FIRST = Trips(rows_per_month=900, files_per_month=6)
-SECOND = Trips(seed=2, rows_per_month=900, files_per_month=6)
+FIRST = Trips(rows_per_period=900, files_per_period=6)
+SECOND = Trips(seed=2, rows_per_period=900, files_per_period=6)
 
 
 @pytest.fixture
 def loaded_lake(trips_lake: Lake) -> Lake:
-    """A month that is published, and has other objects now, of which each node reads some."""
+    """A period that is published, and has other objects now, of which each node reads some."""
     trips_lake.upload(FIRST)
     trips_lake.load()
     trips_lake.upload(SECOND)
@@ -48,12 +48,12 @@ def test_rows_that_are_gone_before_it_is_published(
     loaded_lake: Lake, strikes: Strikes, what: str, at_most: int
 ) -> None:
     strikes.before("Count what is staged once more", lambda: lose(loaded_lake, what, at_most=at_most))
-    with pytest.raises(AirflowFailException, match=r"held \d+ rows .* and holds \d+ now.*The month was not published"):
+    with pytest.raises(AirflowFailException, match=r"held \d+ rows .* and holds \d+ now.*The period was not published"):
         loaded_lake.load()
-    assert loaded_lake.facts() == FIRST.facts(MONTH)
+    assert loaded_lake.facts() == FIRST.facts(PERIOD)
     strikes.reset()
     loaded_lake.load()
-    assert loaded_lake.facts() == SECOND.facts(MONTH)
+    assert loaded_lake.facts() == SECOND.facts(PERIOD)
 
 
 @pytest.mark.thorough
@@ -62,8 +62,8 @@ def test_a_partition_that_is_gone_in_the_moment_of_replacing(loaded_lake: Lake, 
     before = loaded_lake.rows_per_node()
     struck: list[int] = []
     drop = "DROP PARTITION ID '202610'"
-    strikes.before(f"Publish {MONTH}", lambda: struck.extend(lose(loaded_lake, drop, at_most=at_most)))
-    # 25.8 replaces a partition by nothing, too: the month is not published then, and the next load fixes it.
+    strikes.before(f"Publish {PERIOD}", lambda: struck.extend(lose(loaded_lake, drop, at_most=at_most)))
+    # 25.8 replaces a partition by nothing, too: the period is not published then, and the next load fixes it.
     emptied, kept = "holds 0 rows of .* right after publishing", "lost its rows on .* right before they were published"
     with pytest.raises(AirflowFailException, match=emptied if IS_OLDEST else kept):
         loaded_lake.load()
@@ -71,14 +71,14 @@ def test_a_partition_that_is_gone_in_the_moment_of_replacing(loaded_lake: Lake, 
     assert [now[node] for node in struck] == [0 if IS_OLDEST else before[node] for node in struck]
     strikes.reset()
     loaded_lake.load()
-    assert loaded_lake.facts() == SECOND.facts(MONTH)
+    assert loaded_lake.facts() == SECOND.facts(PERIOD)
 
 
 @pytest.mark.thorough
 def test_nodes_that_read_nothing_lose_the_last_version(trips_lake: Lake) -> None:
     trips_lake.upload(FIRST)
     trips_lake.load()
-    for key in FIRST.upload(trips_lake.s3, MONTH, bucket=trips_lake.bucket, prefix=f"trips/{MONTH}/")[1:]:
+    for key in FIRST.upload(trips_lake.s3, PERIOD, bucket=trips_lake.bucket, prefix=f"trips/{PERIOD}/")[1:]:
         trips_lake.s3.delete_object(Bucket=trips_lake.bucket, Key=key)
     result = trips_lake.load(max_shrink_fraction=1)
     assert sorted(trips_lake.rows_per_node()) == [0, 0, result["rows"]]

@@ -10,12 +10,12 @@ import pytest
 from airflow_provider_chs3.core.insertion import insert
 from airflow_provider_chs3.hooks.connection import Address
 from tests.integration.counting import is_within, of_nodes, opened, sent
-from tests.integration.several_months import MONTHS, Months, months
+from tests.integration.several_periods import PERIODS, Periods, periods
 from tests.integration.test_merge_health import look
-from tests.integration.test_plan_months import plan
+from tests.integration.test_plan_periods import plan
 
 #: Fixtures.
-__all__ = ["months", "opened", "sent"]
+__all__ = ["opened", "periods", "sent"]
 
 pytestmark = pytest.mark.three_nodes
 
@@ -23,9 +23,9 @@ pytestmark = pytest.mark.three_nodes
 MOST = {"first": (24, 19), "unchanged": (7, 6), "new file": (33, 26)}
 #: Most connections to the node that the others are found by, and to each other one.
 OPENED = {"first": (5, 2), "unchanged": (3, 2), "new file": (5, 2)}
-#: Of a night in which one of several months got a file: the others are compared in the same statements.
+#: Of a night in which one of several periods got a file: the others are compared in the same statements.
 OF_A_NIGHT = (34, 28)
-#: Of a load of several months, however many; one statement more for those without rows on a node.
+#: Of a load of several periods, however many; one statement more for those without rows on a node.
 OF_SEVERAL = (29, 24)
 #: Of a plan, and of one look of the merge sensor.
 OF_A_PLAN, OF_A_POLL = (2, 2), (3, 3)
@@ -37,60 +37,60 @@ def short_inserts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(insert, "_RECORDED_FROM_SECONDS", 60)
 
 
-def stop_merges(months: Months) -> None:
-    """A load of new objects waits while the month merges, and asks until that has ended."""
-    months.lake.on_every_node(f"SYSTEM STOP MERGES {months.lake.database}.{months.lake.table}")
+def stop_merges(periods: Periods) -> None:
+    """A load of new objects waits while the period merges, and asks until that has ended."""
+    periods.lake.on_every_node(f"SYSTEM STOP MERGES {periods.lake.database}.{periods.lake.table}")
 
 
-def add_a_file(months: Months) -> None:
-    months.put("2026-10", "c")
+def add_a_file(periods: Periods) -> None:
+    periods.put("2026-10", "c")
     # A load that lists within one look-up of another's end cannot know which came first, and starts over.
     time.sleep(3)
 
 
 @pytest.mark.parametrize("kind", MOST)
-def test_a_load_of_one_month(
-    months: Months, sent: Counter[Address | None], opened: Counter[Address], kind: str
+def test_a_load_of_one_period(
+    periods: Periods, sent: Counter[Address | None], opened: Counter[Address], kind: str
 ) -> None:
     if kind != "first":
-        months.load("2026-10")
+        periods.load("2026-10")
     if kind == "new file":
-        stop_merges(months)
-        add_a_file(months)
+        stop_merges(periods)
+        add_a_file(periods)
     sent.clear()
     opened.clear()
-    status = months.statuses("2026-10")["2026-10"]
+    status = periods.statuses("2026-10")["2026-10"]
     assert status == ("unchanged" if kind == "unchanged" else "published")
     assert is_within(sent, MOST[kind]), of_nodes(sent)
     assert is_within(opened, OPENED[kind]), of_nodes(opened)
 
 
 @pytest.mark.parametrize("count", [2, 4])
-def test_a_load_of_several_months(months: Months, sent: Counter[Address | None], count: int) -> None:
+def test_a_load_of_several_periods(periods: Periods, sent: Counter[Address | None], count: int) -> None:
     sent.clear()
-    assert list(months.statuses(*MONTHS[:count]).values()) == ["published"] * count
+    assert list(periods.statuses(*PERIODS[:count]).values()) == ["published"] * count
     assert is_within(sent, OF_SEVERAL), of_nodes(sent)
 
 
-def test_a_night_in_which_one_of_four_months_got_a_file(months: Months, sent: Counter[Address | None]) -> None:
-    months.load()
-    stop_merges(months)
-    add_a_file(months)
+def test_a_night_in_which_one_of_four_periods_got_a_file(periods: Periods, sent: Counter[Address | None]) -> None:
+    periods.load()
+    stop_merges(periods)
+    add_a_file(periods)
     sent.clear()
-    assert Counter(months.statuses().values()) == {"unchanged": 3, "published": 1}
+    assert Counter(periods.statuses().values()) == {"unchanged": 3, "published": 1}
     assert is_within(sent, OF_A_NIGHT), of_nodes(sent)
 
 
 @pytest.mark.parametrize("count", [1, 4])
-def test_a_plan_however_many_months(months: Months, sent: Counter[Address | None], count: int) -> None:
-    months.load()
+def test_a_plan_however_many_periods(periods: Periods, sent: Counter[Address | None], count: int) -> None:
+    periods.load()
     sent.clear()
-    assert plan(months.lake, key="n/{YYYY-MM}/", months=list(MONTHS[:count])) == []
+    assert plan(periods.lake, key="n/{YYYY-MM}/", periods=list(PERIODS[:count])) == []
     assert is_within(sent, OF_A_PLAN), of_nodes(sent)
 
 
-def test_a_poll_of_the_merge_sensor(months: Months, sent: Counter[Address | None]) -> None:
-    months.load("2026-10")
+def test_a_poll_of_the_merge_sensor(periods: Periods, sent: Counter[Address | None]) -> None:
+    periods.load("2026-10")
     sent.clear()
-    look(months.lake)
+    look(periods.lake)
     assert is_within(sent, OF_A_POLL), of_nodes(sent)

@@ -1,4 +1,4 @@
-"""A month is loaded again when its table became another one, in a way that makes other rows."""
+"""A period is loaded again when its table became another one, in a way that makes other rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.integration.events import (
     published,
     upload,
 )
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
 __all__ = ["events"]
 
@@ -24,14 +24,14 @@ class TestStructure:
     def add(self, lake: Lake, change: str) -> None:
         lake.on_every_node(f"ALTER TABLE {lake.database}.events {change}")
 
-    def test_a_column_that_the_files_have_had_all_along_makes_the_month_load_again(self, events: Lake) -> None:
+    def test_a_column_that_the_files_have_had_all_along_makes_the_period_load_again(self, events: Lake) -> None:
         create(events)
         upload(events, extra=7)
         load(events)
         self.add(events, "ADD COLUMN extra Int64 DEFAULT 1")
-        assert plan(events) == [MONTH]
+        assert plan(events) == [PERIOD]
         reason = load(events)["reason"]
-        assert reason.endswith(": the table got column 'extra', which the month's files have")
+        assert reason.endswith(": the table got column 'extra', which the period's files have")
         assert events.on_node(0, f"SELECT DISTINCT extra FROM {events.database}.events") == [(7,)]
         assert load(events)["status"] == "unchanged"
 
@@ -81,7 +81,7 @@ class TestStructure:
     def test_a_setting_of_reading_is_told(self, events: Lake) -> None:
         published(events)
         settings = {"input_format_parquet_case_insensitive_column_matching": 1}
-        assert plan(events, definition={"settings": settings}) == [MONTH]
+        assert plan(events, definition={"settings": settings}) == [PERIOD]
         assert load(events, settings=settings)["reason"].endswith(
             ": setting input_format_parquet_case_insensitive_column_matching was not given and is '1'"
         )
@@ -94,7 +94,7 @@ class TestStructure:
         select = {"at": "at", "n": "n", "kind": "arrayStringConcat(splitByChar('i', assumeNotNull(kind), 1), '|')"}
         load(events, select=select)
         settings = {"splitby_max_substrings_includes_remaining_string": 1}
-        assert plan(events, definition={"select": select, "settings": settings}) == [MONTH]
+        assert plan(events, definition={"select": select, "settings": settings}) == [PERIOD]
         result = load(events, select=select, settings=settings)
         assert result["reason"].endswith(f": setting {next(iter(settings))} was not given and is '1'")
         assert load(events, select=select, settings=settings)["status"] == "unchanged"
@@ -108,7 +108,7 @@ class TestStructure:
         merge(events)
         assert load(events)["status"] == "unchanged"
         self.add(events, f"MODIFY COLUMN extra Int64 {kind} n + 100")
-        assert plan(events) == [MONTH]
+        assert plan(events) == [PERIOD]
         assert load(events)["reason"].endswith(f" was Int64 {kind} n + 1 and is Int64 {kind} n + 100")
         assert events.on_node(0, f"SELECT DISTINCT extra - n FROM {events.database}.events") == [(100,)]
         assert load(events)["status"] == "unchanged"

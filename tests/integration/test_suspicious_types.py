@@ -13,7 +13,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from tests.integration.lake import IS_OLDEST, MONTH, Lake, lake_on
+from tests.integration.lake import IS_OLDEST, PERIOD, Lake, lake_on
 from tests.integration.refusal import parquet
 from tests.narrow_user import WITH_NARROW_USER
 
@@ -65,7 +65,7 @@ def as_parquet(rows: list[dict[str, Any]]) -> tuple[str, bytes]:
 def test_columns_of_all_formats(lake: Lake, written: Callable[[list[dict[str, Any]]], tuple[str, bytes]]) -> None:
     create(lake, COLUMNS)
     ending, body = written([row | {"expired": 5} for row in LOADED])
-    lake.put(f"trips/{MONTH}/a.{ending}", body)
+    lake.put(f"trips/{PERIOD}/a.{ending}", body)
     lake.load()
     rows = lake.on_every_node(
         f"SELECT toString(at), low, toString(low_date), lows, toString(long), coded FROM {lake.database}.trips"
@@ -76,14 +76,14 @@ def test_columns_of_all_formats(lake: Lake, written: Callable[[list[dict[str, An
 
 def test_the_column_of_a_value_that_does_not_fit_is_named_beside_them(lake: Lake) -> None:
     create(lake, "low LowCardinality(UInt64), numbers Array(UInt8)")
-    lake.put(f"trips/{MONTH}/a.csv", b'at,low,numbers\n2026-10-05,7,"[zz]"\n')
+    lake.put(f"trips/{PERIOD}/a.csv", b'at,low,numbers\n2026-10-05,7,"[zz]"\n')
     with pytest.raises(AirflowFailException, match=r"Column 'numbers' is Array\(UInt8\), but row 1 of .* has '\[zz\]'"):
         lake.load()
 
 
 def test_a_variant_of_similar_types(lake: Lake) -> None:
     create(lake, "n Variant(UInt8, Int64)")
-    lake.put(f"trips/{MONTH}/a.parquet", parquet(pa.table({"at": ["2026-10-05"], "n": [7]})))
+    lake.put(f"trips/{PERIOD}/a.parquet", parquet(pa.table({"at": ["2026-10-05"], "n": [7]})))
     lake.load()
     rows = lake.on_every_node(f"SELECT toString(n) FROM {lake.database}.trips")
     assert [row for of_node in rows for row in of_node] == [("7",)]
@@ -91,7 +91,7 @@ def test_a_variant_of_similar_types(lake: Lake) -> None:
 
 def test_a_sorting_key_of_an_aggregate(lake: Lake) -> None:
     create(lake, "n SimpleAggregateFunction(sum, UInt64)", order="at, n")
-    lake.put(f"trips/{MONTH}/a.jsonl", b'{"at": "2026-10-05", "n": 7}')
+    lake.put(f"trips/{PERIOD}/a.jsonl", b'{"at": "2026-10-05", "n": 7}')
     assert lake.load()["rows"] == 1
 
 
@@ -105,5 +105,5 @@ def test_a_user_who_may_not_allow_them_loads_tables_without_them(
         lake_on(cluster, chs3_s3, chs3_bucket, monkeypatch) as lake,
     ):
         create(lake, "n UInt8", settings={})
-        lake.put(f"trips/{MONTH}/a.jsonl", b'{"at": "2026-10-05", "n": 7}')
+        lake.put(f"trips/{PERIOD}/a.jsonl", b'{"at": "2026-10-05", "n": 7}')
         assert lake.load()["rows"] == 1

@@ -1,4 +1,4 @@
-"""A target that is altered while a month is loaded."""
+"""A target that is altered while a period is loaded."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from tests.faults.strikes import Strikes, strikes
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
 __all__ = ["strikes"]
 
-FIRST = Trips(rows_per_month=900, files_per_month=6)
-SECOND = Trips(seed=2, rows_per_month=900, files_per_month=6)
+FIRST = Trips(rows_per_period=900, files_per_period=6)
+SECOND = Trips(seed=2, rows_per_period=900, files_per_period=6)
 
 
 @pytest.fixture
@@ -66,12 +66,12 @@ def test_nothing_is_published_and_the_next_run_loads(
     trips_lake.load()
     trips_lake.upload(SECOND)
     once_staged(lambda: alter(altered))
-    with pytest.raises(TransientError, match=rf"was altered while {MONTH} was loaded: its {difference}"):
+    with pytest.raises(TransientError, match=rf"was altered while {PERIOD} was loaded: its {difference}"):
         trips_lake.load()
-    assert (trips_lake.facts(), trips_lake.left_behind()) == (FIRST.facts(MONTH), [])
+    assert (trips_lake.facts(), trips_lake.left_behind()) == (FIRST.facts(PERIOD), [])
     alter({0, 1, 2} - set(altered))
     trips_lake.load()
-    assert trips_lake.facts() == SECOND.facts(MONTH)
+    assert trips_lake.facts() == SECOND.facts(PERIOD)
 
 
 @pytest.mark.three_nodes
@@ -88,7 +88,7 @@ def test_a_table_that_was_made_anew_gets_nothing_of_what_was_staged_for_the_old_
         trips_lake.load()
     assert not any(trips_lake.rows_per_node())
     trips_lake.load()
-    assert trips_lake.facts() == FIRST.facts(MONTH)
+    assert trips_lake.facts() == FIRST.facts(PERIOD)
 
 
 @pytest.mark.thorough(but=1)
@@ -102,10 +102,10 @@ def test_rows_that_somebody_writes_meanwhile_are_not_replaced(
         trips_lake.load()
         trips_lake.upload(SECOND)
     before = trips_lake.facts().rows
-    insert = f"INSERT INTO {trips_lake.database}.trips (trip_id, pickup_at) SELECT 1, '{MONTH}-05 00:00:00'"
+    insert = f"INSERT INTO {trips_lake.database}.trips (trip_id, pickup_at) SELECT 1, '{PERIOD}-05 00:00:00'"
     once_staged(lambda: trips_lake.on_node(1, insert))
     with pytest.raises(
-        AirflowFailException, match=r"somebody wrote to partition 202610 while .* The month was not published"
+        AirflowFailException, match=r"somebody wrote to partition 202610 while .* The period was not published"
     ):
         trips_lake.load()
     assert trips_lake.facts().rows == before + 1
@@ -126,14 +126,14 @@ def test_a_table_that_is_swapped_at_the_moment_of_publication_is_told(
 ) -> None:
     trips_lake.upload(FIRST)
     trips_lake.on_every_node(create_table_sql(f"{trips_lake.database}.other"))
-    insert = f"INSERT INTO {trips_lake.database}.other (trip_id, pickup_at) SELECT 1, '{MONTH}-05 00:00:00'"
+    insert = f"INSERT INTO {trips_lake.database}.other (trip_id, pickup_at) SELECT 1, '{PERIOD}-05 00:00:00'"
     trips_lake.on_every_node(insert)
 
     def act() -> None:
         for statement in SWAPS[swap]:
             trips_lake.on_every_node(statement.format(trips_lake.database))
 
-    getattr(strikes, when)(f"Publish {MONTH}", act)
+    getattr(strikes, when)(f"Publish {PERIOD}", act)
     hit = "All rows that the new table had in partition 202610 were replaced"
     told = hit if when == "before" else "The objects' rows went to the old table."
     with pytest.raises(AirflowFailException, match=rf"became another table .* {told}.* not recorded as published"):

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.refusal import parquet
 
 ID = UUID("6217087c-a134-43f2-91a1-f241100032db")
@@ -140,7 +140,7 @@ def test_parquet(lake: Lake) -> None:
     create(lake, ", ".join(f"{name} {each.type}" for name, each in KINDS.items()))
     columns = {"at": pa.array(AT, pa.timestamp("ms", tz="UTC"))}
     columns |= {name: pa.array(each.values, each.arrow) for name, each in reversed(KINDS.items())}
-    lake.put(f"trips/{MONTH}/a.parquet", parquet(pa.table(columns)))
+    lake.put(f"trips/{PERIOD}/a.parquet", parquet(pa.table(columns)))
     lake.load()
     assert every_kind(lake) == expected()
 
@@ -152,14 +152,14 @@ def test_json(lake: Lake) -> None:
         | {"at": AT[row].strftime("%Y-%m-%d %H:%M:%S")}
         for row in range(2)
     ]
-    lake.put(f"trips/{MONTH}/a.jsonl", "\n".join(json.dumps(line) for line in lines).encode())
+    lake.put(f"trips/{PERIOD}/a.jsonl", "\n".join(json.dumps(line) for line in lines).encode())
     lake.load()
     assert every_kind(lake) == expected()
 
 
 def put(lake: Lake, **columns: list[Any]) -> None:
     at = pa.array(AT, pa.timestamp("ms", tz="UTC"))
-    lake.put(f"trips/{MONTH}/a.parquet", parquet(pa.table({**columns, "at": at})))
+    lake.put(f"trips/{PERIOD}/a.parquet", parquet(pa.table({**columns, "at": at})))
 
 
 def test_a_default_goes_by_the_other_columns_where_the_files_have_none(lake: Lake) -> None:
@@ -188,7 +188,7 @@ def test_an_ephemeral_column_is_what_a_default_is_made_of(lake: Lake) -> None:
 
 def test_an_ephemeral_column_is_not_looked_for_in_json(lake: Lake) -> None:
     create(lake, "a UInt8, raw String EPHEMERAL, length UInt64 DEFAULT length(raw)")
-    lake.put(f"trips/{MONTH}/a.jsonl", b'{"at": "2026-10-05 00:00:00", "a": 1, "length": 5}')
+    lake.put(f"trips/{PERIOD}/a.jsonl", b'{"at": "2026-10-05 00:00:00", "a": 1, "length": 5}')
     lake.load()
     assert read(lake, "a, length") == [(1, 5)]
 
@@ -207,7 +207,7 @@ def test_states_of_aggregates_are_loaded_by_expressions(lake: Lake) -> None:
     assert read(lake, "at, finalizeAggregation(n)") == [(AT[0], 2), (AT[1], 1)]
 
 
-def test_skip_indices_projections_codecs_and_constraints_come_with_the_month(lake: Lake) -> None:
+def test_skip_indices_projections_codecs_and_constraints_come_with_the_period(lake: Lake) -> None:
     create(
         lake,
         "a UInt64 CODEC(Delta, ZSTD), b String, INDEX of_a a TYPE minmax, INDEX of_b b TYPE bloom_filter, "

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from tests.integration.lake import IS_OLDEST, MONTH, Lake
+from tests.integration.lake import IS_OLDEST, PERIOD, Lake
 from tests.integration.refusal import parquet
 
 FILES = 12
@@ -82,7 +82,7 @@ def upload(lake: Lake, seed: int) -> None:
                 "id": pa.array(ids, pa.uint64()),
             }
         )
-        lake.put(f"trips/{MONTH}/{number:02}.parquet", parquet(table))
+        lake.put(f"trips/{PERIOD}/{number:02}.parquet", parquet(table))
 
 
 def answer(lake: Lake, shape: Shape) -> tuple[int, int]:
@@ -97,7 +97,7 @@ def merge(lake: Lake) -> None:
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_month_is_exact_and_merges_are_no_change(lake: Lake, name: str) -> None:
+def test_a_period_is_exact_and_merges_are_no_change(lake: Lake, name: str) -> None:
     shape = SHAPES[name]
     lake.on_every_node(
         f"CREATE TABLE {lake.database}.trips (id UInt64, at DateTime('UTC'), version UInt8, sign Int8, "
@@ -133,14 +133,14 @@ VANISHING = {
 @pytest.mark.three_nodes
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", VANISHING)
-def test_a_month_that_merges_leave_nothing_of_is_unchanged(lake: Lake, name: str) -> None:
+def test_a_period_that_merges_leave_nothing_of_is_unchanged(lake: Lake, name: str) -> None:
     engine, clauses, merge, values = VANISHING[name]
     lake.on_every_node(
         f"CREATE TABLE {lake.database}.trips (id UInt64, at DateTime('UTC'), version UInt8, sign Int8 DEFAULT 1, "
         f"is_deleted UInt8 DEFAULT 0) ENGINE = {engine} PARTITION BY toYYYYMM(at) ORDER BY id {clauses}"
     )
     at = pa.array([datetime(2026, 10, 5, tzinfo=UTC)] * 2, pa.timestamp("ms", tz="UTC"))
-    lake.put(f"trips/{MONTH}/a.parquet", parquet(pa.table({"id": [1, 1], "at": at, "version": [1, 2], **values})))
+    lake.put(f"trips/{PERIOD}/a.parquet", parquet(pa.table({"id": [1, 1], "at": at, "version": [1, 2], **values})))
     lake.load()
     lake.on_every_node(f"OPTIMIZE TABLE {lake.database}.trips {merge}")
     assert not any(lake.rows_per_node())

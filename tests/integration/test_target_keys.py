@@ -1,4 +1,4 @@
-"""Partition keys of other time zones and types: the month in the table is the key's month."""
+"""Partition keys of other time zones and types: the period in the table is the key's period."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
-from tests.integration.lake import IS_OLDEST, MONTH, Lake, lake_on
+from tests.integration.lake import IS_OLDEST, PERIOD, Lake, lake_on
 from tests.integration.refusal import refused
 from tests.narrow_user import WITH_NARROW_USER
 
-#: What `MONTH` begins and ends with in New York, and the seconds before and after it, in UTC.
+#: What `PERIOD` begins and ends with in New York, and the seconds before and after it, in UTC.
 NEW_YORK = {
     1: "2026-10-01 03:59:59",
     2: "2026-10-01 04:00:00",
@@ -49,7 +49,7 @@ def create(lake: Lake, column_type: str, key: str, settings: str = "index_granul
 def put(lake: Lake, rows: dict[int, str]) -> None:
     """Objects of one row each, with instants in UTC."""
     for number, at in rows.items():
-        lake.put(f"trips/{MONTH}/{number}.jsonl", f'{{"id": {number}, "at": {at}}}'.encode())
+        lake.put(f"trips/{PERIOD}/{number}.jsonl", f'{{"id": {number}, "at": {at}}}'.encode())
 
 
 def in_utc(rows: dict[int, str], *wanted: int) -> dict[int, str]:
@@ -72,7 +72,7 @@ def at(number: int) -> tuple[int, datetime]:
 
 @pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(("column_type", "key"), IN_NEW_YORK)
-def test_a_month_ends_where_the_time_zone_of_the_key_says(lake: Lake, column_type: str, key: str) -> None:
+def test_a_period_ends_where_the_time_zone_of_the_key_says(lake: Lake, column_type: str, key: str) -> None:
     create(lake, column_type, key)
     put(lake, in_utc(NEW_YORK, 2, 3))
     result = lake.load(settings={"date_time_input_format": "best_effort"})
@@ -82,11 +82,11 @@ def test_a_month_ends_where_the_time_zone_of_the_key_says(lake: Lake, column_typ
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("column_type", "key"), IN_NEW_YORK[:3])
-def test_a_second_before_and_after_it_are_of_other_months(lake: Lake, column_type: str, key: str) -> None:
+def test_a_second_before_and_after_it_are_of_other_periods(lake: Lake, column_type: str, key: str) -> None:
     create(lake, column_type, key)
     put(lake, in_utc(NEW_YORK, 1, 2, 3, 4))
-    refused(lake, r"rows of other months .*202609: 1, 202611: 1\.", settings={"date_time_input_format": "best_effort"})
-    lake.load(on_other_months="leave_out", settings={"date_time_input_format": "best_effort"})
+    refused(lake, r"rows of other periods .*202609: 1, 202611: 1\.", settings={"date_time_input_format": "best_effort"})
+    lake.load(on_other_periods="leave_out", settings={"date_time_input_format": "best_effort"})
     assert ids(lake) == [at(2), at(3)]
 
 
@@ -100,11 +100,11 @@ def test_a_second_before_and_after_it_are_of_other_months(lake: Lake, column_typ
         ("Nullable(DateTime('UTC'))", "date_trunc('month', at)"),
     ],
 )
-def test_rows_without_a_month_are_of_other_months(lake: Lake, column_type: str, key: str) -> None:
+def test_rows_without_a_period_are_of_other_periods(lake: Lake, column_type: str, key: str) -> None:
     create(lake, column_type, key)
     put(lake, {1: '"2026-10-01"', 2: '"2026-10-31"', 3: "null"})
-    refused(lake, r"hold rows of other months \(partition: rows\): \(?NULL(,NULL\))?: 1\.")
-    result = lake.load(on_other_months="leave_out")
+    refused(lake, r"hold rows of other periods \(partition: rows\): \(?NULL(,NULL\))?: 1\.")
+    result = lake.load(on_other_periods="leave_out")
     assert (result["rows"], numbers(lake)) == (2, [1, 2])
 
 
@@ -132,7 +132,7 @@ def test_a_key_of_low_cardinality_is_monthly_too(lake: Lake, column_type: str, k
 def test_a_key_that_is_monthly_in_no_time_zone_is_refused(lake: Lake) -> None:
     create(lake, "DateTime('UTC')", "toYYYYMMDD(at, 'America/New_York')")
     put(lake, in_utc(NEW_YORK, 2))
-    refused(lake, "is not partitioned by month .* 2026-10 falls into 31 partitions")
+    refused(lake, "is not partitioned by period .* 2026-10 falls into 31 partitions")
 
 
 EXTENDED = {"enable_extended_results_for_datetime_functions": 1}
@@ -141,11 +141,11 @@ OF_SETTINGS = [
     ("DateTime64(3, 'UTC')", "toStartOfMonth(at)", EXTENDED),
     ("Date32", "toStartOfMonth(at)", EXTENDED),
     ("Nullable(DateTime64(3, 'UTC'))", "tuple(toStartOfMonth(at))", EXTENDED),
-    ("DateTime64(3, 'UTC')", "dateTrunc('month', at)", {"function_date_trunc_return_type_behavior": 1}),
+    ("DateTime64(3, 'UTC')", "dateTrunc('period', at)", {"function_date_trunc_return_type_behavior": 1}),
     (
         "DateTime('UTC')",
         "(toYear(at), formatDateTime(at, '%M'))",
-        {"formatdatetime_parsedatetime_m_is_month_name": 0},
+        {"formatdatetime_parsedatetime_m_is_period_name": 0},
     ),
 ]
 
@@ -159,7 +159,7 @@ def set_for_loads(lake: Lake, monkeypatch: pytest.MonkeyPatch, settings: Mapping
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("column_type", "key", "settings"), OF_SETTINGS)
-def test_settings_of_a_session_do_not_decide_which_partition_is_the_month(
+def test_settings_of_a_session_do_not_decide_which_partition_is_the_period(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, column_type: str, key: str, settings: Mapping[str, int]
 ) -> None:
     if IS_OLDEST and "function_date_trunc_return_type_behavior" in settings:
@@ -167,10 +167,10 @@ def test_settings_of_a_session_do_not_decide_which_partition_is_the_month(
     create(lake, column_type, key)
     put(lake, {1: '"2026-10-01"', 2: '"2026-10-31"', 3: '"2026-09-30"'})
     set_for_loads(lake, monkeypatch, settings)
-    lake.load(on_other_months="leave_out")
+    lake.load(on_other_periods="leave_out")
     assert numbers(lake) == [1, 2]
     set_for_loads(lake, monkeypatch, {})
-    assert lake.load(on_other_months="leave_out")["status"] == "unchanged"
+    assert lake.load(on_other_periods="leave_out")["status"] == "unchanged"
 
 
 def test_settings_of_the_operator_do_not_either(lake: Lake) -> None:
@@ -194,7 +194,7 @@ def test_the_profile_with_which_the_server_started_decides(
     ):
         create(lake, "DateTime64(3, 'UTC')", "toStartOfMonth(at)")
         put(lake, {1: '"2026-10-01"', 2: '"2026-10-31"', 3: '"2026-09-30"'})
-        lake.load(on_other_months="leave_out")
+        lake.load(on_other_periods="leave_out")
         assert numbers(lake) == [1, 2]
 
 
@@ -216,7 +216,7 @@ def test_a_key_that_an_alter_gave_another_type_is_refused_until_the_table_is_att
     name = f"{lake.database}.trips"
     lake.on_every_node(f"ALTER TABLE {name} {change} SETTINGS {setting} = 1")
     put(lake, {2: '"2026-10-31"'})
-    # 25.8 shows the other type, of which the month would be partition 20727 rather than 20261001.
+    # 25.8 shows the other type, of which the period would be partition 20727 rather than 20261001.
     said = f"has another type there than in a new table.*{setting}"
     with pytest.raises(AirflowFailException, match=said):
         lake.load()
@@ -232,7 +232,7 @@ def test_a_column_that_a_load_adds_leaves_the_key_as_it_is_whatever_the_connecti
 ) -> None:
     create(lake, "DateTime64(3, 'UTC')", "toStartOfMonth(at)")
     set_for_loads(lake, monkeypatch, EXTENDED)
-    lake.put(f"trips/{MONTH}/1.jsonl", b'{"id": 1, "at": "2026-10-01", "note": "new"}')
+    lake.put(f"trips/{PERIOD}/1.jsonl", b'{"id": 1, "at": "2026-10-01", "note": "new"}')
     lake.load(on_new_columns="add")
     put(lake, {2: '"2026-10-31"'})
     lake.load(on_new_columns="add")
@@ -254,13 +254,13 @@ def test_a_column_that_a_load_adds_leaves_the_key_as_it_is_whatever_the_connecti
 def test_a_key_that_depends_on_the_time_of_day_is_refused(lake: Lake, key: str) -> None:
     create(lake, "DateTime('UTC')", key)
     put(lake, {1: '"2026-10-01 01:00:00"', 2: '"2026-10-02 12:00:00"'})
-    refused(lake, "is not partitioned by month .* 2026-10 falls into 2 partitions", on_other_months="leave_out")
+    refused(lake, "is not partitioned by period .* 2026-10 falls into 2 partitions", on_other_periods="leave_out")
 
 
-def test_a_month_may_begin_where_the_clock_leaves_midnight_out(lake: Lake) -> None:
+def test_a_period_may_begin_where_the_clock_leaves_midnight_out(lake: Lake) -> None:
     create(lake, "DateTime('America/Asuncion')", "toYYYYMM(at)")
     lake.put("trips/2023-10/1.jsonl", b'{"id": 1, "at": "2023-10-01 01:00:00"}')
-    assert lake.load(month="2023-10")["rows"] == 1
+    assert lake.load(period="2023-10")["rows"] == 1
 
 
 def test_the_column_of_the_key_may_have_any_name(lake: Lake) -> None:
@@ -268,7 +268,7 @@ def test_the_column_of_the_key_may_have_any_name(lake: Lake) -> None:
         f"CREATE TABLE {lake.database}.trips (chs3_instant DateTime('UTC')) ENGINE = MergeTree "
         "PARTITION BY toYYYYMM(chs3_instant) ORDER BY tuple()"
     )
-    lake.put(f"trips/{MONTH}/1.jsonl", b'{"chs3_instant": "2026-10-01 01:00:00"}')
+    lake.put(f"trips/{PERIOD}/1.jsonl", b'{"chs3_instant": "2026-10-01 01:00:00"}')
     assert lake.load()["rows"] == 1
 
 

@@ -1,4 +1,4 @@
-"""What the target's parts tell of a month: who changed it, and who did not."""
+"""What the target's parts tell of a period: who changed it, and who did not."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
-FIRST = Trips(rows_per_month=3_000, files_per_month=24)
-SECOND = Trips(seed=2, rows_per_month=3_600, files_per_month=24)
+FIRST = Trips(rows_per_period=3_000, files_per_period=24)
+SECOND = Trips(seed=2, rows_per_period=3_600, files_per_period=24)
 
 
 @pytest.mark.thorough
-def test_a_month_that_was_replaced_is_unchanged_after_its_nodes_crashed(trips_lake: Lake) -> None:
+def test_a_period_that_was_replaced_is_unchanged_after_its_nodes_crashed(trips_lake: Lake) -> None:
     if not isinstance(trips_lake.cluster, ClickHouseCluster):
         pytest.skip("nodes of others are not killed")
     for trips in (FIRST, SECOND):
@@ -23,7 +23,7 @@ def test_a_month_that_was_replaced_is_unchanged_after_its_nodes_crashed(trips_la
     for number in range(len(trips_lake.cluster.nodes)):
         trips_lake.cluster.restart(number)
     assert trips_lake.load()["status"] == "unchanged"
-    assert trips_lake.facts() == SECOND.facts(MONTH)
+    assert trips_lake.facts() == SECOND.facts(PERIOD)
 
 
 @pytest.mark.thorough(but=1)
@@ -40,4 +40,4 @@ def test_a_lightweight_update_is_a_change(lake: Lake, change: str) -> None:
     with pytest.raises(AirflowFailException, match="changed since it was published"):
         lake.load()
     assert lake.load(on_target_changed="reload")["status"] == "published"
-    assert lake.facts() == FIRST.facts(MONTH)
+    assert lake.facts() == FIRST.facts(PERIOD)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
 #: Ending of the keys → files, each with what it is and its rows.
 FILES = {
@@ -37,14 +37,14 @@ def test_rows_are_those_of_the_files(lake: Lake, ending: str) -> None:
         "ENGINE = MergeTree PARTITION BY toYYYYMM(at) ORDER BY at"
     )
     for body, what, _ in FILES[ending]:
-        lake.put(f"trips/{MONTH}/{what.replace(' ', '-')}.{ending}", body)
+        lake.put(f"trips/{PERIOD}/{what.replace(' ', '-')}.{ending}", body)
     assert lake.load()["rows"] == sum(rows for *_, rows in FILES[ending])
 
 
-def test_a_month_of_names_alone_is_published_without_rows(lake: Lake) -> None:
+def test_a_period_of_names_alone_is_published_without_rows(lake: Lake) -> None:
     lake.on_every_node(
         f"CREATE TABLE {lake.database}.trips (at DateTime('UTC'), a String) "
         "ENGINE = MergeTree PARTITION BY toYYYYMM(at) ORDER BY at"
     )
-    lake.put(f"trips/{MONTH}/a.csv", b"at,a\n")
+    lake.put(f"trips/{PERIOD}/a.csv", b"at,a\n")
     assert (lake.load()["status"], lake.load()["status"]) == ("published", "unchanged")

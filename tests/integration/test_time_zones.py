@@ -16,10 +16,10 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.integration.deferring import run
 from tests.integration.lake import Lake, lake_on
-from tests.integration.several_months import Months
+from tests.integration.several_periods import Periods
 from tests.narrow_user import WITH_NARROW_USER
 
-MONTH = "2024-05"
+PERIOD = "2024-05"
 ZONES = ["Europe/Berlin", "America/New_York"]
 #: 2024-05-15 12:00:00 in these zones.
 NOON = {"UTC": 1715774400, "Europe/Berlin": 1715767200, "America/New_York": 1715788800, "Asia/Tokyo": 1715742000}
@@ -59,11 +59,11 @@ def create(lake: Lake, columns: str, *, key: str = "toYYYYMM(day)") -> None:
 def put(lake: Lake, *lines: str, ending: str = "csv", files: int = 6, first: int = 0) -> None:
     body = "".join(f"{line}\n" for line in lines).encode()
     for number in range(first, first + files):
-        lake.put(f"trips/{MONTH}/{number}.{ending}", body)
+        lake.put(f"trips/{PERIOD}/{number}.{ending}", body)
 
 
 def load(lake: Lake, **options: Any) -> dict[str, Any]:
-    return lake.load(month=MONTH, **options)
+    return lake.load(period=PERIOD, **options)
 
 
 def found(lake: Lake, values: str) -> set[Any]:
@@ -75,11 +75,11 @@ def found(lake: Lake, values: str) -> set[Any]:
 def parquet(lake: Lake, *texts: str, name: str = "x", files: int = 2) -> None:
     """Files of timestamps without a zone, and of days."""
     stamps = pa.array(list(texts)).cast(pa.timestamp("us"))
-    days = pa.array([f"{MONTH}-15"] * len(texts)).cast(pa.date32())
+    days = pa.array([f"{PERIOD}-15"] * len(texts)).cast(pa.date32())
     body = io.BytesIO()
     pq.write_table(pa.table({"day": days, name: stamps}), body)
     for number in range(files):
-        lake.put(f"trips/{MONTH}/{number}.parquet", body.getvalue())
+        lake.put(f"trips/{PERIOD}/{number}.parquet", body.getvalue())
 
 
 class TestNodesOfDifferentZones:
@@ -166,10 +166,10 @@ class TestNodesOfDifferentZones:
             (1714523400, "2024-05-01", "2024-05-01 00:30:00"),
         }
 
-    def test_months_are_left_out_by_no_readers_zone(self, lake: Lake) -> None:
+    def test_periods_are_left_out_by_no_readers_zone(self, lake: Lake) -> None:
         create(lake, "ts DateTime('UTC'), n UInt8", key="toYYYYMM(ts)")
         put(lake, "text,n", "2024-06-01 02:00:00,1", "2024-05-15 12:00:00,2", files=8)
-        load(lake, select={"ts": "toDateTime(text)", "n": "toUInt8(n)"}, on_other_months="leave_out", **IN_TOKYO)
+        load(lake, select={"ts": "toDateTime(text)", "n": "toUInt8(n)"}, on_other_periods="leave_out", **IN_TOKYO)
         assert found(lake, "toUnixTimestamp(ts), n") == {(1717174800, 1), (NOON["Asia/Tokyo"], 2)}
         assert sum(lake.rows_per_node()) == 16
 
@@ -186,7 +186,7 @@ class TestNodesOfDifferentZones:
         }
         if deferrable:
             # Over HTTP; it ends before the worker would leave.
-            assert run(lake, {"month": MONTH, "select": select, **IN_TOKYO})["rows"] == 6
+            assert run(lake, {"period": PERIOD, "select": select, **IN_TOKYO})["rows"] == 6
         else:
             load(lake, select=select, **IN_TOKYO)
         assert found(lake, "h, n, t") == {(3, NOON["Asia/Tokyo"], "2024-05-15 21:00:00")}
@@ -204,7 +204,7 @@ class TestNodesOfDifferentZones:
 
 
 class TestOneServer:
-    def test_whose_zone_changes_loads_its_months_again(self, moving: Lake) -> None:
+    def test_whose_zone_changes_loads_its_periods_again(self, moving: Lake) -> None:
         create(moving, "day Date, x DateTime, s String DEFAULT toString(x)")
         put(moving, "day,x", "2024-05-15,2024-05-15 12:00:00", files=2)
         load(moving)
@@ -231,16 +231,16 @@ class TestOneServer:
 
     @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("key", ["toYYYYMM(ts)", "toStartOfMonth(ts)"])
-    def test_months_of_a_key_without_a_zone_are_the_servers(self, moving: Lake, key: str) -> None:
+    def test_periods_of_a_key_without_a_zone_are_the_servers(self, moving: Lake, key: str) -> None:
         """23:30 of 31 May in Berlin is June in Tokyo, but May in the table."""
         create(moving, "ts DateTime, n UInt8", key=key)
-        for month, text in (("2024-05", "2024-06-01 06:30:00"), ("2024-06", "2024-06-15 12:00:00")):
-            moving.put(f"trips/{month}/0.csv", f"ts,n\n{text},1\n".encode())
+        for period, text in (("2024-05", "2024-06-01 06:30:00"), ("2024-06", "2024-06-15 12:00:00")):
+            moving.put(f"trips/{period}/0.csv", f"ts,n\n{text},1\n".encode())
         load(moving, **IN_TOKYO)
         assert found(moving, "toUnixTimestamp(ts), toYYYYMM(ts)") == {(1717191000, 202405)}
         moving.on_every_node(f"TRUNCATE TABLE {moving.database}.trips")
         moving.on_every_node(f"TRUNCATE TABLE {moving.database}.chs3_ledger")
-        operator = Months(moving).operator("2024-05", "2024-06", key="trips/{YYYY-MM}/", **IN_TOKYO)
+        operator = Periods(moving).operator("2024-05", "2024-06", key="trips/{YYYY-MM}/", **IN_TOKYO)
         assert len({tuple(each["query_ids"]) for each in operator.execute({})}) == 1
         assert found(moving, "toUnixTimestamp(ts), toYYYYMM(ts)") == {(1717191000, 202405), (1718420400, 202406)}
 

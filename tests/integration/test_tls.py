@@ -19,11 +19,11 @@ from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.processes import HOST, free_ports, is_listening
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.refusal import refused
 from tests.narrow_user import narrow_connection
 
-TRIPS = Trips(rows_per_month=900, files_per_month=3)
+TRIPS = Trips(rows_per_period=900, files_per_period=3)
 STUNNEL = shutil.which("stunnel4") or shutil.which("stunnel")
 
 pytestmark = pytest.mark.skipif(
@@ -135,7 +135,7 @@ def test_a_load_speaks_tls_with_every_node(
     trips_lake.upload(TRIPS)
     connect(ports, ca_certs=str(pem))
     trips_lake.load()
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough
@@ -153,7 +153,7 @@ def test_the_insert_of_a_deferrable_load_speaks_tls_over_http(
             trips_lake.load(deferrable=True)
         connect(ports, ca_certs=str(both), http_port=port)
         trips_lake.load(deferrable=True)
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 def test_a_load_stops_at_a_node_whose_certificate_is_not_trusted(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
 GIB = 1024**3
-TRIPS = Trips(rows_per_month=6_000, files_per_month=6)
+TRIPS = Trips(rows_per_period=6_000, files_per_period=6)
 ONE_CORE = {"cores": 1, "memory": "3GiB"}
 
 
@@ -161,25 +161,25 @@ class TestSettings:
 
     def test_many_text_files_are_parsed_side_by_side(self, lake: Lake) -> None:
         lake.create_table()
-        lake.upload(Trips(rows_per_month=6_000, files_per_month=12), file_format="csv.gz")
+        lake.upload(Trips(rows_per_period=6_000, files_per_period=12), file_format="csv.gz")
         assert lake.load()["settings"]["input_format_parallel_parsing"] == 0
 
 
-class TestMonthsSideBySide:
+class TestPeriodsSideBySide:
     def test_each_takes_its_part_of_the_memory(self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-        loaded_lake.load(node_specs={"default": ONE_CORE}, parallel_months=3)
+        loaded_lake.load(node_specs={"default": ONE_CORE}, parallel_loads=3)
         log = capsys.readouterr().out
         assert "This load may use 1 of 1 cores and 512.0 MiB of memory on each node." in log
 
     def test_what_runs_already_makes_a_slice_smaller(
         self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str], running_insert: None
     ) -> None:
-        loaded_lake.load(parallel_months=1)
+        loaded_lake.load(parallel_loads=1)
         log = capsys.readouterr().out
         assert "this load takes 1/2, as other inserts are running (1)" in log
 
     def test_a_number_below_one_is_refused(self, loaded_lake: Lake) -> None:
         with pytest.raises(
-            AirflowFailException, match="parallel_months=0 is not allowed: give a whole number at least 1"
+            AirflowFailException, match="parallel_loads=0 is not allowed: give a whole number at least 1"
         ):
-            loaded_lake.load(parallel_months=0)
+            loaded_lake.load(parallel_loads=0)

@@ -10,7 +10,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from tests.integration import valued
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.one_column import create, put, values
 from tests.integration.refusal import loaded_or_wrongly_refused
 
@@ -249,8 +249,8 @@ def test_wide_integers_are_bytes_inside_of_lists_and_structs_too(lake: Lake) -> 
 @pytest.mark.newer("Time64 without a setting")
 def test_times_of_day_in_lists_of_text_are_as_written(lake: Lake) -> None:
     create(lake, "Array(Nullable(Time64(6)))")
-    lines = (f"1\t{MONTH}-02 00:00:00\t['01:02:03.000004',NULL,'-00:00:01']\n", f"2\t{MONTH}-02 00:00:00\t[]\n")
-    lake.put(f"unlike/{MONTH}/0.tsv", "".join(lines).encode())
+    lines = (f"1\t{PERIOD}-02 00:00:00\t['01:02:03.000004',NULL,'-00:00:01']\n", f"2\t{PERIOD}-02 00:00:00\t[]\n")
+    lake.put(f"unlike/{PERIOD}/0.tsv", "".join(lines).encode())
     assert lake.load(key="unlike/{YYYY-MM}/", file_format="TabSeparated")["status"] == "published"
     assert values(lake) == ["['01:02:03.000004',NULL,'-00:00:01.000000']", "[]"]
 
@@ -258,7 +258,7 @@ def test_times_of_day_in_lists_of_text_are_as_written(lake: Lake) -> None:
 @pytest.mark.newer("Time64 without a setting")
 def test_a_number_in_a_list_of_times_of_day_is_refused(lake: Lake) -> None:
     create(lake, "Array(Nullable(Time64(6)))")
-    lake.put(f"unlike/{MONTH}/0.tsv", f"1\t{MONTH}-02 00:00:00\t[300]\n".encode())
+    lake.put(f"unlike/{PERIOD}/0.tsv", f"1\t{PERIOD}-02 00:00:00\t[300]\n".encode())
     with pytest.raises(AirflowFailException, match="row 1"):
         lake.load(key="unlike/{YYYY-MM}/", file_format="TabSeparated")
     assert lake.rows_per_node() == [0]

@@ -1,4 +1,4 @@
-"""A month goes back to S3: each node writes its rows, the manifest names them, and loads read them again."""
+"""A period goes back to S3: each node writes its rows, the manifest names them, and loads read them again."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def test_a_load_makes_the_same_table_of_it(loaded: Lake) -> None:
     assert copy.facts() == facts
 
 
-def test_only_the_month_is_unloaded(loaded: Lake) -> None:
+def test_only_the_period_is_unloaded(loaded: Lake) -> None:
     loaded.upload(OTHER_TRIPS, "2026-11")
-    loaded.load(month="2026-11")
+    loaded.load(period="2026-11")
     assert unload(loaded)["rows"] == 600
-    assert unload(loaded, month="2026-11")["rows"] == 500
+    assert unload(loaded, period="2026-11")["rows"] == 500
 
 
 @pytest.mark.three_nodes
@@ -76,7 +76,7 @@ def test_what_is_as_the_manifest_says_is_not_written_again(loaded: Lake) -> None
 
 
 @pytest.mark.three_nodes
-def test_a_changed_month_replaces_the_older_objects(loaded: Lake) -> None:
+def test_a_changed_period_replaces_the_older_objects(loaded: Lake) -> None:
     older = unload(loaded)["files"]
     # Of few files, one node may have read none.
     loaded.on_every_node(
@@ -100,7 +100,7 @@ def test_an_object_that_is_not_as_it_was_is_written_again(loaded: Lake, change: 
     assert ids(loaded) == ids_of_table(loaded)
 
 
-def test_a_month_without_rows_has_a_manifest_without_files(loaded: Lake) -> None:
+def test_a_period_without_rows_has_a_manifest_without_files(loaded: Lake) -> None:
     loaded.on_every_node(f"TRUNCATE TABLE {loaded.database}.{loaded.table}")
     assert [unload(loaded)["status"] for _ in range(2)] == ["unloaded", "unchanged"]
     assert manifest(loaded)["files"] == []
@@ -138,7 +138,7 @@ def test_what_is_no_manifest_is_refused(loaded: Lake) -> None:
     "key", ["exports/{YYYY-MM}", "exports/{YYYY-MM}/*/", "exports/{YYYY-MM}/{DD}/", "a?/{YYYY-MM}/"]
 )
 def test_a_key_that_is_no_folder_is_refused(loaded: Lake, key: str) -> None:
-    with pytest.raises(AirflowFailException, match="does not name a month's folder"):
+    with pytest.raises(AirflowFailException, match="does not name a period's folder"):
         unload(loaded, key=key)
 
 
@@ -204,7 +204,7 @@ def test_values_that_parquet_changes_are_told(loaded: Lake) -> None:
 @pytest.mark.three_nodes
 def test_the_documented_privileges_suffice(loaded: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     user = User("unloader", "secret")
-    grants = [*documented("Planning"), *documented("Unloading a month"), "READ ON FILE"]
+    grants = [*documented("Planning"), *documented("Unloading a period"), "READ ON FILE"]
     with ClickHouseCluster.start(
         1, users={user: [each.replace("taxi.trips", "default.*") for each in grants]}
     ) as cluster:

@@ -1,4 +1,4 @@
-"""Unloads that are killed before or after each of their steps: the manifest names a whole month at any time."""
+"""Unloads that are killed before or after each of their steps: the manifest names a whole period at any time."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def add_row(lake: Lake, number: int) -> None:
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("has_effect", [False, True])
-def test_a_kill_at_any_step_leaves_the_older_or_the_newer_month(unloaded: Lake, has_effect: bool) -> None:
+def test_a_kill_at_any_step_leaves_the_older_or_the_newer_period(unloaded: Lake, has_effect: bool) -> None:
     outcomes = set()
     for step in count():
         before = ids(unloaded)

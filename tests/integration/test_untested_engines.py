@@ -13,11 +13,11 @@ from airflow_provider_chs3.cli import main as shell
 from airflow_provider_chs3.cli.rehearse import MismatchError, Rehearsal
 from airflow_provider_chs3.core.cluster import untested_engines
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
 #: Exit code, stdout.
 Rehearse = Callable[..., tuple[int, str]]
-TRIPS = Trips(rows_per_month=300, files_per_month=3)
+TRIPS = Trips(rows_per_period=300, files_per_period=3)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_table_of_one_is_refused_until_a_rehearsal_has_passed(table: Lake, reh
     assert (code, "ReplacingMergeTree PARTITION BY" in out) == (0, True)
     assert f"{table.database}.chs3_ledger records the result: {table.database}.trips may be loaded until" in out
     assert table.load()["status"] == "published"
-    assert table.facts() == TRIPS.facts(MONTH)
+    assert table.facts() == TRIPS.facts(PERIOD)
     for name in ("version", "engine", "storage_policy"):
         as_recorded = set_recorded(table, name, "another")
         with pytest.raises(AirflowFailException, match="which no test of this package has seen"):

@@ -250,7 +250,7 @@ def test_maps_of_text(lake: Lake, ending: str) -> None:
 
 
 def refused_again(lake: Lake, match: str) -> None:
-    """The load stops, and the month is as it was published before."""
+    """The load stops, and the period is as it was published before."""
     before = values(lake, "tuple(*)")
     with pytest.raises(AirflowFailException, match=match):
         lake.load()

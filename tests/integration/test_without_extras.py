@@ -1,27 +1,27 @@
-"""The package loads a month as most users install it: without extras."""
+"""The package loads a period as most users install it: without extras."""
 
 from __future__ import annotations
 
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.absent_libraries import run_operator
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
-TRIPS = Trips(rows_per_month=600, files_per_month=3)
+TRIPS = Trips(rows_per_period=600, files_per_period=3)
 
 
-def test_a_month_is_loaded_with_the_required_libraries_alone(trips_lake: Lake) -> None:
+def test_a_period_is_loaded_with_the_required_libraries_alone(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     arguments = {
         "bucket": trips_lake.bucket,
         "key": "trips/{YYYY-MM}/",
         "database": trips_lake.database,
         "table": trips_lake.table,
-        "month": MONTH,
+        "period": PERIOD,
         "cluster": trips_lake.cluster.name,
     }
     told = run_operator(S3ToClickHouseOperator, arguments, extras=())
     # What is absent is there for other tests.
     assert {"zstd", "pyarrow", "moto", "apache-airflow-providers-microsoft-azure"} <= set(told["absent"])
     assert told["result"]["rows"] == 600
-    assert trips_lake.facts() == TRIPS.facts(MONTH)
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)

@@ -20,10 +20,10 @@ from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration import deferring
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.narrow_user import narrow_connection
 
-TRIPS = Trips(rows_per_month=60, files_per_month=1)
+TRIPS = Trips(rows_per_period=60, files_per_period=1)
 
 
 def connect(
@@ -46,16 +46,16 @@ def test_the_http_port_is_recognised_by_all(
     table = ["--database", trips_lake.database, "--table", trips_lake.table]
     where = [*table, "--bucket", trips_lake.bucket, "--key", "trips/{YYYY-MM}/"]
     codes = [
-        main(["plan", *where, "--from", MONTH, "--to", MONTH]),
+        main(["plan", *where, "--from", PERIOD, "--to", PERIOD]),
         main(["ledger", *table]),
-        main(["adopt", *where, "--month", MONTH]),
+        main(["adopt", *where, "--period", PERIOD]),
     ]
     assert (codes, capsys.readouterr().err) == ([2, 2, 2], f"plan: {said}\nledger: {said}\nadopt: {said}\n")
     main(["doctor", "--json", *where])
     (finding,) = json.loads(capsys.readouterr().out)["checks"][0]["findings"]
     assert finding == f"host of the connection: {said}"
     sensor = ClickHouseMergeHealthSensor(
-        task_id="wait", database=trips_lake.database, table=trips_lake.table, month=MONTH
+        task_id="wait", database=trips_lake.database, table=trips_lake.table, period=PERIOD
     )
     for run in (trips_lake.load, lambda: sensor.poke({})):
         # Airflow's exception: a retry would end the same way.

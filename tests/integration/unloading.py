@@ -11,17 +11,17 @@ import pytest
 
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Operator
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
-FOLDER = f"exports/{MONTH}/"
+FOLDER = f"exports/{PERIOD}/"
 MANIFEST = f"{FOLDER}_manifest.json"
-TRIPS = Trips(rows_per_month=600, files_per_month=6)
-OTHER_TRIPS = Trips(seed=2, rows_per_month=500, files_per_month=6)
+TRIPS = Trips(rows_per_period=600, files_per_period=6)
+OTHER_TRIPS = Trips(seed=2, rows_per_period=500, files_per_period=6)
 
 
 @pytest.fixture
 def loaded(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
-    """A lake whose table has a month; unloads run as a user that may."""
+    """A lake whose table has a period; unloads run as a user that may."""
     trips_lake.upload(TRIPS)
     trips_lake.load()
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(trips_lake.cluster.airflow_connection()))
@@ -34,7 +34,7 @@ def operator(lake: Lake, **options: Any) -> ClickHouseToS3Operator:
         "table": lake.table,
         "database": lake.database,
         "cluster": lake.cluster.name,
-        "month": MONTH,
+        "period": PERIOD,
         "bucket": lake.bucket,
         "key": "exports/{YYYY-MM}/",
     }

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 
-PREFIX = f"trips/{MONTH}/"
+PREFIX = f"trips/{PERIOD}/"
 AT = "2026-10-05 12:00:00"
 
 

@@ -19,7 +19,7 @@ class Engine:
         read: The columns of a SELECT that gives the same whatever merges have done.
         group_by: Its GROUP BY; empty reads with FINAL.
         over_nodes: The same over several nodes, which do not merge each other's rows: columns, and GROUP BY.
-        is_loaded_whole: Whether a month of it is always loaded whole.
+        is_loaded_whole: Whether a period of it is always loaded whole.
         may_lose_parts: Whether merges may remove all rows of a part: there, a part that is dropped goes unnoticed while
             nothing new comes, as docs/reference/proof.md says.
         columns: The table's columns.
@@ -60,10 +60,10 @@ class Engine:
     def select(self, table: str, *, before: str, shards: int) -> str:
         """All that it holds of the time before a day."""
         read, group_by = self.over_nodes if self.over_nodes and shards > 1 else (self.read, self.group_by)
-        of_months = f"ts < toDateTime('{before} 00:00:00', 'UTC')"
+        of_periods = f"ts < toDateTime('{before} 00:00:00', 'UTC')"
         if group_by:
-            return f"SELECT {read} FROM {table} WHERE {of_months} GROUP BY {group_by}"
-        return f"SELECT {read} FROM {table}{'' if self.clause == 'MergeTree' else ' FINAL'} WHERE {of_months}"
+            return f"SELECT {read} FROM {table} WHERE {of_periods} GROUP BY {group_by}"
+        return f"SELECT {read} FROM {table}{'' if self.clause == 'MergeTree' else ' FINAL'} WHERE {of_periods}"
 
     def sign(self, key: int, version: int, choose: random.Random) -> int:
         """The sign of a row."""

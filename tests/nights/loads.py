@@ -1,4 +1,4 @@
-"""Loads of months into the table of the nights: by increments, alone or together, and by processes that are killed."""
+"""Loads of periods into the table of the nights: by increments, alone or together, and by processes that are killed."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ class Task:
     """One load.
 
     Args:
-        months: Of it.
+        periods: Of it.
         is_group: Whether they are loaded together, by one task.
     """
 
-    months: tuple[str, ...]
+    periods: tuple[str, ...]
     is_group: bool
 
     def __str__(self) -> str:
-        return f"{', '.join(self.months)}{' together' if self.is_group else ''}"
+        return f"{', '.join(self.periods)}{' together' if self.is_group else ''}"
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Loads:
         """Load, with retries.
 
         Returns:
-            How each month was loaded: `increment`, `whole`, or the status.
+            How each period was loaded: `increment`, `whole`, or the status.
 
         Raises:
             RefusedError: If no try succeeds.
@@ -132,11 +132,11 @@ class Loads:
         if self.object_column:
             arguments |= {"object_column": self.object_column, "select": {**_SELECT, self.object_column: "_path"}}
         if not task.is_group:
-            return [self.lake.load(month=month, **arguments) for month in task.months]
+            return [self.lake.load(period=period, **arguments) for period in task.periods]
         lake = self.lake
         of_lake = {"bucket": lake.bucket, "database": lake.database, "cluster": lake.cluster.name}
         found: Sequence[dict[str, Any]] = S3ToClickHouseOperator(
-            **grouped(task_id="load", months=list(task.months), progress_interval_seconds=0.2, **of_lake, **arguments)
+            **grouped(task_id="load", periods=list(task.periods), progress_interval_seconds=0.2, **of_lake, **arguments)
         ).execute({})
         return found
 

@@ -1,4 +1,4 @@
-"""The objects of some months: files that come, change and go."""
+"""The objects of some periods: files that come, change and go."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.nights.engines import Engine
 if TYPE_CHECKING:
     from tests.integration.lake import Lake
 
-MONTHS = ("2026-08", "2026-09", "2026-10")
+PERIODS = ("2026-08", "2026-09", "2026-10")
 Row = tuple[datetime, int, int, int, int, str]
 _HEAD = "ts,k,ver,sign,v,s\n"
 _MOST_ROWS = 60
@@ -35,18 +35,18 @@ class Objects:
     prefix: str
     engine: Engine
     choose: random.Random
-    files: dict[str, dict[str, list[Row]]] = field(default_factory=lambda: {month: {} for month in MONTHS})
+    files: dict[str, dict[str, list[Row]]] = field(default_factory=lambda: {period: {} for period in PERIODS})
 
     def rows(self) -> list[Row]:
-        """All rows of all months."""
+        """All rows of all periods."""
         return [row for files in self.files.values() for rows in files.values() for row in rows]
 
-    def add(self, month: str, *, night: str) -> str:
-        """Add one to three files to a month."""
+    def add(self, period: str, *, night: str) -> str:
+        """Add one to three files to a period."""
         names = [f"{night}_{number}.csv" for number in range(self.choose.randrange(1, 4))]
         for name in names:
-            self._put(month, name)
-        return f"{len(names)} files added to {month}"
+            self._put(period, name)
+        return f"{len(names)} files added to {period}"
 
     def overwrite(self) -> Iterator[str]:
         """Write other rows into a file."""
@@ -57,24 +57,24 @@ class Objects:
     def delete(self) -> Iterator[str]:
         """Delete a file."""
         if chosen := self._one():
-            month, name = chosen
-            del self.files[month][name]
-            self.lake.s3.delete_object(Bucket=self.lake.bucket, Key=f"{self.prefix}/{month}/{name}")
+            period, name = chosen
+            del self.files[period][name]
+            self.lake.s3.delete_object(Bucket=self.lake.bucket, Key=f"{self.prefix}/{period}/{name}")
             yield "a file deleted"
 
     def _one(self) -> tuple[str, str] | None:
-        there = [(month, name) for month, files in self.files.items() for name in files]
+        there = [(period, name) for period, files in self.files.items() for name in files]
         return self.choose.choice(there) if there else None
 
-    def _put(self, month: str, name: str) -> None:
-        rows = [self._row(month) for _ in range(self.choose.randrange(1, _MOST_ROWS))]
-        self.files[month][name] = rows
+    def _put(self, period: str, name: str) -> None:
+        rows = [self._row(period) for _ in range(self.choose.randrange(1, _MOST_ROWS))]
+        self.files[period][name] = rows
         lines = (f"{at:%Y-%m-%d %H:%M:%S},{','.join(map(str, others))}\n" for at, *others in rows)
-        self.lake.put(f"{self.prefix}/{month}/{name}", (_HEAD + "".join(lines)).encode())
+        self.lake.put(f"{self.prefix}/{period}/{name}", (_HEAD + "".join(lines)).encode())
 
-    def _row(self, month: str) -> Row:
+    def _row(self, period: str) -> Row:
         key, version = self.choose.randrange(_KEYS), self.choose.randrange(4)
-        year, number = map(int, month.split("-"))
+        year, number = map(int, period.split("-"))
         at = datetime(year, number, 1 + key % 28, 10, tzinfo=UTC)
         sign = self.engine.sign(key, version, self.choose)
         # Never 0: merges of sums remove such rows.

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from clickhouse_driver.errors import ServerException
 
 from tests.nights.engines import Engine
-from tests.nights.objects import MONTHS
+from tests.nights.objects import PERIODS
 from tests.nights.servers import Servers
 
 #: Of which the bucket has nothing.
-OTHER_MONTH = "2026-11"
+OTHER_PERIOD = "2026-11"
 #: Replicas that are away are not waited for.
 _WITHOUT_OTHERS = "SETTINGS lightweight_deletes_sync = 1"
 
@@ -82,8 +82,8 @@ class Others:
         return "rows deleted lightly"
 
     def insert_rows(self) -> str:
-        month = self.choose.choice(MONTHS)
-        self._on_any(f"INSERT INTO {self._name} (ts, k, ver, sign) VALUES ('{month}-01 10:00:00', 1000, 9, 1)")
+        period = self.choose.choice(PERIODS)
+        self._on_any(f"INSERT INTO {self._name} (ts, k, ver, sign) VALUES ('{period}-01 10:00:00', 1000, 9, 1)")
         return "a row inserted"
 
     def merge(self) -> str:
@@ -91,14 +91,14 @@ class Others:
         return "merged"
 
     def _delete_elsewhere(self) -> str:
-        self._alter(f"DELETE IN PARTITION ID '{OTHER_MONTH.replace('-', '')}' WHERE k < 5 SETTINGS mutations_sync = 1")
-        return "another month's rows deleted"
+        self._alter(f"DELETE IN PARTITION ID '{OTHER_PERIOD.replace('-', '')}' WHERE k < 5 SETTINGS mutations_sync = 1")
+        return "another period's rows deleted"
 
     def _drop_part(self) -> str:
         place, what = self.choose.choice(self.servers.up), self.choose.choice(("DROP", "DETACH"))
         sql = (
             f"SELECT name FROM system.parts WHERE database = '{self.servers.lake.database}' AND table = '{self.table}' "
-            f"AND active AND rows > 0 AND partition_id != '{OTHER_MONTH.replace('-', '')}' ORDER BY name"
+            f"AND active AND rows > 0 AND partition_id != '{OTHER_PERIOD.replace('-', '')}' ORDER BY name"
         )
         parts = [name for (name,) in self.servers.lake.on_node(place, sql)]
         if not parts or self.engine.may_lose_parts:

@@ -1,6 +1,6 @@
-"""Nights of some months: files come, change and go, others meddle with the table, and loads run, or die.
+"""Nights of some periods: files come, change and go, others meddle with the table, and loads run, or die.
 
-Each night the months are loaded, together or one by one, as they come, with the troubles of the night. In the end the
+Each night the periods are loaded, together or one by one, as they come, with the troubles of the night. In the end the
 table must hold what one has into which all rows of all files are inserted.
 """
 
@@ -15,12 +15,12 @@ from typing import Any
 
 from tests.nights.engines import Engine
 from tests.nights.loads import Loads, RefusedError, Task
-from tests.nights.objects import MONTHS, Objects
-from tests.nights.others import OTHER_MONTH, Others
+from tests.nights.objects import PERIODS, Objects
+from tests.nights.others import OTHER_PERIOD, Others
 from tests.nights.servers import Servers
 from tests.nights.troubles import Troubles
 
-#: ClickHouse takes a replica that lost half of its rows for another table's: the month of others holds most of them.
+#: ClickHouse takes a replica that lost half of its rows for another table's: the period of others holds most of them.
 _OTHER_ROWS = 20_000
 
 
@@ -31,8 +31,8 @@ class Night:
     Args:
         number: Its number.
         did: What came before the loads, and amid them.
-        result: How the months were loaded in the end.
-        wrong: How the tables differ, or why months could not be loaded; empty where all is right.
+        result: How the periods were loaded in the end.
+        wrong: How the tables differ, or why periods could not be loaded; empty where all is right.
     """
 
     number: int
@@ -70,7 +70,7 @@ class Nights:
         servers.on_each(engine.create(self._name, replicas_at=path))
         servers.on_one_of_each(
             f"INSERT INTO {self._name} (ts, k, sign) "
-            f"SELECT '{OTHER_MONTH}-01 00:00:00', 2000 + number, 1 FROM numbers({_OTHER_ROWS})"
+            f"SELECT '{OTHER_PERIOD}-01 00:00:00', 2000 + number, 1 FROM numbers({_OTHER_ROWS})"
         )
 
     def play(self) -> Night:
@@ -78,7 +78,7 @@ class Nights:
         self.number += 1
         night = Night(self.number)
         night.did += self._before()
-        tasks = [Task(MONTHS, True)] if self.choose.random() < 0.6 else [Task((month,), False) for month in MONTHS]
+        tasks = [Task(PERIODS, True)] if self.choose.random() < 0.6 else [Task((period,), False) for period in PERIODS]
         night.did += self.troubles.amid(tasks, night=f"{self.number:04}")
         try:
             self._load(tasks, night)
@@ -112,10 +112,10 @@ class Nights:
 
     def _before(self) -> Iterator[str]:
         yield from self.troubles.before_loads(is_first=self.number == 1)
-        for month in MONTHS:
+        for period in PERIODS:
             if self.number == 1 or self.choose.random() < 0.6:
-                yield self.objects.add(month, night=f"{self.number:04}")
-        # Of other engines, such a night loads its month whole.
+                yield self.objects.add(period, night=f"{self.number:04}")
+        # Of other engines, such a night loads its period whole.
         often = 5 if self.engine.object_column else 1
         if self.choose.random() < 0.08 * often:
             yield from self.objects.overwrite()
@@ -159,5 +159,5 @@ class Nights:
         return self._read(self.beside, place)
 
     def _read(self, source: str, place: int) -> Counter[tuple[Any, ...]]:
-        sql = self.engine.select(source, before=f"{OTHER_MONTH}-01", shards=self.servers.shards)
+        sql = self.engine.select(source, before=f"{OTHER_PERIOD}-01", shards=self.servers.shards)
         return Counter(self.servers.lake.on_node(place, sql))

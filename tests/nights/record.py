@@ -54,7 +54,7 @@ class Record:
 
 
 def _kinds(seen: Counter[str]) -> Counter[str]:
-    """Counts of what was seen, without the months and numbers of files."""
+    """Counts of what was seen, without the periods and numbers of files."""
     kinds = Counter[str]()
     for what, times in seen.items():
         kinds["files added" if "files added" in what else what] += times

@@ -1,4 +1,4 @@
-"""What goes wrong while months are loaded: somebody meddles, the worker dies, another load runs, a node dies."""
+"""What goes wrong while periods are loaded: somebody meddles, the worker dies, another load runs, a node dies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from clickhouse_driver.errors import ServerException
 
 from tests.nights.loads import Loads, Task
-from tests.nights.objects import MONTHS, Objects
+from tests.nights.objects import PERIODS, Objects
 from tests.nights.others import Others
 from tests.nights.servers import Servers
 
@@ -103,17 +103,17 @@ class Troubles:
             ended = worker.wait()
         # It may have ended before that step, or that moment.
         if ended == -signal.SIGKILL:
-            yield f"a load killed{' of several months' if task.is_group else ''}"
+            yield f"a load killed{' of several periods' if task.is_group else ''}"
 
     def _load_twice(self, task: Task, *, night: str) -> Iterator[str]:
-        second = self.choose.choice((task, Task((self.choose.choice(MONTHS),), False), Task(MONTHS, True)))
+        second = self.choose.choice((task, Task((self.choose.choice(PERIODS),), False), Task(PERIODS, True)))
         first = self.loads.start(task)
         time.sleep(self.choose.random() * _SOME_SECONDS)
-        yield self.objects.add(self.choose.choice(MONTHS), night=f"{night}_later")
+        yield self.objects.add(self.choose.choice(PERIODS), night=f"{night}_later")
         other = self.loads.start(second)
         for worker in (first, other):
             worker.wait_or_kill(timeout_seconds=_LOAD_TIMEOUT_SECONDS)
-        kinds = sorted("several months" if each.is_group else "one month" for each in (task, second))
+        kinds = sorted("several periods" if each.is_group else "one period" for each in (task, second))
         yield f"two loads at once, of {' and '.join(kinds)}"
 
     def _strike_node(self, task: Task, strike: Callable[[int], None], name: str) -> Iterator[str]:

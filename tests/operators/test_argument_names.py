@@ -15,8 +15,8 @@ from airflow.providers.common.compat.sdk import DAG, BaseOperator
 import airflow_provider_chs3
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
-from airflow_provider_chs3.operators.ledger import AdoptMonthsOperator
-from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.sources.azure import AzureBlobs
 from airflow_provider_chs3.sources.delta import DeltaTable
 from airflow_provider_chs3.sources.gcs import GcsObjects
@@ -28,15 +28,15 @@ from airflow_provider_chs3.sources.s3 import S3Objects
 from airflow_provider_chs3.sources.storage import Storage
 from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Operator
 from airflow_provider_chs3.transfers.kafka_to_s3 import KafkaToS3Operator
-from airflow_provider_chs3.transfers.monthly_load import monthly_load
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
 
 TAKE_KEYS = (
     (S3ToClickHouseOperator, {"table": "trips"}),
-    (S3ToClickHouseOperator, {"table": "trips", "months": ["2026-01"]}),
-    (PlanMonthsOperator, {"table": "trips"}),
+    (S3ToClickHouseOperator, {"table": "trips", "periods": ["2026-01"]}),
+    (PlanLoadsOperator, {"table": "trips"}),
     (CalibrateLoadOperator, {"table": "trips"}),
-    (AdoptMonthsOperator, {"table": "trips"}),
+    (AdoptPeriodsOperator, {"table": "trips"}),
     (KafkaToS3Operator, {"topic": "trips"}),
     (ClickHouseToS3Operator, {"table": "trips"}),
 )
@@ -64,10 +64,10 @@ def test_a_topic_needs_both(given: dict[str, str]) -> None:
         KafkaToS3Operator(task_id="t", topic="trips", **given)
 
 
-def test_monthly_load_gives_them_to_plan_and_loads() -> None:
+def test_scheduled_load_gives_them_to_plan_and_loads() -> None:
     with DAG("d", start_date=datetime(2026, 1, 1, tzinfo=UTC), schedule=None) as dag:
-        monthly_load(table="trips", s3_bucket="lake", s3_key="{YYYY-MM}/", lookback_months=1)
-    tasks: list[Any] = [dag.get_task(name) for name in ("monthly_load.plan", "monthly_load.month.load")]
+        scheduled_load(table="trips", s3_bucket="lake", s3_key="{YYYY-MM}/", lookback=1)
+    tasks: list[Any] = [dag.get_task(name) for name in ("scheduled_load.plan", "scheduled_load.period.load")]
     assert [(task.bucket, task.key) for task in tasks] == [("lake", "{YYYY-MM}/")] * 2
 
 

@@ -28,7 +28,7 @@ EFFECTS = {
     "aws_conn_id": (
         "LOAD.store.aws_conn_id",
         "S3Objects(key='{YYYY-MM}/').aws_conn_id",
-        "DeltaTable(uri='s3://l/t', month_column='m').aws_conn_id",
+        "DeltaTable(uri='s3://l/t', time_column='m').aws_conn_id",
         "KafkaToS3Operator(task_id='k', topic='t', key='{YYYY-MM}/', bucket='b').aws_conn_id",
         "asked('plan', '--table', 't', '--key', 'k').aws_conn_id",
     ),
@@ -54,7 +54,7 @@ from airflow_provider_chs3.transfers.kafka_to_s3 import KafkaToS3Operator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 LOAD = S3ToClickHouseOperator(task_id="load", table="t", key="{YYYY-MM}/")
-SENSOR = ClickHouseMergeHealthSensor(task_id="merges", table="t", month="2026-01")
+SENSOR = ClickHouseMergeHealthSensor(task_id="merges", table="t", period="2026-01")
 STATEMENT = ClickHouseOperator(task_id="statement", sql="SELECT 1")
 MERGE = OptimizePartitionOperator(task_id="merge", table="t")
 APP = create_app()

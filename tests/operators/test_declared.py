@@ -16,8 +16,8 @@ from airflow_provider_chs3.core.values.arguments import REQUIRED, Argument, decl
 from airflow_provider_chs3.core.values.load_arguments import GROUPS
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.declared import DECLARED, arguments_of
-from airflow_provider_chs3.transfers.monthly_load import monthly_load
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
 from tests.operator_pages import operators
 
 PLACE = {"bucket": "lake", "key": "{YYYY-MM}/", "table": "trips"}
@@ -25,7 +25,7 @@ PLACE = {"bucket": "lake", "key": "{YYYY-MM}/", "table": "trips"}
 _BY_HAND = {
     "ClickHouseOperator",
     "ClickHouseSensor",
-    "EmitMonthOperator",
+    "EmitPeriodOperator",
     "KafkaToS3Operator",
     "ClickHouseToS3Operator",
 }
@@ -74,7 +74,7 @@ def test_a_reader_of_the_operator_sees_fewer_than_before() -> None:
 
 def _task(**arguments: Any) -> Any:
     with DAG("d", start_date=datetime(2026, 1, 1, tzinfo=UTC), schedule=None):
-        return S3ToClickHouseOperator(task_id="t", month="2026-01", **PLACE | arguments)
+        return S3ToClickHouseOperator(task_id="t", period="2026-01", **PLACE | arguments)
 
 
 def test_templates_within_groups_are_rendered() -> None:
@@ -86,15 +86,15 @@ def test_templates_within_groups_are_rendered() -> None:
 def test_an_output_within_a_group_makes_its_task_upstream() -> None:
     with DAG("d", start_date=datetime(2026, 1, 1, tzinfo=UTC), schedule=None):
         plan = BaseOperator(task_id="plan")
-        load = S3ToClickHouseOperator(task_id="t", month="2026-01", policies={"ready_key": plan.output}, **PLACE)
+        load = S3ToClickHouseOperator(task_id="t", period="2026-01", policies={"ready_key": plan.output}, **PLACE)
     assert load.upstream_task_ids == {"plan"}
 
 
 def test_default_args_of_a_dag_hold_for_groups() -> None:
     arguments = {"policies": {"on_no_objects": "skip"}, "clickhouse_conn_id": "other"}
     with DAG("d", start_date=datetime(2026, 1, 1, tzinfo=UTC), schedule=None, default_args=arguments):
-        task = S3ToClickHouseOperator(task_id="t", month="2026-01", **PLACE)
-        own = S3ToClickHouseOperator(task_id="own", month="2026-01", policies={"replace_unknown": True}, **PLACE)
+        task = S3ToClickHouseOperator(task_id="t", period="2026-01", **PLACE)
+        own = S3ToClickHouseOperator(task_id="own", period="2026-01", policies={"replace_unknown": True}, **PLACE)
     assert (task.policies, task.clickhouse_conn_id) == ({"on_no_objects": "skip"}, "other")
     assert own.policies == {"replace_unknown": True}
 
@@ -102,9 +102,9 @@ def test_default_args_of_a_dag_hold_for_groups() -> None:
 @pytest.mark.parametrize(
     ("common", "mapped"),
     [
-        ({"policies": {"on_no_objects": "skip"}}, {"month": ["2026-01", "2026-02"]}),
-        ({"month": "2026-01"}, {"policies": [{"on_no_objects": "skip"}, {"on_no_objects": "empty"}]}),
-        ({}, {"month": ["2026-01"], "files": [{"file_format": "CSV"}]}),
+        ({"policies": {"on_no_objects": "skip"}}, {"period": ["2026-01", "2026-02"]}),
+        ({"period": "2026-01"}, {"policies": [{"on_no_objects": "skip"}, {"on_no_objects": "empty"}]}),
+        ({}, {"period": ["2026-01"], "files": [{"file_format": "CSV"}]}),
     ],
 )
 def test_tasks_are_mapped_over_flat_and_grouped_arguments(common: dict[str, Any], mapped: dict[str, Any]) -> None:
@@ -133,4 +133,4 @@ def test_an_unknown_name_in_a_group_is_an_error_of_the_dag_file() -> None:
         DAG("d", start_date=datetime(2026, 1, 1, tzinfo=UTC), schedule=None),
         pytest.raises(ConfigurationError, match="files has format: it takes "),
     ):
-        monthly_load(lookback_months=1, files={"format": "CSV"}, **PLACE)
+        scheduled_load(lookback=1, files={"format": "CSV"}, **PLACE)

@@ -1,4 +1,4 @@
-"""Schedules whose runs have no month are errors where the DAG is parsed; those whose runs have one are not."""
+"""Schedules whose runs have no period are errors where the DAG is parsed; those whose runs have one are not."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from airflow.timetables import interval, trigger
 
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
-from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.transfers.kafka_to_s3 import KafkaToS3Operator
-from airflow_provider_chs3.transfers.monthly_load import monthly_load
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
 from tests.dag_bag import DagBag
 
 PLACE = {"bucket": "lake", "key": "{YYYY-MM}/"}
@@ -60,16 +60,16 @@ def test_runs_without_an_interval_are_an_error_of_the_dag(schedule: Any, shown: 
         parse(S3ToClickHouseOperator, schedule)
     assert str(error.value).startswith(f"DAG 'd' has schedule={shown}, whose runs have no data interval")
     assert f"CronDataIntervalTimetable{instead}" in str(error.value)
-    assert str(error.value).endswith('or the task month="{{ ds[:7] }}" or other months.')
+    assert str(error.value).endswith('or the task period="{{ ds[:7] }}" or other periods.')
 
 
 @pytest.mark.parametrize(
     ("operator", "arguments", "instead"),
     [
-        (S3ToClickHouseOperator, {}, 'month="'),
-        (CalibrateLoadOperator, {}, 'month="'),
-        (PlanMonthsOperator, {}, 'months="'),
-        (PlanMonthsOperator, {"lookback_months": 2}, 'last_month="'),
+        (S3ToClickHouseOperator, {}, 'period="'),
+        (CalibrateLoadOperator, {}, 'period="'),
+        (PlanLoadsOperator, {}, 'periods="'),
+        (PlanLoadsOperator, {"lookback": 2}, 'last_period="'),
         (KafkaToS3Operator, {"start": "2026-01-01T00:00:00Z"}, "start=… and end=…"),
     ],
 )
@@ -81,16 +81,16 @@ def test_each_operator_names_what_it_could_be_given(operator: Any, arguments: di
 @pytest.mark.parametrize(
     ("operator", "arguments"),
     [
-        (S3ToClickHouseOperator, {"month": "{{ ds[:7] }}"}),
-        (S3ToClickHouseOperator, {"months": ["2026-01"]}),
-        (CalibrateLoadOperator, {"month": "2026-01"}),
-        (PlanMonthsOperator, {"months": "{{ ds[:7] }}"}),
-        (PlanMonthsOperator, {"lookback_months": 2, "last_month": "{{ ds[:7] }}"}),
-        (PlanMonthsOperator, {"all_months": True}),
+        (S3ToClickHouseOperator, {"period": "{{ ds[:7] }}"}),
+        (S3ToClickHouseOperator, {"periods": ["2026-01"]}),
+        (CalibrateLoadOperator, {"period": "2026-01"}),
+        (PlanLoadsOperator, {"periods": "{{ ds[:7] }}"}),
+        (PlanLoadsOperator, {"lookback": 2, "last_period": "{{ ds[:7] }}"}),
+        (PlanLoadsOperator, {"all_periods": True}),
         (KafkaToS3Operator, {"start": "2026-01-01T00:00:00Z", "end": "{{ ts }}"}),
     ],
 )
-def test_what_has_months_of_its_own_takes_any_schedule(operator: Any, arguments: dict[str, Any]) -> None:
+def test_what_has_periods_of_its_own_takes_any_schedule(operator: Any, arguments: dict[str, Any]) -> None:
     parse(operator, "@daily", **arguments)
 
 
@@ -105,7 +105,7 @@ def test_what_has_months_of_its_own_takes_any_schedule(operator: Any, arguments:
         trigger.MultipleCronTriggerTimetable("0 3 * * *", timezone="UTC", interval=DAY),
     ],
 )
-def test_runs_that_may_have_a_month_are_none(schedule: Any) -> None:
+def test_runs_that_may_have_a_period_are_none(schedule: Any) -> None:
     parse(S3ToClickHouseOperator, schedule)
 
 
@@ -114,19 +114,19 @@ def test_plain_cron_is_fine_where_airflow_gives_it_intervals(monkeypatch: pytest
     parse(S3ToClickHouseOperator, "@daily")
 
 
-def test_monthly_load_names_its_plan() -> None:
+def test_scheduled_load_names_its_plan() -> None:
     with DAG("nightly", schedule="@daily", start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
-        monthly_load(table="t", lookback_months=2, **PLACE)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match=r"DAG 'nightly' .*task 'monthly_load\.plan'.*last_month="):
+        scheduled_load(table="t", lookback=2, **PLACE)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match=r"DAG 'nightly' .*task 'scheduled_load\.plan'.*last_period="):
         DagBag(os.devnull).bag_dag(dag)
 
 
 def test_the_import_error_of_a_dag_file_is_the_message(tmp_path: Any) -> None:
     (tmp_path / "nightly.py").write_text(
         "from airflow.sdk import DAG\n"
-        "from airflow_provider_chs3.transfers.monthly_load import monthly_load\n"
+        "from airflow_provider_chs3.transfers.scheduled_load import scheduled_load\n"
         "with DAG('nightly', schedule='@daily'):\n"
-        "    monthly_load(bucket='b', key='{YYYY-MM}/', table='t')\n",
+        "    scheduled_load(bucket='b', key='{YYYY-MM}/', table='t')\n",
         encoding="utf-8",
     )
     (error,) = DagBag(str(tmp_path)).import_errors.values()

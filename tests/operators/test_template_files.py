@@ -13,7 +13,7 @@ from tests.dag_bag import DagBag
 
 HEAD = """
 from airflow.sdk import DAG
-from airflow_provider_chs3.transfers.monthly_load import monthly_load
+from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 PLACE = {"bucket": "lake", "key": "trips/{YYYY-MM}/*.json", "table": "trips"}
@@ -39,27 +39,27 @@ def parse(tmp_path: Path) -> ParseDag:
 def test_a_json_file_gives_an_object(parse: ParseDag, field: str) -> None:
     given = {"a": {"b": "c"}}
     dag = parse(
-        f"S3ToClickHouseOperator(task_id='t', month='2026-01', {field}='x.json', **PLACE)", x_json=json.dumps(given)
+        f"S3ToClickHouseOperator(task_id='t', period='2026-01', {field}='x.json', **PLACE)", x_json=json.dumps(given)
     )
     assert getattr(dag.get_task("t"), field) == given
 
 
 def test_an_sql_file_gives_a_text_within_an_object(parse: ParseDag) -> None:
     dag = parse(
-        "S3ToClickHouseOperator(task_id='t', month='2026-01', select={'fare': 'fare.sql'}, **PLACE)",
+        "S3ToClickHouseOperator(task_id='t', period='2026-01', select={'fare': 'fare.sql'}, **PLACE)",
         fare_sql="toDecimal64(fare, 2)\n",
     )
     assert dag.get_task("t").select == {"fare": "toDecimal64(fare, 2)"}
 
 
 def test_a_field_of_a_struct_is_no_file(parse: ParseDag) -> None:
-    dag = parse("S3ToClickHouseOperator(task_id='t', month='2026-01', select={'body': 'event.json'}, **PLACE)")
+    dag = parse("S3ToClickHouseOperator(task_id='t', period='2026-01', select={'body': 'event.json'}, **PLACE)")
     assert dag.get_task("t").select == {"body": "event.json"}
 
 
 def test_keys_that_end_like_files_are_keys(parse: ParseDag) -> None:
     task = parse(
-        "S3ToClickHouseOperator(task_id='t', month='2026-01', policies={'ready_key': 'done.json'}, **PLACE)"
+        "S3ToClickHouseOperator(task_id='t', period='2026-01', policies={'ready_key': 'done.json'}, **PLACE)"
     ).get_task("t")
     task.render_template_fields({})
     assert (task.key, task.policies["ready_key"]) == ("trips/{YYYY-MM}/*.json", "done.json")
@@ -67,7 +67,7 @@ def test_keys_that_end_like_files_are_keys(parse: ParseDag) -> None:
 
 def test_values_in_files_are_templates(parse: ParseDag) -> None:
     task = parse(
-        "S3ToClickHouseOperator(task_id='t', month='2026-01', settings='x.json', **PLACE)",
+        "S3ToClickHouseOperator(task_id='t', period='2026-01', settings='x.json', **PLACE)",
         x_json='{"max_threads": "{{ params.threads }}"}',
     ).get_task("t")
     task.render_template_fields({"params": {"threads": 3}})
@@ -76,11 +76,11 @@ def test_values_in_files_are_templates(parse: ParseDag) -> None:
 
 def test_a_mapped_task_reads_its_files_when_it_runs(parse: ParseDag) -> None:
     dag = parse(
-        "S3ToClickHouseOperator.partial(task_id='t', settings='x.json', **PLACE).expand(month=['2026-01'])",
+        "S3ToClickHouseOperator.partial(task_id='t', settings='x.json', **PLACE).expand(period=['2026-01'])",
         x_json='{"max_threads": "{{ params.threads }}"}',
     )
     mapped = dag.get_task("t")
-    task = mapped.unmap({"month": "2026-01"})
+    task = mapped.unmap({"period": "2026-01"})
     task._do_render_template_fields(
         task, task.template_fields, {"params": {"threads": 3}}, mapped.get_template_env(), set()
     )
@@ -89,27 +89,27 @@ def test_a_mapped_task_reads_its_files_when_it_runs(parse: ParseDag) -> None:
 
 def test_the_plan_compares_what_the_loads_read(parse: ParseDag) -> None:
     dag = parse(
-        "monthly_load(group_id='g', months='2026-01', select='x.json', settings='y.json', **PLACE)",
+        "scheduled_load(group_id='g', periods='2026-01', select='x.json', settings='y.json', **PLACE)",
         x_json='{"fare": "z.sql"}',
         y_json='{"max_threads": 3}',
         z_sql="fare / 100",
     )
-    plan, load = dag.get_task("g.plan"), dag.get_task("g.month.load")
+    plan, load = dag.get_task("g.plan"), dag.get_task("g.period.load")
     assert plan.definition == {"select": {"fare": "fare / 100"}, "settings": {"max_threads": 3}}
     assert {"select": load.select, "settings": load.settings} == plan.definition
 
 
 def test_a_file_that_is_missing_is_an_error_of_the_dag(parse: ParseDag, tmp_path: Path) -> None:
-    error = parse("S3ToClickHouseOperator(task_id='t', month='2026-01', select={'fare': 'no.sql'}, **PLACE)")
+    error = parse("S3ToClickHouseOperator(task_id='t', period='2026-01', select={'fare': 'no.sql'}, **PLACE)")
     assert f"select['fare']='no.sql': there is no such file in {tmp_path}. Give its path from" in error
 
 
 def test_an_sql_file_in_place_of_an_object_is_an_error_of_the_dag(parse: ParseDag) -> None:
-    body = "S3ToClickHouseOperator(task_id='t', month='2026-01', select='x.sql', **PLACE)"
+    body = "S3ToClickHouseOperator(task_id='t', period='2026-01', select='x.sql', **PLACE)"
     assert "select='x.sql' holds no JSON: " in parse(body, x_sql="SELECT 1")
 
 
 @pytest.mark.parametrize(("text", "error"), [("{", "holds no JSON: "), ("[1]", "holds no JSON object: ")])
 def test_a_file_without_an_object_is_an_error_of_the_dag(parse: ParseDag, text: str, error: str) -> None:
-    body = "S3ToClickHouseOperator(task_id='t', month='2026-01', settings='x.json', **PLACE)"
+    body = "S3ToClickHouseOperator(task_id='t', period='2026-01', settings='x.json', **PLACE)"
     assert f"settings='x.json' {error}" in parse(body, x_json=text)

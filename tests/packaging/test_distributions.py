@@ -139,7 +139,7 @@ def test_the_page_on_the_index_leads_to_files_of_this_version(metadata: Message)
     assert [link for link in links if not link.startswith("https://")] == []
     of_version = re.compile(f"{URL}/(?:blob|raw|tree)/v{re.escape(airflow_provider_chs3.__version__)}/?(.*)")
     paths = [found[1] for link in links if (found := of_version.fullmatch(link))]
-    assert {"docs/_static/months-light.png", "docs/protocol.md", "CHANGELOG.md"} <= set(paths)
+    assert {"docs/_static/periods-light.png", "docs/protocol.md", "CHANGELOG.md"} <= set(paths)
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 

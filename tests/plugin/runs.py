@@ -20,9 +20,9 @@ from sqlalchemy import delete, select, update
 
 from tests.dag_bag import DagBag, sync_bag_to_db
 
-#: Loads months, as far as Airflow knows.
+#: Loads periods, as far as Airflow knows.
 LOADER = "acted_on"
-#: Forgets months, and merges them.
+#: Forgets periods, and merges them.
 ACTIONS = "chs3_month_actions"
 _ACTIONS_FILE = Path(__file__).parents[2] / "dags" / f"{ACTIONS}.py"
 

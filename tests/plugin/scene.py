@@ -1,4 +1,4 @@
-"""Months in all that may become of them, with a load at work, for whoever looks at the page in a browser."""
+"""Periods in all that may become of them, with a load at work, for whoever looks at the page in a browser."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG
 from airflow.utils.session import create_session
+from airflow_provider_chs3.core.values.period import Period
 from sqlalchemy import update
 
-from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
@@ -32,7 +32,7 @@ from tests.dag_bag import DagBag, sync_bag_to_db
 from tests.integration.lake import Lake, lake_on
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 from tests.plugin.browsing import SCREENSHOTS
-from tests.plugin.test_months import TASK
+from tests.plugin.test_periods import TASK
 
 STUCK, FAILED, PUBLISHED, LOADING = "2026-08", "2026-09", "2026-10", "2026-11"
 #: The DAG whose tasks load them, and whose it is.
@@ -40,17 +40,17 @@ DAG_ID, OWNER = "trips_nightly", "data-platform"
 
 #: Pictures show tables that have been there for a while, one of them with a gap.
 _GAP = "2026-03"
-_EARLIER = [str(Month(2025, 1).shifted(count)) for count in range(19)] if SCREENSHOTS else []
+_EARLIER = [str(Period.of_month(2025, 1).shifted(count)) for count in range(19)] if SCREENSHOTS else []
 _OTHER_TABLES = ("airport_trips", "green_trips", "payments", "tips", "zones") if SCREENSHOTS else ()
 #: Which has much fewer rows than the others.
 _ODD = "2026-05"
 #: Its insert lasts a minute or more, and gets on file by file.
-_LONG = Trips(rows_per_month=60_000, files_per_month=60)
+_LONG = Trips(rows_per_period=60_000, files_per_period=60)
 
 
 @pytest.fixture(scope="module")
 def scene(airflow_db: Path, chs3_cluster: Cluster, chs3_s3: S3Endpoint) -> Iterator[Lake]:
-    """A month that is published, one that loads, one whose load failed, one that is stuck."""
+    """A period that is published, one that loads, one whose load failed, one that is stuck."""
     with (
         pytest.MonkeyPatch.context() as patch,
         _bucket(chs3_s3) as bucket,
@@ -61,9 +61,9 @@ def scene(airflow_db: Path, chs3_cluster: Cluster, chs3_s3: S3Endpoint) -> Itera
         _load(lake, STUCK)
         # A mutation counts as a change of all parts that are there before it, in other partitions too.
         with _stuck(lake):
-            for month in (*_EARLIER, PUBLISHED):
-                if month != _GAP:
-                    _load(lake, month)
+            for period in (*_EARLIER, PUBLISHED):
+                if period != _GAP:
+                    _load(lake, period)
             if _OTHER_TABLES:
                 _load_other_tables(lake)
             _fail(lake)
@@ -87,19 +87,19 @@ def _make_dag_known() -> None:
         session.execute(update(DagModel).where(DagModel.dag_id == DAG_ID).values(is_stale=False, is_paused=False))
 
 
-def _trips(month: str) -> Trips:
-    return Trips(rows_per_month=150 if month == _ODD else 500 + 25 * (int(month[-2:]) % 5), files_per_month=3)
+def _trips(period: str) -> Trips:
+    return Trips(rows_per_period=150 if period == _ODD else 500 + 25 * (int(period[-2:]) % 5), files_per_period=3)
 
 
-def _load(lake: Lake, month: str) -> None:
-    lake.upload(_trips(month), month)
-    lake.operator(month=month).execute({"ti": _task(month)})
+def _load(lake: Lake, period: str) -> None:
+    lake.upload(_trips(period), period)
+    lake.operator(period=period).execute({"ti": _task(period)})
 
 
 def _load_other_tables(lake: Lake) -> None:
-    """Load the same months into further tables, each of which begins a quarter after the one before."""
-    for month in (_GAP, FAILED):
-        lake.upload(_trips(month), month)
+    """Load the same periods into further tables, each of which begins a quarter after the one before."""
+    for period in (_GAP, FAILED):
+        lake.upload(_trips(period), period)
     for number, table in enumerate(_OTHER_TABLES):
         lake.on_every_node(f"CREATE TABLE {lake.database}.{table} AS {lake.database}.trips")
         operator = S3ToClickHouseOperator(
@@ -108,7 +108,7 @@ def _load_other_tables(lake: Lake) -> None:
             key="trips/{YYYY-MM}/",
             database=lake.database,
             table=table,
-            months=[*_EARLIER[number * 3 :], STUCK, FAILED, PUBLISHED],
+            periods=[*_EARLIER[number * 3 :], STUCK, FAILED, PUBLISHED],
             cluster=lake.cluster.name,
         )
         operator.execute({"ti": _task(table)})
@@ -128,7 +128,7 @@ def _fail(lake: Lake) -> None:
     lake.upload(_trips(FAILED), FAILED)
     failing = {"pickup_at": "pickup_at", "trip_id": "trip_id + throwIf(trip_id >= 0, 'no')"}
     with pytest.raises((AirflowFailException, Chs3Error)):
-        lake.operator(month=FAILED, select=failing).execute({"ti": _task(FAILED)})
+        lake.operator(period=FAILED, select=failing).execute({"ti": _task(FAILED)})
 
 
 @contextmanager
@@ -149,7 +149,7 @@ def _stuck(lake: Lake) -> Iterator[None]:
 @contextmanager
 def _loading(lake: Lake) -> Iterator[None]:
     lake.upload(_LONG, LOADING)
-    operator = lake.operator(month=LOADING, select=SLOW, settings=SLOW_SETTINGS)
+    operator = lake.operator(period=LOADING, select=SLOW, settings=SLOW_SETTINGS)
 
     def load() -> None:
         with contextlib.suppress(AirflowFailException, Chs3Error):  # it is killed in the end

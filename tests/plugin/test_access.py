@@ -58,7 +58,7 @@ def test_a_dag_that_the_user_may_not_read_is_refused(
 ) -> None:
     monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"mine"})
     viewer = as_user("viewer")
-    found = {dag: viewer.get(f"{URL_PREFIX}/api/months", params={"dag_id": dag}) for dag in ("mine", "secret")}
+    found = {dag: viewer.get(f"{URL_PREFIX}/api/periods", params={"dag_id": dag}) for dag in ("mine", "secret")}
     assert {dag: answer.status_code for dag, answer in found.items()} == {"mine": 200, "secret": 403}
 
 
@@ -70,10 +70,10 @@ def test_a_map_index_is_one_that_airflow_can_have(
 ) -> None:
     monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"any"})
     place = {"dag_id": "any", "run_id": "any", "task_id": "any", "map_index": map_index}
-    assert as_user("admin").get(f"{URL_PREFIX}/api/months", params=place).status_code == status
+    assert as_user("admin").get(f"{URL_PREFIX}/api/periods", params=place).status_code == status
 
 
-@pytest.mark.parametrize("path", ["/static/main.js", "/api/months"])
+@pytest.mark.parametrize("path", ["/static/main.js", "/api/periods"])
 def test_an_answer_opened_by_itself_runs_nothing(as_user: AsUser, path: str) -> None:
     headers = as_user("viewer").get(URL_PREFIX + path).headers
     assert headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
@@ -89,18 +89,18 @@ def test_a_browser_keeps_the_pages_files_for_its_user_and_asks_whether_they_are_
     assert viewer.get(path, headers={"If-None-Match": '"older"'}).content == first.content
     # Whoever may not see it is not told that it is the same, either.
     assert as_user(None).get(path, headers={"If-None-Match": first.headers["etag"]}).status_code == 403
-    assert viewer.get(f"{URL_PREFIX}/api/months").headers["cache-control"] == "no-store"
+    assert viewer.get(f"{URL_PREFIX}/api/periods").headers["cache-control"] == "no-store"
 
 
 def test_airflow_finds_the_plugin_by_its_entry_point(as_user: AsUser) -> None:
     plugins = as_user("viewer").get("/api/v2/plugins", params={"limit": 100}).raise_for_status().json()["plugins"]
     (ours,) = [plugin for plugin in plugins if plugin["name"] == Chs3Plugin.name]
     assert [(app["destination"], app["url_route"]) for app in ours["react_apps"]] == [
-        ("nav", "chs3-months"),
-        ("dag", "chs3-months-of-dag"),
-        ("dag_run", "chs3-months-of-dag_run"),
-        ("task", "chs3-months-of-task"),
-        ("task_instance", "chs3-months-of-task_instance"),
+        ("nav", "chs3-periods"),
+        ("dag", "chs3-periods-of-dag"),
+        ("dag_run", "chs3-periods-of-dag_run"),
+        ("task", "chs3-periods-of-task"),
+        ("task_instance", "chs3-periods-of-task_instance"),
     ]
     assert {app["bundle_url"] for app in ours["react_apps"]} == {"/chs3/static/main.js"}
     assert [each["url_prefix"] for each in ours["fastapi_apps"]] == [URL_PREFIX]

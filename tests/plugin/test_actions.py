@@ -1,4 +1,4 @@
-"""What people do to months on the page: Airflow does it, and asks who they are."""
+"""What people do to periods on the page: Airflow does it, and asks who they are."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 from airflow.utils.types import DagRunTriggeredByType
 from fastapi.testclient import TestClient
 
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.plugin import runs
 from tests.plugin.browsing import PAGE, keep
 from tests.plugin.runs import ACTIONS, LOADER
-from tests.plugin.test_months import TRIPS, fail
+from tests.plugin.test_periods import TRIPS, fail
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 AsUser = Callable[[str | None], TestClient]
 Open = Callable[..., tuple["Page", list[str]]]
 
-CONF = {"bucket": "another", "chs3_reload": {"database": "d", "table": "t", "months": ["2026-01"]}}
+CONF = {"bucket": "another", "chs3_reload": {"database": "d", "table": "t", "periods": ["2026-01"]}}
 
 
 @pytest.fixture
 def loaded(as_user: AsUser, trips_lake: Lake) -> Lake:
-    """A month that a run of a DAG has loaded."""
+    """A period that a run of a DAG has loaded."""
     runs.make_known(LOADER, ACTIONS)
     trips_lake.upload(TRIPS)
     interval = {"data_interval_start": "2026-10-05T03:00:00Z", "data_interval_end": "2026-10-06T03:00:00Z"}
@@ -37,9 +37,9 @@ def loaded(as_user: AsUser, trips_lake: Lake) -> Lake:
     return trips_lake
 
 
-def open_month(open_page: Open, state: str = "published", role: str = "admin") -> tuple[Page, list[str]]:
+def open_period(open_page: Open, state: str = "published", role: str = "admin") -> tuple[Page, list[str]]:
     page, troubles = open_page(PAGE, role=role)
-    page.get_by_role("button", name=f"{MONTH}: {state}").click()
+    page.get_by_role("button", name=f"{PERIOD}: {state}").click()
     return page, troubles
 
 
@@ -52,13 +52,13 @@ def act(page: Page, label: str, verb: str) -> Locator:
     return dialog
 
 
-def test_a_reload_is_a_run_like_the_last_one_that_is_asked_for_just_this_month(loaded: Lake, open_page: Open) -> None:
-    page, troubles = open_month(open_page)
+def test_a_reload_is_a_run_like_the_last_one_that_is_asked_for_just_this_period(loaded: Lake, open_page: Open) -> None:
+    page, troubles = open_period(open_page)
     page.get_by_role("button", name="Reload…").click()
-    dialog = page.get_by_role("alertdialog", name=f"Reload: {loaded.database}.trips {MONTH}")
-    assert "loads only this month of this table again" in dialog.inner_text()
+    dialog = page.get_by_role("alertdialog", name=f"Reload: {loaded.database}.trips {PERIOD}")
+    assert "loads only this period of this table again" in dialog.inner_text()
     assert dialog.get_by_role("checkbox").count() == 0
-    keep(page, "reload-a-month")
+    keep(page, "reload-a-period")
     dialog.get_by_role("button", name="Cancel").press("Escape")
     dialog.wait_for(state="detached")
     assert len(runs.runs(LOADER)) == 1
@@ -66,7 +66,7 @@ def test_a_reload_is_a_run_like_the_last_one_that_is_asked_for_just_this_month(l
     last, run = runs.runs(LOADER)
     link = dialog.get_by_role("status").get_by_role("link", name=f"run {run.run_id} of DAG {LOADER}")
     assert link.get_attribute("href") == f"/dags/{LOADER}/runs/{quote(run.run_id, safe='')}"
-    asked = {"database": loaded.database, "table": "trips", "months": [MONTH]}
+    asked = {"database": loaded.database, "table": "trips", "periods": [PERIOD]}
     assert run.conf == {"bucket": "another", "chs3_reload": asked}
     assert (run.data_interval_start, run.data_interval_end) == (last.data_interval_start, last.data_interval_end)
     assert runs.audited(LOADER)[-1] == ("trigger_dag_run", "admin")
@@ -75,18 +75,18 @@ def test_a_reload_is_a_run_like_the_last_one_that_is_asked_for_just_this_month(l
     page.get_by_text("The run is queued.").wait_for()
     page.get_by_text(f"DAG {LOADER} is running").wait_for(timeout=4_000)
     runs.end(run.run_id)
-    page.get_by_text("did not load this month").wait_for()
+    page.get_by_text("did not load this period").wait_for()
     keep(page, "what-came-of-a-reload")
     assert troubles == []
 
 
 def test_a_reload_that_failed_says_which_task_failed(loaded: Lake, open_page: Open) -> None:
-    page, troubles = open_month(open_page)
+    page, troubles = open_period(open_page)
     act(page, "Reload…", "Reload").get_by_role("button", name="Close").click()
     run = runs.runs(LOADER)[-1]
     runs.set_state(SimpleNamespace(run_id=run.run_id), "failed")
     runs.end(run.run_id, "failed")
-    group = page.get_by_role("group", name=f"Actions on {MONTH}")
+    group = page.get_by_role("group", name=f"Actions on {PERIOD}")
     group.get_by_text("Task load failed").wait_for()
     assert "The run has failed." in group.inner_text()
     keep(page, "a-reload-that-failed")
@@ -96,8 +96,8 @@ def test_a_reload_that_failed_says_which_task_failed(loaded: Lake, open_page: Op
 
 
 @pytest.mark.thorough
-def test_a_month_that_is_opened_by_its_address_can_be_reloaded(loaded: Lake, open_page: Open) -> None:
-    page, _ = open_month(open_page)
+def test_a_period_that_is_opened_by_its_address_can_be_reloaded(loaded: Lake, open_page: Open) -> None:
+    page, _ = open_period(open_page)
     page.reload()
     dialog = act(page, "Reload…", "Reload")
     assert dialog.get_by_role("status").inner_text().startswith("Started")
@@ -108,21 +108,21 @@ def test_a_question_that_is_drawn_in_one_moment_with_the_panel_lies_above_it(
     as_user: AsUser, loaded: Lake, open_page: Open
 ) -> None:
     fail(loaded, runs.start(as_user("admin")))
-    page, _ = open_month(open_page, "failed")
+    page, _ = open_period(open_page, "failed")
     page.get_by_role("button", name="Reload…").wait_for()
     page.keyboard.press("Escape")
     page.get_by_role("dialog").wait_for(state="detached")
     # All that it asks for is there.
-    page.get_by_role("button", name=f"Reload {loaded.database}.trips {MONTH}").click()
+    page.get_by_role("button", name=f"Reload {loaded.database}.trips {PERIOD}").click()
     question = page.get_by_role("alertdialog")
     question.get_by_role("button", name="Cancel").click()
     question.wait_for(state="detached")
     page.get_by_role("button", name="Reload…").click(trial=True)
 
 
-def test_the_keyboard_alone_leads_from_a_month_to_an_action_and_back(loaded: Lake, open_page: Open) -> None:
+def test_the_keyboard_alone_leads_from_a_period_to_an_action_and_back(loaded: Lake, open_page: Open) -> None:
     page, _ = open_page(PAGE, role="admin")
-    page.get_by_role("button", name=f"{MONTH}: published").focus()
+    page.get_by_role("button", name=f"{PERIOD}: published").focus()
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Reload…").wait_for()
     for _ in range(12):
@@ -135,13 +135,13 @@ def test_the_keyboard_alone_leads_from_a_month_to_an_action_and_back(loaded: Lak
     page.keyboard.press("Escape")
     page.wait_for_function("document.activeElement.textContent === 'Reload…'")
     page.keyboard.press("Escape")
-    page.wait_for_function(f"document.activeElement.dataset.month === '{MONTH}'")
+    page.wait_for_function(f"document.activeElement.dataset.period === '{PERIOD}'")
     assert len(runs.runs(LOADER)) == 1
 
 
 @pytest.mark.thorough
 def test_a_double_click_starts_one_run(loaded: Lake, open_page: Open) -> None:
-    page, _ = open_month(open_page)
+    page, _ = open_period(open_page)
     page.get_by_role("button", name="Reload…").click()
     dialog = page.get_by_role("alertdialog")
     dialog.get_by_role("button", name="Reload", exact=True).dblclick()
@@ -151,14 +151,14 @@ def test_a_double_click_starts_one_run(loaded: Lake, open_page: Open) -> None:
 
 @pytest.mark.thorough
 def test_rows_of_others_are_replaced_if_that_is_ticked(loaded: Lake, open_page: Open) -> None:
-    loaded.on_node(0, f"INSERT INTO {loaded.database}.trips (trip_id, pickup_at) VALUES (1, '{MONTH}-05 00:00:00')")
-    page, _ = open_month(open_page, "changed by somebody")
+    loaded.on_node(0, f"INSERT INTO {loaded.database}.trips (trip_id, pickup_at) VALUES (1, '{PERIOD}-05 00:00:00')")
+    page, _ = open_period(open_page, "changed by somebody")
     page.get_by_role("button", name="Reload…").click()
     box = page.get_by_role("checkbox", name="Also replace rows that somebody else inserted or changed")
     assert not box.is_checked()
     page.get_by_text("Also replace rows that somebody else").click()
     assert box.is_checked()
-    keep(page, "reload-a-changed-month")
+    keep(page, "reload-a-changed-period")
     page.get_by_role("alertdialog").get_by_role("button", name="Reload", exact=True).click()
     page.get_by_role("alertdialog").get_by_role("button", name="Close").wait_for()
     assert runs.runs(LOADER)[-1].conf["chs3_reload"]["replace_rows_of_others"] is True
@@ -167,10 +167,10 @@ def test_rows_of_others_are_replaced_if_that_is_ticked(loaded: Lake, open_page: 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("verb", "action"), [("Force merges", "merge"), ("Forget", "forget")])
 def test_other_actions_are_runs_of_the_dag_for_them(loaded: Lake, open_page: Open, verb: str, action: str) -> None:
-    page, _ = open_month(open_page)
+    page, _ = open_period(open_page)
     act(page, f"{verb}…", verb)
     (run,) = runs.runs(ACTIONS)
-    wanted = {"action": action, "month": MONTH, "database": loaded.database, "table": "trips"}
+    wanted = {"action": action, "period": PERIOD, "database": loaded.database, "table": "trips"}
     where = {"clickhouse_conn_id": "chs3_default", "cluster": loaded.cluster.name, "staging_database": loaded.database}
     assert run.conf == wanted | where
 
@@ -180,7 +180,7 @@ def test_ending_a_load_marks_its_task_as_failed(as_user: AsUser, trips_lake: Lak
     task = runs.start(as_user("admin"))
     fail(trips_lake, task)
     runs.set_state(task, "running")
-    page, troubles = open_month(open_page, "loading")
+    page, troubles = open_period(open_page, "loading")
     page.get_by_role("button", name="End the load…").wait_for()
     assert page.get_by_role("button", name="Reload…").count() == 0
     act(page, "End the load…", "End the load")
@@ -190,13 +190,13 @@ def test_ending_a_load_marks_its_task_as_failed(as_user: AsUser, trips_lake: Lak
 
 
 @pytest.mark.thorough
-def test_a_month_that_no_task_is_known_to_have_loaded_has_no_reload(trips_lake: Lake, open_page: Open) -> None:
+def test_a_period_that_no_task_is_known_to_have_loaded_has_no_reload(trips_lake: Lake, open_page: Open) -> None:
     runs.make_known(LOADER, ACTIONS)
     trips_lake.upload(TRIPS)
     trips_lake.load()
-    page, _ = open_month(open_page)
-    page.get_by_text("You cannot reload this month from here").wait_for()
-    assert page.get_by_role("group", name=f"Actions on {MONTH}").get_by_role("button").all_inner_texts() == [
+    page, _ = open_period(open_page)
+    page.get_by_text("You cannot reload this period from here").wait_for()
+    assert page.get_by_role("group", name=f"Actions on {PERIOD}").get_by_role("button").all_inner_texts() == [
         "Force merges…",
         "Forget…",
     ]
@@ -204,7 +204,7 @@ def test_a_month_that_no_task_is_known_to_have_loaded_has_no_reload(trips_lake: 
 
 @pytest.mark.thorough
 def test_what_airflow_refuses_is_said_and_can_be_tried_again(loaded: Lake, open_page: Open) -> None:
-    page, _ = open_month(open_page)
+    page, _ = open_period(open_page)
     page.get_by_role("button", name="Reload…").wait_for()
     runs.make_known(ACTIONS)
     page.get_by_role("button", name="Reload…").click()
@@ -219,8 +219,8 @@ def test_what_airflow_refuses_is_said_and_can_be_tried_again(loaded: Lake, open_
 
 class TestViewer:
     def test_has_no_buttons_and_is_told_why(self, loaded: Lake, open_page: Open) -> None:
-        page, troubles = open_month(open_page, role="viewer")
-        actions = page.get_by_role("group", name=f"Actions on {MONTH}")
+        page, troubles = open_period(open_page, role="viewer")
+        actions = page.get_by_role("group", name=f"Actions on {PERIOD}")
         actions.get_by_text(f"Airflow does not let you start runs of DAG {LOADER}: ask its owner, airflow").wait_for()
         assert actions.get_by_role("button").count() == 0
         assert troubles == []
@@ -239,8 +239,8 @@ class TestViewer:
 @pytest.mark.thorough
 def test_without_the_dag_for_them_the_page_says_what_is_missing(loaded: Lake, open_page: Open) -> None:
     runs.make_known(LOADER)
-    page, _ = open_month(open_page)
-    page.get_by_text(f"To force merges and forget months, add the DAG {ACTIONS} to Airflow").wait_for()
+    page, _ = open_period(open_page)
+    page.get_by_text(f"To force merges and forget periods, add the DAG {ACTIONS} to Airflow").wait_for()
     assert page.get_by_role("button", name="Force merges…").count() == 0
 
 

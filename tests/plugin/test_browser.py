@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_chs3.core.sql.quoting import literal
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.plugin.browsing import PAGE, keep
-from tests.plugin.test_months import HOSTILE, TASK, fail, loaded
+from tests.plugin.test_periods import HOSTILE, TASK, fail, loaded
 from tests.plugin.test_throughput import asked_as_watcher
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def busy_lake(trips_lake: Lake) -> Lake:
-    """Months that are published, one that another has changed, none between, and a table named like HTML."""
+    """Periods that are published, one that another has changed, none between, and a table named like HTML."""
     loaded(trips_lake)
     name = f"{trips_lake.database}.`{HOSTILE}`"
     trips_lake.on_every_node(f"CREATE TABLE {name} AS {trips_lake.database}.trips")
@@ -29,7 +29,7 @@ def busy_lake(trips_lake: Lake) -> Lake:
     return trips_lake
 
 
-def test_months_are_shown_texts_are_texts_and_keys_move(
+def test_periods_are_shown_texts_are_texts_and_keys_move(
     busy_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]
 ) -> None:
     page, troubles = open_page(PAGE, color_scheme="dark")
@@ -39,14 +39,14 @@ def test_months_are_shown_texts_are_texts_and_keys_move(
     page.get_by_role("toolbar", name=name).get_by_role("button", name="2026-06: changed by somebody").focus()
     for _ in range(4):
         page.keyboard.press("ArrowRight")
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == f"{MONTH}: published"
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == f"{PERIOD}: published"
     page.keyboard.press("Enter")
-    panel = page.get_by_role("dialog", name=f"{name} {MONTH}")
+    panel = page.get_by_role("dialog", name=f"{name} {PERIOD}")
     panel.get_by_role("group", name="Now").get_by_text("600").wait_for()
     assert page.locator("[role=dialog] b, [role=dialog] script").count() == 0
     page.keyboard.press("Escape")
     panel.wait_for(state="detached")
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == f"{MONTH}: published"
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == f"{PERIOD}: published"
     assert troubles == []
 
 
@@ -56,14 +56,14 @@ def test_what_is_chosen_is_in_the_address(busy_lake: Lake, open_page: Callable[.
     page.get_by_role("searchbox", name="Search tables").fill("TRIPS")
     page.get_by_text("1 of 2 tables").wait_for()
     page.get_by_role("group", name="States").get_by_role("button", name="published").click()
-    page.get_by_role("button", name=f"{MONTH}: published").click()
+    page.get_by_role("button", name=f"{PERIOD}: published").click()
     page.reload()
-    page.get_by_role("dialog", name=f"{busy_lake.database}.trips {MONTH}").wait_for()
+    page.get_by_role("dialog", name=f"{busy_lake.database}.trips {PERIOD}").wait_for()
     page.go_back()
     page.get_by_role("dialog").wait_for(state="detached")
     assert (tables.count(), page.get_by_role("searchbox", name="Search tables").input_value()) == (1, "TRIPS")
     assert page.get_by_role("button", name="published", pressed=True).count() == 1
-    calm = page.get_by_text("None of these months needs attention.")
+    calm = page.get_by_text("None of these periods needs attention.")
     assert calm.count() == 1
     page.get_by_role("searchbox", name="Search tables").fill("no such table")
     page.get_by_text("No table matches these filters.").wait_for()
@@ -77,9 +77,9 @@ def test_a_table_to_which_two_connections_lead_is_listed_once(
     loaded(trips_lake)
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_OTHER", os.environ["AIRFLOW_CONN_CHS3_DEFAULT"])
     page, troubles = open_page(PAGE)
-    page.get_by_role("toolbar", name=f"Months of {trips_lake.database}.trips").wait_for()
+    page.get_by_role("toolbar", name=f"Periods of {trips_lake.database}.trips").wait_for()
     assert page.get_by_role("toolbar").count() == 1
-    page.get_by_role("button", name=f"{MONTH}: published").click()
+    page.get_by_role("button", name=f"{PERIOD}: published").click()
     page.get_by_role("dialog").get_by_text("connections chs3_default, chs3_other").wait_for()
     assert troubles == []
 
@@ -90,9 +90,9 @@ def test_the_first_click_after_a_reload_leaves_the_page_as_it_is(
 ) -> None:
     page, _ = open_page(PAGE)
     for _ in range(2):
-        page.get_by_role("button", name=f"{MONTH}: published").first.wait_for()
+        page.get_by_role("button", name=f"{PERIOD}: published").first.wait_for()
         page.evaluate("window.shown = document.querySelector('[data-chs3=page]')")
-        page.get_by_role("button", name=f"{MONTH}: published").first.click()
+        page.get_by_role("button", name=f"{PERIOD}: published").first.click()
         page.get_by_role("dialog").wait_for()
         assert page.evaluate("window.shown.isConnected")
         page.keyboard.press("Escape")
@@ -105,9 +105,9 @@ def many_tables(route: Route) -> None:
     answer = route.fetch()
     found = answer.json()
     (seen,) = found["connections"]
-    month = seen["tables"][0]["months"][-1]
-    months = [month | {"month": f"{year}-{number:02d}"} for year in range(2017, 2027) for number in range(1, 13)]
-    seen["tables"] = [{"database": "d", "table": f"table_{number:03d}", "months": months} for number in range(100)]
+    period = seen["tables"][0]["periods"][-1]
+    periods = [period | {"period": f"{year}-{number:02d}"} for year in range(2017, 2027) for number in range(1, 13)]
+    seen["tables"] = [{"database": "d", "table": f"table_{number:03d}", "periods": periods} for number in range(100)]
     route.fulfill(response=answer, json=found)
 
 
@@ -115,18 +115,18 @@ def test_a_hundred_tables_of_ten_years_are_few_elements_and_the_newest_is_in_vie
     busy_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]
 ) -> None:
     page, _ = open_page("/")
-    page.route("**/chs3/api/months?*", many_tables)
+    page.route("**/chs3/api/periods?*", many_tables)
     for width in (1200, 500, 400):
         page.set_viewport_size({"width": width, "height": 800})
         page.goto(page.url.split("/plugin")[0].rstrip("/") + PAGE)
         page.get_by_text("100 tables").wait_for()
-        first = page.get_by_role("toolbar", name="Months of d.table_000")
+        first = page.get_by_role("toolbar", name="Periods of d.table_000")
         box = first.get_by_role("button", name="2026-12").bounding_box()
         assert box is not None
         assert box["x"] + box["width"] <= width
         assert page.locator("[data-chs3=page] *").count() < 4_000
     page.get_by_role("list", name="Tables").evaluate("list => list.closest('[data-chs3=page]').scrollTo(0, 1e6)")
-    page.get_by_role("toolbar", name="Months of d.table_099").wait_for()
+    page.get_by_role("toolbar", name="Periods of d.table_099").wait_for()
     page.unroute_all(behavior="wait")
 
 
@@ -178,13 +178,13 @@ def test_throughput_is_drawn_and_told_in_figures(
 
 
 @pytest.mark.thorough
-def test_a_month_that_failed_is_told_in_detail(
+def test_a_period_that_failed_is_told_in_detail(
     trips_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]
 ) -> None:
     loaded(trips_lake)
     fail(trips_lake, TASK)
     page, troubles = open_page(PAGE)
-    page.get_by_role("button", name=f"{MONTH}: failed").click()
+    page.get_by_role("button", name=f"{PERIOD}: failed").click()
     panel = page.get_by_role("dialog")
     panel.get_by_text("settings, with reasons").click()
     assert "cannot be filled from row 1 of" in panel.get_by_role("alert").inner_text()

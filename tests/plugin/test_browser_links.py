@@ -1,4 +1,4 @@
-"""From Airflow's own pages to the months page, and back, as a browser does it."""
+"""From Airflow's own pages to the periods page, and back, as a browser does it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from airflow_provider_chs3.plugin.constants import HAS_PAGE
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.integration.lake import Lake
 from tests.plugin.browsing import PAGE, keep
-from tests.plugin.test_months import TRIPS
+from tests.plugin.test_periods import TRIPS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
 
 pytestmark = pytest.mark.skipif(not HAS_PAGE, reason="Airflow 3.1.0 shows no page")
 
-MONTHS = ["2026-10", "2026-11"]
+PERIODS = ["2026-10", "2026-11"]
 HOSTILE_TASK: dict[str, Any] = {
     "dag_id": "a/../b",
     "run_id": '"><img src=x>?&#%2F',
@@ -33,24 +33,24 @@ OpenPage = Callable[..., tuple["Page", list[str]]]
 
 @pytest.fixture
 def run(trips_lake: Lake, run_dag: Callable[..., DagRun]) -> DagRun:
-    """Of a task that is mapped over two months; a third month is of nobody."""
-    for month in (*MONTHS, "2026-12"):
-        trips_lake.upload(TRIPS, month)
-    trips_lake.load(month="2026-12")
+    """Of a task that is mapped over two periods; a third period is of nobody."""
+    for period in (*PERIODS, "2026-12"):
+        trips_lake.upload(TRIPS, period)
+    trips_lake.load(period="2026-12")
     of_table: dict[str, Any] = {"database": trips_lake.database, "cluster": trips_lake.cluster.name}
     with DAG(dag_id="browsed", schedule=None) as dag:
         S3ToClickHouseOperator.partial(
             task_id="load", bucket=trips_lake.bucket, key="trips/{YYYY-MM}/", table="trips", **of_table
-        ).expand(month=MONTHS)
+        ).expand(period=PERIODS)
     return run_dag(dag)
 
 
-def test_a_tasks_link_opens_its_month_in_airflow_and_the_month_leads_back_to_the_task(
+def test_a_tasks_link_opens_its_period_in_airflow_and_the_period_leads_back_to_the_task(
     run: DagRun, open_page: OpenPage
 ) -> None:
     task = f"/dags/{run.dag_id}/runs/{quote(run.run_id)}/tasks/load/mapped/1"
     page, troubles = open_page(f"{task}/details")
-    link = page.get_by_role("link", name="Place on the months page")
+    link = page.get_by_role("link", name="Place on the periods page")
     if link.get_attribute("target") == "_blank":  # as in Airflow 3.1
         with page.expect_popup() as opened:
             link.click()
@@ -59,7 +59,7 @@ def test_a_tasks_link_opens_its_month_in_airflow_and_the_month_leads_back_to_the
         link.click()
     panel = page.get_by_role("dialog", name="2026-11")
     panel.wait_for()
-    keep(page, "months-of-a-link")
+    keep(page, "periods-of-a-link")
     page.evaluate("window.isTheSamePage = true")
     panel.get_by_role("link", name=f"browsed, load [1], run {run.run_id}").click()
     page.wait_for_url("**/tasks/load/mapped/1")
@@ -75,35 +75,35 @@ def test_a_tasks_link_opens_its_month_in_airflow_and_the_month_leads_back_to_the
 @pytest.mark.parametrize(
     ("place", "path", "shown", "scope"),
     [
-        ("dag", "", MONTHS, "Months that DAG browsed loaded last."),
-        ("dag_run", "/runs/{run}", MONTHS, "Months that run {id} of DAG browsed is about."),
-        ("task", "/tasks/load", MONTHS, "Months that task load of DAG browsed loaded last."),
+        ("dag", "", PERIODS, "Periods that DAG browsed loaded last."),
+        ("dag_run", "/runs/{run}", PERIODS, "Periods that run {id} of DAG browsed is about."),
+        ("task", "/tasks/load", PERIODS, "Periods that task load of DAG browsed loaded last."),
         (
             "task_instance",
             "/runs/{run}/tasks/load/mapped/1",
             ["2026-11"],
-            "Months that task load [1] of run {id} of DAG browsed is about.",
+            "Periods that task load [1] of run {id} of DAG browsed is about.",
         ),
     ],
 )
-def test_airflows_pages_show_their_months(
+def test_airflows_pages_show_their_periods(
     run: DagRun, open_page: OpenPage, place: str, path: str, shown: list[str], scope: str
 ) -> None:
     where = path.format(run=quote(run.run_id))
-    page, troubles = open_page(f"/dags/browsed{where}/plugin/chs3-months-of-{place}")
-    page.locator("[data-month]").first.wait_for()
-    assert [each.get_attribute("data-month") for each in page.locator("[data-month]").all()] == shown
+    page, troubles = open_page(f"/dags/browsed{where}/plugin/chs3-periods-of-{place}")
+    page.locator("[data-period]").first.wait_for()
+    assert [each.get_attribute("data-period") for each in page.locator("[data-period]").all()] == shown
     assert page.locator("[data-chs3=scope]").inner_text() == scope.format(id=run.run_id)
-    keep(page, f"months-of-{place}")
+    keep(page, f"periods-of-{place}")
     assert troubles == []
 
 
 def as_of_a_hostile_task(route: Route) -> None:
-    """Answer as the API does, with other names of the tasks that loaded the months."""
+    """Answer as the API does, with other names of the tasks that loaded the periods."""
     answer = route.fetch()
     told = answer.json()
-    for month in [month for seen in told["connections"] for table in seen["tables"] for month in table["months"]]:
-        month["task"] = month["task"] and HOSTILE_TASK
+    for period in [period for seen in told["connections"] for table in seen["tables"] for period in table["periods"]]:
+        period["task"] = period["task"] and HOSTILE_TASK
     route.fulfill(response=answer, json=told)
 
 
@@ -114,7 +114,7 @@ def test_links_quote_whatever_a_run_is_called(run: DagRun, open_page: OpenPage) 
     link = page.get_by_role("link", name=f"browsed, load [1], run {run.run_id}")
     assert link.get_attribute("href") == f"/dags/browsed/runs/{quote(run.run_id, safe='')}/tasks/load/mapped/1"
     page.keyboard.press("Escape")
-    page.route("**/chs3/api/months?*", as_of_a_hostile_task)
+    page.route("**/chs3/api/periods?*", as_of_a_hostile_task)
     page.route("**/chs3/api/rights?*", lambda route: route.fulfill(json={"dag": None, "actions_dag": None}))
     page.reload()
     page.get_by_role("button", name="2026-11: published").click()
@@ -128,12 +128,12 @@ def test_links_quote_whatever_a_run_is_called(run: DagRun, open_page: OpenPage) 
 
 @pytest.mark.thorough
 def test_a_place_that_is_not_there_is_told(run: DagRun, open_page: OpenPage) -> None:
-    page, _ = open_page(f"{PAGE}?conn_id=chs3_default&database=db&table=%3Cb%3E&month=2026-01")
+    page, _ = open_page(f"{PAGE}?conn_id=chs3_default&database=db&table=%3Cb%3E&period=2026-01")
     page.get_by_text("db.<b> 2026-01 of connection chs3_default is not here: no load has begun").wait_for()
 
 
 @pytest.mark.parametrize(
-    ("place", "said"), [("table=t&month=9999-99", "t 9999-99 is not here"), ("database=d&table=t", "d.t is not here")]
+    ("place", "said"), [("table=t&period=9999-99", "t 9999-99 is not here"), ("database=d&table=t", "d.t is not here")]
 )
 def test_a_place_that_is_named_in_part_is_told_in_part(lake: Lake, open_page: OpenPage, place: str, said: str) -> None:
     page, _ = open_page(f"{PAGE}?{place}")

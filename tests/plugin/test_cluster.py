@@ -12,9 +12,9 @@ from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.narrow_user import NARROW, narrow_connection
-from tests.plugin.test_months import TASK, TRIPS, loaded, loading, months
+from tests.plugin.test_periods import TASK, TRIPS, loaded, loading, periods
 
 pytestmark = pytest.mark.three_nodes
 
@@ -87,7 +87,7 @@ def test_a_load_at_work_is_told_and_its_task_to_those_who_may_read_its_dag(
         (load,) = loads_into(trips_lake, cluster(as_user))
         monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {TASK.dag_id})
         (to_its_reader,) = loads_into(trips_lake, cluster(as_user))
-    assert (load["table"], load["month"], load["total_rows"]) == (f"{trips_lake.database}.trips", MONTH, 600)
+    assert (load["table"], load["period"], load["total_rows"]) == (f"{trips_lake.database}.trips", PERIOD, 600)
     assert load["insert"]["query_id"].startswith("chs3_")
     assert load["insert"]["peak_memory_bytes"] > 0
     assert (load["task"], to_its_reader["task"]["run_id"]) == (None, TASK.run_id)
@@ -98,7 +98,7 @@ def test_an_append_is_told_though_no_ledger_names_it(as_user: AsUser, trips_lake
     with loading(trips_lake, write_mode="append") as query_id:
         found = cluster(as_user)["loads"]
     (load,) = [each for each in found if each["insert"]["query_id"] == query_id]
-    assert (load["table"], load["month"], load["task"]) == (None, None, None)
+    assert (load["table"], load["period"], load["task"]) == (None, None, None)
 
 
 def test_merges_are_told_with_their_progress(as_user: AsUser, trips_lake: Lake) -> None:
@@ -144,14 +144,14 @@ def test_a_cluster_to_which_two_connections_lead_is_told_once(
 def test_progress_is_the_same_on_both_views_where_nodes_are_done_at_different_times(
     as_user: AsUser, trips_lake: Lake
 ) -> None:
-    trips_lake.upload(Trips(rows_per_month=1_000, files_per_month=5))
-    large = Trips(seed=2, rows_per_month=2_000, files_per_month=1)
-    large.upload(trips_lake.s3, MONTH, bucket=trips_lake.bucket, prefix=f"trips/{MONTH}/large-")
+    trips_lake.upload(Trips(rows_per_period=1_000, files_per_period=5))
+    large = Trips(seed=2, rows_per_period=2_000, files_per_period=1)
+    large.upload(trips_lake.s3, PERIOD, bucket=trips_lake.bucket, prefix=f"trips/{PERIOD}/large-")
     compared = []
     with loading(trips_lake):
-        while insert := months(as_user, trips_lake)[MONTH]["insert"]:
-            loads = [each for each in cluster(as_user)["loads"] if each["month"] == MONTH and each["insert"]]
-            after = months(as_user, trips_lake)[MONTH]["insert"]
+        while insert := periods(as_user, trips_lake)[PERIOD]["insert"]:
+            loads = [each for each in cluster(as_user)["loads"] if each["period"] == PERIOD and each["insert"]]
+            after = periods(as_user, trips_lake)[PERIOD]["insert"]
             # The views can only be compared if nothing was read in between.
             if loads and after and after["read_rows"] == insert["read_rows"]:
                 (load,) = loads

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.lake import MONTH, Lake
-from tests.plugin.test_months import AsUser, months
+from tests.integration.lake import PERIOD, Lake
+from tests.plugin.test_periods import AsUser, periods
 from tests.plugin.test_schedules import leave_unfinished, set_task, task
 
 #: A fixture.
@@ -22,9 +22,9 @@ def test_that_its_worker_is_silent_is_told(
     now, told = datetime.now(UTC), {}
     for name, heard_at in (("lately", now), ("long ago", now - timedelta(minutes=3))):
         set_task(task, state="running", last_heartbeat_at=heard_at)
-        month = months(as_user, trips_lake)[MONTH]
-        assert month["state"] == "loading"
-        told[name] = month["why"]
+        period = periods(as_user, trips_lake)[PERIOD]
+        assert period["state"] == "loading"
+        told[name] = period["why"]
     running = "none of its queries runs right now; its task is running"
     since = f"{now - timedelta(minutes=3):%Y-%m-%d %H:%M:%S}"
     silent = f"{running}, but its worker has been silent since {since} UTC: if it is dead, Airflow fails the task soon"

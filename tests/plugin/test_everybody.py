@@ -19,7 +19,7 @@ __all__ = ["scene"]
 
 OpenPage = Callable[..., tuple["Page", list[str]]]
 
-VIEWS = ("months", "months&strip=rows", "throughput", "cluster")
+VIEWS = ("periods", "periods&strip=rows", "throughput", "cluster")
 #: What nothing may be wider than, in pixels of CSS: 1280 at 200%, and at 400%.
 WIDTHS = (640, 320)
 _RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -64,33 +64,33 @@ def log_in(browser: Browser, url: str, fresh_looks: None) -> Iterator[Callable[[
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", ["admin", "viewer"])
-def test_who_logs_in_sees_how_all_months_are(scene: Lake, log_in: Callable[[str | None], Page], name: str) -> None:
+def test_who_logs_in_sees_how_all_periods_are(scene: Lake, log_in: Callable[[str | None], Page], name: str) -> None:
     page = log_in(name)
     page.goto(PAGE)
-    months = page.get_by_role("toolbar", name=f"Months of {scene.database}.trips", exact=True)
-    for month, state in ((STUCK, "stuck"), (FAILED, "failed"), (PUBLISHED, "published"), (LOADING, "loading")):
-        months.get_by_role("button", name=f"{month}: {state}").wait_for()
-    assert "2 months need attention" in page.get_by_role("region", name="What needs attention").inner_text()
-    keep(page, "months")
-    for shows, name in (("Rows", "Rows per month"), ("Duration", "Insert time")):
+    periods = page.get_by_role("toolbar", name=f"Periods of {scene.database}.trips", exact=True)
+    for period, state in ((STUCK, "stuck"), (FAILED, "failed"), (PUBLISHED, "published"), (LOADING, "loading")):
+        periods.get_by_role("button", name=f"{period}: {state}").wait_for()
+    assert "2 periods need attention" in page.get_by_role("region", name="What needs attention").inner_text()
+    keep(page, "periods")
+    for shows, name in (("Rows", "Rows per period"), ("Duration", "Insert time")):
         page.get_by_role("radiogroup", name="Strips show").get_by_text(shows).click()
         page.get_by_role("note", name="Legend").get_by_text(name).wait_for()
-        keep(page, f"months-{shows.lower()}")
-    months.get_by_role("button", name=LOADING).click()
+        keep(page, f"periods-{shows.lower()}")
+    periods.get_by_role("button", name=LOADING).click()
     steps = page.get_by_role("dialog").get_by_role("list", name="Steps")
     steps.get_by_text("✓ Stage").wait_for()
     assert "Insert" in steps.locator("[aria-current=step]").inner_text()
     assert steps.get_by_text("last ").count() == steps.get_by_role("listitem").count()
-    keep(page, "month-running")
+    keep(page, "period-running")
     page.keyboard.press("Escape")
-    months.get_by_role("button", name=FAILED).click()
+    periods.get_by_role("button", name=FAILED).click()
     page.get_by_role("alert").get_by_text("cannot be filled from row").wait_for()
-    keep(page, "month-failed")
+    keep(page, "period-failed")
     page.keyboard.press("Escape")
-    months.get_by_role("button", name=f"{PUBLISHED}: published").click()
+    periods.get_by_role("button", name=f"{PUBLISHED}: published").click()
     page.get_by_role("img", name="Parts over time").scroll_into_view_if_needed()
     page.get_by_role("button", name="Copy the query").scroll_into_view_if_needed()
-    keep(page, "month-parts")
+    keep(page, "period-parts")
     page.keyboard.press("Escape")
     page.get_by_role("radiogroup", name="Views").get_by_text("Cluster").click()
     page.get_by_role("region", name="Running loads").wait_for()
@@ -101,7 +101,7 @@ def test_who_logs_in_sees_how_all_months_are(scene: Lake, log_in: Callable[[str 
 @pytest.mark.parametrize(("name", "status"), [("nobody", 403), (None, 401)])
 def test_who_may_not_see_it_gets_nothing(log_in: Callable[[str | None], Page], name: str | None, status: int) -> None:
     page = log_in(name)
-    assert [page.request.get(f"/chs3/{path}").status for path in ("static/main.js", "api/months")] == [status, status]
+    assert [page.request.get(f"/chs3/{path}").status for path in ("static/main.js", "api/periods")] == [status, status]
 
 
 def test_who_is_logged_out_meanwhile_is_told_so(scene: Lake, open_page: OpenPage) -> None:
@@ -115,7 +115,7 @@ def test_who_is_logged_out_meanwhile_is_told_so(scene: Lake, open_page: OpenPage
 
 
 @pytest.mark.thorough
-def test_the_keyboard_alone_leads_from_months_to_nodes_and_back(scene: Lake, open_page: OpenPage) -> None:
+def test_the_keyboard_alone_leads_from_periods_to_nodes_and_back(scene: Lake, open_page: OpenPage) -> None:
     page, _ = open_page(PAGE)
     page.get_by_role("button", name=LOADING).wait_for()
 
@@ -133,7 +133,7 @@ def test_the_keyboard_alone_leads_from_months_to_nodes_and_back(scene: Lake, ope
     page.get_by_role("dialog").get_by_text("KILL MUTATION WHERE").wait_for()
     page.keyboard.press("Escape")
     page.get_by_role("dialog").wait_for(state="detached")
-    page.get_by_role("radio", name="Months").focus()
+    page.get_by_role("radio", name="Periods").focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     page.get_by_role("heading", name="Running loads").wait_for()
@@ -164,7 +164,7 @@ def test_axe_finds_no_violation(scene: Lake, open_page: OpenPage, view: str, the
     assert theme in str(page.locator("html").get_attribute("class"))
     # Airflow answers for its own frame around the page.
     own = {
-        "include": [["[data-chs3=page]"], ["[role=dialog]"]] if view.startswith("months") else [["[data-chs3=page]"]]
+        "include": [["[data-chs3=page]"], ["[role=dialog]"]] if view.startswith("periods") else [["[data-chs3=page]"]]
     }
     found = axe.Axe().run(page, context=own, options={"runOnly": _RULES, "resultTypes": ["violations"]})
     assert found.violations_count == 0, found.generate_report()
@@ -172,8 +172,8 @@ def test_axe_finds_no_violation(scene: Lake, open_page: OpenPage, view: str, the
 
 
 def _see(page: Page, view: str) -> None:
-    """Wait until a view is there; of the months, open one."""
-    if view.startswith("months"):
+    """Wait until a view is there; of the periods, open one."""
+    if view.startswith("periods"):
         page.get_by_role("button", name=LOADING).click()
         page.get_by_text("settings, with reasons").wait_for()
     else:

@@ -1,4 +1,4 @@
-"""A table that was dropped or renamed stays on the page until its months are forgotten."""
+"""A table that was dropped or renamed stays on the page until its periods are forgotten."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Any
 import pytest
 
 from airflow_provider_chs3.cli.main import main
-from airflow_provider_chs3.operators.ledger import ForgetMonthsOperator
-from tests.integration.lake import MONTH, Lake
+from airflow_provider_chs3.operators.ledger import ForgetPeriodsOperator
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.test_ledger_admin import where
 from tests.plugin import runs
 from tests.plugin.browsing import PAGE, keep
 from tests.plugin.runs import ACTIONS
-from tests.plugin.test_months import TASK, TRIPS, AsUser, months
 from tests.plugin.test_newest_runs import Open
+from tests.plugin.test_periods import TASK, TRIPS, AsUser, periods
 
 LATER = "2026-11"
 
 
 @pytest.fixture
 def loaded(trips_lake: Lake) -> Lake:
-    for month in (MONTH, LATER):
-        trips_lake.upload(TRIPS, month)
-        trips_lake.operator(month=month).execute({"ti": TASK})
+    for period in (PERIOD, LATER):
+        trips_lake.upload(TRIPS, period)
+        trips_lake.operator(period=period).execute({"ti": TASK})
     return trips_lake
 
 
 def forget(lake: Lake, *names: str) -> list[dict[str, Any]]:
-    return ForgetMonthsOperator(task_id="forget", table=lake.table, months=names, **where(lake)).execute({})
+    return ForgetPeriodsOperator(task_id="forget", table=lake.table, periods=names, **where(lake)).execute({})
 
 
 def test_a_dropped_table_is_told_until_it_is_forgotten(
@@ -37,17 +37,17 @@ def test_a_dropped_table_is_told_until_it_is_forgotten(
 ) -> None:
     monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"mine"})
     loaded.on_every_node(f"DROP TABLE {loaded.database}.trips SYNC")
-    found = months(as_user, loaded)
+    found = periods(as_user, loaded)
     assert {name: (each["state"], each["rows"], each["objects"]) for name, each in found.items()} == {
-        MONTH: ("gone", 0, 3),
+        PERIOD: ("gone", 0, 3),
         LATER: ("gone", 0, 3),
     }
-    assert "the table was dropped or renamed" in found[MONTH]["why"]
-    assert found[MONTH]["task"]["dag_id"] == "mine"
-    assert forget(loaded, MONTH) == [{"month": MONTH, "was_known": True, "rows": 0}]
-    assert set(months(as_user, loaded)) == {LATER}
-    assert [each["was_known"] for each in forget(loaded, MONTH, LATER)] == [False, True]
-    assert months(as_user, loaded) == {}
+    assert "the table was dropped or renamed" in found[PERIOD]["why"]
+    assert found[PERIOD]["task"]["dag_id"] == "mine"
+    assert forget(loaded, PERIOD) == [{"period": PERIOD, "was_known": True, "rows": 0}]
+    assert set(periods(as_user, loaded)) == {LATER}
+    assert [each["was_known"] for each in forget(loaded, PERIOD, LATER)] == [False, True]
+    assert periods(as_user, loaded) == {}
     # Forgotten once, it is as if it had never been there.
     with pytest.raises(Exception, match="does not exist"):
         forget(loaded, LATER)
@@ -56,28 +56,28 @@ def test_a_dropped_table_is_told_until_it_is_forgotten(
 def test_a_renamed_table_is_told_with_its_new_name(as_user: AsUser, loaded: Lake) -> None:
     name = f"{loaded.database}.trips"
     loaded.on_every_node(f"RENAME TABLE {name} TO {name}_old")
-    month = months(as_user, loaded)[MONTH]
-    assert month["state"] == "gone"
-    assert month["why"].startswith(f"the table is called {name}_old now")
+    period = periods(as_user, loaded)[PERIOD]
+    assert period["state"] == "gone"
+    assert period["why"].startswith(f"the table is called {name}_old now")
     loaded.on_every_node(f"RENAME TABLE {name}_old TO {name}")
-    assert {each["state"] for each in months(as_user, loaded).values()} == {"published"}
+    assert {each["state"] for each in periods(as_user, loaded).values()} == {"published"}
 
 
-def test_a_month_that_was_forgotten_before_is_not_told(as_user: AsUser, loaded: Lake) -> None:
+def test_a_period_that_was_forgotten_before_is_not_told(as_user: AsUser, loaded: Lake) -> None:
     forget(loaded, LATER)
     loaded.on_every_node(f"DROP TABLE {loaded.database}.trips SYNC")
-    assert set(months(as_user, loaded)) == {MONTH}
+    assert set(periods(as_user, loaded)) == {PERIOD}
 
 
-def test_a_range_of_months_is_forgotten_by_one_command(
+def test_a_range_of_periods_is_forgotten_by_one_command(
     as_user: AsUser, loaded: Lake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     loaded.on_every_node(f"DROP TABLE {loaded.database}.trips SYNC")
     capsys.readouterr()
     named = ["--table", "trips", "--database", loaded.database, "--cluster", loaded.cluster.name]
-    assert main(["forget", "--json", *named, "--from", MONTH, "--to", LATER]) == 0
+    assert main(["forget", "--json", *named, "--from", PERIOD, "--to", LATER]) == 0
     assert [each["was_known"] for each in json.loads(capsys.readouterr().out)] == [True, True]
-    assert months(as_user, loaded) == {}
+    assert periods(as_user, loaded) == {}
 
 
 def test_the_page_says_so_and_offers_to_forget_it(loaded: Lake, open_page: Open) -> None:
@@ -85,14 +85,14 @@ def test_the_page_says_so_and_offers_to_forget_it(loaded: Lake, open_page: Open)
     loaded.on_every_node(f"DROP TABLE {loaded.database}.trips SYNC")
     page, troubles = open_page(PAGE, role="admin")
     needs = page.get_by_role("region", name="What needs attention")
-    assert "2 months need attention" in needs.inner_text()
+    assert "2 periods need attention" in needs.inner_text()
     assert "The table was dropped or renamed" in needs.inner_text()
     keep(page, "a-table-is-gone")
     needs.get_by_role("button", name=f"Forget {loaded.database}.trips").click()
     dialog = page.get_by_role("alertdialog", name=f"Forget: {loaded.database}.trips")
-    assert "removes 2 months of this table" in dialog.inner_text()
+    assert "removes 2 periods of this table" in dialog.inner_text()
     keep(page, "forget-a-table")
     dialog.get_by_role("button", name="Forget", exact=True).click()
     dialog.get_by_role("status").get_by_text("chs3_month_actions").wait_for()
-    assert runs.runs(ACTIONS)[-1].conf["month"] == f"{MONTH},{LATER}"
+    assert runs.runs(ACTIONS)[-1].conf["period"] == f"{PERIOD},{LATER}"
     assert troubles == []

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.integration.lake import Lake
 from tests.narrow_user import WATCHER
-from tests.plugin.test_months import loaded
+from tests.plugin.test_periods import loaded
 
 pytestmark = pytest.mark.three_nodes
 
@@ -22,7 +22,7 @@ AsUser = Callable[[str | None], TestClient]
 
 @pytest.fixture
 def watched(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
-    """A month that a loader has loaded; the page asks as another user."""
+    """A period that a loader has loaded; the page asks as another user."""
     if not isinstance(trips_lake.cluster, ClickHouseCluster):
         pytest.skip("the users of servers that are none of this machine's are as they are")
     loaded(trips_lake)
@@ -37,9 +37,9 @@ def asked(as_user: AsUser, view: str) -> dict[str, Any]:
     return connection
 
 
-def test_months_are_told_to_whom_the_page_may_ask_as(as_user: AsUser, watched: Lake) -> None:
-    (table,) = asked(as_user, "months")["tables"]
-    assert [(table["database"], month["state"], month["rows"]) for month in table["months"]] == [
+def test_periods_are_told_to_whom_the_page_may_ask_as(as_user: AsUser, watched: Lake) -> None:
+    (table,) = asked(as_user, "periods")["tables"]
+    assert [(table["database"], period["state"], period["rows"]) for period in table["periods"]] == [
         (watched.database, "published", 600)
     ]
 
@@ -55,7 +55,7 @@ def test_a_connection_that_is_refused_tells_what_to_do(
 ) -> None:
     given = json.loads(os.environ["AIRFLOW_CONN_CHS3_DEFAULT"]) | {"password": "of somebody else"}
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(given))
-    (connection,) = as_user("viewer").get("/chs3/api/months").raise_for_status().json()["connections"]
+    (connection,) = as_user("viewer").get("/chs3/api/periods").raise_for_status().json()["connections"]
     assert "Authentication failed" in connection["error"]
     assert connection["error"].endswith(
         "The login or the password is wrong: correct the connection, or how nodes reach each other."

@@ -16,8 +16,8 @@ from fastapi.testclient import TestClient
 from sqlalchemy import delete, update
 
 from airflow_provider_chs3 import transfers
-from airflow_provider_chs3.operators._support.month_load import MonthLoad
-from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators._support.period_load_task import PeriodLoadTask
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.plugin.constants import LOADERS
 from tests.integration.lake import Lake
 from tests.plugin import runs
@@ -36,7 +36,7 @@ Open = Callable[..., tuple["Page", list[str]]]
 
 
 def busy_dags(as_user: AsUser, **query: str) -> Any:
-    return as_user("viewer").get("/chs3/api/months", params=query).raise_for_status().json()["busy_dags"]
+    return as_user("viewer").get("/chs3/api/periods", params=query).raise_for_status().json()["busy_dags"]
 
 
 def test_dags_with_a_run_at_work_are_told_unless_they_are_paused(as_user: AsUser, trips_lake: Lake, task: Any) -> None:
@@ -49,7 +49,7 @@ def test_dags_with_a_run_at_work_are_told_unless_they_are_paused(as_user: AsUser
     assert busy_dags(as_user) == []
 
 
-def test_a_dag_that_loads_months_is_at_work_before_it_has_loaded_any(as_user: AsUser, lake: Lake) -> None:
+def test_a_dag_that_loads_periods_is_at_work_before_it_has_loaded_any(as_user: AsUser, lake: Lake) -> None:
     runs.make_known(LOADER, ACTIONS)
     task = runs.start(as_user("admin"))
     assert busy_dags(as_user) == []
@@ -58,14 +58,14 @@ def test_a_dag_that_loads_months_is_at_work_before_it_has_loaded_any(as_user: As
     assert busy_dags(as_user, dag_id=ACTIONS) == []
 
 
-def test_every_operator_that_loads_months_is_known_to_the_page() -> None:
+def test_every_operator_that_loads_periods_is_known_to_the_page() -> None:
     found = {
         each.__name__
         for module in pkgutil.iter_modules(transfers.__path__, f"{transfers.__name__}.")
         for each in vars(importlib.import_module(module.name)).values()
-        if isinstance(each, type) and issubclass(each, MonthLoad) and each.__module__ == module.name
+        if isinstance(each, type) and issubclass(each, PeriodLoadTask) and each.__module__ == module.name
     }
-    assert {PlanMonthsOperator.__name__, *found} == set(LOADERS)
+    assert {PlanLoadsOperator.__name__, *found} == set(LOADERS)
 
 
 def test_a_dag_that_has_loaded_nothing_yet_is_at_work_on_its_own_page(as_user: AsUser, lake: Lake, task: Any) -> None:
@@ -73,8 +73,8 @@ def test_a_dag_that_has_loaded_nothing_yet_is_at_work_on_its_own_page(as_user: A
 
 
 def failed_runs(as_user: AsUser, **query: str) -> Any:
-    answer = as_user("viewer").get("/chs3/api/months", params=query).raise_for_status().json()
-    # Whoever is to act is named, though no month has been loaded.
+    answer = as_user("viewer").get("/chs3/api/periods", params=query).raise_for_status().json()
+    # Whoever is to act is named, though no period has been loaded.
     assert answer["owners"] == {run["dag_id"]: "airflow" for run in answer["failed_runs"]}
     return answer["failed_runs"]
 
@@ -137,7 +137,9 @@ def test_a_run_that_failed_before_any_load_is_on_the_page(
     failed = page.get_by_role("region", name="Runs that failed")
     # Nothing has run it, so that there is no log.
     failed.get_by_text("Task load failed: its log shows no error.").wait_for()
-    assert f"The newest run {task.run_id} of DAG {LOADER} failed before any month could show it." in failed.inner_text()
+    assert (
+        f"The newest run {task.run_id} of DAG {LOADER} failed before any period could show it." in failed.inner_text()
+    )
     assert "Owner airflow." in failed.inner_text()
     failed.get_by_role("link", name=f"run {task.run_id}").click()
     page.wait_for_url(f"**/dags/{LOADER}/runs/*")

@@ -1,4 +1,4 @@
-"""What a load would do now with a month: plan, ledger and page say what the load says, in every state of a month."""
+"""What a load would do now with a period: plan, ledger and page say what the load says, in every state of a period."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.cli.main import main
-from airflow_provider_chs3.operators.ledger import ForgetMonthsOperator
-from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators.ledger import ForgetPeriodsOperator
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
-from tests.integration.lake import MONTH, Lake, lake_on
+from tests.integration.lake import PERIOD, Lake, lake_on
 from tests.integration.test_ledger_admin import adopt, ledger, where
 from tests.integration.test_row_policies import filtered
-from tests.plugin.test_months import TRIPS, months
+from tests.plugin.test_periods import TRIPS, periods
 
 #: A fixture.
 __all__ = ["filtered"]
@@ -36,7 +36,7 @@ CHANGED = "the partition was changed since it was published"
 
 @dataclass(frozen=True)
 class Said:
-    """What each says of one month; the load comes last, as it changes the state."""
+    """What each says of one period; the load comes last, as it changes the state."""
 
     plan: str
     ledger: str
@@ -62,29 +62,29 @@ def refused(run: Callable[[], Any]) -> str:
         return str(error)
 
 
-def answers(as_user: AsUser, lake: Lake, month: str = MONTH, **options: Any) -> Said:
+def answers(as_user: AsUser, lake: Lake, period: str = PERIOD, **options: Any) -> Said:
     source = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "table": lake.table, **where(lake)}
-    planner = PlanMonthsOperator(task_id="plan", months=[month], definition={}, **source)
-    listed = refused(lambda: [each["standing"] for each in ledger(lake) if each["month"] in (month, None)])
-    page = months(as_user, lake).get(month, {"state": "", "why": ""})
+    planner = PlanLoadsOperator(task_id="plan", periods=[period], definition={}, **source)
+    listed = refused(lambda: [each["standing"] for each in ledger(lake) if each["period"] in (period, None)])
+    page = periods(as_user, lake).get(period, {"state": "", "why": ""})
     return Said(
         plan=refused(lambda: planner.planned({})[0].reason),
         ledger=listed.removeprefix("['").removesuffix("']"),
         page=f"{page['state']}: {page['why']}",
-        doctor=doctor(lake, month),
-        load=refused(lambda: lake.load(month=month, **options)["reason"]),
+        doctor=doctor(lake, period),
+        load=refused(lambda: lake.load(period=period, **options)["reason"]),
     )
 
 
-def doctor(lake: Lake, month: str = MONTH) -> str:
-    """What the doctor finds of the table or the month, or how it sums the month up."""
+def doctor(lake: Lake, period: str = PERIOD) -> str:
+    """What the doctor finds of the table or the period, or how it sums the period up."""
     arguments = ["--database", lake.database, "--table", lake.table, "--cluster", lake.cluster.name]
-    of_month = ["--bucket", lake.bucket, "--key", "trips/{YYYY-MM}/", "--month", month]
+    of_period = ["--bucket", lake.bucket, "--key", "trips/{YYYY-MM}/", "--period", period]
     with StringIO() as out, redirect_stdout(out):
-        main(["doctor", "--json", *arguments, *of_month])
+        main(["doctor", "--json", *arguments, *of_period])
         checks = {check["name"]: check for check in json.loads(out.getvalue())["checks"]}
-    of_table, of_month = checks["table"], checks.get(f"month {month}", checks.get("month"))
-    return "; ".join([*of_table["findings"], *of_month["findings"]]) or str(of_month["summary"])
+    of_table, of_period = checks["table"], checks.get(f"period {period}", checks.get("period"))
+    return "; ".join([*of_table["findings"], *of_period["findings"]]) or str(of_period["summary"])
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def mutate(lake: Lake, command: str) -> None:
     lake.on_every_node(f"ALTER TABLE {lake.database}.trips {command} SETTINGS mutations_sync = 2")
 
 
-def test_a_month_that_was_never_loaded(as_user: AsUser, trips_lake: Lake) -> None:
+def test_a_period_that_was_never_loaded(as_user: AsUser, trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     said = answers(as_user, trips_lake)
     assert (said.plan, said.ledger, said.page, said.load) == ("never loaded", "[]", ": ", "never loaded")
@@ -114,13 +114,13 @@ def test_a_month_that_was_never_loaded(as_user: AsUser, trips_lake: Lake) -> Non
 def test_rows_that_no_load_has_put_there(as_user: AsUser, lake: Lake, partition_by: str) -> None:
     partitioned(lake, partition_by)
     lake.upload(TRIPS, LATER)
-    lake.load(month=LATER)
+    lake.load(period=LATER)
     lake.upload(TRIPS)
     lake.load(write_mode="append", retries=0)
     said = answers(as_user, lake)
     assert (said.plan, said.ledger, said.page) == (UNKNOWN, UNKNOWN, f"changed: {UNKNOWN}")
     assert UNKNOWN in said.load
-    assert said.doctor == f"a load of {MONTH} would end with: {said.load}"
+    assert said.doctor == f"a load of {PERIOD} would end with: {said.load}"
     adopt(lake)
     assert answers(as_user, lake) == AS_PUBLISHED
 
@@ -131,23 +131,23 @@ def test_rows_of_others_before_any_ledger_is_there(as_user: AsUser, trips_lake: 
     said = answers(as_user, trips_lake)
     assert (said.plan, said.ledger) == (UNKNOWN, UNKNOWN)
     assert UNKNOWN in said.load
-    assert said.doctor == f"a load of {MONTH} would end with: {said.load}"
+    assert said.doctor == f"a load of {PERIOD} would end with: {said.load}"
 
 
-def test_a_month_that_somebody_changed(as_user: AsUser, loaded: Lake) -> None:
+def test_a_period_that_somebody_changed(as_user: AsUser, loaded: Lake) -> None:
     mutate(loaded, "UPDATE fare = 0 WHERE 1")
     said = answers(as_user, loaded)
     assert (said.plan, said.ledger, said.page) == (CHANGED, CHANGED, f"changed: {CHANGED}")
     assert CHANGED in said.load
-    assert said.doctor == f"a load of {MONTH} would end with: {said.load}"
+    assert said.doctor == f"a load of {PERIOD} would end with: {said.load}"
 
 
-def test_a_month_that_a_mutation_passed_and_did_not_change(as_user: AsUser, loaded: Lake) -> None:
+def test_a_period_that_a_mutation_passed_and_did_not_change(as_user: AsUser, loaded: Lake) -> None:
     loaded.upload(TRIPS, LATER)
-    loaded.load(month=LATER)
+    loaded.load(period=LATER)
     mutate(loaded, f"DELETE WHERE toYYYYMM(pickup_at) = {LATER.replace('-', '')} AND trip_id % 2 = 0")
-    states = {month: each["state"] for month, each in months(as_user, loaded).items()}
-    assert states == {MONTH: "published", LATER: "changed"}
+    states = {period: each["state"] for period, each in periods(as_user, loaded).items()}
+    assert states == {PERIOD: "published", LATER: "changed"}
     assert answers(as_user, loaded) == AS_PUBLISHED
     said = answers(as_user, loaded, LATER)
     assert CHANGED in said.load
@@ -157,14 +157,14 @@ def test_a_month_that_a_mutation_passed_and_did_not_change(as_user: AsUser, load
 def test_a_table_by_day(as_user: AsUser, lake: Lake) -> None:
     partitioned(lake, "toYYYYMMDD(pickup_at)")
     lake.upload(TRIPS)
-    lake.on_every_node(f"INSERT INTO {lake.database}.trips (trip_id, pickup_at) VALUES (1, '{MONTH}-01 00:00:00')")
+    lake.on_every_node(f"INSERT INTO {lake.database}.trips (trip_id, pickup_at) VALUES (1, '{PERIOD}-01 00:00:00')")
     said = answers(as_user, lake)
     for one in (said.plan, said.ledger, said.load, said.doctor, refused(lambda: adopt(lake))):
-        assert "is not partitioned by month" in one
+        assert "is not partitioned by period" in one
 
 
-def test_a_month_with_other_objects(as_user: AsUser, loaded: Lake) -> None:
-    loaded.upload(Trips(seed=2, rows_per_month=600, files_per_month=3))
+def test_a_period_with_other_objects(as_user: AsUser, loaded: Lake) -> None:
+    loaded.upload(Trips(seed=2, rows_per_period=600, files_per_period=3))
     said = answers(as_user, loaded)
     changed = "its objects changed since it was published"
     # Neither ledger nor page lists a storage.
@@ -177,8 +177,8 @@ def test_a_month_with_other_objects(as_user: AsUser, loaded: Lake) -> None:
     assert said.doctor.endswith(f": {changed}")
 
 
-def test_a_month_that_was_forgotten(as_user: AsUser, loaded: Lake) -> None:
-    ForgetMonthsOperator(task_id="forget", table="trips", months=[MONTH], **where(loaded)).execute({})
+def test_a_period_that_was_forgotten(as_user: AsUser, loaded: Lake) -> None:
+    ForgetPeriodsOperator(task_id="forget", table="trips", periods=[PERIOD], **where(loaded)).execute({})
     said = answers(as_user, loaded)
     assert (said.plan, said.ledger) == (UNKNOWN, UNKNOWN)
     assert said.page == "changed: forgotten in the ledger; its rows are still there"
@@ -194,7 +194,7 @@ def test_a_table_that_was_dropped_or_renamed(as_user: AsUser, loaded: Lake, comm
         assert f"Table {loaded.database}.trips does not exist" in one
 
 
-def test_a_month_that_is_half_published(as_user: AsUser, loaded: Lake) -> None:
+def test_a_period_that_is_half_published(as_user: AsUser, loaded: Lake) -> None:
     # As if the load had been killed between its intent and the record of its publication.
     loaded.on_every_node(
         f"ALTER TABLE {loaded.database}.chs3_ledger DELETE WHERE event = 'published' SETTINGS mutations_sync = 2"
@@ -215,13 +215,13 @@ def test_a_column_that_no_file_has(as_user: AsUser, loaded: Lake) -> None:
     assert answers(as_user, loaded) == AS_PUBLISHED
 
 
-def test_a_month_that_was_loaded_with_other_arguments_is_none_that_the_doctor_can_judge(loaded: Lake) -> None:
+def test_a_period_that_was_loaded_with_other_arguments_is_none_that_the_doctor_can_judge(loaded: Lake) -> None:
     loaded.load(columns=["trip_id", "pickup_at"])
     said = doctor(loaded)
     assert said == "as published by a load with other arguments than the defaults, which alone are checked here"
 
 
-def test_a_month_that_a_row_policy_hides(
+def test_a_period_that_a_row_policy_hides(
     as_user: AsUser,
     filtered: ClickHouseCluster,
     chs3_s3: S3Endpoint,
@@ -231,7 +231,7 @@ def test_a_month_that_a_row_policy_hides(
     with lake_on(filtered, chs3_s3, chs3_bucket, monkeypatch) as lake:
         partitioned(lake, "toYYYYMM(pickup_at)")
         lake.upload(TRIPS)
-        lake.on_every_node(f"INSERT INTO {lake.database}.trips (trip_id, pickup_at) VALUES (1, '{MONTH}-01 00:00:00')")
+        lake.on_every_node(f"INSERT INTO {lake.database}.trips (trip_id, pickup_at) VALUES (1, '{PERIOD}-01 00:00:00')")
         said = answers(as_user, lake)
         # The page has nothing to show: no load has put these rows there.
         assert said.page == ": "

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.plugin.browsing import PAGE
 from tests.plugin.test_actions import Open
-from tests.plugin.test_months import AsUser, loaded
+from tests.plugin.test_periods import AsUser, loaded
 
 SAID = "not made by this version of the package"
 
 
 @pytest.fixture
 def half_read(trips_lake: Lake) -> Iterator[Lake]:
-    """A table with months in two ledgers, one of which has another schema."""
+    """A table with periods in two ledgers, one of which has another schema."""
     elsewhere = f"{trips_lake.database}_elsewhere"
     trips_lake.on_every_node(f"CREATE DATABASE {elsewhere}")
     loaded(trips_lake, "2026-11")
@@ -38,15 +38,15 @@ def answer(as_user: AsUser, lake: Lake, what: str, **query: Any) -> dict[str, An
 
 
 def test_it_is_named_beside_what_the_others_hold(as_user: AsUser, half_read: Lake) -> None:
-    (table,) = answer(as_user, half_read, "months")["tables"]
-    assert {each["month"]: each["ledger_database"] for each in table["months"]}[
-        MONTH
+    (table,) = answer(as_user, half_read, "periods")["tables"]
+    assert {each["period"]: each["ledger_database"] for each in table["periods"]}[
+        PERIOD
     ] == f"{half_read.database}_elsewhere"
-    assert [load["month"] for load in answer(as_user, half_read, "throughput", days=30)["loads"]] == [MONTH]
+    assert [load["period"] for load in answer(as_user, half_read, "throughput", days=30)["loads"]] == [PERIOD]
 
 
 def test_a_person_sees_what_to_do(half_read: Lake, open_page: Open) -> None:
     page, troubles = open_page(PAGE)
     page.get_by_text(SAID).first.wait_for()
-    page.get_by_role("button", name=f"{MONTH}: published").wait_for()
+    page.get_by_role("button", name=f"{PERIOD}: published").wait_for()
     assert troubles == []

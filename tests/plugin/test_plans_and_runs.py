@@ -1,4 +1,4 @@
-"""What the page knows from tasks: what plans found in S3, and which months a run is about."""
+"""What the page knows from tasks: what plans found in S3, and which periods a run is about."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import update
 
-from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.plugin.constants import PLAN_KEY
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.integration.lake import MONTH, Lake
-from tests.plugin.test_months import TRIPS, loaded, months
+from tests.integration.lake import PERIOD, Lake
+from tests.plugin.test_periods import TRIPS, loaded, periods
 
 AsUser = Callable[[str | None], TestClient]
 RunDag = Callable[..., DagRun]
 
-NEWER = Trips(seed=2, rows_per_month=600, files_per_month=3)
+NEWER = Trips(seed=2, rows_per_period=600, files_per_period=3)
 
 
 def _arguments(lake: Lake) -> dict[str, Any]:
@@ -34,16 +34,16 @@ def _arguments(lake: Lake) -> dict[str, Any]:
 
 def plan(lake: Lake, run_dag: RunDag, *, dag_id: str = "plans") -> DagRun:
     with DAG(dag_id=dag_id, schedule=None) as dag:
-        PlanMonthsOperator(task_id="plan", months=[MONTH], **_arguments(lake))
+        PlanLoadsOperator(task_id="plan", periods=[PERIOD], **_arguments(lake))
     return run_dag(dag)
 
 
 def state(as_user: AsUser, lake: Lake) -> str:
-    found: str = months(as_user, lake)[MONTH]["state"]
+    found: str = periods(as_user, lake)[PERIOD]["state"]
     return found
 
 
-def test_a_month_whose_objects_a_plan_found_changed_is_changed_in_storage_until_it_is_loaded(
+def test_a_period_whose_objects_a_plan_found_changed_is_changed_in_storage_until_it_is_loaded(
     as_user: AsUser, trips_lake: Lake, run_dag: RunDag
 ) -> None:
     loaded(trips_lake)
@@ -53,9 +53,9 @@ def test_a_month_whose_objects_a_plan_found_changed_is_changed_in_storage_until_
     # Nobody lists S3 for the page.
     assert state(as_user, trips_lake) == "published"
     plan(trips_lake, run_dag)
-    month = months(as_user, trips_lake)[MONTH]
-    assert month["state"] == "changed_in_storage"
-    assert "its objects changed since it was published (3 objects" in month["why"]
+    period = periods(as_user, trips_lake)[PERIOD]
+    assert period["state"] == "changed_in_storage"
+    assert "its objects changed since it was published (3 objects" in period["why"]
     trips_lake.load()
     assert state(as_user, trips_lake) == "published"
 
@@ -69,9 +69,9 @@ def test_the_newest_plan_counts_whichever_dag_it_is_of_and_who_may_not_read_that
         assert key in first
     plan(trips_lake, run_dag, dag_id="secret")
     monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"mine"})
-    month = months(as_user, trips_lake)[MONTH]
-    assert month["state"] == "changed_in_storage"
-    assert "secret" not in json.dumps(month)
+    period = periods(as_user, trips_lake)[PERIOD]
+    assert period["state"] == "changed_in_storage"
+    assert "secret" not in json.dumps(period)
     monkeypatch.undo()
 
 
@@ -79,7 +79,7 @@ def test_the_newest_plan_counts_whichever_dag_it_is_of_and_who_may_not_read_that
 def test_what_others_put_under_the_same_key_is_left_alone(as_user: AsUser, trips_lake: Lake, run_dag: RunDag) -> None:
     loaded(trips_lake)
     run = plan(trips_lake, run_dag, dag_id="strange")
-    for value in (7, "text", {"conn_id": "chs3_default", "months": 3}, {"conn_id": "chs3_default"}, [], None):
+    for value in (7, "text", {"conn_id": "chs3_default", "periods": 3}, {"conn_id": "chs3_default"}, [], None):
         with create_session() as session:
             of_run = update(XComModel).where(XComModel.run_id == run.run_id, XComModel.key == PLAN_KEY)
             session.execute(of_run.values(value=json.dumps(value)))
@@ -87,38 +87,38 @@ def test_what_others_put_under_the_same_key_is_left_alone(as_user: AsUser, trips
 
 
 class TestRuns:
-    MONTHS = ("2026-10", "2026-11")
+    PERIODS = ("2026-10", "2026-11")
 
     @pytest.fixture
     def runs(self, trips_lake: Lake, run_dag: RunDag) -> list[str]:
-        """Two of a DAG that loads two months: the second one finds nothing to do. A third month is of nobody."""
-        for month in (*self.MONTHS, "2026-12"):
-            trips_lake.upload(TRIPS, month)
-        trips_lake.load(month="2026-12")
+        """Two of a DAG that loads two periods: the second one finds nothing to do. A third period is of nobody."""
+        for period in (*self.PERIODS, "2026-12"):
+            trips_lake.upload(TRIPS, period)
+        trips_lake.load(period="2026-12")
         with DAG(dag_id="runs", schedule=None) as dag:
-            S3ToClickHouseOperator.partial(task_id="load", **_arguments(trips_lake)).expand(month=list(self.MONTHS))
+            S3ToClickHouseOperator.partial(task_id="load", **_arguments(trips_lake)).expand(period=list(self.PERIODS))
         return [run_dag(dag).run_id for _ in range(2)]
 
     @pytest.mark.thorough
-    def test_a_runs_months_are_those_that_its_tasks_are_about_though_another_loaded_them(
+    def test_a_runs_periods_are_those_that_its_tasks_are_about_though_another_loaded_them(
         self, as_user: AsUser, trips_lake: Lake, runs: list[str]
     ) -> None:
         def of(**scope: str) -> list[str]:
-            return list(months(as_user, trips_lake, dag_id="runs", **scope))
+            return list(periods(as_user, trips_lake, dag_id="runs", **scope))
 
-        assert [of(run_id=run_id) for run_id in runs] == [list(self.MONTHS)] * 2
+        assert [of(run_id=run_id) for run_id in runs] == [list(self.PERIODS)] * 2
         assert of(run_id="none") == []
-        assert of() == of(task_id="load") == list(self.MONTHS)
+        assert of() == of(task_id="load") == list(self.PERIODS)
         assert of(task_id="other") == []
         one = {"run_id": runs[1], "task_id": "load"}
         assert of(**one, map_index="1") == ["2026-11"]
         # What Airflow leaves where a task is not mapped.
-        assert of(**one, map_index="{MAP_INDEX}") == list(self.MONTHS)
+        assert of(**one, map_index="{MAP_INDEX}") == list(self.PERIODS)
 
     @pytest.mark.thorough
     def test_a_run_of_a_dag_that_the_user_may_not_read_is_refused(
         self, as_user: AsUser, airflow_api: Any, runs: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"mine"})
-        answer = as_user("viewer").get("/chs3/api/months", params={"dag_id": "runs", "run_id": runs[0]})
+        answer = as_user("viewer").get("/chs3/api/periods", params={"dag_id": "runs", "run_id": runs[0]})
         assert answer.status_code == 403

@@ -15,16 +15,16 @@ from fastapi.testclient import TestClient
 from sqlalchemy import update
 
 from tests.faults.strikes import Strikes, strikes
-from tests.integration.lake import MONTH, Lake
-from tests.integration.several_months import Months
-from tests.integration.several_months import months as several_months
+from tests.integration.lake import PERIOD, Lake
+from tests.integration.several_periods import Periods
+from tests.integration.several_periods import periods as several_periods
 from tests.integration.slow import SLOW_ENOUGH, SLOW_SETTINGS
 from tests.plugin.runs import LOADER, make_known, set_state, start
-from tests.plugin.test_month_details import details
-from tests.plugin.test_months import TRIPS, loading, months
+from tests.plugin.test_period_details import details
+from tests.plugin.test_periods import TRIPS, loading, periods
 
 #: Fixtures.
-__all__ = ["several_months", "strikes"]
+__all__ = ["several_periods", "strikes"]
 
 AsUser = Callable[[str | None], TestClient]
 #: Where loads are held: a step of theirs that is over in milliseconds otherwise.
@@ -63,14 +63,14 @@ def test_a_load_tells_that_it_verifies_or_publishes(
 ) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load()
-    seen = seen_at(strikes, held_at, lambda: months(as_user, trips_lake)[MONTH] | details(as_user, trips_lake))
+    seen = seen_at(strikes, held_at, lambda: periods(as_user, trips_lake)[PERIOD] | details(as_user, trips_lake))
     trips_lake.operator(select=SLOW_ENOUGH, settings=SLOW_SETTINGS).execute({"ti": task})
     (found,) = seen
     assert (found["state"], found["step"], found["insert"]) == ("loading", step, None)
     spent = found["inserting"]["seconds_by_step"]
     assert list(spent) == ["list", "inspect", "plan", "stage", "insert"]
     assert spent["insert"] > 1
-    now = months(as_user, trips_lake)[MONTH]
+    now = periods(as_user, trips_lake)[PERIOD]
     assert (now["state"], now["step"]) == ("published", None)
 
 
@@ -84,10 +84,10 @@ def test_a_retry_does_not_tell_the_step_of_the_try_before(
     strikes.before(VERIFIES, die)
     with pytest.raises(KeyboardInterrupt):
         operator.execute({"ti": task})
-    assert months(as_user, trips_lake)[MONTH]["step"] == "verify"
+    assert periods(as_user, trips_lake)[PERIOD]["step"] == "verify"
     strikes.reset()
     begin(task)
-    seen = seen_at(strikes, held_at, lambda: months(as_user, trips_lake)[MONTH])
+    seen = seen_at(strikes, held_at, lambda: periods(as_user, trips_lake)[PERIOD])
     operator.execute({"ti": task})
     (found,) = seen
     assert (found["state"], found["step"]) == ("loading", "verify" if held_at == VERIFIES else None)
@@ -103,10 +103,10 @@ def test_a_load_whose_worker_was_killed_is_unfinished_while_its_insert_runs_on(
 ) -> None:
     trips_lake.upload(TRIPS)
     with loading(trips_lake, task=task):
-        states = [months(as_user, trips_lake)[MONTH]]
+        states = [periods(as_user, trips_lake)[PERIOD]]
         # As the scheduler does once the task's heartbeat is missing.
         set_state(task, "failed")
-        states.append(months(as_user, trips_lake)[MONTH])
+        states.append(periods(as_user, trips_lake)[PERIOD])
     assert [(each["state"], each["step"]) for each in states] == [("loading", "insert"), ("unfinished", None)]
     assert states[1]["insert"] is None
     assert states[1]["why"] == (
@@ -123,7 +123,7 @@ def test_a_task_that_waits_for_a_worker_is_told_as_that(
     with pytest.raises(KeyboardInterrupt):
         trips_lake.operator().execute({"ti": task})
     set_state(task, "queued")
-    found = months(as_user, trips_lake)[MONTH]
+    found = periods(as_user, trips_lake)[PERIOD]
     assert (found["state"], found["step"]) == ("loading", None)
     assert found["why"] == "none of its queries runs right now; its task is queued"
     # The next load removes what the killed one left.
@@ -132,9 +132,9 @@ def test_a_task_that_waits_for_a_worker_is_told_as_that(
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("held_at", "step"), [(VERIFIES, "verify"), (PUBLISHES, "publish")])
-def test_months_that_are_loaded_together_tell_it_too(
+def test_periods_that_are_loaded_together_tell_it_too(
     as_user: AsUser,
-    several_months: Months,
+    several_periods: Periods,
     task: SimpleNamespace,
     strikes: Strikes,
     monkeypatch: pytest.MonkeyPatch,
@@ -143,10 +143,10 @@ def test_months_that_are_loaded_together_tell_it_too(
 ) -> None:
     # Only inserts that take longer than a test may record that they have ended.
     monkeypatch.setattr("airflow_provider_chs3.core.insertion.insert._RECORDED_FROM_SECONDS", 0)
-    both, lake = ("2026-09", "2026-10"), several_months.lake
-    several_months.load(*both)
-    seen = seen_at(strikes, held_at, lambda: months(as_user, lake, lake.table))
+    both, lake = ("2026-09", "2026-10"), several_periods.lake
+    several_periods.load(*both)
+    seen = seen_at(strikes, held_at, lambda: periods(as_user, lake, lake.table))
     slow = {"day": "day", "n": "n + sleepEachRow(0.02)"}
-    several_months.operator(*both, select=slow, settings=SLOW_SETTINGS).execute({"ti": task})
+    several_periods.operator(*both, select=slow, settings=SLOW_SETTINGS).execute({"ti": task})
     (found,) = seen
-    assert {month: each["step"] for month, each in found.items()} == dict.fromkeys(both, step)
+    assert {period: each["step"] for period, each in found.items()} == dict.fromkeys(both, step)

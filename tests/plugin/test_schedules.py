@@ -1,4 +1,4 @@
-"""Months whose DAG does not come to load them: it is paused, or its run is overdue."""
+"""Periods whose DAG does not come to load them: it is paused, or its run is overdue."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select, update
 
 from airflow_provider_chs3.runners.blocking import Runner
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.plugin import runs
 from tests.plugin.browsing import PAGE, keep
 from tests.plugin.runs import LOADER
-from tests.plugin.test_months import TRIPS, fail, loaded, months
+from tests.plugin.test_periods import TRIPS, fail, loaded, periods
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 AsUser = Callable[[str | None], TestClient]
 Open = Callable[..., tuple["Page", list[str]]]
 
-#: The DAG is due for a run of that month.
-DUE = {"next_dagrun_data_interval_start": datetime.fromisoformat(f"{MONTH}-05T03:00:00+00:00")}
+#: The DAG is due for a run of that period.
+DUE = {"next_dagrun_data_interval_start": datetime.fromisoformat(f"{PERIOD}-05T03:00:00+00:00")}
 LONG_AGO, JUST_NOW = timedelta(hours=1), timedelta(minutes=1)
 
 
@@ -74,41 +74,41 @@ def load(lake: Lake, task: Any) -> None:
     runs.set_state(task, "success")
 
 
-def test_a_month_that_the_next_load_would_change_is_held_while_its_dag_is_paused(
+def test_a_period_that_the_next_load_would_change_is_held_while_its_dag_is_paused(
     as_user: AsUser, trips_lake: Lake, task: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leave_unfinished(trips_lake, task, monkeypatch)
-    assert months(as_user, trips_lake)[MONTH]["state"] == "unfinished"
+    assert periods(as_user, trips_lake)[PERIOD]["state"] == "unfinished"
     set_dag(is_paused=True)
-    month = months(as_user, trips_lake)[MONTH]
-    assert month["state"] == "held"
-    assert month["why"].startswith(f"the DAG {LOADER}, which loaded it last, is paused; its newest load ended without")
+    period = periods(as_user, trips_lake)[PERIOD]
+    assert period["state"] == "held"
+    assert period["why"].startswith(f"the DAG {LOADER}, which loaded it last, is paused; its newest load ended without")
     trips_lake.load()
-    assert months(as_user, trips_lake)[MONTH]["state"] == "published"
+    assert periods(as_user, trips_lake)[PERIOD]["state"] == "published"
 
 
-def test_a_month_that_needs_no_load_is_not_held(as_user: AsUser, trips_lake: Lake, task: Any) -> None:
+def test_a_period_that_needs_no_load_is_not_held(as_user: AsUser, trips_lake: Lake, task: Any) -> None:
     load(trips_lake, task)
     set_dag(is_paused=True, **due(LONG_AGO))
-    assert months(as_user, trips_lake)[MONTH]["state"] == "published"
+    assert periods(as_user, trips_lake)[PERIOD]["state"] == "published"
 
 
-def test_the_month_of_a_run_that_was_due_and_was_not_created_is_late(
+def test_the_period_of_a_run_that_was_due_and_was_not_created_is_late(
     as_user: AsUser, trips_lake: Lake, task: Any
 ) -> None:
     load(trips_lake, task)
-    # Another month, and one that somebody else loaded.
+    # Another period, and one that somebody else loaded.
     loaded(trips_lake, "2026-11")
     found = {}
     for name, ago in (("just now", JUST_NOW), ("long ago", LONG_AGO)):
         set_dag(**due(ago))
-        found[name] = {month: each["state"] for month, each in months(as_user, trips_lake).items()}
+        found[name] = {period: each["state"] for period, each in periods(as_user, trips_lake).items()}
     assert found == {
-        "just now": {MONTH: "published", "2026-11": "published"},
-        "long ago": {MONTH: "late", "2026-11": "published"},
+        "just now": {PERIOD: "published", "2026-11": "published"},
+        "long ago": {PERIOD: "late", "2026-11": "published"},
     }
-    month = months(as_user, trips_lake)[MONTH]
-    assert f"a run of the DAG {LOADER} was due at {month['since'][:16]} UTC" in month["why"]
+    period = periods(as_user, trips_lake)[PERIOD]
+    assert f"a run of the DAG {LOADER} was due at {period['since'][:16]} UTC" in period["why"]
 
 
 @pytest.mark.skipif(not hasattr(DagModel, "exceeds_max_non_backfill"), reason="nothing is due then before 3.2")
@@ -116,10 +116,10 @@ def test_a_dag_with_as_many_runs_as_it_may_have_is_not_late(as_user: AsUser, tri
     load(trips_lake, task)
     set_dag(**due(LONG_AGO), exceeds_max_non_backfill=True)
     try:
-        assert months(as_user, trips_lake)[MONTH]["state"] == "published"
+        assert periods(as_user, trips_lake)[PERIOD]["state"] == "published"
     finally:
         set_dag(exceeds_max_non_backfill=False)
-    assert months(as_user, trips_lake)[MONTH]["state"] == "late"
+    assert periods(as_user, trips_lake)[PERIOD]["state"] == "late"
 
 
 def test_nothing_of_a_dag_is_told_to_who_may_not_read_it(
@@ -128,21 +128,21 @@ def test_nothing_of_a_dag_is_told_to_who_may_not_read_it(
     load(trips_lake, task)
     set_dag(**due(LONG_AGO))
     monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"other"})
-    month = months(as_user, trips_lake)[MONTH]
-    assert (month["state"], LOADER in str(month)) == ("published", False)
+    period = periods(as_user, trips_lake)[PERIOD]
+    assert (period["state"], LOADER in str(period)) == ("published", False)
 
 
 @pytest.mark.thorough
-def test_a_held_month_is_among_those_that_need_somebody_with_a_link_to_its_dag(
+def test_a_held_period_is_among_those_that_need_somebody_with_a_link_to_its_dag(
     as_user: AsUser, trips_lake: Lake, task: Any, monkeypatch: pytest.MonkeyPatch, open_page: Open
 ) -> None:
     leave_unfinished(trips_lake, task, monkeypatch)
     set_dag(is_paused=True)
     page, troubles = open_page(PAGE)
     needs = page.get_by_role("region", name="What needs attention")
-    assert "1 month needs attention" in needs.inner_text()
+    assert "1 period needs attention" in needs.inner_text()
     assert f"The DAG {LOADER}, which loaded it last, is paused" in needs.inner_text()
-    page.get_by_role("button", name=f"{MONTH}: held").click()
+    page.get_by_role("button", name=f"{PERIOD}: held").click()
     page.get_by_role("dialog").get_by_text(f"{LOADER}, which loaded it last, is paused").wait_for()
     page.keyboard.press("Escape")
     page.get_by_role("dialog").wait_for(state="detached")
@@ -158,7 +158,7 @@ def is_paused() -> bool:
         return bool(session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == LOADER)))
 
 
-def test_a_held_month_is_let_go_by_who_may_edit_its_dag(
+def test_a_held_period_is_let_go_by_who_may_edit_its_dag(
     as_user: AsUser, trips_lake: Lake, task: Any, monkeypatch: pytest.MonkeyPatch, open_page: Open
 ) -> None:
     leave_unfinished(trips_lake, task, monkeypatch)
@@ -169,14 +169,14 @@ def test_a_held_month_is_let_go_by_who_may_edit_its_dag(
     needs.get_by_text(refused).wait_for()
     assert needs.get_by_role("button").all_inner_texts() == ["Open"]
     needs.get_by_role("button").click()
-    actions = page.get_by_role("group", name=f"Actions on {MONTH}")
+    actions = page.get_by_role("group", name=f"Actions on {PERIOD}")
     actions.get_by_text(refused).wait_for()
     assert actions.get_by_role("button").count() == 0
     keep(page, "held-for-a-viewer")
     assert troubles == []
     page, troubles = open_page(PAGE, role="admin")
-    page.get_by_role("button", name=f"Unpause {trips_lake.database}.trips {MONTH}").click()
-    dialog = page.get_by_role("alertdialog", name=f"Unpause: {trips_lake.database}.trips {MONTH}")
+    page.get_by_role("button", name=f"Unpause {trips_lake.database}.trips {PERIOD}").click()
+    dialog = page.get_by_role("alertdialog", name=f"Unpause: {trips_lake.database}.trips {PERIOD}")
     assert "with catchup, all runs that were due while it was paused" in dialog.inner_text()
     assert is_paused()
     dialog.get_by_role("button", name="Unpause", exact=True).click()
@@ -187,31 +187,31 @@ def test_a_held_month_is_let_go_by_who_may_edit_its_dag(
     dialog.get_by_role("button", name="Close").click()
     dialog.wait_for(state="detached")
     page.keyboard.press("Escape")
-    page.get_by_role("button", name=f"{MONTH}: unfinished").wait_for()
-    assert page.get_by_text("No month needs attention.").is_visible()
+    page.get_by_role("button", name=f"{PERIOD}: unfinished").wait_for()
+    assert page.get_by_text("No period needs attention.").is_visible()
     assert troubles == []
     # The next load removes what the killed one left.
     trips_lake.load()
 
 
 @pytest.mark.thorough
-def test_a_late_month_says_when_its_run_was_due_and_needs_nobody(
+def test_a_late_period_says_when_its_run_was_due_and_needs_nobody(
     as_user: AsUser, trips_lake: Lake, task: Any, open_page: Open
 ) -> None:
     load(trips_lake, task)
     set_dag(**due(LONG_AGO))
     page, troubles = open_page(PAGE)
-    page.get_by_role("button", name=f"{MONTH}: late").click()
+    page.get_by_role("button", name=f"{PERIOD}: late").click()
     page.get_by_role("dialog").get_by_text(f"a run of the DAG {LOADER} was due at").wait_for()
-    assert page.get_by_text("No month needs attention.").count() == 1
+    assert page.get_by_text("No period needs attention.").count() == 1
     assert troubles == []
 
 
-def test_of_which_dags_the_user_may_start_runs_is_asked_only_where_a_month_needs_one(
+def test_of_which_dags_the_user_may_start_runs_is_asked_only_where_a_period_needs_one(
     as_user: AsUser, trips_lake: Lake, task: Any
 ) -> None:
     def allowed(role: str) -> list[Any]:
-        found = as_user(role).get("/chs3/api/months").raise_for_status().json()
+        found = as_user(role).get("/chs3/api/periods").raise_for_status().json()
         return [found["startable_dags"], found["editable_dags"]]
 
     load(trips_lake, task)

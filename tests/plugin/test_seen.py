@@ -19,10 +19,10 @@ from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.dag_bag import DagBag
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.plugin.browsing import PAGE, keep
 from tests.plugin.test_browser import remember_loads
-from tests.plugin.test_months import loaded, months
+from tests.plugin.test_periods import loaded, periods
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
@@ -31,7 +31,7 @@ AsUser = Callable[[str | None], TestClient]
 Open = Callable[..., tuple["Page", list[str]]]
 
 #: Each view, and what of it is there once it has its answer.
-VIEWS = {"months": "Tables", "throughput": "Table", "cluster": "Nodes"}
+VIEWS = {"periods": "Tables", "throughput": "Table", "cluster": "Nodes"}
 EARLIER = "2026-09"
 #: Where no summer time changes the offset.
 HERE, THERE = "America/Bogota", "Asia/Tokyo"
@@ -43,17 +43,17 @@ def duration(seconds: float) -> str:
 
 
 @pytest.mark.thorough
-def test_a_quiet_night_is_one_line_and_odd_months_stand_out_on_a_scale(
+def test_a_quiet_night_is_one_line_and_odd_periods_stand_out_on_a_scale(
     trips_lake: Lake, as_user: AsUser, open_page: Open
 ) -> None:
     loaded(trips_lake)
-    trips_lake.upload(Trips(rows_per_month=1_200, files_per_month=3), EARLIER)
-    trips_lake.load(month=EARLIER)
+    trips_lake.upload(Trips(rows_per_period=1_200, files_per_period=3), EARLIER)
+    trips_lake.load(period=EARLIER)
     page, troubles = open_page(PAGE)
-    strip = page.get_by_role("toolbar", name=f"Months of {trips_lake.database}.trips")
+    strip = page.get_by_role("toolbar", name=f"Periods of {trips_lake.database}.trips")
     strip.wait_for()
-    calm = page.get_by_text("No month needs attention.").locator("xpath=..").inner_text()
-    assert re.search(r"No month needs attention\.\s+Checked \d+ s ago\.", calm)
+    calm = page.get_by_text("No period needs attention.").locator("xpath=..").inner_text()
+    assert re.search(r"No period needs attention\.\s+Checked \d+ s ago\.", calm)
     assert page.get_by_role("region", name="What needs attention").count() == 0
     legend = page.get_by_role("note", name="Legend")
     assert legend.count() == 0
@@ -65,14 +65,14 @@ def test_a_quiet_night_is_one_line_and_odd_months_stand_out_on_a_scale(
             "cells => cells.map((cell) => [cell.title, cell.style.getPropertyValue('--share')])"
         )
 
-    assert choose("Rows") == [[f"{EARLIER}: published, 1,200 rows", "100%"], [f"{MONTH}: published, 600 rows", "50%"]]
+    assert choose("Rows") == [[f"{EARLIER}: published, 1,200 rows", "100%"], [f"{PERIOD}: published, 600 rows", "50%"]]
     assert "Least 600 rows, most 1,200 rows" in legend.inner_text()
     assert page.get_by_role("list", name="Tables").get_by_text("600 – 1.2K").is_visible()
-    keep(page, "rows-of-months")
-    took = {month: each["insert_seconds"] for month, each in months(as_user, trips_lake).items()}
+    keep(page, "rows-of-periods")
+    took = {period: each["insert_seconds"] for period, each in periods(as_user, trips_lake).items()}
     choose("Duration")
     assert [title for title, _ in choose("Duration")] == [
-        f"{month}: published, {duration(took[month])}" for month in (EARLIER, MONTH)
+        f"{period}: published, {duration(took[period])}" for period in (EARLIER, PERIOD)
     ]
     least, most = sorted(took.values())
     assert f"Least {duration(least)}, most {duration(most)}" in legend.inner_text()
@@ -94,7 +94,7 @@ def test_without_a_connection_every_view_has_the_command_that_adds_one(
 ) -> None:
     monkeypatch.delenv("AIRFLOW_CONN_CHS3_DEFAULT", raising=False)
     page, _ = open_page(PAGE, **CLIPBOARD)
-    for view in ("Cluster", "Throughput", "Months"):
+    for view in ("Cluster", "Throughput", "Periods"):
         page.get_by_role("radiogroup", name="Views").get_by_text(view).click()
         page.get_by_role("heading", name="Connect Airflow to ClickHouse first").wait_for()
     keep(page, "no-connection")
@@ -104,10 +104,10 @@ def test_without_a_connection_every_view_has_the_command_that_adds_one(
     assert "cluster" in json.loads(arguments.conn_extra)
 
 
-def test_without_a_month_the_page_has_a_dag_that_loads_some(lake: Lake, open_page: Open, tmp_path: Path) -> None:
+def test_without_a_period_the_page_has_a_dag_that_loads_some(lake: Lake, open_page: Open, tmp_path: Path) -> None:
     page, _ = open_page(PAGE, **CLIPBOARD)
-    page.get_by_role("heading", name="No month has been loaded yet").wait_for()
-    keep(page, "no-month")
+    page.get_by_role("heading", name="No period has been loaded yet").wait_for()
+    keep(page, "no-period")
     file = tmp_path / "dag.py"
     file.write_text(copied(page))
     (dag,) = DagBag(file).dags.values()
@@ -144,12 +144,12 @@ def test_each_view_shows_where_its_answer_will_be_and_asks_no_other_host(trips_l
 )
 def test_times_are_in_the_zone_that_is_chosen_in_airflow(trips_lake: Lake, as_user: AsUser, open_page: Open) -> None:
     loaded(trips_lake)
-    text = months(as_user, trips_lake)[MONTH]["published_at"]
+    text = periods(as_user, trips_lake)[PERIOD]["published_at"]
     at = datetime.fromisoformat(f"{text}+00:00")
     page, _ = open_page(PAGE, timezone_id=HERE)
 
     def shown() -> list[str | None]:
-        page.get_by_role("button", name=f"{MONTH}: published").click()
+        page.get_by_role("button", name=f"{PERIOD}: published").click()
         found = page.get_by_role("dialog").get_by_role("group", name="Now").locator("time")
         told = [found.inner_text(), found.get_attribute("title")]
         page.keyboard.press("Escape")
@@ -201,18 +201,18 @@ def three_tables(route: Route) -> None:
     answer = route.fetch()
     found: dict[str, Any] = answer.json()
     (seen,) = found["connections"]
-    month = seen["tables"][0]["months"][-1]
+    period = seen["tables"][0]["periods"][-1]
 
     def table(database: str, name: str, dag_id: str, **facts: Any) -> dict[str, Any]:
         task = {"dag_id": dag_id, "run_id": "run", "task_id": "load", "map_index": -1}
-        return {"database": database, "table": name, "months": [month | {"task": task} | facts]}
+        return {"database": database, "table": name, "periods": [period | {"task": task} | facts]}
 
     elsewhere = seen | {"conn_id": "chs3_other", "nodes": [{"name": "elsewhere", "error": ""}]}
     seen["tables"] = [
-        table("one", "alpha", "first", rows=10, month="2026-10"),
-        table("one", "beta", "second", rows=300, month="2026-11"),
+        table("one", "alpha", "first", rows=10, period="2026-10"),
+        table("one", "beta", "second", rows=300, period="2026-11"),
     ]
-    elsewhere["tables"] = [table("two", "gamma", "second", rows=20, month="2026-09", state="failed")]
+    elsewhere["tables"] = [table("two", "gamma", "second", rows=20, period="2026-09", state="failed")]
     found["connections"] = [seen, elsewhere]
     route.fulfill(response=answer, json=found)
 
@@ -221,7 +221,7 @@ def test_tables_are_sorted_and_filtered_by_connection_database_and_dag(trips_lak
     loaded(trips_lake)
     expect = pytest.importorskip("playwright.sync_api").expect
     page, troubles = open_page("/")
-    page.route("**/chs3/api/months?*", three_tables)
+    page.route("**/chs3/api/periods?*", three_tables)
     page.goto(page.url.split("/plugin")[0].rstrip("/") + PAGE)
     tables = page.get_by_role("list", name="Tables").get_by_role("heading")
 
@@ -231,7 +231,7 @@ def test_tables_are_sorted_and_filtered_by_connection_database_and_dag(trips_lak
 
     alpha, beta, gamma = "one.alpha", "one.beta", "two.gamma"
     choose("Sort", "By rows", [beta, gamma, alpha])
-    choose("Sort", "By newest month", [beta, alpha, gamma])
+    choose("Sort", "By newest period", [beta, alpha, gamma])
     choose("Sort", "By urgency", [gamma, alpha, beta])
     choose("Sort", "By name", [alpha, beta, gamma])
     choose("Connection", "chs3_other", [gamma])

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.plugin.api.months import missed_nodes
+from airflow_provider_chs3.plugin.api.periods import missed_nodes
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.processes import free_ports
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.narrow_user import narrow_connection
 from tests.plugin.browsing import PAGE, keep
-from tests.plugin.test_months import loaded
+from tests.plugin.test_periods import loaded
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -27,38 +27,38 @@ EARLIER = "2026-09"
 
 
 @pytest.fixture
-def two_months(own_lake: Lake) -> Lake:
-    """Months whose rows are on both nodes."""
+def two_periods(own_lake: Lake) -> Lake:
+    """Periods whose rows are on both nodes."""
     own_lake.create_table()
     loaded(own_lake)
-    own_lake.upload(Trips(rows_per_month=1_200, files_per_month=3), EARLIER)
-    own_lake.load(month=EARLIER)
+    own_lake.upload(Trips(rows_per_period=1_200, files_per_period=3), EARLIER)
+    own_lake.load(period=EARLIER)
     return own_lake
 
 
-def rows_on_first_node(lake: Lake, month: str) -> int:
+def rows_on_first_node(lake: Lake, period: str) -> int:
     """Which node reads a file, and so has its rows, differs from load to load."""
-    asked = f"SELECT count() FROM {lake.database}.trips WHERE formatDateTime(pickup_at, '%Y-%m') = '{month}'"
+    asked = f"SELECT count() FROM {lake.database}.trips WHERE formatDateTime(pickup_at, '%Y-%m') = '{period}'"
     return int(lake.on_node(0, asked)[0][0])
 
 
 @pytest.mark.thorough
 def test_bars_of_a_node_that_is_down_are_lower_bounds_and_one_line_tells_of_it(
-    own_cluster: ClickHouseCluster, two_months: Lake, open_page: Open
+    own_cluster: ClickHouseCluster, two_periods: Lake, open_page: Open
 ) -> None:
-    earlier, later = (rows_on_first_node(two_months, month) for month in (EARLIER, MONTH))
+    earlier, later = (rows_on_first_node(two_periods, period) for period in (EARLIER, PERIOD))
     least, most = sorted((earlier, later))
     own_cluster.kill(1)
     page, troubles = open_page(f"{PAGE}?strip=rows")
     second = own_cluster.nodes[1]
     without = f"without {second.host}:{second.tcp_port}, which does not answer"
-    strip = page.get_by_role("toolbar", name=f"Months of {two_months.database}.trips")
+    strip = page.get_by_role("toolbar", name=f"Periods of {two_periods.database}.trips")
     strip.wait_for()
     assert strip.get_by_role("button").evaluate_all(
         "cells => cells.map((cell) => [cell.title, cell.classList.contains('least')])"
     ) == [
         [f"{EARLIER}: published, at least {earlier:,} rows, {without}", True],
-        [f"{MONTH}: published, at least {later:,} rows, {without}", True],
+        [f"{PERIOD}: published, at least {later:,} rows, {without}", True],
     ]
     legend = page.get_by_role("note", name="Legend").inner_text()
     assert "a lower bound: a node does not answer" in legend
@@ -68,7 +68,7 @@ def test_bars_of_a_node_that_is_down_are_lower_bounds_and_one_line_tells_of_it(
     keep(page, "a-node-is-down")
     silent.get_by_text("1 node does not answer").click()
     silent.get_by_text(f"check that {second.host}:{second.tcp_port} is up").wait_for()
-    assert "The states of months come from the other nodes." in silent.inner_text()
+    assert "The states of periods come from the other nodes." in silent.inner_text()
     assert page.get_by_role("alert").count() == 0
     page.get_by_role("radiogroup", name="Strips show").get_by_text("Duration").click()
     page.get_by_role("note", name="Legend").get_by_text("Insert time").wait_for()
@@ -85,10 +85,10 @@ def test_rows_of_a_node_are_missed_only_if_no_replica_of_its_shard_answers() -> 
 
 
 def test_connections_that_do_not_answer_are_loud_only_if_their_tables_are_not_known(
-    own_cluster: ClickHouseCluster, two_months: Lake, open_page: Open, monkeypatch: pytest.MonkeyPatch
+    own_cluster: ClickHouseCluster, two_periods: Lake, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page, _ = open_page(PAGE)
-    page.get_by_role("button", name=f"{MONTH}: published").wait_for()
+    page.get_by_role("button", name=f"{PERIOD}: published").wait_for()
     for number in (0, 1):
         own_cluster.kill(number)
     dead = narrow_connection(own_cluster)
@@ -102,11 +102,11 @@ def test_connections_that_do_not_answer_are_loud_only_if_their_tables_are_not_kn
     assert "chs3_default" not in loud.inner_text()
     quiet = page.get_by_role("note", name="What does not answer")
     assert quiet.inner_text().startswith("1 connection does not answer: some of the data below is from 20")
-    # Of the months that are not known, nobody can say so.
-    assert page.get_by_text("None of these months needs attention.").is_visible()
+    # Of the periods that are not known, nobody can say so.
+    assert page.get_by_text("None of these periods needs attention.").is_visible()
     keep(page, "connections-are-down")
     quiet.locator("summary").click()
     quiet.get_by_text("Connection chs3_default").wait_for()
-    assert page.get_by_role("button", name=f"{MONTH}: published").is_visible()
+    assert page.get_by_role("button", name=f"{PERIOD}: published").is_visible()
     for number in (0, 1):
         own_cluster.restart(number)

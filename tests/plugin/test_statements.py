@@ -11,21 +11,21 @@ from fastapi.testclient import TestClient
 from airflow_provider_chs3.hooks.connection import Address
 from tests.integration.counting import of_nodes, sent
 from tests.integration.lake import Lake
-from tests.plugin.test_months import loaded, months
+from tests.plugin.test_periods import loaded, periods
 
 #: Fixtures.
 __all__ = ["sent"]
 
 #: Most statements to any node.
-OF_MONTHS = 6
+OF_PERIODS = 6
 
 
 @pytest.mark.three_nodes
-def test_the_view_of_months(
+def test_the_view_of_periods(
     trips_lake: Lake, as_user: Callable[[str | None], TestClient], sent: Counter[Address | None]
 ) -> None:
-    for month in ("2026-09", "2026-10"):
-        loaded(trips_lake, month)
+    for period in ("2026-09", "2026-10"):
+        loaded(trips_lake, period)
     sent.clear()
-    assert set(months(as_user, trips_lake)) == {"2026-09", "2026-10"}
-    assert max(of_nodes(sent)) <= OF_MONTHS, of_nodes(sent)
+    assert set(periods(as_user, trips_lake)) == {"2026-09", "2026-10"}
+    assert max(of_nodes(sent)) <= OF_PERIODS, of_nodes(sent)

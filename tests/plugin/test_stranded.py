@@ -1,4 +1,4 @@
-"""Months that the next load would change, though no run of their DAG comes by itself."""
+"""Periods that the next load would change, though no run of their DAG comes by itself."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.plugin import runs
 from tests.plugin.browsing import PAGE, keep
 from tests.plugin.runs import LOADER
-from tests.plugin.test_months import AsUser, months
+from tests.plugin.test_periods import AsUser, periods
 from tests.plugin.test_schedules import Open, leave_unfinished, load, set_dag, task
 
 #: A fixture.
@@ -37,13 +37,13 @@ def test_what_a_killed_load_left_needs_somebody_where_no_run_comes(
 ) -> None:
     leave_unfinished(trips_lake, task, monkeypatch)
     runs.end(task.run_id, "failed")
-    assert months(as_user, trips_lake)[MONTH]["state"] == "unfinished"
+    assert periods(as_user, trips_lake)[PERIOD]["state"] == "unfinished"
     set_dag(**dag)
-    month = months(as_user, trips_lake)[MONTH]
-    assert month["state"] == "stranded"
-    assert month["why"].startswith(f"the DAG {LOADER}, which loaded it last, {why}; its newest load ended without")
+    period = periods(as_user, trips_lake)[PERIOD]
+    assert period["state"] == "stranded"
+    assert period["why"].startswith(f"the DAG {LOADER}, which loaded it last, {why}; its newest load ended without")
     trips_lake.load()
-    assert months(as_user, trips_lake)[MONTH]["state"] == "published"
+    assert periods(as_user, trips_lake)[PERIOD]["state"] == "published"
 
 
 def test_a_run_at_work_may_load_it_though_its_dag_has_no_schedule(
@@ -51,7 +51,7 @@ def test_a_run_at_work_may_load_it_though_its_dag_has_no_schedule(
 ) -> None:
     leave_unfinished(trips_lake, task, monkeypatch)
     set_dag(**WITHOUT_SCHEDULE)
-    assert months(as_user, trips_lake)[MONTH]["state"] == "unfinished"
+    assert periods(as_user, trips_lake)[PERIOD]["state"] == "unfinished"
     # The next load removes what the killed one left.
     trips_lake.load()
 
@@ -61,7 +61,7 @@ def test_a_dag_that_cannot_be_imported_is_told_though_all_that_it_loaded_is_publ
 ) -> None:
     load(trips_lake, task)
     page, troubles = open_page(PAGE)
-    page.get_by_text("No month needs attention.").wait_for()
+    page.get_by_text("No period needs attention.").wait_for()
     assert page.get_by_role("region", name="DAGs that cannot be imported").count() == 0
     set_dag(**BROKEN)
     page.reload()
@@ -72,5 +72,5 @@ def test_a_dag_that_cannot_be_imported_is_told_though_all_that_it_loaded_is_publ
     # Of a paused one, nobody expects anything.
     set_dag(is_paused=True)
     page.reload()
-    page.get_by_text("No month needs attention.").wait_for()
+    page.get_by_text("No period needs attention.").wait_for()
     assert told.count() == 0

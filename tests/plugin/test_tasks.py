@@ -16,19 +16,19 @@ from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.exceptions import NotReadyError
-from airflow_provider_chs3.operators._support.months_page import page_url
+from airflow_provider_chs3.operators._support.loads_page import page_url
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
-from tests.plugin.test_months import TRIPS
+from tests.plugin.test_periods import TRIPS
 
 AsUser = Callable[[str | None], TestClient]
 RunDag = Callable[..., DagRun]
 
-NAME = "Place on the months page"
+NAME = "Place on the periods page"
 
 
 def _arguments(lake: Lake) -> dict[str, Any]:
@@ -45,25 +45,25 @@ def links(user: TestClient, run: DagRun, task_id: str, map_index: int = -1) -> d
 def query_of(url: str | None) -> dict[str, list[str]]:
     assert url is not None
     parts = urlsplit(url)
-    assert parts.path == "/plugin/chs3-months"
+    assert parts.path == "/plugin/chs3-periods"
     return parse_qs(parts.query)
 
 
-def place(lake: Lake, *months: str) -> dict[str, list[str]]:
+def place(lake: Lake, *periods: str) -> dict[str, list[str]]:
     found = {"conn_id": ["chs3_default"], "database": [lake.database], "table": ["trips"]}
-    return found | ({"month": list(months)} if months else {})
+    return found | ({"period": list(periods)} if periods else {})
 
 
-def test_every_task_that_is_about_months_links_to_them(as_user: AsUser, trips_lake: Lake, run_dag: RunDag) -> None:
-    for month in ("2026-10", "2026-11"):
-        trips_lake.upload(TRIPS, month)
+def test_every_task_that_is_about_periods_links_to_them(as_user: AsUser, trips_lake: Lake, run_dag: RunDag) -> None:
+    for period in ("2026-10", "2026-11"):
+        trips_lake.upload(TRIPS, period)
     of_table = {"table": "trips", "database": trips_lake.database, "cluster": trips_lake.cluster.name}
     with DAG(dag_id="links", schedule=None) as dag:
         load = S3ToClickHouseOperator.partial(task_id="load", **_arguments(trips_lake)).expand(
-            month=["2026-10", "2026-11"]
+            period=["2026-10", "2026-11"]
         )
         merges = ClickHouseMergeHealthSensor(
-            task_id="merges", months=["2026-10", "2026-11"], poke_interval=1, **of_table
+            task_id="merges", periods=["2026-10", "2026-11"], poke_interval=1, **of_table
         )
         load >> merges >> OptimizePartitionOperator(task_id="optimize", **of_table)
     run = run_dag(dag)
@@ -84,9 +84,9 @@ def test_a_distributed_table_is_linked_by_the_table_under_it(
         f"CREATE TABLE {name} AS {trips_lake.database}.trips ENGINE = Distributed('{trips_lake.cluster.name}', {under})"
     )
     with DAG(dag_id="distributed", schedule=None) as dag:
-        S3ToClickHouseOperator(task_id="load", month=MONTH, **_arguments(trips_lake) | {"table": "everywhere"})
+        S3ToClickHouseOperator(task_id="load", period=PERIOD, **_arguments(trips_lake) | {"table": "everywhere"})
     run = run_dag(dag)
-    assert query_of(links(as_user("viewer"), run, "load")[NAME]) == place(trips_lake, MONTH)
+    assert query_of(links(as_user("viewer"), run, "load")[NAME]) == place(trips_lake, PERIOD)
 
 
 def test_the_insert_is_shown_without_keys_in_the_rendered_fields_and_as_xcom(
@@ -94,7 +94,7 @@ def test_the_insert_is_shown_without_keys_in_the_rendered_fields_and_as_xcom(
 ) -> None:
     trips_lake.upload(TRIPS)
     with DAG(dag_id="shows", schedule=None) as dag:
-        S3ToClickHouseOperator(task_id="load", month=MONTH, **_arguments(trips_lake))
+        S3ToClickHouseOperator(task_id="load", period=PERIOD, **_arguments(trips_lake))
     run = run_dag(dag)
     path = f"/api/v2/dags/shows/dagRuns/{run.run_id}/taskInstances/load"
     user = as_user("admin")
@@ -104,7 +104,7 @@ def test_the_insert_is_shown_without_keys_in_the_rendered_fields_and_as_xcom(
     assert rendered.startswith("INSERT INTO FUNCTION cluster(")
     assert "s3Cluster(" in rendered
     assert "[HIDDEN]" in rendered
-    assert of_month(user, trips_lake)["insert_sql"] == rendered
+    assert of_period(user, trips_lake)["insert_sql"] == rendered
 
 
 def test_the_page_shows_the_insert_of_the_newest_load_to_those_who_may_read_xcoms(
@@ -112,11 +112,11 @@ def test_the_page_shows_the_insert_of_the_newest_load_to_those_who_may_read_xcom
 ) -> None:
     trips_lake.upload(TRIPS)
     with DAG(dag_id="shown_again", schedule=None) as dag:
-        S3ToClickHouseOperator(task_id="load", month=MONTH, **_arguments(trips_lake))
+        S3ToClickHouseOperator(task_id="load", period=PERIOD, **_arguments(trips_lake))
     run_dag(dag)
     user, manager = as_user("viewer"), airflow_api.state.auth_manager
     is_authorized = manager.is_authorized_dag
-    assert of_month(user, trips_lake)["insert_sql"].startswith("INSERT INTO")
+    assert of_period(user, trips_lake)["insert_sql"].startswith("INSERT INTO")
     with monkeypatch.context() as patch:
         patch.setattr(
             manager,
@@ -125,23 +125,23 @@ def test_the_page_shows_the_insert_of_the_newest_load_to_those_who_may_read_xcom
                 access_entity != DagAccessEntity.XCOM and is_authorized(access_entity=access_entity, **more)
             ),
         )
-        assert of_month(user, trips_lake)["insert_sql"] == ""
+        assert of_period(user, trips_lake)["insert_sql"] == ""
     # The XCom is that of a load before this one.
-    trips_lake.upload(Trips(seed=2, rows_per_month=600, files_per_month=3))
+    trips_lake.upload(Trips(seed=2, rows_per_period=600, files_per_period=3))
     trips_lake.load()
-    assert of_month(user, trips_lake)["insert_sql"] == ""
+    assert of_period(user, trips_lake)["insert_sql"] == ""
 
 
-def of_month(user: TestClient, lake: Lake) -> dict[str, Any]:
-    query = {"conn_id": "chs3_default", "database": lake.database, "table": "trips", "month": MONTH}
-    return dict(user.get("/chs3/api/month", params=query).raise_for_status().json())
+def of_period(user: TestClient, lake: Lake) -> dict[str, Any]:
+    query = {"conn_id": "chs3_default", "database": lake.database, "table": "trips", "period": PERIOD}
+    return dict(user.get("/chs3/api/period", params=query).raise_for_status().json())
 
 
 def test_link_and_insert_are_there_while_the_insert_runs(as_user: AsUser, trips_lake: Lake, run_dag: RunDag) -> None:
     trips_lake.upload(TRIPS)
     with DAG(dag_id="running", schedule=None) as dag:
         S3ToClickHouseOperator(
-            task_id="load", month=MONTH, select=SLOW, settings=SLOW_SETTINGS, **_arguments(trips_lake)
+            task_id="load", period=PERIOD, select=SLOW, settings=SLOW_SETTINGS, **_arguments(trips_lake)
         )
     user, seen = as_user("viewer"), {}
 
@@ -157,16 +157,16 @@ def test_link_and_insert_are_there_while_the_insert_runs(as_user: AsUser, trips_
         run_dag(dag)
         looked.result()
     assert seen[""]["state"] == "running"
-    assert query_of(seen["/links"]["extra_links"][NAME]) == place(trips_lake, MONTH)
+    assert query_of(seen["/links"]["extra_links"][NAME]) == place(trips_lake, PERIOD)
     assert seen["/xcomEntries/insert_sql"]["value"].startswith("INSERT INTO")
 
 
 @pytest.mark.parametrize(
     ("base_url", "begin"),
     [
-        (None, "/plugin/chs3-months?"),
-        ("https://airflow.example.com", "/plugin/chs3-months?"),
-        ("https://airflow.example.com/team/a/", "/team/a/plugin/chs3-months?"),
+        (None, "/plugin/chs3-periods?"),
+        ("https://airflow.example.com", "/plugin/chs3-periods?"),
+        ("https://airflow.example.com/team/a/", "/team/a/plugin/chs3-periods?"),
     ],
 )
 def test_a_link_has_the_path_that_airflow_is_served_under(
@@ -174,8 +174,8 @@ def test_a_link_has_the_path_that_airflow_is_served_under(
 ) -> None:
     if base_url:
         monkeypatch.setenv("AIRFLOW__API__BASE_URL", base_url)
-    url = page_url(conn_id="a&b", table=TableName("db", "<b>"), months=[MONTH])
-    assert url == f"{begin}conn_id=a%26b&database=db&table=%3Cb%3E&month={MONTH}"
+    url = page_url(conn_id="a&b", table=TableName("db", "<b>"), periods=[PERIOD])
+    assert url == f"{begin}conn_id=a%26b&database=db&table=%3Cb%3E&period={PERIOD}"
 
 
 def test_a_failed_task_ends_with_one_paragraph_that_says_the_way_out(trips_lake: Lake) -> None:
@@ -193,7 +193,7 @@ def test_a_load_ends_its_log_with_one_block_of_what_it_did_and_took(
 ) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load()
-    summary = f"{trips_lake.database}.trips {MONTH} published (never loaded): 600 rows from 3 objects"
+    summary = f"{trips_lake.database}.trips {PERIOD} published (never loaded): 600 rows from 3 objects"
     _, begin, told = capsys.readouterr().out.partition(summary)
     assert begin
     _, *lines = told.splitlines()

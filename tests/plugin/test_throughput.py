@@ -17,9 +17,9 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.proxies import StorageProxy, slow
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.narrow_user import NARROW, WATCHER
-from tests.plugin.test_months import TASK, TRIPS, loaded, months
+from tests.plugin.test_periods import TASK, TRIPS, loaded, periods
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.three_nodes
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.three_nodes
 AsUser = Callable[[str | None], TestClient]
 
 #: Loaded so, each file becomes a part.
-FILES = Trips(rows_per_month=3000, files_per_month=6)
+FILES = Trips(rows_per_period=3000, files_per_period=6)
 MANY_PARTS = {
     "min_insert_block_size_rows": 100,
     "min_insert_block_size_bytes": 0,
@@ -45,8 +45,8 @@ def throughput(as_user: AsUser, **query: str | int) -> dict[str, Any]:
 
 
 def of_lake(found: dict[str, Any], lake: Lake) -> dict[str, dict[str, Any]]:
-    """The newest load of each month of the lake's table."""
-    return {load["month"]: load for load in found["loads"] if load["database"] == lake.database}
+    """The newest load of each period of the lake's table."""
+    return {load["period"]: load for load in found["loads"] if load["database"] == lake.database}
 
 
 @contextmanager
@@ -69,13 +69,13 @@ def merges_stopped(lake: Lake) -> Iterator[None]:
     lake.on_every_node(f"ALTER TABLE {lake.database}.trips RESET SETTING max_parts_to_merge_at_once")
 
 
-def load_slowly(lake: Lake, s3: S3Endpoint, month: str) -> dict[str, Any]:
+def load_slowly(lake: Lake, s3: S3Endpoint, period: str) -> dict[str, Any]:
     """A load that waits for S3 again and again."""
     proxy = StorageProxy(s3.endpoint_url)
     proxy.fault = slow(1)
     try:
-        lake.upload(Trips(rows_per_month=600, files_per_month=1), month)
-        return lake.load(month=month, endpoint_url=proxy.endpoint_url)
+        lake.upload(Trips(rows_per_period=600, files_per_period=1), period)
+        return lake.load(period=period, endpoint_url=proxy.endpoint_url)
     finally:
         proxy.close()
 
@@ -84,18 +84,18 @@ def load_slowly(lake: Lake, s3: S3Endpoint, month: str) -> dict[str, Any]:
 def test_loads_are_told_with_what_they_did_and_a_slow_one_with_where_its_time_went(
     as_user: AsUser, trips_lake: Lake, chs3_s3: S3Endpoint
 ) -> None:
-    for month in ("2026-07", "2026-08"):
-        loaded(trips_lake, month)
+    for period in ("2026-07", "2026-08"):
+        loaded(trips_lake, period)
     trips_lake.upload(FILES, "2026-09")
-    result = trips_lake.load(month="2026-09", settings=MANY_PARTS)
-    load_slowly(trips_lake, chs3_s3, MONTH)
+    result = trips_lake.load(period="2026-09", settings=MANY_PARTS)
+    load_slowly(trips_lake, chs3_s3, PERIOD)
     # Merges as the server would begin them.
     trips_lake.on_every_node(f"OPTIMIZE TABLE {trips_lake.database}.trips PARTITION ID '202609' FINAL")
     with asked_as_watcher(trips_lake):
         found = throughput(as_user)
     loads = of_lake(found, trips_lake)
     assert (found["error"], [node["silent"] for node in found["nodes"]]) == ("", [[]] * len(found["nodes"]))
-    usual, odd = loads["2026-09"], loads[MONTH]
+    usual, odd = loads["2026-09"], loads[PERIOD]
     for name in ("rows", "objects", "source_bytes", "parts", "insert_seconds", "peak_memory_bytes", "seconds_by_step"):
         assert usual[name] == result[name], name
     assert usual["rows_per_second"] == pytest.approx(3000 / result["insert_seconds"], abs=1)
@@ -108,16 +108,16 @@ def test_loads_are_told_with_what_they_did_and_a_slow_one_with_where_its_time_we
     assert sorted(node["parts"][-1] for node in found["history"]["nodes"]) == sorted(rows[0][0] for rows in now)
 
 
-def test_a_month_tells_its_own_parts_over_time(as_user: AsUser, trips_lake: Lake) -> None:
+def test_a_period_tells_its_own_parts_over_time(as_user: AsUser, trips_lake: Lake) -> None:
     trips_lake.upload(FILES, "2026-11")
-    trips_lake.load(month="2026-11")
+    trips_lake.load(period="2026-11")
     trips_lake.upload(FILES)
     with merges_stopped(trips_lake):
         many = trips_lake.load(settings=MANY_PARTS)["parts"]
         # What changes within one second is one change.
         time.sleep(1.1)
     trips_lake.on_every_node(f"OPTIMIZE TABLE {trips_lake.database}.trips FINAL")
-    query = {"conn_id": "chs3_default", "database": trips_lake.database, "table": "trips", "month": MONTH}
+    query = {"conn_id": "chs3_default", "database": trips_lake.database, "table": "trips", "period": PERIOD}
     with asked_as_watcher(trips_lake):
         found = as_user("viewer").get("/chs3/api/parts", params=query).raise_for_status().json()
     counts = [[parts for _, parts in node["parts"]] for node in found["nodes"]]
@@ -151,7 +151,7 @@ def test_parts_that_were_merged_before_the_log_began_do_not_count(own_lake: Lake
 
     wait_until(is_removed)
     with asked_as_watcher(own_lake):
-        query = {"conn_id": "chs3_default", "database": own_lake.database, "table": "trips", "month": MONTH}
+        query = {"conn_id": "chs3_default", "database": own_lake.database, "table": "trips", "period": PERIOD}
         found = as_user("viewer").get("/chs3/api/parts", params=query).raise_for_status().json()
     # A node that was busy may have read no file.
     holding = [[min(rows, 1)] for rows in own_lake.rows_per_node()]
@@ -162,14 +162,14 @@ def test_parts_that_were_merged_before_the_log_began_do_not_count(own_lake: Lake
 
 
 @pytest.mark.thorough
-def test_a_month_whose_merges_lag_tells_its_parts_and_since_when(as_user: AsUser, trips_lake: Lake) -> None:
-    trips_lake.upload(Trips(rows_per_month=6_000, files_per_month=60))
+def test_a_period_whose_merges_lag_tells_its_parts_and_since_when(as_user: AsUser, trips_lake: Lake) -> None:
+    trips_lake.upload(Trips(rows_per_period=6_000, files_per_period=60))
     with merges_stopped(trips_lake):
         parts = trips_lake.load(settings=MANY_PARTS)["parts"]
-        month = months(as_user, trips_lake)[MONTH]
-    assert (month["state"], month["parts"], month["since"]) == ("merging", parts, month["published_at"])
-    assert month["why"].startswith("nothing has merged for ")
-    told = [int(found) for found in re.findall(r"(\d+) parts", month["why"])]
+        period = periods(as_user, trips_lake)[PERIOD]
+    assert (period["state"], period["parts"], period["since"]) == ("merging", parts, period["published_at"])
+    assert period["why"].startswith("nothing has merged for ")
+    told = [int(found) for found in re.findall(r"(\d+) parts", period["why"])]
     assert sum(told) <= parts
     assert min(told) > Thresholds().spare_parts
 
@@ -200,7 +200,7 @@ def test_a_log_that_the_user_may_not_read_is_told_and_so_is_the_rest(as_user: As
     loaded(trips_lake)
     trips_lake.on_every_node("SYSTEM FLUSH LOGS")
     found = throughput(as_user)
-    load = of_lake(found, trips_lake)[MONTH]
+    load = of_lake(found, trips_lake)[PERIOD]
     assert (load["rows"], load["merge_seconds"], found["history"]["nodes"]) == (600, None, [])
     assert load["storage_seconds"] > 0
     for node in found["nodes"]:
@@ -213,9 +213,9 @@ def test_the_task_of_a_load_is_named_to_those_who_may_read_its_dag(
 ) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.operator().execute({"ti": TASK})
-    assert of_lake(throughput(as_user), trips_lake)[MONTH]["task"] is None
+    assert of_lake(throughput(as_user), trips_lake)[PERIOD]["task"] is None
     monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"mine", "other"})
-    assert of_lake(throughput(as_user, dag_id="mine"), trips_lake)[MONTH]["task"]["run_id"] == "run"
+    assert of_lake(throughput(as_user, dag_id="mine"), trips_lake)[PERIOD]["task"]["run_id"] == "run"
     assert of_lake(throughput(as_user, dag_id="other"), trips_lake) == {}
 
 

@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.plugin import runs
 from tests.plugin.browsing import PAGE
 from tests.plugin.runs import LOADER
 from tests.plugin.test_actions import Open, loaded
-from tests.plugin.test_months import AsUser
+from tests.plugin.test_periods import AsUser
 
 #: A fixture.
 __all__ = ["loaded"]
@@ -22,7 +22,7 @@ def test_it_says_how_old_what_it_shows_is_and_offers_actions_as_soon_as_it_can(
     as_user: AsUser, loaded: Lake, open_page: Open
 ) -> None:
     page, _ = open_page(PAGE, role="admin")
-    cell = page.get_by_role("button", name=f"{MONTH}: published")
+    cell = page.get_by_role("button", name=f"{PERIOD}: published")
     cell.wait_for()
     page.route("**/chs3/api/**", lambda route: route.abort())
     cell.click()
@@ -38,7 +38,7 @@ def test_it_says_how_old_what_it_shows_is_and_offers_actions_as_soon_as_it_can(
 
 def test_an_action_whose_answer_is_lost_does_not_claim_that_nothing_was_done(loaded: Lake, open_page: Open) -> None:
     page, _ = open_page(PAGE, role="admin")
-    page.get_by_role("button", name=f"{MONTH}: published").click()
+    page.get_by_role("button", name=f"{PERIOD}: published").click()
     page.get_by_role("button", name="Reload…").click()
     # Airflow starts the run, and the answer gets lost.
     page.route("**/dagRuns", lambda route: (route.fetch(), route.abort()))

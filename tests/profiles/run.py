@@ -23,7 +23,7 @@ from airflow_provider_chs3.testbed.s3 import S3Server
 from tests.arguments import grouped
 from tests.profiles.hostile import Case
 
-MONTH = "2026-10"
+PERIOD = "2026-10"
 #: Loaded together with it from the second night on.
 OTHERS = ("2026-11", "2026-12")
 DATABASE = "test_profiles"
@@ -85,9 +85,9 @@ def _cluster(s3: S3Server, batch: Sequence[Case]) -> Iterator[ClickHouseCluster]
         yield cluster
 
 
-def _rows(month: str, file: int, version: int) -> list[Row]:
+def _rows(period: str, file: int, version: int) -> list[Row]:
     first = 1000 * version + ROWS * file
-    begin = int(datetime.fromisoformat(f"{month}-01T00:00:00+00:00").timestamp())
+    begin = int(datetime.fromisoformat(f"{period}-01T00:00:00+00:00").timestamp())
     return [(first + at, begin + 3600 * at + file, f"n{at}, \t'x'", None if at % 3 else at / 4) for at in range(ROWS)]
 
 
@@ -129,34 +129,34 @@ class _Play:
         return f"case{self.number}"
 
     def outcome(self) -> tuple[str, str]:
-        """Load a month; add a file to it, and load it with two others; overwrite a file, and load all again."""
+        """Load a period; add a file to it, and load it with two others; overwrite a file, and load all again."""
         _create(self.cluster, self.table)
         try:
-            for night, (months, files) in enumerate(_NIGHTS):
-                kind, error = self._night(months, files)
+            for night, (periods, files) in enumerate(_NIGHTS):
+                kind, error = self._night(periods, files)
                 if kind != "exact":
                     return ("late" if kind == "refused" and night else kind), f"{error} (night {night + 1})"
             return "exact", ""
         finally:
             _on_each(self.cluster, f"DROP TABLE {DATABASE}.{self.table}")
 
-    def _night(self, months: Sequence[str], files: Sequence[tuple[str, int, int]]) -> tuple[str, str]:
+    def _night(self, periods: Sequence[str], files: Sequence[tuple[str, int, int]]) -> tuple[str, str]:
         before = _content(self.cluster, self.table)
-        for month, file, version in files:
-            self._put(month, file, _rows(month, file, version))
-        kind, error = _load(lambda: self._operator(months).execute({}))
+        for period, file, version in files:
+            self._put(period, file, _rows(period, file, version))
+        kind, error = _load(lambda: self._operator(periods).execute({}))
         wanted = sorted(row for rows in self.objects.values() for row in rows) if kind == "exact" else before
         now = _content(self.cluster, self.table)
         if kind == "crashed" or now == wanted:
             return kind, error
         return ("wrong" if kind == "exact" else "changed"), error or f"{len(now)} rows, {now[:3]} …"
 
-    def _put(self, month: str, file: int, rows: list[Row]) -> None:
-        self.objects[month, file] = rows
-        key = f"{self.folder}/{month}/{file}.{self.case.file_format.lower()}"
+    def _put(self, period: str, file: int, rows: list[Row]) -> None:
+        self.objects[period, file] = rows
+        key = f"{self.folder}/{period}/{file}.{self.case.file_format.lower()}"
         self.s3.client().put_object(Bucket=self.bucket, Key=key, Body=_body(self.case.file_format, rows))
 
-    def _operator(self, months: Sequence[str]) -> Any:
+    def _operator(self, periods: Sequence[str]) -> Any:
         from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
         case, cluster = self.case, self.cluster
@@ -177,15 +177,15 @@ class _Play:
             "cluster": f"as{self.number}" if case.where == "nodes" else cluster.name,
             "file_format": case.file_format.replace("CSV", "CSVWithNames"),
         }
-        asked: dict[str, Any] = {"month": months[0]} if len(months) == 1 else {"months": list(months)}
+        asked: dict[str, Any] = {"period": periods[0]} if len(periods) == 1 else {"periods": list(periods)}
         return S3ToClickHouseOperator(**grouped(**asked, **arguments))
 
 
-#: The months that a night loads, and the files that come before it: month, number, version.
+#: The periods that a night loads, and the files that come before it: period, number, version.
 _NIGHTS: Sequence[tuple[Sequence[str], Sequence[tuple[str, int, int]]]] = (
-    ((MONTH,), [(MONTH, file, 0) for file in range(FILES)]),
-    ((MONTH, *OTHERS), [(MONTH, FILES, 0), *((month, 0, 0) for month in OTHERS)]),
-    ((MONTH, *OTHERS), [(MONTH, 0, 1), (OTHERS[0], 1, 0)]),
+    ((PERIOD,), [(PERIOD, file, 0) for file in range(FILES)]),
+    ((PERIOD, *OTHERS), [(PERIOD, FILES, 0), *((period, 0, 0) for period in OTHERS)]),
+    ((PERIOD, *OTHERS), [(PERIOD, 0, 1), (OTHERS[0], 1, 0)]),
 )
 
 

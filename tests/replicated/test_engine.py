@@ -22,7 +22,7 @@ from tests.integration.lake import Lake
 from tests.integration.refusal import refused
 from tests.narrow_user import NARROW, WITH_NARROW_USER, documented_also, in_tests, narrow_connection
 
-TRIPS = Trips(rows_per_month=600, files_per_month=3)
+TRIPS = Trips(rows_per_period=600, files_per_period=3)
 
 
 @pytest.fixture(scope="module")

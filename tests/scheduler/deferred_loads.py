@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.slow import SLOW_SETTINGS
 from tests.scheduler.deferred_tasks import ARGUMENTS, FATES, TELLS_PID, DeferredTasks
 
 DATABASE = "test_deferred"
-TRIPS = Trips(rows_per_month=6_000, files_per_month=6)
+TRIPS = Trips(rows_per_period=6_000, files_per_period=6)
 
 DAG = f"""{TELLS_PID}
 
@@ -26,7 +26,7 @@ with DAG("loads", schedule=None, start_date=datetime(2026, 1, 1)):
             key="trips/{{YYYY-MM}}/",
             database="{DATABASE}",
             table=table,
-            month="{MONTH}",
+            period="{PERIOD}",
             # Some 75 s; what people end would take minutes, and no time when it runs again.
             select={{name: name for name in {list(COLUMNS)!r}}}
             | {{"trip_id": f"trip_id + sleepEachRow({{SECONDS.get(table, 0.0375)}})"}},

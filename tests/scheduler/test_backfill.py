@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
 DAGS = Path(__file__).parents[2] / "dags"
-MONTHS = ["2024-11", "2024-12", "2025-01", "2025-02"]
-TRIPS = Trips(rows_per_month=600, files_per_month=3)
+PERIODS = ["2024-11", "2024-12", "2025-01", "2025-02"]
+TRIPS = Trips(rows_per_period=600, files_per_period=3)
 TIMEOUT_SECONDS = 240
 
 
@@ -40,27 +40,27 @@ def run_states(home: Path) -> list[str]:
 
 @pytest.mark.thorough
 @pytest.mark.skipif(airflow.__version__.startswith("3.1."), reason="backfills of Airflow 3.1 fail with --dag-run-conf")
-def test_a_backfill_over_the_turn_of_a_year_loads_every_month(
+def test_a_backfill_over_the_turn_of_a_year_loads_every_period(
     services: AirflowServices, tmp_path: Path, chs3_cluster: Cluster, chs3_s3: Any, chs3_bucket: str, chs3_database: str
 ) -> None:
-    for month in MONTHS:
-        TRIPS.upload(chs3_s3.client(), month, bucket=chs3_bucket, prefix=f"trips/{month}/")
+    for period in PERIODS:
+        TRIPS.upload(chs3_s3.client(), period, bucket=chs3_bucket, prefix=f"trips/{period}/")
     for node in chs3_cluster.nodes:
         with node.client() as client:
             client.execute(create_table_sql(f"{chs3_database}.trips"))
     conf = {"bucket": chs3_bucket, "database": chs3_database, "table": "trips"}
     services.command(
         *("backfill", "create", "--dag-id", "chs3_backfill", "--max-active-runs", "2"),
-        *("--from-date", f"{MONTHS[0]}-01", "--to-date", f"{MONTHS[-1]}-01", "--dag-run-conf", json.dumps(conf)),
+        *("--from-date", f"{PERIODS[0]}-01", "--to-date", f"{PERIODS[-1]}-01", "--dag-run-conf", json.dumps(conf)),
     )
     services.start()
     services.wait_until(
         lambda: {"success", "failed"} >= set(run_states(tmp_path)) != set(), timeout_seconds=TIMEOUT_SECONDS
     )
-    assert run_states(tmp_path) == ["success"] * len(MONTHS)
+    assert run_states(tmp_path) == ["success"] * len(PERIODS)
     with chs3_cluster.nodes[0].client() as client:
         table = f"cluster('{chs3_cluster.name}', {chs3_database}, trips)"
-        assert [read_facts(client, table, month) for month in MONTHS] == [TRIPS.facts(month) for month in MONTHS]
+        assert [read_facts(client, table, period) for period in PERIODS] == [TRIPS.facts(period) for period in PERIODS]
 
 
 ZONED = """

@@ -29,7 +29,7 @@ def services(tmp_path: Path, airflow_db: Path, chs3_airflow_connections: None) -
     assert found
     # The bucket does not exist, so that the run fails, and waits for its next try.
     block = found[1].replace("timedelta(hours=24 + 3)", "timedelta(seconds=1)")
-    block = block.replace("lookback_months=2", "lookback_months=2, default_args={'retries': 5}")
+    block = block.replace("lookback=2", "lookback=2, default_args={'retries': 5}")
     assert block.count("seconds=1)") == block.count("retries") == 1
     (tmp_path / "dags").mkdir()
     (tmp_path / "dags" / "dag.py").write_text(block)

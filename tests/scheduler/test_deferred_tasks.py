@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.scheduler import deferred_loads, deferred_statements
 from tests.scheduler.airflow_services import AirflowServices
 from tests.scheduler.deferred_loads import TRIPS, Loads
@@ -89,8 +89,8 @@ def statements(begun_statements: Statements, run: None) -> Statements:
 class TestLoads:
     @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("table", [fate for fate in FATES if fate != "failed"])
-    def test_the_month_holds_exactly_its_objects_rows(self, loads: Loads, table: str) -> None:
-        assert loads.lakes[table].facts() == TRIPS.facts(MONTH)
+    def test_the_period_holds_exactly_its_objects_rows(self, loads: Loads, table: str) -> None:
+        assert loads.lakes[table].facts() == TRIPS.facts(PERIOD)
 
     def test_the_table_of_a_task_that_was_marked_failed_is_as_it_was(self, loads: Loads) -> None:
         assert loads.lakes["failed"].rows_per_node() == [0, 0, 0]

@@ -1,4 +1,4 @@
-"""Nights under a real scheduler: what follows runs for the months that one has changed, and not for a quiet one."""
+"""Nights under a real scheduler: what follows runs for the periods that one has changed, and not for a quiet one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow import sdk
+from airflow_provider_chs3.core.values.period import Period
 
-from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from tests.scheduler.airflow_services import AirflowServices
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
 DAGS = Path(__file__).parents[2] / "dags"
-#: Both are within the look-back of every night of this month.
-MONTHS = [str(Month(*datetime.now(UTC).timetuple()[:2]).shifted(-back)) for back in (2, 1)]
-TRIPS = Trips(rows_per_month=600, files_per_month=3)
+#: Both are within the look-back of every night of this period.
+PERIODS = [str(Period(*datetime.now(UTC).timetuple()[:2]).shifted(-back)) for back in (2, 1)]
+TRIPS = Trips(rows_per_period=600, files_per_period=3)
 TIMEOUT_SECONDS = 240
 
 
 @pytest.fixture
 def taxi(chs3_cluster: Cluster, chs3_s3: Any) -> Iterator[None]:
-    """What the DAGs' params name by default: two months of trips in the bucket `taxi`, and tables."""
+    """What the DAGs' params name by default: two periods of trips in the bucket `taxi`, and tables."""
     s3 = chs3_s3.client()
     s3.create_bucket(Bucket="taxi")
-    keys = [key for month in MONTHS for key in TRIPS.upload(s3, month, bucket="taxi", prefix=f"trips/{month}/")]
+    keys = [key for period in PERIODS for key in TRIPS.upload(s3, period, bucket="taxi", prefix=f"trips/{period}/")]
     for node in chs3_cluster.nodes:
         with node.client() as client:
             client.execute("CREATE DATABASE taxi")
@@ -76,21 +76,21 @@ def have_ended(states: list[str | None], *, count: int) -> bool:
 
 
 @pytest.mark.thorough
-def test_what_follows_runs_once_for_each_month_that_a_night_has_changed(
+def test_what_follows_runs_once_for_each_period_that_a_night_has_changed(
     services: AirflowServices, tmp_path: Path
 ) -> None:
-    # The scheduler adds the run of last night. Whichever is first loads the months; for the other, all is unchanged.
-    services.command("dags", "trigger", "chs3_nightly", "--conf", json.dumps({"months": MONTHS}))
+    # The scheduler adds the run of last night. Whichever is first loads the periods; for the other, all is unchanged.
+    services.command("dags", "trigger", "chs3_nightly", "--conf", json.dumps({"periods": PERIODS}))
     services.start()
-    # Before Airflow 3.3 both months may share a run, and the second may have to wait for another event.
+    # Before Airflow 3.3 both periods may share a run, and the second may have to wait for another event.
     has_run_for_each = hasattr(sdk, "PartitionedAtRuntime")
-    checks = len(MONTHS) if has_run_for_each else 1
+    checks = len(PERIODS) if has_run_for_each else 1
     services.wait_until(
         lambda: have_ended(ask(tmp_path, NIGHTS), count=2) and have_ended(ask(tmp_path, CHECKS), count=checks),
         timeout_seconds=TIMEOUT_SECONDS,
     )
     assert set(ask(tmp_path, NIGHTS) + ask(tmp_path, CHECKS)) == {"success"}
-    assert len(ask(tmp_path, "SELECT id FROM asset_event")) == len(MONTHS)
+    assert len(ask(tmp_path, "SELECT id FROM asset_event")) == len(PERIODS)
     if has_run_for_each:
         runs = "SELECT partition_key FROM dag_run WHERE dag_id = 'chs3_each_month' ORDER BY 1"
-        assert ask(tmp_path, runs) == MONTHS
+        assert ask(tmp_path, runs) == PERIODS

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.slow import SLOW_SETTINGS
 from tests.scheduler.airflow_services import AirflowServices
 from tests.scheduler.deferred_tasks import ENVIRONMENT
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
 DATABASE = "test_ended"
-TRIPS = Trips(rows_per_month=6_000, files_per_month=6)
-TABLES = tuple(f"{kind}_{fate}" for kind in ("held", "deferred", "months") for fate in ("success", "failed"))
+TRIPS = Trips(rows_per_period=6_000, files_per_period=6)
+TABLES = tuple(f"{kind}_{fate}" for kind in ("held", "deferred", "periods") for fate in ("success", "failed"))
 TIMEOUT_SECONDS = 180
 
 DAG = f"""
@@ -31,9 +31,9 @@ from airflow.sdk import DAG
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 KINDS = {{
-    "held": {{"month": "{MONTH}", "deferrable": False}},
-    "deferred": {{"month": "{MONTH}", "deferrable": True}},
-    "months": {{"months": ["{MONTH}"]}},
+    "held": {{"period": "{PERIOD}", "deferrable": False}},
+    "deferred": {{"period": "{PERIOD}", "deferrable": True}},
+    "periods": {{"periods": ["{PERIOD}"]}},
 }}
 
 with DAG("ended", schedule=None, start_date=datetime(2026, 1, 1)):

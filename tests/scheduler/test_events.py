@@ -1,4 +1,4 @@
-"""Events of S3 under a real scheduler and a real triggerer: their months are loaded, also those of a burst."""
+"""Events of S3 under a real scheduler and a real triggerer: their periods are loaded, also those of a burst."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytest.importorskip("aiobotocore", reason="Its boto3 is older than that of the o
 
 DAG_FILE = Path(__file__).parents[2] / "dags" / "chs3_events.py"
 BURST = [f"2026-{number:02d}" for number in range(1, 9)]
-TRIPS = Trips(rows_per_month=60, files_per_month=2)
+TRIPS = Trips(rows_per_period=60, files_per_period=2)
 TIMEOUT_SECONDS = 240
 
 
@@ -76,20 +76,20 @@ def runs(home: Path) -> list[str]:
         return [state for (state,) in database.execute("SELECT state FROM dag_run ORDER BY id")]
 
 
-def test_the_months_of_a_burst_are_loaded_without_another_event(
+def test_the_periods_of_a_burst_are_loaded_without_another_event(
     services: AirflowServices, taxi: Cluster, chs3_s3: Any, tmp_path: Path
 ) -> None:
     s3 = chs3_s3.client()
 
     def loaded() -> set[str]:
         with taxi.nodes[0].client() as client:
-            return {month for month in BURST if read_facts(client, "taxi.trips_all", month) == TRIPS.facts(month)}
+            return {period for period in BURST if read_facts(client, "taxi.trips_all", period) == TRIPS.facts(period)}
 
     TRIPS.upload(s3, BURST[0], bucket="taxi", prefix=f"trips/{BURST[0]}/")
     services.wait_until(lambda: bool(runs(tmp_path)), timeout_seconds=TIMEOUT_SECONDS)
     # The first run goes on; each of these has an event of its own, while it runs and behind it.
-    for month in BURST[1:]:
-        TRIPS.upload(s3, month, bucket="taxi", prefix=f"trips/{month}/")
+    for period in BURST[1:]:
+        TRIPS.upload(s3, period, bucket="taxi", prefix=f"trips/{period}/")
         time.sleep(4)
     services.wait_until(lambda: loaded() == set(BURST), timeout_seconds=TIMEOUT_SECONDS)
     services.wait_until(lambda: set(runs(tmp_path)) == {"success"}, timeout_seconds=TIMEOUT_SECONDS)

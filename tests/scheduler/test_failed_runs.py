@@ -24,10 +24,10 @@ TIMEOUT_SECONDS = 240
 _DAG = """
 from airflow.sdk import DAG
 
-from airflow_provider_chs3.transfers.monthly_load import monthly_load
+from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
 
 with DAG(dag_id="trips_nightly", schedule=None, default_args={"owner": "data-platform"}):
-    monthly_load(bucket="no-such-bucket", key="trips/{YYYY-MM}/", table="trips", months=["2026-10"])
+    scheduled_load(bucket="no-such-bucket", key="trips/{YYYY-MM}/", table="trips", periods=["2026-10"])
 """
 
 
@@ -60,13 +60,13 @@ def test_the_page_says_which_task_failed_and_why(services: AirflowServices, tmp_
     page.get_by_role("link", name="Dags").first.wait_for()
     page.goto(PAGE)
     failed = page.get_by_role("region", name="Runs that failed")
-    failed.get_by_text("Task monthly_load.plan failed").wait_for()
+    failed.get_by_text("Task scheduled_load.plan failed").wait_for()
     told = failed.inner_text()
-    assert "of DAG trips_nightly failed before any month could show it." in told
+    assert "of DAG trips_nightly failed before any period could show it." in told
     assert "Owner data-platform." in told
     cause = "Cannot list s3://no-such-bucket/trips/2026-10/ (connection 'aws_default'): there is no such bucket."
-    assert f"Task monthly_load.plan failed: {cause}" in told
+    assert f"Task scheduled_load.plan failed: {cause}" in told
     keep(page, "a-run-that-failed")
     failed.get_by_role("link", name="Open the log").click()
-    page.wait_for_url("**/dags/trips_nightly/runs/*/tasks/monthly_load.plan**")
+    page.wait_for_url("**/dags/trips_nightly/runs/*/tasks/scheduled_load.plan**")
     context.close()

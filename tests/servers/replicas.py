@@ -5,8 +5,8 @@ from __future__ import annotations
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import Lake
 
-TRIPS = Trips(rows_per_month=12_000, files_per_month=48)
-OTHER = Trips(seed=2, rows_per_month=14_000, files_per_month=48)
+TRIPS = Trips(rows_per_period=12_000, files_per_period=48)
+OTHER = Trips(seed=2, rows_per_period=14_000, files_per_period=48)
 
 
 def replicated(lake: Lake, kind: str = "") -> str:

@@ -12,19 +12,19 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, TransientError
-from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.trips import MonthFacts, Trips, read_facts
+from airflow_provider_chs3.testbed.trips import PeriodFacts, Trips, read_facts
 from tests.faults.strikes import Strikes, strikes
 from tests.integration import deferring
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.narrow_user import narrow_connection
 from tests.servers.replicas import OTHER, TRIPS
 
 __all__ = ["strikes"]
 
-THIRD = Trips(seed=3, rows_per_month=9_000, files_per_month=48)
+THIRD = Trips(seed=3, rows_per_period=9_000, files_per_period=48)
 
 #: The second replica of each shard, and the first.
 SECOND, FIRST = (1, 3), (0, 2)
@@ -64,13 +64,15 @@ class Nodes:
         wait_until(lambda: lake.on_node(node, f"SELECT max(is_readonly) {of_table}") == [(0,)])
         lake.on_every_node(f"SYSTEM SYNC REPLICA {lake.database}.{lake.table}")
 
-    def facts_on(self, node: int) -> MonthFacts:
+    def facts_on(self, node: int) -> PeriodFacts:
         """What a node sees of both shards."""
         with self.cluster.nodes[node].client() as client:
-            return read_facts(client, f"cluster('{self.cluster.name}', {self.lake.database}, {self.lake.table})", MONTH)
+            return read_facts(
+                client, f"cluster('{self.cluster.name}', {self.lake.database}, {self.lake.table})", PERIOD
+            )
 
-    def facts(self) -> MonthFacts:
-        """The month, which replicas of a shard have alike."""
+    def facts(self) -> PeriodFacts:
+        """The period, which replicas of a shard have alike."""
         sql = f"SELECT sum(cityHash64(*)) FROM {self.lake.database}.{self.lake.table}"
         first, second, third, fourth = self.lake.on_every_node(sql)
         assert (first, third) == (second, fourth)
@@ -110,18 +112,18 @@ def load_without_the_second(nodes: Nodes, lake: Lake) -> None:
 def test_one_replica_of_each_shard_is_enough(nodes: Nodes, lake: Lake) -> None:
     nodes.kill(*SECOND)
     assert lake.load()["status"] == "published"
-    assert nodes.facts_on(0) == TRIPS.facts(MONTH)
+    assert nodes.facts_on(0) == TRIPS.facts(PERIOD)
     assert lake.load()["status"] == "unchanged"
     nodes.bring_back()
     assert lake.load()["status"] == "unchanged"
-    assert nodes.facts() == TRIPS.facts(MONTH)
+    assert nodes.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough
 def test_one_that_comes_back_with_older_records_is_as_published(nodes: Nodes, lake: Lake) -> None:
     load_without_the_second(nodes, lake)
     assert lake.load()["status"] == "unchanged"
-    assert nodes.facts() == OTHER.facts(MONTH)
+    assert nodes.facts() == OTHER.facts(PERIOD)
 
 
 @pytest.mark.thorough
@@ -131,10 +133,10 @@ def test_replicas_may_be_down_in_turns(nodes: Nodes, lake: Lake) -> None:
     nodes.kill(*FIRST)
     lake.upload(THIRD)
     lake.load()
-    assert nodes.facts_on(1) == THIRD.facts(MONTH)
+    assert nodes.facts_on(1) == THIRD.facts(PERIOD)
     nodes.bring_back()
     assert lake.load()["status"] == "unchanged"
-    assert nodes.facts() == THIRD.facts(MONTH)
+    assert nodes.facts() == THIRD.facts(PERIOD)
 
 
 @pytest.mark.thorough
@@ -146,7 +148,7 @@ def test_one_that_missed_the_last_load_does_not_take_it_for_somebody_elses(nodes
         lake.load()
     nodes.bring_back()
     assert lake.load()["status"] == "unchanged"
-    assert nodes.facts() == OTHER.facts(MONTH)
+    assert nodes.facts() == OTHER.facts(PERIOD)
 
 
 @pytest.mark.thorough
@@ -156,7 +158,7 @@ def test_a_load_goes_on_without_its_process(nodes: Nodes, lake: Lake) -> None:
     while isinstance(result, deferring.Deferred):
         result = result.resume()
     assert result["status"] == "published"
-    assert nodes.facts_on(0) == TRIPS.facts(MONTH)
+    assert nodes.facts_on(0) == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough
@@ -164,14 +166,14 @@ def test_a_night_plans_loads_and_waits_for_merges(nodes: Nodes, lake: Lake) -> N
     lake.load()
     nodes.kill(*SECOND)
     names = {"table": lake.table, "database": lake.database, "cluster": lake.cluster.name}
-    plan = PlanMonthsOperator(
-        task_id="plan", bucket=lake.bucket, key="trips/{YYYY-MM}/", months=[MONTH], definition={}, **names
+    plan = PlanLoadsOperator(
+        task_id="plan", bucket=lake.bucket, key="trips/{YYYY-MM}/", periods=[PERIOD], definition={}, **names
     )
     assert plan.execute({}) == []
     lake.upload(OTHER)
-    assert plan.execute({}) == [MONTH]
+    assert plan.execute({}) == [PERIOD]
     lake.load()
-    assert ClickHouseMergeHealthSensor(task_id="merges", months=[MONTH], **names).poke({})
+    assert ClickHouseMergeHealthSensor(task_id="merges", periods=[PERIOD], **names).poke({})
 
 
 @pytest.fixture
@@ -191,7 +193,7 @@ def test_one_that_froze_is_given_up_after_seconds(nodes: Nodes, lake: Lake, froz
     assert lake.load()["status"] == "published"
     assert time.monotonic() - began < 60
     nodes.thaw(frozen)
-    assert nodes.facts() == OTHER.facts(MONTH)
+    assert nodes.facts() == OTHER.facts(PERIOD)
     assert lake.load()["status"] == "unchanged"
 
 
@@ -209,7 +211,7 @@ def test_one_that_freezes_before_it_publishes_fails_the_load_after_seconds(
     strikes.reset()
     nodes.thaw(frozen)
     lake.load()
-    assert nodes.facts() == OTHER.facts(MONTH)
+    assert nodes.facts() == OTHER.facts(PERIOD)
 
 
 def test_one_that_keeper_takes_for_alive_is_waited_for(nodes: Nodes, lake: Lake) -> None:
@@ -229,7 +231,7 @@ def test_a_shard_without_any_replica_up_fails_the_load(nodes: Nodes, lake: Lake)
     with pytest.raises(ClickHouseConnectionError):
         lake.load()
     nodes.bring_back()
-    assert nodes.facts() == TRIPS.facts(MONTH)
+    assert nodes.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough
@@ -248,7 +250,7 @@ def test_of_two_loads_that_see_other_replicas_up_the_newer_one_publishes(
     strikes.before("Publish", another)
     with pytest.raises(AirflowFailException, match="started later and took over"):
         lake.load()
-    assert nodes.facts() == THIRD.facts(MONTH)
+    assert nodes.facts() == THIRD.facts(PERIOD)
     assert lake.load()["status"] == "unchanged"
 
 
@@ -271,12 +273,12 @@ def test_what_a_stale_load_publishes_from_replicas_that_were_down_is_mended_by_t
         lake.load()
     result = lake.load()
     assert (result["status"], "published after it" in result["reason"]) == ("published", True)
-    assert nodes.facts() == THIRD.facts(MONTH)
+    assert nodes.facts() == THIRD.facts(PERIOD)
     assert lake.load()["status"] == "unchanged"
 
 
 @pytest.mark.thorough
-def test_a_month_that_somebody_put_back_is_not_taken_for_a_stale_load(lake: Lake) -> None:
+def test_a_period_that_somebody_put_back_is_not_taken_for_a_stale_load(lake: Lake) -> None:
     lake.load()
     kept = replace(lake, table="kept")
     kept.create_table()

@@ -1,4 +1,4 @@
-"""New objects of a published month of a replicated table are loaded alone: two shards of two replicas."""
+"""New objects of a published period of a replicated table are loaded alone: two shards of two replicas."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import pytest
 
 from tests.integration import replaced_objects
 from tests.integration.added_files import create, csv, load, numbers, publish_first, put
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.servers.replicas import replicated
 
 
 @pytest.fixture
 def events(lake: Lake) -> Lake:
-    """A replicated table of events, with a month of six files published."""
+    """A replicated table of events, with a period of six files published."""
     lake.table = "events"
     create(lake, replicated(lake))
     publish_first(lake)
@@ -50,7 +50,7 @@ def test_copies_of_objects_are_loaded_too(events: Lake) -> None:
     """Replicated tables drop parts of equal content without a word where they can."""
     expected = list(range(60))
     for number in range(4):
-        events.put(f"events/{MONTH}/copy-{number}.csv", csv(0))
+        events.put(f"events/{PERIOD}/copy-{number}.csv", csv(0))
         load(events)
         expected += range(10)
         assert numbers(events) == sorted(expected)

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.faults.strikes import Strikes, strikes
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.servers.replicas import OTHER
 
 #: A fixture.
@@ -52,5 +52,5 @@ def test_a_load_ends_in_the_objects_rows(
     strikes.reset()
     back.join()
     retry(lake)
-    assert lake.facts() == OTHER.facts(MONTH)
+    assert lake.facts() == OTHER.facts(PERIOD)
     assert lake.load()["status"] == "unchanged"

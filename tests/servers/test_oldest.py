@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
-from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import server
@@ -19,13 +19,13 @@ from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.outcome import assert_exact
 from tests.integration import deferring
-from tests.integration.lake import MONTH, Lake, lake_on
+from tests.integration.lake import PERIOD, Lake, lake_on
 from tests.narrow_user import WITH_NARROW_USER
 from tests.operators.deferred_task import hurry, start
 
 __all__ = ["hurry"]
 
-OLD, NEW = Trips(rows_per_month=600, files_per_month=3), Trips(seed=2, rows_per_month=700, files_per_month=3)
+OLD, NEW = Trips(rows_per_period=600, files_per_period=3), Trips(seed=2, rows_per_period=700, files_per_period=3)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_it_is_the_version_that_the_test_bed_names(old_lake: Lake) -> None:
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("file_format", ["parquet", "csv.gz", "jsonl"])
-def test_a_month_is_loaded_once_and_again_when_it_changes(old_lake: Lake, file_format: str) -> None:
+def test_a_period_is_loaded_once_and_again_when_it_changes(old_lake: Lake, file_format: str) -> None:
     keys = old_lake.upload(OLD, file_format=file_format)
     assert old_lake.load(key=f"trips/{{YYYY-MM}}/*.{file_format}")["status"] == "published"
     assert_exact(old_lake, OLD)
@@ -76,8 +76,8 @@ def test_doubles_are_exact_to_the_last_bit(old_lake: Lake, file_format: str, lin
         f"CREATE TABLE {old_lake.database}.doubles (at DateTime('UTC'), x Float64) "
         "ENGINE = MergeTree PARTITION BY toYYYYMM(at) ORDER BY at"
     )
-    lines = [line.format(at=f"{MONTH}-05 00:00:00", number=number) for number in numbers]
-    old_lake.put(f"trips/{MONTH}/a.{file_format}", "\n".join(lines).encode())
+    lines = [line.format(at=f"{PERIOD}-05 00:00:00", number=number) for number in numbers]
+    old_lake.put(f"trips/{PERIOD}/a.{file_format}", "\n".join(lines).encode())
     old_lake.load(table="doubles", file_format="CSV" if file_format == "csv" else "JSONEachRow")
     found = [x for rows in old_lake.on_every_node(f"SELECT x FROM {old_lake.database}.doubles") for (x,) in rows]
     assert sorted(found) == sorted(numbers)
@@ -98,27 +98,27 @@ def test_tables_name_their_primary_key_or_not(old_lake: Lake, key: str) -> None:
 def test_merges_are_waited_for_by_load_and_sensor(old_lake: Lake) -> None:
     old_lake.upload(OLD)
     assert old_lake.load(wait_for_merges=True)["merges"]["health"] == "healthy"
-    sensor = ClickHouseMergeHealthSensor(task_id="merges", table="trips", database=old_lake.database, months=[MONTH])
+    sensor = ClickHouseMergeHealthSensor(task_id="merges", table="trips", database=old_lake.database, periods=[PERIOD])
     assert sensor.poke({})
 
 
-def test_months_are_planned(old_lake: Lake) -> None:
+def test_periods_are_planned(old_lake: Lake) -> None:
     old_lake.upload(OLD)
-    plan = PlanMonthsOperator(
+    plan = PlanLoadsOperator(
         task_id="plan",
         bucket=old_lake.bucket,
         key="trips/{YYYY-MM}/",
         table="trips",
         database=old_lake.database,
-        months=[MONTH],
+        periods=[PERIOD],
         definition={},
     )
-    assert plan.execute({}) == [MONTH]
+    assert plan.execute({}) == [PERIOD]
     old_lake.load()
     assert plan.execute({}) == []
 
 
-def test_closed_months_are_merged(old_lake: Lake) -> None:
+def test_closed_periods_are_merged(old_lake: Lake) -> None:
     name = f"{old_lake.database}.trips"
     for number in range(2):
         old_lake.on_node(0, f"INSERT INTO {name} (trip_id, pickup_at) VALUES ({number}, '2025-06-05 00:00:00')")

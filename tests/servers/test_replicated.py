@@ -8,15 +8,15 @@ from contextlib import suppress
 import pytest
 
 from airflow_provider_chs3.cli.main import main
-from airflow_provider_chs3.exceptions import Chs3Error, MonthsNotLoadedError
+from airflow_provider_chs3.exceptions import Chs3Error, PeriodsNotLoadedError
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
-from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.faults.strikes import Strikes, strikes
 from tests.integration import deferring
-from tests.integration.lake import MONTH, Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.test_interrupted import Breaker, Failed
 from tests.narrow_user import narrow_connection
 from tests.servers.replicas import OTHER, TRIPS, replicated
@@ -30,7 +30,7 @@ FOLLOWER = 1
 @pytest.mark.thorough
 def test_each_shard_gets_a_share_and_each_replica_all_of_it(lake: Lake) -> None:
     result = lake.load()
-    assert lake.facts() == TRIPS.facts(MONTH)
+    assert lake.facts() == TRIPS.facts(PERIOD)
     assert (result["rows"], result["status"]) == (12_000, "published")
     assert all(lake.rows_per_node())
 
@@ -42,11 +42,11 @@ def test_a_second_run_touches_nothing(lake: Lake) -> None:
 
 
 @pytest.mark.thorough
-def test_changed_objects_replace_the_month(lake: Lake) -> None:
+def test_changed_objects_replace_the_period(lake: Lake) -> None:
     lake.load()
     lake.upload(OTHER)
     lake.load()
-    assert lake.facts() == OTHER.facts(MONTH)
+    assert lake.facts() == OTHER.facts(PERIOD)
 
 
 @pytest.mark.thorough
@@ -63,7 +63,7 @@ def test_a_run_after_an_error_at_any_step_ends_in_the_objects_rows(lake: Lake, m
             lake.load()
         else:
             break
-        assert lake.facts() == trips.facts(MONTH), f"broken off after step {number}"
+        assert lake.facts() == trips.facts(PERIOD), f"broken off after step {number}"
     assert number > 5
 
 
@@ -80,7 +80,7 @@ def test_a_replica_that_cannot_follow_fails_the_load_and_the_next_one_mends_it(
         lake.load()
     lake.on_node(FOLLOWER, f"SYSTEM START REPLICATION QUEUES {table}")
     lake.load()
-    assert lake.facts() == TRIPS.facts(MONTH)
+    assert lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough
@@ -109,7 +109,7 @@ def test_a_target_that_merges_rows_away_is_loaded(lake: Lake, kind: str) -> None
     lake.table = kind.lower()
     lake.create_table(engine=replicated(lake, kind), order_by="(trip_id)")
     lake.load()
-    assert lake.facts() == TRIPS.facts(MONTH)
+    assert lake.facts() == TRIPS.facts(PERIOD)
 
 
 def test_a_load_goes_on_without_its_process(lake: Lake) -> None:
@@ -117,78 +117,78 @@ def test_a_load_goes_on_without_its_process(lake: Lake) -> None:
     while isinstance(result, deferring.Deferred):
         result = result.resume()
     assert result["status"] == "published"
-    assert lake.facts() == TRIPS.facts(MONTH)
+    assert lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough
 def test_a_file_that_comes_later_is_planned_and_loaded(lake: Lake) -> None:
     lake.load()
-    plan = PlanMonthsOperator(
+    plan = PlanLoadsOperator(
         task_id="plan",
         bucket=lake.bucket,
         key="trips/{YYYY-MM}/",
         table=lake.table,
         database=lake.database,
         cluster=lake.cluster.name,
-        months=[MONTH],
+        periods=[PERIOD],
         definition={},
     )
     assert plan.execute({}) == []
     lake.upload(OTHER)
-    assert plan.execute({}) == [MONTH]
+    assert plan.execute({}) == [PERIOD]
     lake.load()
-    assert lake.facts() == OTHER.facts(MONTH)
+    assert lake.facts() == OTHER.facts(PERIOD)
 
 
-def test_months_are_loaded_together_and_what_comes_later_is_added(lake: Lake) -> None:
-    months = ["2026-08", "2026-09", MONTH]
-    for month in months[:2]:
-        lake.upload(TRIPS, month)
+def test_periods_are_loaded_together_and_what_comes_later_is_added(lake: Lake) -> None:
+    periods = ["2026-08", "2026-09", PERIOD]
+    for period in periods[:2]:
+        lake.upload(TRIPS, period)
     arguments = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "table": lake.table, "database": lake.database}
-    load = S3ToClickHouseOperator(task_id="load", cluster=lake.cluster.name, months=months, **arguments)
+    load = S3ToClickHouseOperator(task_id="load", cluster=lake.cluster.name, periods=periods, **arguments)
     assert [each["status"] for each in load.execute({})] == ["published"] * 3
     assert len(load.inserts) == 1
-    assert [lake.facts(month) for month in months] == [TRIPS.facts(month) for month in months]
+    assert [lake.facts(period) for period in periods] == [TRIPS.facts(period) for period in periods]
     lake.upload(OTHER, "2026-09")
     lake.upload(OTHER)
     assert [each["status"] for each in load.execute({})] == ["unchanged", "published", "published"]
-    assert [lake.facts(month) for month in months[1:]] == [OTHER.facts(month) for month in months[1:]]
+    assert [lake.facts(period) for period in periods[1:]] == [OTHER.facts(period) for period in periods[1:]]
     rows = lake.rows_per_node()
     assert rows[0::2] == rows[1::2]
 
 
 @pytest.mark.thorough
-def test_a_replica_that_does_not_follow_fails_all_months_after_one_wait(
+def test_a_replica_that_does_not_follow_fails_all_periods_after_one_wait(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    months = ["2026-08", "2026-09", MONTH]
-    for month in months[:2]:
-        lake.upload(TRIPS, month)
+    periods = ["2026-08", "2026-09", PERIOD]
+    for period in periods[:2]:
+        lake.upload(TRIPS, period)
     connection = narrow_connection(lake.cluster)
     connection["extra"]["settings"] = {"receive_timeout": 5}
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
     arguments = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "table": lake.table, "database": lake.database}
-    load = S3ToClickHouseOperator(task_id="load", cluster=lake.cluster.name, months=months, **arguments)
+    load = S3ToClickHouseOperator(task_id="load", cluster=lake.cluster.name, periods=periods, **arguments)
     table = f"{lake.database}.{lake.table}"
     lake.on_node(FOLLOWER, f"SYSTEM STOP REPLICATION QUEUES {table}")
-    with pytest.raises(MonthsNotLoadedError, match="have not caught up with each other in time") as failed:
+    with pytest.raises(PeriodsNotLoadedError, match="have not caught up with each other in time") as failed:
         load.execute({})
     assert "SYSTEM START REPLICATION QUEUES" in str(failed.value)
     assert len(load.inserts) == 1
     lake.on_node(FOLLOWER, f"SYSTEM START REPLICATION QUEUES {table}")
     load.execute({})
-    assert [lake.facts(month) for month in months] == [TRIPS.facts(month) for month in months]
+    assert [lake.facts(period) for period in periods] == [TRIPS.facts(period) for period in periods]
 
 
 @pytest.mark.thorough
 def test_merges_are_waited_for_and_made(lake: Lake) -> None:
     names = {"table": lake.table, "database": lake.database, "cluster": lake.cluster.name}
     assert lake.load(wait_for_merges=True)["merges"]["health"] == "healthy"
-    assert ClickHouseMergeHealthSensor(task_id="merges", months=[MONTH], **names).poke({})
+    assert ClickHouseMergeHealthSensor(task_id="merges", periods=[PERIOD], **names).poke({})
     for number in range(2):
         sql = f"INSERT INTO {lake.database}.{lake.table} (trip_id, pickup_at) VALUES ({number}, '2025-06-05 00:00:00')"
         lake.on_node(0, sql)
-    assert OptimizePartitionOperator(task_id="optimize", months=["2025-06"], **names).execute({})["merged"] == 1
+    assert OptimizePartitionOperator(task_id="optimize", periods=["2025-06"], **names).execute({})["merged"] == 1
 
 
 @pytest.mark.thorough(but=1)
@@ -201,7 +201,7 @@ def test_commands(lake: Lake, capsys: pytest.CaptureFixture[str], command: str) 
 
 
 @pytest.mark.thorough(but=1)
-@pytest.mark.parametrize("step", ["Publish", f"Record {MONTH} as published"])
+@pytest.mark.parametrize("step", ["Publish", f"Record {PERIOD} as published"])
 @pytest.mark.parametrize("node", [0, FOLLOWER])
 def test_a_replica_killed_around_its_publishing_costs_a_reload(
     lake: Lake, replicated_cluster: ClickHouseCluster, strikes: Strikes, step: str, node: int
@@ -215,12 +215,12 @@ def test_a_replica_killed_around_its_publishing_costs_a_reload(
     replicated_cluster.restart(node)
     lake.on_every_node(f"SYSTEM SYNC REPLICA {lake.database}.{lake.table}")
     assert lake.load()["status"] in ("published", "unchanged")
-    assert lake.facts() == OTHER.facts(MONTH)
+    assert lake.facts() == OTHER.facts(PERIOD)
     assert lake.load()["status"] == "unchanged"
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("step", [f"Look up {MONTH}", "Create staging"])
+@pytest.mark.parametrize("step", [f"Look up {PERIOD}", "Create staging"])
 def test_a_load_that_slept_with_an_older_list_lists_again(lake: Lake, strikes: Strikes, step: str) -> None:
     lake.load()
     keys = lake.upload(OTHER)
@@ -228,11 +228,11 @@ def test_a_load_that_slept_with_an_older_list_lists_again(lake: Lake, strikes: S
     def publish_more() -> None:
         strikes.reset()
         source = {"Bucket": lake.bucket, "Key": keys[0]}
-        lake.s3.copy_object(Bucket=lake.bucket, Key=f"trips/{MONTH}/more.parquet", CopySource=source)
+        lake.s3.copy_object(Bucket=lake.bucket, Key=f"trips/{PERIOD}/more.parquet", CopySource=source)
         assert lake.load()["status"] == "published"
 
     strikes.before(step, publish_more)
     result = lake.load()
     assert (result["status"], result["objects"]) == ("unchanged", 49)
     first, _, third, _ = lake.rows_per_node()
-    assert first + third > OTHER.rows_per_month
+    assert first + third > OTHER.rows_per_period

@@ -12,7 +12,7 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.narrow_user import WITH_NARROW_USER
-from tests.sources.row_lake import MONTH, RowLake
+from tests.sources.row_lake import PERIOD, RowLake
 from tests.sources.rows import PostgresRows
 
 
@@ -24,7 +24,7 @@ def test_a_load_of_rows_says_so_before_it_has_staging_and_the_doctor_too(
         with cluster.nodes[0].client() as client:
             client.execute("CREATE DATABASE test_rows")
         lake = RowLake.create(PostgresRows.create(chs3_postgres), cluster, "test_rows", monkeypatch)
-        lake.rows.put(Trips(rows_per_month=10).table(MONTH))
+        lake.rows.put(Trips(rows_per_period=10).table(PERIOD))
         with pytest.raises(AirflowFailException, match="The servers are too old to read"):
             lake.load()
         # The ledger records that it failed.
@@ -33,7 +33,17 @@ def test_a_load_of_rows_says_so_before_it_has_staging_and_the_doctor_too(
         ]
         capsys.readouterr()
         main(
-            ["doctor", "--json", *lake.doctor_options, "--table", "trips", "--database", "test_rows", "--month", MONTH]
+            [
+                "doctor",
+                "--json",
+                *lake.doctor_options,
+                "--table",
+                "trips",
+                "--database",
+                "test_rows",
+                "--period",
+                PERIOD,
+            ]
         )
         (storage,) = (each for each in json.loads(capsys.readouterr().out)["checks"] if each["name"] == "storage")
         (finding,) = storage["findings"]

@@ -13,8 +13,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.exceptions import ReplicasBehindError
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import User
-from airflow_provider_chs3.testbed.trips import MonthFacts, read_facts
-from tests.integration.lake import MONTH, Lake
+from airflow_provider_chs3.testbed.trips import PeriodFacts, read_facts
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.test_unload_interrupted import Killed, killed_at
 from tests.integration.unloading import MANIFEST, ids, keys, manifest, unload
 from tests.narrow_user import documented
@@ -29,7 +29,7 @@ WRITERS, FOLLOWERS = (0, 2), (1, 3)
 
 @pytest.fixture
 def loaded(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
-    """A lake whose table has a month; unloads run as a user that may."""
+    """A lake whose table has a period; unloads run as a user that may."""
     lake.load()
     as_any(lake, monkeypatch)
     return lake
@@ -42,12 +42,12 @@ def as_any(lake: Lake, monkeypatch: pytest.MonkeyPatch, **settings: int) -> None
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(fields))
 
 
-def unloaded(lake: Lake, s3: Any) -> MonthFacts:
+def unloaded(lake: Lake, s3: Any) -> PeriodFacts:
     """What the files that the manifest names hold, as a server reads them."""
     names = ",".join(each["key"].removeprefix("exports/") for each in manifest(lake)["files"])
     where = f"'{s3.endpoint_url}/{lake.bucket}/exports/{{{names}}}', '{s3.access_key}', '{s3.secret_key}', 'Parquet'"
     with lake.cluster.nodes[0].client() as client:
-        return read_facts(client, f"s3({where})", MONTH)
+        return read_facts(client, f"s3({where})", PERIOD)
 
 
 def insert(lake: Lake, node: int, trip: int) -> None:
@@ -70,7 +70,7 @@ def fetching_nothing(lake: Lake, node: int) -> Iterator[None]:
 def test_each_row_is_unloaded_once_by_a_replica_of_its_shard(loaded: Lake, chs3_s3: Any) -> None:
     result = unload(loaded)
     assert (result["rows"], [each["node"] for each in manifest(loaded)["files"]]) == (12_000, ["1", "2"])
-    assert unloaded(loaded, chs3_s3) == loaded.facts() == TRIPS.facts(MONTH)
+    assert unloaded(loaded, chs3_s3) == loaded.facts() == TRIPS.facts(PERIOD)
     assert unload(loaded)["status"] == "unchanged"
 
 
@@ -102,14 +102,14 @@ def test_one_replica_of_each_shard_is_enough(nodes: Nodes, lake: Lake, chs3_s3: 
     as_any(lake, monkeypatch)
     nodes.kill(*FOLLOWERS)
     assert unload(lake)["rows"] == 12_000
-    assert unloaded(lake, chs3_s3) == TRIPS.facts(MONTH)
+    assert unloaded(lake, chs3_s3) == TRIPS.facts(PERIOD)
     nodes.bring_back()
     assert unload(lake)["status"] == "unchanged"
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("has_effect", [False, True])
-def test_a_kill_at_any_step_leaves_the_older_or_the_newer_month(loaded: Lake, has_effect: bool) -> None:
+def test_a_kill_at_any_step_leaves_the_older_or_the_newer_period(loaded: Lake, has_effect: bool) -> None:
     unload(loaded)
     for step in range(100):
         before = ids(loaded)
@@ -170,7 +170,7 @@ def test_shards_that_replicate_each_other_are_refused(loaded: Lake) -> None:
 @pytest.mark.thorough
 def test_the_documented_privileges_suffice(chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     user = User("unloader", "secret")
-    grants = [*documented("Planning"), *documented("Unloading a month")]
+    grants = [*documented("Planning"), *documented("Unloading a period")]
     users = {user: [each.replace("taxi.trips", "default.*") for each in grants]}
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(chs3_s3.airflow_connection()))
     with ClickHouseCluster.start(2, replicas=2, program="server", users=users) as cluster:

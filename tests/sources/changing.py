@@ -1,4 +1,4 @@
-"""A month of objects that change under a load, in ways that their sizes and numbers of rows do not tell."""
+"""A period of objects that change under a load, in ways that their sizes and numbers of rows do not tell."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from airflow_provider_chs3.testbed.trip_files import WRITERS
-from airflow_provider_chs3.testbed.trips import MonthFacts, Trips, read_facts
-from tests.sources.store_lake import MONTH, StoreLake
+from airflow_provider_chs3.testbed.trips import PeriodFacts, Trips, read_facts
+from tests.sources.store_lake import PERIOD, StoreLake
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Kind = Literal["parquet", "jsonl"]
 
-_TRIPS = Trips(rows_per_month=400, files_per_month=4)
+_TRIPS = Trips(rows_per_period=400, files_per_period=4)
 _ROWS = 100
 _FORMATS = {"parquet": "Parquet", "jsonl": "JSONEachRow"}
 
 
 def file_of(kind: Kind, number: int, version: int = 1, *, rows: int = _ROWS) -> bytes:
-    """A file of the month: its versions, from 1 to 9, have the same size, and each row another value."""
-    table = _TRIPS.table(MONTH).slice(number * _ROWS, rows)
+    """A file of the period: its versions, from 1 to 9, have the same size, and each row another value."""
+    table = _TRIPS.table(PERIOD).slice(number * _ROWS, rows)
     passengers = pa.array([version] * len(table), pa.uint8())
     table = table.set_column(table.schema.get_field_index("passenger_count"), "passenger_count", passengers)
     if kind == "jsonl":
@@ -34,7 +34,7 @@ def file_of(kind: Kind, number: int, version: int = 1, *, rows: int = _ROWS) -> 
     return buffer.getvalue()
 
 
-class ChangingMonth:
+class ChangingPeriod:
     """Three files of a storage: the first stays."""
 
     def __init__(self, lake: StoreLake, kind: Kind) -> None:
@@ -44,7 +44,7 @@ class ChangingMonth:
             self.put(number, file_of(kind, number))
 
     def key(self, number: int) -> str:
-        return f"trips/{MONTH}/{number}.{self.kind}"
+        return f"trips/{PERIOD}/{number}.{self.kind}"
 
     def put(self, number: int, body: bytes) -> None:
         self.lake.objects.put(self.key(number), body)
@@ -67,11 +67,11 @@ class ChangingMonth:
     def changes(self) -> dict[str, Callable[[], None]]:
         return {"overwritten": self.overwrite, "longer": self.grow, "deleted": self.delete, "added": self.add}
 
-    def facts(self) -> MonthFacts:
+    def facts(self) -> PeriodFacts:
         """What the storage holds, as a server reads it."""
-        function = self.lake.objects.function(f"trips/{MONTH}/*", file_format=_FORMATS[self.kind])
+        function = self.lake.objects.function(f"trips/{PERIOD}/*", file_format=_FORMATS[self.kind])
         with self.lake.cluster.nodes[0].client() as client:
-            return read_facts(client, function, MONTH)
+            return read_facts(client, function, PERIOD)
 
     def load(self) -> str:
         return str(self.lake.load(max_shrink_fraction=0.9)["status"])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Lakehouse(ABC):
-    """A table of trips in a bucket, partitioned by month; it is there after the first `put`."""
+    """A table of trips in a bucket, partitioned by period; it is there after the first `put`."""
 
     s3: S3Endpoint
     bucket: str
@@ -27,15 +27,15 @@ class Lakehouse(ABC):
 
     @abstractmethod
     def put(self, table: pa.Table) -> None:
-        """Append rows of trips; they become files of their months."""
+        """Append rows of trips; they become files of their periods."""
 
     @abstractmethod
     def put_in_one_file(self, table: pa.Table) -> None:
         """Append rows of trips to a table that has no partitions."""
 
     @abstractmethod
-    def overwrite(self, table: pa.Table, month: str) -> None:
-        """Put rows of trips in place of all of a month."""
+    def overwrite(self, table: pa.Table, period: str) -> None:
+        """Put rows of trips in place of all of a period."""
 
     @abstractmethod
     def delete(self, condition: str) -> None:
@@ -68,8 +68,8 @@ class IcebergTable(Lakehouse):
         rows = known_types(table)
         self.table(rows.schema, is_partitioned=False).append(rows)
 
-    def overwrite(self, table: pa.Table, month: str) -> None:
-        year, number = map(int, month.split("-"))
+    def overwrite(self, table: pa.Table, period: str) -> None:
+        year, number = map(int, period.split("-"))
         first, after = date(year, number, 1), date(year + number // 12, number % 12 + 1, 1)
         rows = known_types(table)
         condition = f"pickup_at >= '{first}T00:00:00+00:00' and pickup_at < '{after}T00:00:00+00:00'"
@@ -87,7 +87,7 @@ class IcebergTable(Lakehouse):
         created = catalog.create_table("lake.trips", schema, location=f"s3://{self.bucket}/trips")
         if is_partitioned:
             with created.update_spec() as spec:
-                spec.add_field("pickup_at", "month", "month")
+                spec.add_field("pickup_at", "period", "period")
         return created
 
     def catalog(self) -> Any:
@@ -118,24 +118,24 @@ class IcebergTable(Lakehouse):
 
 
 class DeltaTable(Lakehouse):
-    """Of delta-rs; its partition column, `month`, is one more than trips have."""
+    """Of delta-rs; its partition column, `period`, is one more than trips have."""
 
     def put(self, table: pa.Table) -> None:
         from deltalake import write_deltalake
 
-        rows = _with_month(table)
-        write_deltalake(self.uri, rows, mode="append", partition_by=["month"], storage_options=self.storage_options)
+        rows = _with_period(table)
+        write_deltalake(self.uri, rows, mode="append", partition_by=["period"], storage_options=self.storage_options)
 
     def put_in_one_file(self, table: pa.Table) -> None:
         from deltalake import write_deltalake
 
         write_deltalake(self.uri, known_types(table), mode="append", storage_options=self.storage_options)
 
-    def overwrite(self, table: pa.Table, month: str) -> None:
+    def overwrite(self, table: pa.Table, period: str) -> None:
         from deltalake import write_deltalake
 
-        where = {"mode": "overwrite", "predicate": f"month = '{month}'"}
-        write_deltalake(self.uri, _with_month(table), storage_options=self.storage_options, **where)
+        where = {"mode": "overwrite", "predicate": f"period = '{period}'"}
+        write_deltalake(self.uri, _with_period(table), storage_options=self.storage_options, **where)
 
     def delete(self, condition: str) -> None:
         self.table().delete(condition)
@@ -161,11 +161,11 @@ class DeltaTable(Lakehouse):
         return self._function("deltaLake", "deltaLakeCluster", cluster)
 
 
-def _with_month(table: pa.Table) -> pa.Table:
+def _with_period(table: pa.Table) -> pa.Table:
     import pyarrow.compute as pc
 
     rows = known_types(table)
-    return rows.append_column("month", pc.strftime(rows["pickup_at"], "%Y-%m"))
+    return rows.append_column("period", pc.strftime(rows["pickup_at"], "%Y-%m"))
 
 
 def known_types(table: pa.Table) -> pa.Table:

@@ -46,12 +46,12 @@ class LandingLake:
         keys = [each["Key"] for each in listed["Contents"]]
         return {key: self.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read() for key in keys}
 
-    def rows(self, month: str = "") -> list[dict[str, Any]]:
-        found = [body for key, body in self.objects().items() if month in key]
+    def rows(self, period: str = "") -> list[dict[str, Any]]:
+        found = [body for key, body in self.objects().items() if period in key]
         return [row for body in found for row in pq.read_table(io.BytesIO(body)).to_pylist()]
 
-    def values(self, month: str = "") -> Counter[bytes]:
-        return Counter(row["value"] for row in self.rows(month))
+    def values(self, period: str = "") -> Counter[bytes]:
+        return Counter(row["value"] for row in self.rows(period))
 
 
 def settled(lake: LandingLake) -> datetime:

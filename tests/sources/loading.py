@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.testbed.trips import COLUMNS, MonthFacts, create_table_sql, read_facts
+from airflow_provider_chs3.testbed.trips import COLUMNS, PeriodFacts, create_table_sql, read_facts
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
@@ -46,9 +46,9 @@ class Staging:
                 f"WHERE {where} AND trip_id % {count} = {number}",
             )
 
-    def facts(self, month: str) -> MonthFacts:
+    def facts(self, period: str) -> PeriodFacts:
         with self.cluster.nodes[0].client() as client:
-            return read_facts(client, f"cluster('{self.cluster.name}', {self.database}, trips)", month)
+            return read_facts(client, f"cluster('{self.cluster.name}', {self.database}, trips)", period)
 
     def rows_per_node(self) -> list[int]:
         sql = f"SELECT count() FROM {self.database}.trips"

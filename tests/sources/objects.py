@@ -39,11 +39,11 @@ class Objects(ABC):
     def function(self, pattern: str, *, cluster: str = "", file_format: str = "Parquet") -> str:
         """The table function that reads trips of all keys of a pattern, on this node or on all of a cluster."""
 
-    def upload(self, trips: Trips, month: str, *, file_format: Format = "parquet") -> list[str]:
-        """Put a month's files at `trips/<month>/`; returns their keys."""
+    def upload(self, trips: Trips, period: str, *, file_format: Format = "parquet") -> list[str]:
+        """Put a period's files at `trips/<period>/`; returns their keys."""
         keys = []
-        for name, body in trips.files(month, file_format=file_format):
-            keys.append(f"trips/{month}/{name}")
+        for name, body in trips.files(period, file_format=file_format):
+            keys.append(f"trips/{period}/{name}")
             self.put(keys[-1], body)
         return keys
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_chs3.sources.database import TableRows
 from airflow_provider_chs3.sources.mysql import MySqlRows
 from airflow_provider_chs3.sources.postgres import PostgresRows
-from airflow_provider_chs3.testbed.trips import COLUMNS, MonthFacts, create_table_sql, read_facts
+from airflow_provider_chs3.testbed.trips import COLUMNS, PeriodFacts, create_table_sql, read_facts
 from airflow_provider_chs3.transfers.mysql_to_clickhouse import MySqlToClickHouseOperator
 from airflow_provider_chs3.transfers.postgres_to_clickhouse import PostgresToClickHouseOperator
 from tests.arguments import grouped
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.testbed.nodes import Cluster
 
-MONTH = "2026-01"
+PERIOD = "2026-01"
 
 
 @dataclass
@@ -61,13 +61,13 @@ class RowLake:
 
     def store(self, **options: Any) -> TableRows:
         kind = MySqlRows if self.is_mysql else PostgresRows
-        return kind(**{"table": self.rows.table, "month_column": "pickup_at", "key_column": "trip_id"} | options)
+        return kind(**{"table": self.rows.table, "time_column": "pickup_at", "key_column": "trip_id"} | options)
 
     def operator(self, **options: Any) -> PostgresToClickHouseOperator | MySqlToClickHouseOperator:
         kind = MySqlToClickHouseOperator if self.is_mysql else PostgresToClickHouseOperator
-        arguments = {"task_id": "load", "table": "trips", "database": self.database, "month": MONTH}
+        arguments = {"task_id": "load", "table": "trips", "database": self.database, "period": PERIOD}
         arguments |= {"cluster": self.cluster.name, "progress_interval_seconds": 0.2}
-        arguments |= {"source_table": self.rows.table, "month_column": "pickup_at", "key_column": "trip_id"}
+        arguments |= {"source_table": self.rows.table, "time_column": "pickup_at", "key_column": "trip_id"}
         return kind(**grouped(**arguments | options))
 
     def put(self, table: pa.Table) -> None:
@@ -83,7 +83,7 @@ class RowLake:
     def doctor_options(self) -> list[str]:
         """The options by which the doctor knows the table."""
         kind = "mysql" if self.is_mysql else "postgres"
-        return ["--storage", kind, "--source-table", self.rows.table, "--month-column", "pickup_at"]
+        return ["--storage", kind, "--source-table", self.rows.table, "--time-column", "pickup_at"]
 
     @property
     def dataset(self) -> tuple[str, str]:
@@ -117,9 +117,9 @@ class RowLake:
                 answers.append(client.execute(sql))
         return answers
 
-    def facts(self, month: str = MONTH) -> MonthFacts:
+    def facts(self, period: str = PERIOD) -> PeriodFacts:
         with self.cluster.nodes[0].client() as client:
-            return read_facts(client, f"cluster('{self.cluster.name}', {self.database}, trips)", month)
+            return read_facts(client, f"cluster('{self.cluster.name}', {self.database}, trips)", period)
 
     def rows_per_node(self) -> list[int]:
         return [rows[0][0] for rows in self.on_every_node(f"SELECT count() FROM {self.database}.trips")]

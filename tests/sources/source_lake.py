@@ -9,7 +9,7 @@ from tests.sources.row_lake import RowLake
 from tests.sources.table_lake import TableLake
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.operators._support.month_load import MonthLoad
+    from airflow_provider_chs3.operators._support.period_load_task import PeriodLoadTask
 
 SourceLake: TypeAlias = RowLake | TableLake
 
@@ -37,7 +37,7 @@ def wait_for_insert(lake: SourceLake) -> None:
     raise AssertionError("the insert did not start")
 
 
-def inputs_of(operator: MonthLoad) -> list[tuple[str, str, dict[str, Any]]]:
+def inputs_of(operator: PeriodLoadTask) -> list[tuple[str, str, dict[str, Any]]]:
     """What a task that is done tells OpenLineage of its inputs."""
     lineage = operator.get_openlineage_facets_on_complete(None)
     return [(each.namespace, each.name, each.inputFacets) for each in lineage.inputs]

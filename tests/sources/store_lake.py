@@ -11,7 +11,7 @@ from airflow_provider_chs3.sources.gcs import GcsObjects
 from airflow_provider_chs3.sources.hdfs import HdfsFiles
 from airflow_provider_chs3.sources.s3 import S3Objects
 from airflow_provider_chs3.sources.storage import Storage
-from airflow_provider_chs3.testbed.trips import MonthFacts, create_table_sql, read_facts
+from airflow_provider_chs3.testbed.trips import PeriodFacts, create_table_sql, read_facts
 from airflow_provider_chs3.transfers.azure_blob_to_clickhouse import AzureBlobToClickHouseOperator
 from airflow_provider_chs3.transfers.gcs_to_clickhouse import GCSToClickHouseOperator
 from airflow_provider_chs3.transfers.hdfs_to_clickhouse import HdfsToClickHouseOperator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.testbed.nodes import Cluster
 
-MONTH = "2026-01"
+PERIOD = "2026-01"
 TEMPLATE = "trips/{YYYY-MM}/**"
 
 
@@ -94,7 +94,7 @@ class StoreLake:
         return ["--storage", kinds.get(type(self.objects), "s3"), "--bucket", self.place, "--key", TEMPLATE]
 
     def operator(self, **options: Any) -> S3ToClickHouseOperator:
-        arguments = {"task_id": "load", "table": "trips", "database": self.database, "month": MONTH}
+        arguments = {"task_id": "load", "table": "trips", "database": self.database, "period": PERIOD}
         arguments |= {"cluster": self.cluster.name, "progress_interval_seconds": 0.2}
         if isinstance(self.objects, AzureObjects):
             return AzureBlobToClickHouseOperator(
@@ -122,9 +122,9 @@ class StoreLake:
                 answers.append(client.execute(sql))
         return answers
 
-    def facts(self, month: str = MONTH) -> MonthFacts:
+    def facts(self, period: str = PERIOD) -> PeriodFacts:
         with self.cluster.nodes[0].client() as client:
-            return read_facts(client, f"cluster('{self.cluster.name}', {self.database}, trips)", month)
+            return read_facts(client, f"cluster('{self.cluster.name}', {self.database}, trips)", period)
 
     def left_behind(self) -> list[str]:
         """Staging tables of loads, on any node."""

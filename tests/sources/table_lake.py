@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.operators._support.month_load import MonthLoad
+from airflow_provider_chs3.operators._support.period_load_task import PeriodLoadTask
 from airflow_provider_chs3.sources import delta, iceberg, lakehouse
-from airflow_provider_chs3.testbed.trips import MonthFacts, create_table_sql, read_facts
+from airflow_provider_chs3.testbed.trips import PeriodFacts, create_table_sql, read_facts
 from airflow_provider_chs3.transfers.delta_to_clickhouse import DeltaToClickHouseOperator
 from airflow_provider_chs3.transfers.iceberg_to_clickhouse import IcebergToClickHouseOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.testbed.nodes import Cluster
 
-MONTH = "2026-01"
+PERIOD = "2026-01"
 
 
 @dataclass
@@ -46,8 +46,8 @@ class TableLake:
     @property
     def objects(self) -> lakehouse.LakehouseTable:
         if isinstance(self.table, IcebergTable):
-            return iceberg.IcebergTable(table="lake.trips", month_column="pickup_at")
-        return delta.DeltaTable(uri=f"s3://{self.table.bucket}/trips", month_column="month")
+            return iceberg.IcebergTable(table="lake.trips", time_column="pickup_at")
+        return delta.DeltaTable(uri=f"s3://{self.table.bucket}/trips", time_column="period")
 
     @property
     def where(self) -> dict[str, Any]:
@@ -55,20 +55,20 @@ class TableLake:
 
     @property
     def by_statistics(self) -> lakehouse.LakehouseTable:
-        """The table, whose months are found by statistics of its files if it is not partitioned."""
+        """The table, whose periods are found by statistics of its files if it is not partitioned."""
         objects = self.objects
-        objects.month_column = "pickup_at"
+        objects.time_column = "pickup_at"
         return objects
 
-    def operator(self, month: str = MONTH, **options: Any) -> MonthLoad:
-        arguments = {**self.where, "task_id": "load", "month": month, "progress_interval_seconds": 0.2}
+    def operator(self, period: str = PERIOD, **options: Any) -> PeriodLoadTask:
+        arguments = {**self.where, "task_id": "load", "period": period, "progress_interval_seconds": 0.2}
         if "objects" in options:
             return S3ToClickHouseOperator(**grouped(**{**arguments, **options}))
         del arguments["objects"]
         if isinstance(self.table, IcebergTable):
-            given = {"iceberg_table": "lake.trips", "month_column": "pickup_at"}
+            given = {"iceberg_table": "lake.trips", "time_column": "pickup_at"}
             return IcebergToClickHouseOperator(**grouped(**{**arguments, **given, **options}))
-        given = {"uri": self.table.uri, "month_column": "month"}
+        given = {"uri": self.table.uri, "time_column": "period"}
         return DeltaToClickHouseOperator(**grouped(**{**arguments, **given, **options}))
 
     def put(self, table: pa.Table) -> None:
@@ -90,21 +90,21 @@ class TableLake:
     @property
     def dag_conf(self) -> dict[str, str]:
         """The configuration of its runs, which names the table."""
-        return {} if isinstance(self.table, IcebergTable) else {"uri": self.table.uri, "month_column": "month"}
+        return {} if isinstance(self.table, IcebergTable) else {"uri": self.table.uri, "time_column": "period"}
 
     @property
     def doctor_options(self) -> list[str]:
         """The options by which the doctor knows the table."""
-        kind, column = ("iceberg", "pickup_at") if isinstance(self.table, IcebergTable) else ("delta", "month")
-        return ["--storage", kind, "--source-table", self.source_argument[1], "--month-column", column]
+        kind, column = ("iceberg", "pickup_at") if isinstance(self.table, IcebergTable) else ("delta", "period")
+        return ["--storage", kind, "--source-table", self.source_argument[1], "--time-column", column]
 
     @property
     def dataset(self) -> tuple[str, str]:
         """OpenLineage's namespace and name of the table."""
         return f"s3://{self.table.bucket}", "trips"
 
-    def load(self, month: str = MONTH, **options: Any) -> dict[str, Any]:
-        return self.operator(month, **options).execute({})
+    def load(self, period: str = PERIOD, **options: Any) -> dict[str, Any]:
+        return self.operator(period, **options).execute({})
 
     def on_every_node(self, sql: str) -> list[list[tuple[Any, ...]]]:
         answers = []
@@ -113,9 +113,9 @@ class TableLake:
                 answers.append(client.execute(sql))
         return answers
 
-    def facts(self, month: str = MONTH) -> MonthFacts:
+    def facts(self, period: str = PERIOD) -> PeriodFacts:
         with self.cluster.nodes[0].client() as client:
-            return read_facts(client, f"cluster('{self.cluster.name}', {self.database}, trips)", month)
+            return read_facts(client, f"cluster('{self.cluster.name}', {self.database}, trips)", period)
 
     def distances(self) -> list[float]:
         answers = self.on_every_node(f"SELECT DISTINCT trip_distance FROM {self.database}.trips")

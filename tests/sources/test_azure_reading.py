@@ -1,9 +1,9 @@
 """Azure Blob Storage as table functions read it, and what shows of its keys."""
 
 import pytest
+from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.sources.azure.reading import AzureAccess, AzureBlobSource
 
@@ -64,6 +64,6 @@ def test_names_of_containers_are_taken(name):
 
 
 def test_a_listing_by_clickhouse_does_not_fail_where_there_is_nothing():
-    step = next(source("", named_collection="n").list_month(Month(2026, 1)))
+    step = next(source("", named_collection="n").list_period(Period.of_month(2026, 1)))
     assert step.sql.text.startswith("SELECT _path, _size, _etag, toUnixTimestamp(_time) FROM azureBlobStorage(`n`")
     assert "azure_throw_on_zero_files_match" not in step.settings

@@ -1,4 +1,4 @@
-"""Objects that change while they are loaded: the month holds them as they were listed at one moment."""
+"""Objects that change while they are loaded: the period holds them as they were listed at one moment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.workflow.operations import Step
 from airflow_provider_chs3.exceptions import Chs3Error
 from tests.faults.killing import Strike, steps_of, strikes_after, strikes_amid
 from tests.faults.strikes import Strikes, strikes
-from tests.sources.changing import ChangingMonth, Kind, file_of
+from tests.sources.changing import ChangingPeriod, Kind, file_of
 from tests.sources.store_lake import StoreLake
 
 pytestmark = pytest.mark.three_nodes
@@ -41,21 +41,21 @@ def test_versions_of_a_file_are_told_apart_by_values_alone() -> None:
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("change", ["overwritten", "longer", "deleted", "added"])
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
-def test_a_month_holds_its_objects_as_they_were_at_one_moment(
+def test_a_period_holds_its_objects_as_they_were_at_one_moment(
     store_lake: StoreLake, strikes: Strikes, kind: Kind, change: str, moment: str
 ) -> None:
-    month = ChangingMonth(store_lake, kind)
-    before = month.facts()
+    period = ChangingPeriod(store_lake, kind)
+    before = period.facts()
     when, step, belongs = MOMENTS[moment]
-    getattr(strikes, when)(step, month.changes[change])
-    assert month.load() == "published"
-    after = month.facts()
+    getattr(strikes, when)(step, period.changes[change])
+    assert period.load() == "published"
+    after = period.facts()
     assert (len(strikes.struck), before == after) == (1, False)
     loaded = store_lake.facts()
-    # An object that comes while a month is loaded is the next run's. A second read may meet a later change.
+    # An object that comes while a period is loaded is the next run's. A second read may meet a later change.
     assert loaded == before if change == "added" else loaded == after or not belongs
     assert loaded in (before, after)
-    assert month.load() == ("unchanged" if loaded == after else "published")
+    assert period.load() == ("unchanged" if loaded == after else "published")
     assert store_lake.facts() == after
     assert store_lake.left_behind() == []
 
@@ -66,16 +66,16 @@ def test_a_month_holds_its_objects_as_they_were_at_one_moment(
 def test_an_object_that_grows_is_loaded_as_long_as_it_was_at_one_moment(
     store_lake: StoreLake, strikes: Strikes, moment: str
 ) -> None:
-    month = ChangingMonth(store_lake, "jsonl")
-    store_lake.objects.append(month.key(4), file_of("jsonl", 1, version=4))
-    before = month.facts()
+    period = ChangingPeriod(store_lake, "jsonl")
+    store_lake.objects.append(period.key(4), file_of("jsonl", 1, version=4))
+    before = period.facts()
     when, step, belongs = MOMENTS[moment]
-    getattr(strikes, when)(step, lambda: store_lake.objects.append(month.key(4), file_of("jsonl", 2, version=5)))
-    assert month.load() == "published"
+    getattr(strikes, when)(step, lambda: store_lake.objects.append(period.key(4), file_of("jsonl", 2, version=5)))
+    assert period.load() == "published"
     # A second read of HDFS's files may meet a later change; then the load starts over.
-    assert store_lake.facts() in ((month.facts(),) if belongs else (before, month.facts()))
-    month.load()
-    assert store_lake.facts() == month.facts() != before
+    assert store_lake.facts() in ((period.facts(),) if belongs else (before, period.facts()))
+    period.load()
+    assert store_lake.facts() == period.facts() != before
 
 
 @pytest.mark.thorough(but=2)
@@ -83,15 +83,15 @@ def test_an_object_that_grows_is_loaded_as_long_as_it_was_at_one_moment(
 def test_an_older_object_that_changes_while_a_new_one_is_loaded_is_loaded_too(
     store_lake: StoreLake, strikes: Strikes, kind: Kind
 ) -> None:
-    month = ChangingMonth(store_lake, kind)
-    month.load()
-    month.add()
+    period = ChangingPeriod(store_lake, kind)
+    period.load()
+    period.add()
     strikes.reset()
-    strikes.before("Insert", month.overwrite)
-    month.load()
+    strikes.before("Insert", period.overwrite)
+    period.load()
     assert len(strikes.struck) == 1
-    assert store_lake.facts() == month.facts()
-    assert month.load() == "unchanged"
+    assert store_lake.facts() == period.facts()
+    assert period.load() == "unchanged"
 
 
 @pytest.mark.thorough(but=2)
@@ -100,21 +100,21 @@ def test_an_older_object_that_changes_while_a_new_one_is_loaded_is_loaded_too(
 def test_an_object_of_which_half_is_read_as_it_is_overwritten_is_not_taken_for_damaged(
     store_lake: StoreLake, strikes: Strikes, kind: Kind, step: str
 ) -> None:
-    month = ChangingMonth(store_lake, kind)
+    period = ChangingPeriod(store_lake, kind)
 
     @contextmanager
     def half_of_it() -> Iterator[None]:
-        month.put(1, file_of(kind, 1, version=2)[:-50])
+        period.put(1, file_of(kind, 1, version=2)[:-50])
         try:
             yield
         finally:
-            month.overwrite()
+            period.overwrite()
 
     strikes.around_one(0, lambda each: each.name.startswith(step), half_of_it)
-    assert month.load() == "published"
+    assert period.load() == "published"
     assert len(strikes.struck) == 1
-    assert store_lake.facts() == month.facts()
-    assert (month.load(), store_lake.left_behind()) == ("unchanged", [])
+    assert store_lake.facts() == period.facts()
+    assert (period.load(), store_lake.left_behind()) == ("unchanged", [])
 
 
 # On S3 always, in tests/faults/test_workers.py.
@@ -123,39 +123,39 @@ def test_an_object_of_which_half_is_read_as_it_is_overwritten_is_not_taken_for_d
 def test_after_kill_9_at_any_step_a_run_ends_in_the_objects_rows(
     store_lake: StoreLake, points: Callable[[list[Step]], Iterator[Strike]]
 ) -> None:
-    month = ChangingMonth(store_lake, "parquet")
-    month.load()
-    month.overwrite()
-    found = list(points(steps_of(month.load)))
+    period = ChangingPeriod(store_lake, "parquet")
+    period.load()
+    period.overwrite()
+    found = list(points(steps_of(period.load)))
     for number, strike in enumerate(found):
-        month.put(1, file_of("parquet", 1, version=3 + number % 2))
+        period.put(1, file_of("parquet", 1, version=3 + number % 2))
         print(f"Killed at {strike}")  # shown where it fails
-        strike.kill_in(month.load)
-        month.load()
-        assert store_lake.facts() == month.facts()
-        assert (month.load(), store_lake.left_behind()) == ("unchanged", [])
+        strike.kill_in(period.load)
+        period.load()
+        assert store_lake.facts() == period.facts()
+        assert (period.load(), store_lake.left_behind()) == ("unchanged", [])
     assert len(found) > 3
 
 
-def outcome(month: ChangingMonth) -> str:
+def outcome(period: ChangingPeriod) -> str:
     """How a load ends: its status, or what it says."""
     try:
-        return month.load()
+        return period.load()
     except (AirflowFailException, Chs3Error) as error:
         return str(error)
 
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
-def test_loads_of_one_month_at_once_end_in_its_objects(store_lake: StoreLake, kind: Kind) -> None:
-    month = ChangingMonth(store_lake, kind)
-    for change in month.changes.values():
+def test_loads_of_one_period_at_once_end_in_its_objects(store_lake: StoreLake, kind: Kind) -> None:
+    period = ChangingPeriod(store_lake, kind)
+    for change in period.changes.values():
         with ThreadPoolExecutor(max_workers=3) as pool:
-            outcomes = list(pool.map(outcome, [month] * 3))
+            outcomes = list(pool.map(outcome, [period] * 3))
         assert "published" in outcomes
         assert [each for each in outcomes if each not in ("published", "unchanged")] == [
             each for each in outcomes if "started later and took over" in each
         ]
-        assert store_lake.facts() == month.facts()
-        assert (month.load(), store_lake.left_behind()) == ("unchanged", [])
+        assert store_lake.facts() == period.facts()
+        assert (period.load(), store_lake.left_behind()) == ("unchanged", [])
         change()

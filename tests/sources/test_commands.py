@@ -10,9 +10,9 @@ import pytest
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.sources.objects import HdfsObjects
-from tests.sources.store_lake import MONTH, TEMPLATE, StoreLake
+from tests.sources.store_lake import PERIOD, TEMPLATE, StoreLake
 
-TRIPS = Trips(rows_per_month=600, files_per_month=3)
+TRIPS = Trips(rows_per_period=600, files_per_period=3)
 
 
 class Shell:
@@ -40,16 +40,16 @@ def shell(store_lake: StoreLake, capsys: pytest.CaptureFixture[str], monkeypatch
 @pytest.mark.thorough(but=1)
 @pytest.mark.three_nodes
 def test_from_the_files_to_a_table_a_load_and_the_ledger(store_lake: StoreLake, shell: Shell) -> None:
-    store_lake.objects.upload(TRIPS, MONTH)
+    store_lake.objects.upload(TRIPS, PERIOD)
     store_lake.on_every_node(f"DROP TABLE {store_lake.database}.trips SYNC")
-    code, found = shell("ddl", "--table", "trips", *store_lake.options, "--month", MONTH)
+    code, found = shell("ddl", "--table", "trips", *store_lake.options, "--period", PERIOD)
     assert code == 0, found
     store_lake.on_every_node(found["statements"][0])
-    code, (planned,) = shell("plan", "--table", "trips", *store_lake.options, "--all-months")
-    assert (code, planned["month"], planned["is_to_load"], planned["objects"]) == (1, MONTH, True, 3)
+    code, (planned,) = shell("plan", "--table", "trips", *store_lake.options, "--all-periods")
+    assert (code, planned["period"], planned["is_to_load"], planned["objects"]) == (1, PERIOD, True, 3)
     store_lake.load()
-    assert store_lake.facts() == TRIPS.facts(MONTH)
-    code, (planned,) = shell("plan", "--table", "trips", *store_lake.options, "--month", MONTH)
+    assert store_lake.facts() == TRIPS.facts(PERIOD)
+    code, (planned,) = shell("plan", "--table", "trips", *store_lake.options, "--period", PERIOD)
     assert (code, planned["is_to_load"]) == (0, False)
     code, (listed,) = shell("ledger", "--table", "trips")
     assert (code, listed["rows"], listed["objects"]) == (0, 600, 3)
@@ -59,18 +59,18 @@ def test_from_the_files_to_a_table_a_load_and_the_ledger(store_lake: StoreLake, 
 
 @pytest.mark.thorough(but=1)
 def test_a_table_that_is_missing_is_created_from_the_files(store_lake: StoreLake, shell: Shell) -> None:
-    store_lake.objects.upload(TRIPS, MONTH)
+    store_lake.objects.upload(TRIPS, PERIOD)
     store_lake.on_every_node(f"DROP TABLE {store_lake.database}.trips SYNC")
     store_lake.load(create_table="if_missing")
-    assert store_lake.facts() == TRIPS.facts(MONTH)
+    assert store_lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough(but=1)
-def test_months_of_another_tool_are_adopted(store_lake: StoreLake, shell: Shell) -> None:
-    store_lake.objects.upload(TRIPS, MONTH)
+def test_periods_of_another_tool_are_adopted(store_lake: StoreLake, shell: Shell) -> None:
+    store_lake.objects.upload(TRIPS, PERIOD)
     store_lake.load()
     store_lake.on_every_node(f"DROP TABLE {store_lake.database}.chs3_ledger SYNC")
-    code, (adopted,) = shell("adopt", "--table", "trips", *store_lake.options, "--month", MONTH)
+    code, (adopted,) = shell("adopt", "--table", "trips", *store_lake.options, "--period", PERIOD)
     assert (code, adopted["status"]) == (0, "adopted")
     assert store_lake.load()["status"] == "unchanged"
 

@@ -1,4 +1,4 @@
-"""Each extra brings all that its source needs: a month is loaded with its libraries alone, and refused without them.
+"""Each extra brings all that its source needs: a period is loaded with its libraries alone, and refused without them.
 
 The extra `events` has a test of its own (`tests/scheduler/test_events.py`), in another environment.
 """
@@ -25,7 +25,7 @@ from tests.absent_libraries import run_operator
 from tests.narrow_user import narrow_connection
 from tests.sources.landing_lake import NIGHTS, LandingLake
 from tests.sources.objects import AzureObjects, S3Objects
-from tests.sources.row_lake import MONTH, RowLake
+from tests.sources.row_lake import PERIOD, RowLake
 from tests.sources.rows import MySqlRows, PostgresRows
 from tests.sources.store_lake import StoreLake
 from tests.sources.table_lake import TableLake
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
 ROOT = Path(__file__).parents[2]
-TRIPS = Trips(rows_per_month=600, files_per_month=3)
+TRIPS = Trips(rows_per_period=600, files_per_period=3)
 
 
 def into(lake: RowLake | TableLake | StoreLake, **source: Any) -> dict[str, Any]:
     """The arguments of a load."""
-    return {"table": "trips", "database": lake.database, "cluster": lake.cluster.name, "month": MONTH, **source}
+    return {"table": "trips", "database": lake.database, "cluster": lake.cluster.name, "period": PERIOD, **source}
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def azure_lake(
     chs3_azure: Any, chs3_cluster: Cluster, chs3_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> StoreLake:
     lake = StoreLake.create(AzureObjects.create(chs3_azure), chs3_cluster, chs3_database, monkeypatch)
-    lake.objects.upload(TRIPS, MONTH)
+    lake.objects.upload(TRIPS, PERIOD)
     return lake
 
 
@@ -61,7 +61,7 @@ def s3_lake(
     connection = narrow_connection(chs3_cluster)
     connection["extra"] |= {"compression": "zstd"}
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
-    lake.objects.upload(TRIPS, MONTH)
+    lake.objects.upload(TRIPS, PERIOD)
     return lake
 
 
@@ -76,7 +76,7 @@ def test_azure(azure_lake: StoreLake) -> None:
     assert "install the extra azure of" in refusal(AzureBlobToClickHouseOperator, arguments, extras=())
     told = run_operator(AzureBlobToClickHouseOperator, arguments, extras=["azure"])
     assert told["result"]["rows"] == 600
-    assert azure_lake.facts() == TRIPS.facts(MONTH)
+    assert azure_lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough(but=1)
@@ -94,28 +94,28 @@ def test_databases(
     }[extra]
     source = rows.create(request.getfixturevalue(f"chs3_{extra}"))
     lake = RowLake.create(source, chs3_cluster, chs3_database, monkeypatch)
-    lake.put(TRIPS.table(MONTH))
-    arguments = into(lake, source_table=source.table, month_column="pickup_at")
+    lake.put(TRIPS.table(PERIOD))
+    arguments = into(lake, source_table=source.table, time_column="pickup_at")
     assert f"install the extra {extra} of" in refusal(operator, arguments, extras=())
     assert run_operator(operator, arguments, extras=[extra])["result"]["rows"] == 600
-    assert lake.facts() == TRIPS.facts(MONTH)
+    assert lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("lacking", ["all of the extra", "pyarrow"])
 def test_lakehouses(table_lake: TableLake, lacking: str) -> None:
-    table_lake.put(TRIPS.table(MONTH))
+    table_lake.put(TRIPS.table(PERIOD))
     name, value = table_lake.source_argument
     is_iceberg = name == "iceberg_table"
     operator = IcebergToClickHouseOperator if is_iceberg else DeltaToClickHouseOperator
-    extra, column = ("iceberg", "pickup_at") if is_iceberg else ("delta", "month")
-    arguments = into(table_lake, **{name: value}, month_column=column)
+    extra, column = ("iceberg", "pickup_at") if is_iceberg else ("delta", "period")
+    arguments = into(table_lake, **{name: value}, time_column=column)
     installed = {"extras": [extra], "also": ["pyarrow"]} if lacking == "pyarrow" else {"extras": ()}
     assert f"install the extra {extra} of" in refusal(operator, arguments, **installed)
     if lacking != "pyarrow":
         # The catalog of this test is one of SQL, whose library Airflow brings.
         assert run_operator(operator, arguments, extras=[extra])["result"]["rows"] == 600
-        assert table_lake.facts() == TRIPS.facts(MONTH)
+        assert table_lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough(but=1)
@@ -136,7 +136,7 @@ def test_zstd(s3_lake: StoreLake) -> None:
     arguments = into(s3_lake, bucket=s3_lake.place, key="trips/{YYYY-MM}/")
     assert "install the extra zstd of" in refusal(S3ToClickHouseOperator, arguments, extras=())
     assert run_operator(S3ToClickHouseOperator, arguments, extras=["zstd"])["result"]["rows"] == 600
-    assert s3_lake.facts() == TRIPS.facts(MONTH)
+    assert s3_lake.facts() == TRIPS.facts(PERIOD)
 
 
 SERVERS = """
@@ -149,7 +149,7 @@ from airflow_provider_chs3.testbed.trips import Trips
 try:
     with S3Server.start() as s3, ClickHouseCluster.start(1) as cluster:
         s3.client().create_bucket(Bucket="lake")
-        keys = Trips(rows_per_month=10, files_per_month=1).upload(s3.client(), "2026-01", bucket="lake")
+        keys = Trips(rows_per_period=10, files_per_period=1).upload(s3.client(), "2026-01", bucket="lake")
         with cluster.nodes[0].client() as client:
             place = f"{s3.endpoint_url}/lake/{keys[0]}', '{s3.access_key}', '{s3.secret_key}"
             print(client.execute(f"SELECT count() FROM s3('{place}')"))

@@ -21,11 +21,11 @@ from airflow_provider_chs3.testbed.trips import Trips
 from tests.dag_bag import DagBag
 from tests.sources.hdfs import HdfsServer
 from tests.sources.objects import HdfsObjects
-from tests.sources.store_lake import MONTH, StoreLake
+from tests.sources.store_lake import PERIOD, StoreLake
 
 DAGS = Path(__file__).parents[2] / "dags"
 NIGHT = datetime(2026, 3, 12, 3, tzinfo=UTC)
-TRIPS = Trips(rows_per_month=1_000, files_per_month=2)
+TRIPS = Trips(rows_per_period=1_000, files_per_period=2)
 
 of_hdfs = pytest.mark.parametrize("store_lake", ["hdfs"], indirect=True)
 
@@ -52,7 +52,7 @@ def etag(folder: HdfsObjects, name: str) -> str:
 
 def test_a_listing_has_all_files_below_a_prefix_of_folders_and_names(folder: HdfsObjects) -> None:
     # The test bed's HDFS lists two at a time.
-    names = [f"trips/2026-0{month}/{hour}/f{file}" for month in (1, 2) for hour in "ab" for file in range(3)]
+    names = [f"trips/2026-0{period}/{hour}/f{file}" for period in (1, 2) for hour in "ab" for file in range(3)]
     for name in (*names, "trips/2026", "tripsy/2026-01"):
         folder.put(name, b"x")
     base = f"/{folder.folder}/"
@@ -63,9 +63,9 @@ def test_a_listing_has_all_files_below_a_prefix_of_folders_and_names(folder: Hdf
     assert listed(f"{folder.folder}/none/") == listed(f"{folder.folder}/trips/2026/f") == []
 
 
-def test_folders_of_other_months_are_not_listed(folder: HdfsObjects) -> None:
-    for month in ("2026-01", "2026-02", "2026-03"):
-        folder.put(f"{month}/f", b"x")
+def test_folders_of_other_periods_are_not_listed(folder: HdfsObjects) -> None:
+    for period in ("2026-01", "2026-02", "2026-03"):
+        folder.put(f"{period}/f", b"x")
     folder.server.set_permission(f"/{folder.folder}/2026-02", "000")
     prefix = f"{folder.folder}/2026-0"
     wanted = (f"{prefix}1/", f"{prefix}3/")
@@ -140,15 +140,15 @@ def test_what_is_no_url_of_a_name_node_is_refused(url: str) -> None:
 
 
 def storage_check(
-    capsys: pytest.CaptureFixture[str], lake: StoreLake, url: str, *, month: str | None = None
+    capsys: pytest.CaptureFixture[str], lake: StoreLake, url: str, *, period: str | None = None
 ) -> dict[str, Any]:
-    """What the doctor says of the storage; of a month, no check may have a finding."""
+    """What the doctor says of the storage; of a period, no check may have a finding."""
     where = ["--storage", "hdfs", "--hdfs-url", url, "--key", f"/{lake.place}/trips/{{YYYY-MM}}/*.parquet"]
     table = ["--database", lake.database, "--table", "trips", "--cluster", lake.cluster.name]
     capsys.readouterr()
-    main(["doctor", "--json", *where, *table, *(["--month", month] if month else [])])
+    main(["doctor", "--json", *where, *table, *(["--period", period] if period else [])])
     checks = json.loads(capsys.readouterr().out)["checks"]
-    if month:
+    if period:
         assert [each["findings"] for each in checks if each["name"] != "disks"] == [[]] * (len(checks) - 1)
     (found,) = (each for each in checks if each["name"] == "storage")
     return found
@@ -156,13 +156,13 @@ def storage_check(
 
 @of_hdfs
 class TestLoads:
-    def test_a_missing_folder_is_a_month_without_files(self, store_lake: StoreLake) -> None:
+    def test_a_missing_folder_is_a_period_without_files(self, store_lake: StoreLake) -> None:
         with pytest.raises(NotReadyError, match="No objects for"):
             store_lake.load()
 
     @pytest.mark.every_change
     def test_a_file_that_the_servers_user_may_not_read_is_told(self, store_lake: StoreLake) -> None:
-        first = store_lake.objects.upload(TRIPS, MONTH)[0]
+        first = store_lake.objects.upload(TRIPS, PERIOD)[0]
         hdfs = store_lake.objects.server
         hdfs.set_permission(f"/{store_lake.place}/{first}", "600")
         with pytest.raises(AirflowFailException, match="HDFS refused the servers' user: name one") as failed:
@@ -171,14 +171,14 @@ class TestLoads:
         assert store_lake.rows() == 0
 
     def test_servers_that_get_no_answer_are_told_within_seconds(self, store_lake: StoreLake, wrong_port: int) -> None:
-        store_lake.objects.upload(TRIPS, MONTH)
+        store_lake.objects.upload(TRIPS, PERIOD)
         began = time.monotonic()
         with pytest.raises(TransientError, match=f"gets no answer from hdfs://chs3@127.0.0.1:{wrong_port}: check hdfs"):
             store_lake.load(hdfs_url=f"hdfs://chs3@127.0.0.1:{wrong_port}")
         assert time.monotonic() - began < 20
 
     def test_text_names_the_file_and_row_to_blame(self, store_lake: StoreLake) -> None:
-        first = store_lake.objects.upload(TRIPS, MONTH, file_format="jsonl")[0]
+        first = store_lake.objects.upload(TRIPS, PERIOD, file_format="jsonl")[0]
         store_lake.objects.put(first, b'{"trip_id": "x"}\n')
         with pytest.raises(AirflowException, match=f"row 1 of /{store_lake.place}/{first} has 'x'"):
             store_lake.load()
@@ -187,9 +187,9 @@ class TestLoads:
     def test_the_doctor_finds_nothing_or_what_is_wrong(
         self, store_lake: StoreLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        store_lake.objects.upload(TRIPS, MONTH)
+        store_lake.objects.upload(TRIPS, PERIOD)
         url = store_lake.objects.server.url
-        check = storage_check(capsys, store_lake, url, month=MONTH)
+        check = storage_check(capsys, store_lake, url, period=PERIOD)
         assert check["findings"] == []
         assert "this machine lists in" in check["summary"]
         assert "3 of 3 nodes list and read" in check["summary"]
@@ -222,5 +222,5 @@ class TestLoads:
         for _ in range(2):
             run = run_dag(bag.dags["chs3_hdfs"], logical_date=NIGHT, run_conf=conf)
             states.append({ti.task_id: str(ti.state) for ti in run.get_task_instances()})
-        assert [each["trips.month.load"] for each in states] == ["success", "skipped"]
+        assert [each["trips.period.load"] for each in states] == ["success", "skipped"]
         assert store_lake.facts("2026-02") == TRIPS.facts("2026-02")

@@ -10,10 +10,10 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.sources.lakehouses import known_types
-from tests.sources.table_lake import MONTH, TableLake
+from tests.sources.table_lake import PERIOD, TableLake
 
 pytestmark = pytest.mark.parametrize("table_lake", ["iceberg"], indirect=True)
-TRIPS = Trips(rows_per_month=2_000)
+TRIPS = Trips(rows_per_period=2_000)
 WRITTEN_OTHERWISE = "was written when the table had other columns"
 SELECT = {name: name for name in ("trip_id", "pickup_at", "nested")}
 #: Each kind of nesting: its value, its type in ClickHouse, and where the fields x and y are in the table.
@@ -45,13 +45,13 @@ def test_fields_within_lists_and_maps_are_loaded_where_ids_and_names_agree(table
     counts = table_lake.on_every_node(f"SELECT toString(nested), count() FROM {table_lake.database}.trips GROUP BY 1")
     found = [row for rows in counts for row in rows]
     assert {value for value, _ in found} == {"{'k':[(1,2)]}"}
-    assert sum(rows for _, rows in found) == TRIPS.rows_per_month
+    assert sum(rows for _, rows in found) == TRIPS.rows_per_period
 
 
 def test_a_column_that_files_call_otherwise_is_selected_by_that_name(table_lake: TableLake) -> None:
     database = table_lake.database
     table_lake.on_every_node(f"ALTER TABLE {database}.trips ADD COLUMN `a b` Int64")
-    rows = known_types(TRIPS.table(MONTH))
+    rows = known_types(TRIPS.table(PERIOD))
     rows = rows.append_column("a b", rows["trip_id"])
     table = table_lake.table.table(rows.schema)
     table.append(rows)
@@ -78,7 +78,7 @@ def _put_nested(lake: TableLake, within: str) -> tuple[str, ...]:
         struct = pa.list_(struct) if each == "element" else pa.map_(pa.string(), struct)
     fields = kind.format("Tuple(x Nullable(Int64), y Nullable(Int64))")
     lake.on_every_node(f"ALTER TABLE {lake.database}.trips ADD COLUMN nested {fields}")
-    rows = known_types(TRIPS.table(MONTH))
+    rows = known_types(TRIPS.table(PERIOD))
     rows = rows.append_column("nested", pa.array([value] * len(rows), struct))
     lake.table.table(rows.schema).append(rows)
     return ("nested", *path)

@@ -9,7 +9,7 @@ from tests.sources.kafka import KafkaServer
 
 
 def test_a_partition_has_what_was_produced_in_this_order(kafka: KafkaServer) -> None:
-    trips = [json.dumps(row, default=str).encode() for row in Trips(rows_per_month=5_000).table("2026-01").to_pylist()]
+    trips = [json.dumps(row, default=str).encode() for row in Trips(rows_per_period=5_000).table("2026-01").to_pylist()]
     kafka.create_topic("trips", partitions=2)
     kafka.produce("trips", trips[:2_000], partition=0)
     kafka.produce("trips", trips[2_000:], partition=1)

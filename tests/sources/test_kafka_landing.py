@@ -17,12 +17,12 @@ from tests.sources.topics import Topic
 
 
 @pytest.mark.every_change
-def test_messages_land_as_they_are_in_the_months_of_their_timestamps(lake: LandingLake) -> None:
+def test_messages_land_as_they_are_in_the_periods_of_their_timestamps(lake: LandingLake) -> None:
     headers = [("trace", b"\x00\x01"), ("trace", None)]
     lake.topic.send(NIGHTS[1] + HOUR, b'{"a": 1}', key=b"k", headers=headers)
     lake.topic.send(NIGHTS[2] - HOUR, None)
     result = lake.land(1)
-    assert [result[name] for name in ("status", "messages", "objects", "months")] == ["landed", 2, 1, ["2026-01"]]
+    assert [result[name] for name in ("status", "messages", "objects", "periods")] == ["landed", 2, 1, ["2026-01"]]
     assert lake.rows() == [
         {
             "key": b"k",
@@ -37,9 +37,9 @@ def test_messages_land_as_they_are_in_the_months_of_their_timestamps(lake: Landi
     json.dumps(result)
 
 
-def test_months_begin_where_the_time_zone_says(lake: LandingLake) -> None:
+def test_periods_begin_where_the_time_zone_says(lake: LandingLake) -> None:
     lake.topic.send(NIGHTS[2] - HOUR, b"february in Berlin")
-    assert lake.land(1, timezone="Europe/Berlin")["months"] == ["2026-02"]
+    assert lake.land(1, timezone="Europe/Berlin")["periods"] == ["2026-02"]
 
 
 def test_what_was_landed_is_landed_no_second_time(lake: LandingLake) -> None:
@@ -51,14 +51,14 @@ def test_what_was_landed_is_landed_no_second_time(lake: LandingLake) -> None:
     assert lake.objects() == before
 
 
-def test_late_messages_are_in_the_run_of_their_offsets_and_in_the_month_of_their_timestamps(lake: LandingLake) -> None:
+def test_late_messages_are_in_the_run_of_their_offsets_and_in_the_period_of_their_timestamps(lake: LandingLake) -> None:
     lake.topic.send(NIGHTS[1] + HOUR, b"in time")
     lake.land(1)
-    # Nothing of the second night came before these, of the first and of a month that is over.
+    # Nothing of the second night came before these, of the first and of a period that is over.
     lake.topic.send(NIGHTS[1] + 2 * HOUR, b"late")
     lake.topic.send(datetime(2025, 12, 24, tzinfo=UTC), b"very late")
     lake.topic.send(NIGHTS[2] + HOUR, b"next")
-    assert lake.land(2)["months"] == ["2025-12", "2026-01", "2026-02"]
+    assert lake.land(2)["periods"] == ["2025-12", "2026-01", "2026-02"]
     assert lake.values("2026-01/") == Counter([b"in time", b"late"])
     assert lake.values() == Counter([b"in time", b"late", b"very late", b"next"])
 
@@ -105,7 +105,7 @@ def test_a_worker_that_dies_at_any_write_leaves_what_the_next_try_completes(
         except Dead:
             # What comes between tries is in no object of theirs.
             lake.topic.send(NIGHTS[3], b"much later")
-    # The topic's id, a record of the run, two of offsets, the months of four ranges, and the result.
+    # The topic's id, a record of the run, two of offsets, the periods of four ranges, and the result.
     assert len(deadly) == 1 + 1 + 2 + 7 + 1
     monkeypatch.setattr(WrittenOnce, "put", put)
     lake.land(2)

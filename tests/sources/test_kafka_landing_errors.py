@@ -89,10 +89,10 @@ def test_an_end_that_is_yet_to_come_is_waited_for(lake: LandingLake) -> None:
         lake.land(0, end=datetime.now(UTC) + HOUR)
 
 
-def test_a_message_of_a_month_yet_to_come_lands_in_that_month(lake: LandingLake) -> None:
+def test_a_message_of_a_period_yet_to_come_lands_in_that_period(lake: LandingLake) -> None:
     lake.topic.send(datetime.now(UTC) + timedelta(minutes=30), b"ahead")
     ahead = f"{datetime.now(UTC) + timedelta(minutes=30):%Y-%m}"
-    assert lake.land(0)["months"] in ([ahead], [])
+    assert lake.land(0)["periods"] in ([ahead], [])
 
 
 @pytest.mark.parametrize(

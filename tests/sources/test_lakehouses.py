@@ -1,4 +1,4 @@
-"""The nodes of a cluster read a month of an Iceberg and of a Delta table, each row once."""
+"""The nodes of a cluster read a period of an Iceberg and of a Delta table, each row once."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from tests.sources.loading import Staging
 
 pytestmark = pytest.mark.three_nodes
 
-MONTH = "2026-01"
-TRIPS = Trips(rows_per_month=2_000)
+PERIOD = "2026-01"
+TRIPS = Trips(rows_per_period=2_000)
 
 
-def test_a_cluster_reads_a_month_of_all_that_were_put(lakehouse: Lakehouse, staging: Staging) -> None:
-    for month in (MONTH, "2026-02"):
-        lakehouse.put(TRIPS.table(month))
+def test_a_cluster_reads_a_period_of_all_that_were_put(lakehouse: Lakehouse, staging: Staging) -> None:
+    for period in (PERIOD, "2026-02"):
+        lakehouse.put(TRIPS.table(period))
     function = lakehouse.function(cluster=staging.cluster.name)
     staging.insert(function, where="pickup_at >= '2026-01-01' AND pickup_at < '2026-02-01'")
-    assert staging.facts(MONTH) == TRIPS.facts(MONTH)
-    assert sum(staging.rows_per_node()) == TRIPS.rows_per_month
+    assert staging.facts(PERIOD) == TRIPS.facts(PERIOD)
+    assert sum(staging.rows_per_node()) == TRIPS.rows_per_period
 
 
 def test_a_node_reads_rows_that_were_added(lakehouse: Lakehouse, staging: Staging) -> None:
-    lakehouse.put(TRIPS.table(MONTH).slice(0, 500))
-    lakehouse.put(TRIPS.table(MONTH).slice(500))
+    lakehouse.put(TRIPS.table(PERIOD).slice(0, 500))
+    lakehouse.put(TRIPS.table(PERIOD).slice(500))
     staging.insert_slices(lakehouse.function())
-    assert staging.facts(MONTH) == TRIPS.facts(MONTH)
+    assert staging.facts(PERIOD) == TRIPS.facts(PERIOD)

@@ -17,18 +17,18 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats
 from airflow_provider_chs3.exceptions import NotReadyError
-from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.plugin.observation.speed.throughput_queries import inserts
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.integration.test_interrupted import Breaker, Failed, breaker
-from tests.sources.store_lake import MONTH, StoreLake
+from tests.sources.store_lake import PERIOD, StoreLake
 
 __all__ = ["breaker"]
 
-TRIPS = Trips(rows_per_month=3_000, files_per_month=5)
-OTHER = Trips(seed=2, rows_per_month=3_500, files_per_month=5)
+TRIPS = Trips(rows_per_period=3_000, files_per_period=5)
+OTHER = Trips(seed=2, rows_per_period=3_500, files_per_period=5)
 
 DAGS = Path(__file__).parents[2] / "dags"
 NIGHT = datetime(2026, 3, 12, 3, tzinfo=UTC)
@@ -60,30 +60,30 @@ HOSTILE = (
 @pytest.mark.three_nodes
 @beside_s3
 @pytest.mark.every_change
-def test_a_month_is_loaded_exactly_and_again_only_where_it_changed(store_lake: StoreLake) -> None:
-    keys = store_lake.objects.upload(TRIPS, MONTH)
+def test_a_period_is_loaded_exactly_and_again_only_where_it_changed(store_lake: StoreLake) -> None:
+    keys = store_lake.objects.upload(TRIPS, PERIOD)
     store_lake.objects.upload(TRIPS, "2026-02")
     result = store_lake.load()
     assert (result["status"], result["objects"]) == ("published", 5)
-    assert store_lake.facts() == TRIPS.facts(MONTH)
+    assert store_lake.facts() == TRIPS.facts(PERIOD)
     assert store_lake.load()["status"] == "unchanged"
-    store_lake.objects.upload(OTHER, MONTH)
+    store_lake.objects.upload(OTHER, PERIOD)
     assert store_lake.load()["status"] == "published"
-    assert store_lake.facts() == OTHER.facts(MONTH)
+    assert store_lake.facts() == OTHER.facts(PERIOD)
     store_lake.objects.delete(keys[0])
     assert store_lake.load(max_shrink_fraction=0.9)["objects"] == 4
-    assert store_lake.rows() < OTHER.rows_per_month
+    assert store_lake.rows() < OTHER.rows_per_period
 
 
 @beside_s3
 def test_new_objects_are_loaded_alone(store_lake: StoreLake) -> None:
-    store_lake.objects.upload(TRIPS, MONTH)
+    store_lake.objects.upload(TRIPS, PERIOD)
     store_lake.load()
-    _, more = next(iter(OTHER.files(MONTH)))
-    store_lake.objects.put(f"trips/{MONTH}/more.parquet", more)
+    _, more = next(iter(OTHER.files(PERIOD)))
+    store_lake.objects.put(f"trips/{PERIOD}/more.parquet", more)
     result = store_lake.load()
     assert (result["objects"], result["loaded_objects"]) == (6, 1)
-    assert store_lake.rows() == result["rows"] == TRIPS.rows_per_month + 700
+    assert store_lake.rows() == result["rows"] == TRIPS.rows_per_period + 700
     assert store_lake.load()["status"] == "unchanged"
 
 
@@ -94,9 +94,9 @@ def test_new_objects_are_loaded_alone(store_lake: StoreLake) -> None:
 def test_text_is_proven_by_the_bytes_that_servers_received_or_by_a_second_read(
     store_lake: StoreLake, file_format: Any
 ) -> None:
-    store_lake.objects.upload(TRIPS, MONTH, file_format=file_format)
+    store_lake.objects.upload(TRIPS, PERIOD, file_format=file_format)
     assert store_lake.load()["counted_by"] == store_lake.counted_by
-    assert store_lake.facts() == TRIPS.facts(MONTH)
+    assert store_lake.facts() == TRIPS.facts(PERIOD)
 
 
 @beside_s3
@@ -104,7 +104,7 @@ def test_text_is_proven_by_the_bytes_that_servers_received_or_by_a_second_read(
 def test_an_object_that_was_cut_off_is_refused(store_lake: StoreLake) -> None:
     lines = b"".join(b"%d,2026-01-05 12:00:00,%r\n" % (number, random.random()) for number in range(500_000))
     whole = lz4.frame.compress(b"trip_id,pickup_at,more\n" + lines, block_size=lz4.frame.BLOCKSIZE_MAX64KB)
-    key = f"trips/{MONTH}/a.csv.lz4"
+    key = f"trips/{PERIOD}/a.csv.lz4"
     # Of more than one piece.
     assert len(whole) > 9 * 1024**2
     store_lake.objects.put(key, whole[:-100])
@@ -117,11 +117,11 @@ def test_an_object_that_was_cut_off_is_refused(store_lake: StoreLake) -> None:
 @pytest.mark.three_nodes
 @beside_s3
 def test_hostile_names_are_loaded_exactly(store_lake: StoreLake) -> None:
-    files = Trips(rows_per_month=1_400, files_per_month=len(HOSTILE))
-    for name, (_, body) in zip(HOSTILE, files.files(MONTH), strict=True):
-        store_lake.objects.put(f"trips/{MONTH}/{name}/{name}.parquet", body)
+    files = Trips(rows_per_period=1_400, files_per_period=len(HOSTILE))
+    for name, (_, body) in zip(HOSTILE, files.files(PERIOD), strict=True):
+        store_lake.objects.put(f"trips/{PERIOD}/{name}/{name}.parquet", body)
     assert store_lake.load()["objects"] == len(HOSTILE)
-    assert store_lake.facts() == files.facts(MONTH)
+    assert store_lake.facts() == files.facts(PERIOD)
     assert store_lake.load()["status"] == "unchanged"
 
 
@@ -130,41 +130,41 @@ def test_hostile_names_are_loaded_exactly(store_lake: StoreLake) -> None:
 def test_a_load_that_fails_before_it_publishes_is_made_good_by_the_next(
     store_lake: StoreLake, breaker: Breaker
 ) -> None:
-    store_lake.objects.upload(TRIPS, MONTH)
+    store_lake.objects.upload(TRIPS, PERIOD)
     breaker.set(break_after=3)
     with pytest.raises(Failed):
         store_lake.load()
     assert store_lake.rows() == 0
     breaker.set()
     store_lake.load()
-    assert store_lake.facts() == TRIPS.facts(MONTH)
+    assert store_lake.facts() == TRIPS.facts(PERIOD)
 
 
 @beside_s3
 def test_an_object_that_is_overwritten_under_the_load_is_loaded_as_it_is_then(
     store_lake: StoreLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = store_lake.objects.upload(TRIPS, MONTH)[0]
+    first = store_lake.objects.upload(TRIPS, PERIOD)[0]
     inserts: list[Insert] = []
     insert = Runner.insert
 
     def overwriting(runner: Runner, step: Insert) -> InsertStats:
         stats = insert(runner, step)
         if not inserts:
-            store_lake.objects.put(first, next(body for _, body in OTHER.files(MONTH)))
+            store_lake.objects.put(first, next(body for _, body in OTHER.files(PERIOD)))
         inserts.append(step)
         return stats
 
     monkeypatch.setattr(Runner, "insert", overwriting)
     store_lake.load()
     assert len(inserts) == 2
-    assert store_lake.rows() == TRIPS.rows_per_month - 600 + 700
+    assert store_lake.rows() == TRIPS.rows_per_period - 600 + 700
     assert store_lake.load()["status"] == "unchanged"
 
 
 @pytest.mark.three_nodes
 def test_the_waits_for_a_storage_are_known_where_servers_count_them(store_lake: StoreLake) -> None:
-    store_lake.objects.upload(TRIPS, MONTH)
+    store_lake.objects.upload(TRIPS, PERIOD)
     result = store_lake.load()
     for node in store_lake.cluster.nodes:
         with node.client() as client:
@@ -176,23 +176,23 @@ def test_the_waits_for_a_storage_are_known_where_servers_count_them(store_lake: 
 
 @pytest.mark.three_nodes
 def test_a_deferrable_load_is_proven_by_the_servers_logs(store_lake: StoreLake) -> None:
-    store_lake.objects.upload(TRIPS, MONTH, file_format="csv.gz")
+    store_lake.objects.upload(TRIPS, PERIOD, file_format="csv.gz")
     assert store_lake.load(deferrable=True)["counted_by"] == store_lake.counted_by
-    assert store_lake.facts() == TRIPS.facts(MONTH)
+    assert store_lake.facts() == TRIPS.facts(PERIOD)
 
 
 @beside_s3
-def test_months_are_planned_and_loaded_together(store_lake: StoreLake) -> None:
-    months = ["2026-01", "2026-02", "2026-03"]
-    for month in months:
-        store_lake.objects.upload(TRIPS, month)
+def test_periods_are_planned_and_loaded_together(store_lake: StoreLake) -> None:
+    periods = ["2026-01", "2026-02", "2026-03"]
+    for period in periods:
+        store_lake.objects.upload(TRIPS, period)
     where = {"objects": store_lake.store(), "table": "trips", "database": store_lake.database}
     where["cluster"] = store_lake.cluster.name
-    assert PlanMonthsOperator(task_id="plan", all_months=True, **where).execute({}) == months
-    results = S3ToClickHouseOperator(task_id="load", months=months, **where).execute({})
+    assert PlanLoadsOperator(task_id="plan", all_periods=True, **where).execute({}) == periods
+    results = S3ToClickHouseOperator(task_id="load", periods=periods, **where).execute({})
     assert [each["status"] for each in results] == ["published"] * 3
-    assert [store_lake.facts(month) for month in months] == [TRIPS.facts(month) for month in months]
-    assert PlanMonthsOperator(task_id="plan", months=months, **where).execute({}) == []
+    assert [store_lake.facts(period) for period in periods] == [TRIPS.facts(period) for period in periods]
+    assert PlanLoadsOperator(task_id="plan", periods=periods, **where).execute({}) == []
 
 
 @pytest.mark.parametrize("store_lake", ["azure"], indirect=True)
@@ -201,7 +201,7 @@ class TestAzure:
         self, store_lake: StoreLake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         caplog.set_level(logging.DEBUG)
-        store_lake.objects.upload(TRIPS, MONTH)
+        store_lake.objects.upload(TRIPS, PERIOD)
         operator = store_lake.operator()
         operator.execute({})
         shown = f"{caplog.text}{operator.insert_sql}{vars(operator)}{operator.source(operator.listing())!r}"
@@ -231,9 +231,9 @@ class TestAzure:
         try:
             with pytest.raises(NotReadyError, match="No objects for"):
                 store_lake.load(container=None, named_collection="chs3_of_azure")
-            store_lake.objects.upload(TRIPS, MONTH)
+            store_lake.objects.upload(TRIPS, PERIOD)
             store_lake.load(container=None, named_collection="chs3_of_azure")
-            assert store_lake.facts() == TRIPS.facts(MONTH)
+            assert store_lake.facts() == TRIPS.facts(PERIOD)
         finally:
             store_lake.on_every_node("DROP NAMED COLLECTION chs3_of_azure")
 
@@ -242,11 +242,11 @@ class TestAzure:
         self, store_lake: StoreLake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, form: str
     ) -> None:
         caplog.set_level(logging.DEBUG)
-        store_lake.objects.upload(TRIPS, MONTH)
+        store_lake.objects.upload(TRIPS, PERIOD)
         operator = store_lake.operator()
         store_lake.objects.connect_by(form, monkeypatch)
         operator.execute({})
-        assert store_lake.facts() == TRIPS.facts(MONTH)
+        assert store_lake.facts() == TRIPS.facts(PERIOD)
         access = operator.listing().access()
         secret = access.account_key or access.sas_token.partition("sig=")[2].partition("&")[0]
         assert secret not in f"{access}{operator.insert_sql}{caplog.text}"
@@ -256,8 +256,8 @@ class TestAzure:
     ) -> None:
         from tests.dag_bag import DagBag
 
-        for month in ("2026-01", "2026-02"):
-            store_lake.objects.upload(TRIPS, month)
+        for period in ("2026-01", "2026-02"):
+            store_lake.objects.upload(TRIPS, period)
         connection = store_lake.cluster.airflow_connection()
         monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
         conf = {"container": store_lake.place, "database": store_lake.database, "table": "trips"}
@@ -267,8 +267,8 @@ class TestAzure:
         for _ in range(2):
             run = run_dag(bag.dags["chs3_azure"], logical_date=NIGHT, run_conf=conf)
             states.append({ti.task_id: str(ti.state) for ti in run.get_task_instances()})
-        assert [each["trips.month.load"] for each in states] == ["success", "skipped"]
-        assert [store_lake.facts(month) for month in ("2026-01", "2026-02")] == [
+        assert [each["trips.period.load"] for each in states] == ["success", "skipped"]
+        assert [store_lake.facts(period) for period in ("2026-01", "2026-02")] == [
             TRIPS.facts("2026-01"),
             TRIPS.facts("2026-02"),
         ]

@@ -10,20 +10,20 @@ from tests.sources.objects import Objects
 
 pytestmark = pytest.mark.three_nodes
 
-MONTH = "2026-01"
-TRIPS = Trips(rows_per_month=10_000, files_per_month=5)
+PERIOD = "2026-01"
+TRIPS = Trips(rows_per_period=10_000, files_per_period=5)
 
 
-def test_a_cluster_reads_a_months_files_and_each_of_them_once(objects: Objects, staging: Staging) -> None:
-    objects.upload(TRIPS, MONTH)
+def test_a_cluster_reads_a_periods_files_and_each_of_them_once(objects: Objects, staging: Staging) -> None:
+    objects.upload(TRIPS, PERIOD)
     objects.upload(TRIPS, "2026-02")
-    staging.insert(objects.function(f"trips/{MONTH}/*.parquet", cluster=staging.cluster.name))
-    assert staging.facts(MONTH) == TRIPS.facts(MONTH)
-    assert sum(staging.rows_per_node()) == TRIPS.rows_per_month
+    staging.insert(objects.function(f"trips/{PERIOD}/*.parquet", cluster=staging.cluster.name))
+    assert staging.facts(PERIOD) == TRIPS.facts(PERIOD)
+    assert sum(staging.rows_per_node()) == TRIPS.rows_per_period
 
 
 def test_one_node_reads_what_is_there_now(objects: Objects, chs3_cluster: object) -> None:
-    first, second = (list(Trips(seed=seed).files(MONTH, file_format="csv.gz")) for seed in (1, 2))
+    first, second = (list(Trips(seed=seed).files(PERIOD, file_format="csv.gz")) for seed in (1, 2))
     for (name, _), (_, body) in zip(first, second, strict=True):
         objects.put(f"trips/{name}", b"")
         objects.put(f"trips/{name}", body)
@@ -31,4 +31,4 @@ def test_one_node_reads_what_is_there_now(objects: Objects, chs3_cluster: object
     objects.delete("trips/more.csv.gz")
     with chs3_cluster.nodes[0].client() as client:
         function = objects.function("trips/*.csv.gz", file_format="CSVWithNames")
-        assert read_facts(client, function, MONTH) == Trips(seed=2).facts(MONTH)
+        assert read_facts(client, function, PERIOD) == Trips(seed=2).facts(PERIOD)

@@ -14,7 +14,7 @@ from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.sources.mysql import MySqlServer
 from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.sources.row_lake import MONTH, RowLake
+from tests.sources.row_lake import PERIOD, RowLake
 from tests.sources.rows import MySqlRows, PostgresRows
 
 
@@ -23,7 +23,7 @@ def _utf8(lake: RowLake) -> dict[str, str]:
 
 
 def _load(lake: RowLake, *, name: str, texts: dict[str, str], of: str = "text") -> None:
-    """Load a month of a table that has these texts in columns of these names, and compare; then change one."""
+    """Load a period of a table that has these texts in columns of these names, and compare; then change one."""
     quoted = lake.store().listing().dialect.quoted
     columns = ", ".join(f"{quoted(each)} {of}" for each in texts)
     marks = ", ".join(["%s"] * len(texts))
@@ -36,7 +36,7 @@ def _load(lake: RowLake, *, name: str, texts: dict[str, str], of: str = "text") 
     lake.on_every_node(
         f"CREATE TABLE {lake.database}.texts (at Date, {read}) ENGINE = MergeTree PARTITION BY toYYYYMM(at) ORDER BY at"
     )
-    options: dict[str, Any] = {"table": "texts", "source_table": name, "month_column": "at", "key_column": None}
+    options: dict[str, Any] = {"table": "texts", "source_table": name, "time_column": "at", "key_column": None}
     assert lake.load(**options)["status"] == "published"
     assert _read(lake, texts) == list(texts.values())
     assert lake.load(**options)["status"] == "unchanged"
@@ -92,7 +92,7 @@ def test_bytes_that_are_no_utf_8_are_refused(
         connection.execute("CREATE DATABASE of_bytes ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
     rows = PostgresRows.create(replace(chs3_postgres, database="of_bytes"))
     lake = RowLake.create(rows, chs3_cluster, chs3_database, monkeypatch)
-    lake.rows.put(Trips(rows_per_month=10).table(MONTH))
+    lake.rows.put(Trips(rows_per_period=10).table(PERIOD))
     lake.change("UPDATE {t} SET zone = E'z\\374rich'", client_encoding="SQL_ASCII")
     with pytest.raises((AirflowFailException, Chs3Error), match="invalid byte sequence"):
         lake.load()

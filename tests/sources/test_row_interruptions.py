@@ -1,4 +1,4 @@
-"""Loads from databases end in the rows of the month, whatever is killed: worker, database, or its sessions."""
+"""Loads from databases end in the rows of the period, whatever is killed: worker, database, or its sessions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from tests.faults.killing import Worker, steps_of, strikes_after, strikes_amid
 from tests.faults.strikes import Strikes, strikes
 from tests.sources.restarting import Restarts
-from tests.sources.row_lake import MONTH, RowLake
+from tests.sources.row_lake import PERIOD, RowLake
 from tests.sources.rows import MySqlRows, PostgresRows
 from tests.sources.source_lake import left_behind, wait_for_insert
 
@@ -29,20 +29,20 @@ pytestmark = pytest.mark.three_nodes
 
 __all__ = ["strikes"]
 
-TRIPS = Trips(rows_per_month=1_500)
+TRIPS = Trips(rows_per_period=1_500)
 CHANGE = "UPDATE {t} SET fare = fare + 1 WHERE pickup_at >= '2026-01-01' AND pickup_at < '2026-01-03'"
 MOMENTS = ("Look at 3 nodes", "Read the columns of", "Insert the rows", "List again", "Record the intent")
 
 
 @pytest.fixture
 def lake(row_lake: RowLake) -> RowLake:
-    """A month of trips in a table of a database, and an empty table that it is loaded into."""
-    row_lake.put(TRIPS.table(MONTH))
+    """A period of trips in a table of a database, and an empty table that it is loaded into."""
+    row_lake.put(TRIPS.table(PERIOD))
     return row_lake
 
 
 def rows_of_database(lake: RowLake) -> list[tuple[Any, ...]]:
-    """The month's rows, as the database's own client reads them."""
+    """The period's rows, as the database's own client reads them."""
     with closing(lake.rows.connection()) as connection, connection.cursor() as cursor:
         cursor.execute(f"SELECT {', '.join(COLUMNS)} FROM {lake.rows.table} ORDER BY trip_id")
         return [tuple(row) for row in cursor.fetchall()]
@@ -111,7 +111,7 @@ def restarts(
     rows, kind = {"postgres": (PostgresRows, PostgresServer), "mysql": (MySqlRows, MySqlServer)}[request.param]
     with started_or_skip(kind.start) as server:
         lake, restarts = RowLake.create(rows.create(server), chs3_cluster, chs3_database, monkeypatch), Restarts(server)
-        lake.put(TRIPS.table(MONTH))
+        lake.put(TRIPS.table(PERIOD))
         yield lake, restarts
         if restarts.process:
             terminate(restarts.process)
@@ -146,7 +146,7 @@ def test_a_database_that_restarts_costs_a_retry_at_most(
 
 
 def end_sessions(lake: RowLake) -> int:
-    """End the sessions that read slices of the month, and return how many there were."""
+    """End the sessions that read slices of the period, and return how many there were."""
     who = (
         "SELECT id FROM information_schema.processlist WHERE info LIKE '%AS chs3_0%' AND id <> CONNECTION_ID()"
         if lake.is_mysql
@@ -183,7 +183,7 @@ def outcome(lake: RowLake, options: dict[str, Any]) -> str:
         return str(error)
 
 
-def test_loads_of_one_month_at_once_end_in_its_rows(lake: RowLake) -> None:
+def test_loads_of_one_period_at_once_end_in_its_rows(lake: RowLake) -> None:
     options = slow(lake)
     with ThreadPoolExecutor() as pool:
         outcomes = list(pool.map(lambda _: outcome(lake, options), range(3)))

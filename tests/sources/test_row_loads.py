@@ -1,4 +1,4 @@
-"""Loads from tables of databases end in exactly the rows of the month, whatever happened to them meanwhile."""
+"""Loads from tables of databases end in exactly the rows of the period, whatever happened to them meanwhile."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats
 from airflow_provider_chs3.exceptions import ConfigurationError, NotReadyError, ObjectsChangedError, TransientError
-from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.test_interrupted import Breaker, Failed, breaker
-from tests.sources.row_lake import MONTH, RowLake
+from tests.sources.row_lake import PERIOD, RowLake
 
 __all__ = ["breaker"]
 
-TRIPS = Trips(rows_per_month=3_000)
+TRIPS = Trips(rows_per_period=3_000)
 DAGS = Path(__file__).parents[2] / "dags"
 NIGHT = datetime(2026, 3, 12, 3, tzinfo=UTC)
 CHANGE = "UPDATE {t} SET fare = fare + 1 WHERE pickup_at >= '2026-01-01' AND pickup_at < '2026-01-03'"
@@ -32,26 +32,26 @@ CHANGE = "UPDATE {t} SET fare = fare + 1 WHERE pickup_at >= '2026-01-01' AND pic
 
 @pytest.mark.three_nodes
 @pytest.mark.every_change
-def test_a_month_is_loaded_exactly_and_again_only_where_it_changed(row_lake: RowLake) -> None:
-    row_lake.rows.put(TRIPS.table(MONTH))
+def test_a_period_is_loaded_exactly_and_again_only_where_it_changed(row_lake: RowLake) -> None:
+    row_lake.rows.put(TRIPS.table(PERIOD))
     row_lake.rows.put(TRIPS.table("2026-02"))
     result = row_lake.load()
     assert (result["status"], result["rows"]) == ("published", 3_000)
-    assert row_lake.facts() == TRIPS.facts(MONTH)
+    assert row_lake.facts() == TRIPS.facts(PERIOD)
     assert row_lake.rows_per_node() == [1_000] * 3
     assert row_lake.load()["status"] == "unchanged"
     row_lake.change(CHANGE)
     assert row_lake.load()["status"] == "published"
-    assert row_lake.facts() != TRIPS.facts(MONTH)
+    assert row_lake.facts() != TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough(but=1)
 def test_the_log_speaks_of_rows_and_of_no_objects(row_lake: RowLake, capsys: pytest.CaptureFixture[str]) -> None:
-    row_lake.rows.put(TRIPS.table(MONTH))
+    row_lake.rows.put(TRIPS.table(PERIOD))
     row_lake.load()
     log = capsys.readouterr().out
-    assert f"Insert the rows of {MONTH}: query id" in log
-    assert f"{MONTH} published (never loaded): 3,000 rows in " in log
+    assert f"Insert the rows of {PERIOD}: query id" in log
+    assert f"{PERIOD} published (never loaded): 3,000 rows in " in log
     assert " object" not in log
 
 
@@ -59,34 +59,34 @@ def test_the_log_speaks_of_rows_and_of_no_objects(row_lake: RowLake, capsys: pyt
 @pytest.mark.parametrize("key", [{"key_column": None}, {"key_column": "zone"}], ids=["none", "text"])
 @pytest.mark.three_nodes
 def test_rows_are_read_once_with_any_key(row_lake: RowLake, key: dict[str, Any]) -> None:
-    row_lake.rows.put(TRIPS.table(MONTH))
+    row_lake.rows.put(TRIPS.table(PERIOD))
     row_lake.load(**key)
-    assert row_lake.facts() == TRIPS.facts(MONTH)
+    assert row_lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.three_nodes
 def test_negative_and_missing_keys_are_read_once(row_lake: RowLake) -> None:
-    row_lake.rows.put(TRIPS.table(MONTH))
+    row_lake.rows.put(TRIPS.table(PERIOD))
     kind = "SIGNED" if row_lake.is_mysql else "bigint"
     row_lake.change("ALTER TABLE {t} ADD COLUMN negative bigint")
     row_lake.change(
         f"UPDATE {{t}} SET negative = CASE WHEN mod(trip_id, 5) = 0 THEN NULL ELSE -CAST(trip_id AS {kind}) END"
     )
     row_lake.load(key_column="negative")
-    assert row_lake.facts() == TRIPS.facts(MONTH)
+    assert row_lake.facts() == TRIPS.facts(PERIOD)
 
 
-def test_a_plan_finds_the_months_of_the_table(row_lake: RowLake) -> None:
-    for month in (MONTH, "2026-02"):
-        row_lake.rows.put(TRIPS.table(month))
+def test_a_plan_finds_the_periods_of_the_table(row_lake: RowLake) -> None:
+    for period in (PERIOD, "2026-02"):
+        row_lake.rows.put(TRIPS.table(period))
     row_lake.load()
-    plan = PlanMonthsOperator(
+    plan = PlanLoadsOperator(
         task_id="plan",
         table="trips",
         database=row_lake.database,
         cluster=row_lake.cluster.name,
         objects=row_lake.store(),
-        all_months=True,
+        all_periods=True,
     )
     assert plan.execute({}) == ["2026-02"]
 
@@ -94,10 +94,10 @@ def test_a_plan_finds_the_months_of_the_table(row_lake: RowLake) -> None:
 @pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("times", [1, 4])
 @pytest.mark.three_nodes
-def test_a_writer_to_the_month_starts_the_load_over_a_few_times(
+def test_a_writer_to_the_period_starts_the_load_over_a_few_times(
     row_lake: RowLake, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
-    row_lake.rows.put(TRIPS.table(MONTH))
+    row_lake.rows.put(TRIPS.table(PERIOD))
     row_lake.rows.put(TRIPS.table("2026-02"))
     insert, seen = Runner.insert, []
 
@@ -124,7 +124,7 @@ def test_a_writer_to_the_month_starts_the_load_over_a_few_times(
 @pytest.mark.thorough(but=1)
 @pytest.mark.three_nodes
 def test_a_load_broken_at_any_step_is_exact_when_run_again(row_lake: RowLake, breaker: Breaker) -> None:
-    row_lake.rows.put(TRIPS.table(MONTH))
+    row_lake.rows.put(TRIPS.table(PERIOD))
     for number in range(0, 100, 2):
         breaker.set(break_after=number)
         row_lake.change(CHANGE)
@@ -145,7 +145,7 @@ def test_a_wrong_password_is_told_and_nowhere_shown(
     row_lake: RowLake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    row_lake.rows.put(TRIPS.table(MONTH))
+    row_lake.rows.put(TRIPS.table(PERIOD))
     # Other tests write statements with the password by hand.
     (began,) = row_lake.on_every_node("SELECT toUnixTimestamp64Micro(now64(6))")[0][0]
     row_lake.load()
@@ -171,9 +171,9 @@ def test_what_is_missing_is_told(row_lake: RowLake) -> None:
     with pytest.raises(AirflowFailException, match="There is no table"):
         row_lake.load(source_table="no such")
     with pytest.raises(AirflowFailException, match="has no column 'at'"):
-        row_lake.load(month_column="at")
+        row_lake.load(time_column="at")
     with pytest.raises(AirflowFailException, match="give the column of a date or a time"):
-        row_lake.load(month_column="zone")
+        row_lake.load(time_column="zone")
 
 
 @pytest.mark.parametrize(
@@ -182,8 +182,8 @@ def test_what_is_missing_is_told(row_lake: RowLake) -> None:
         ("fingerprint", " ", "fingerprint=' ' is empty"),
         ("key_column", "", "key_column='' is empty"),
         ("schema", "", "schema='' is empty"),
-        ("month_column", "", "month_column='' is empty"),
-        ("month_column", None, "month_column=None is empty"),
+        ("time_column", "", "time_column='' is empty"),
+        ("time_column", None, "time_column=None is empty"),
         ("fingerprint", "\ud800", "not text that a database can hold"),
         ("source_table", "a\0b", "not text that a database can hold"),
         ("row_timezone", "Europe", "timezone='Europe' is not known"),
@@ -192,7 +192,7 @@ def test_what_is_missing_is_told(row_lake: RowLake) -> None:
     ],
 )
 def test_arguments_without_sense_are_told(row_lake: RowLake, argument: str, value: Any, said: str) -> None:
-    row_lake.rows.put(TRIPS.table(MONTH))
+    row_lake.rows.put(TRIPS.table(PERIOD))
     with pytest.raises(AirflowFailException, match=re.escape(said)):
         row_lake.load(**{argument: value})
     assert sum(row_lake.rows_per_node()) == 0
@@ -206,7 +206,7 @@ def test_a_database_that_does_not_answer_is_worth_a_retry(row_lake: RowLake, mon
 
 @pytest.mark.three_nodes
 def test_names_mean_nothing_to_any_sql(row_lake: RowLake) -> None:
-    row_lake.rows.put(TRIPS.table(MONTH))
+    row_lake.rows.put(TRIPS.table(PERIOD))
     name, column = 'it\'s "a`b" \\ {t}/%s;', "k'e\"y` \\ {}"
     quoted = row_lake.store().listing().dialect.quoted
     with_marks = row_lake.rows.table
@@ -221,11 +221,11 @@ def test_names_mean_nothing_to_any_sql(row_lake: RowLake) -> None:
         select={"trip_id": "`k'e\"y\\` \\\\ {}`"} | {each: each for each in row_lake.other_columns},
     )
     assert result["rows"] == 3_000
-    assert row_lake.facts() == TRIPS.facts(MONTH)
+    assert row_lake.facts() == TRIPS.facts(PERIOD)
 
 
 def test_a_digest_of_ones_own_tells_of_changes(row_lake: RowLake) -> None:
-    row_lake.rows.put(TRIPS.table(MONTH))
+    row_lake.rows.put(TRIPS.table(PERIOD))
     row_lake.load(fingerprint="max(fare)")
     row_lake.change("UPDATE {t} SET zone = 'elsewhere' WHERE trip_id % 2 = 0")
     assert row_lake.load(fingerprint="max(fare)")["status"] == "unchanged"
@@ -247,8 +247,8 @@ def test_the_example_dag_loads_and_then_finds_nothing_to_load(
 
     if row_lake.is_mysql:
         pytest.skip("the example reads PostgreSQL")
-    for month in ("2026-01", "2026-02"):
-        row_lake.rows.put(TRIPS.table(month))
+    for period in ("2026-01", "2026-02"):
+        row_lake.rows.put(TRIPS.table(period))
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(row_lake.cluster.airflow_connection()))
     conf = {"source_table": row_lake.rows.table, "database": row_lake.database, "table": "trips"}
     dag = DagBag(DAGS).dags["chs3_postgres"]
@@ -256,8 +256,8 @@ def test_the_example_dag_loads_and_then_finds_nothing_to_load(
     for _ in range(2):
         run = run_dag(dag, logical_date=NIGHT, run_conf=conf)
         states.append({ti.task_id: str(ti.state) for ti in run.get_task_instances()})
-    assert [each["trips.month.load"] for each in states] == ["success", "skipped"]
-    assert [row_lake.facts(month) for month in ("2026-01", "2026-02")] == [
+    assert [each["trips.period.load"] for each in states] == ["success", "skipped"]
+    assert [row_lake.facts(period) for period in ("2026-01", "2026-02")] == [
         TRIPS.facts("2026-01"),
         TRIPS.facts("2026-02"),
     ]

@@ -10,20 +10,20 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.sources.row_lake import MONTH, RowLake
+from tests.sources.row_lake import PERIOD, RowLake
 
-TRIPS = Trips(rows_per_month=1_000)
+TRIPS = Trips(rows_per_period=1_000)
 
 
 @pytest.fixture
 def lake(row_lake: RowLake) -> RowLake:
-    """A month of trips in a table of a database, and an empty table that it is loaded into."""
-    row_lake.put(TRIPS.table(MONTH))
+    """A period of trips in a table of a database, and an empty table that it is loaded into."""
+    row_lake.put(TRIPS.table(PERIOD))
     return row_lake
 
 
 def said(capsys: pytest.CaptureFixture[str], lake: RowLake, command: str, *options: str) -> str:
-    """What a command prints of a month."""
+    """What a command prints of a period."""
     capsys.readouterr()
     table = ["--database", lake.database, "--table", "trips", "--cluster", lake.cluster.name]
     main([command, *lake.doctor_options, *table, *options])
@@ -34,8 +34,8 @@ def said(capsys: pytest.CaptureFixture[str], lake: RowLake, command: str, *optio
 def test_a_plan_and_a_load_of_what_changed_speak_of_rows(lake: RowLake, capsys: pytest.CaptureFixture[str]) -> None:
     lake.load()
     lake.change("DELETE FROM {t} WHERE pickup_at < '2026-01-03'")
-    planned = said(capsys, lake, "plan", "--month", MONTH, "--key-column", "trip_id")
-    assert f"{MONTH}   load    its rows changed since it was published" in planned
+    planned = said(capsys, lake, "plan", "--period", PERIOD, "--key-column", "trip_id")
+    assert f"{PERIOD}   load    its rows changed since it was published" in planned
     result = lake.load()
     assert [result[name] for name in ("status", "objects", "loaded_objects")] == ["published", 0, 0]
     recorded = f"SELECT DISTINCT objects FROM {lake.database}.chs3_ledger WHERE event IN ('published', 'load')"
@@ -43,24 +43,24 @@ def test_a_plan_and_a_load_of_what_changed_speak_of_rows(lake: RowLake, capsys: 
     log = capsys.readouterr().out
     assert "its rows changed since it was published" in log
     assert " object" not in planned + log
-    assert "object" not in said(capsys, lake, "plan", "--month", MONTH, "--key-column", "trip_id")
+    assert "object" not in said(capsys, lake, "plan", "--period", PERIOD, "--key-column", "trip_id")
 
 
 @pytest.mark.thorough(but=1)
-def test_a_month_without_rows_is_told_as_that(lake: RowLake, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_period_without_rows_is_told_as_that(lake: RowLake, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(NotReadyError, match="No rows for 2019-01 under"):
-        lake.load(month="2019-01")
+        lake.load(period="2019-01")
     with pytest.raises(AirflowSkipException, match="skipped: no rows"):
-        lake.load(month="2019-01", on_no_objects="skip")
-    assert "it has no rows yet" in said(capsys, lake, "plan", "--month", "2019-01")
-    assert "no rows of 2019-01 by 'pickup_at'" in said(capsys, lake, "doctor", "--month", "2019-01")
+        lake.load(period="2019-01", on_no_objects="skip")
+    assert "it has no rows yet" in said(capsys, lake, "plan", "--period", "2019-01")
+    assert "no rows of 2019-01 by 'pickup_at'" in said(capsys, lake, "doctor", "--period", "2019-01")
 
 
 @pytest.mark.thorough(but=1)
-def test_a_month_that_shrank_and_one_that_does_not_fit_speak_of_rows(
+def test_a_period_that_shrank_and_one_that_does_not_fit_speak_of_rows(
     lake: RowLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    refused = said(capsys, lake, "adopt", "--month", MONTH)
+    refused = said(capsys, lake, "adopt", "--period", PERIOD)
     assert "its source has 1,000 rows" in refused
     assert " object" not in refused
     lake.load()
@@ -71,13 +71,13 @@ def test_a_month_that_shrank_and_one_that_does_not_fit_speak_of_rows(
 
 @pytest.mark.thorough(but=1)
 def test_the_doctor_counts_rows(lake: RowLake, capsys: pytest.CaptureFixture[str]) -> None:
-    found = said(capsys, lake, "doctor", "--month", MONTH)
+    found = said(capsys, lake, "doctor", "--period", PERIOD)
     assert "1,000 rows, into partition 202601" in found
     assert "1 object" not in found
 
 
 @pytest.mark.thorough(but=1)
-def test_rows_that_the_table_has_in_another_month_ask_for_its_zone(lake: RowLake) -> None:
+def test_rows_that_the_table_has_in_another_period_ask_for_its_zone(lake: RowLake) -> None:
     kind = "timestamp NULL" if lake.is_mysql else "timestamptz"
     lake.change(f"ALTER TABLE {{t}} ADD COLUMN since {kind}")
     lake.change("UPDATE {t} SET since = '2026-01-31 23:30:00' WHERE pickup_at < '2026-02-01'")
@@ -85,10 +85,10 @@ def test_rows_that_the_table_has_in_another_month_ask_for_its_zone(lake: RowLake
         f"CREATE TABLE {lake.database}.berlin (since DateTime('Europe/Berlin')) ENGINE = MergeTree "
         "PARTITION BY toYYYYMM(since) ORDER BY since"
     )
-    options: dict[str, Any] = {"table": "berlin", "month_column": "since"}
-    with pytest.raises(AirflowFailException, match=r"puts into other months .*202602: 1000.* timezone="):
+    options: dict[str, Any] = {"table": "berlin", "time_column": "since"}
+    with pytest.raises(AirflowFailException, match=r"puts into other periods .*202602: 1000.* timezone="):
         lake.load(**options)
-    assert lake.load(**options, row_timezone="Europe/Berlin", month="2026-02")["rows"] == 1_000
+    assert lake.load(**options, row_timezone="Europe/Berlin", period="2026-02")["rows"] == 1_000
 
 
 def test_an_age_of_objects_is_refused(lake: RowLake) -> None:

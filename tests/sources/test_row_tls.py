@@ -18,21 +18,21 @@ from airflow_provider_chs3.testbed.programs.foreign import hand_over
 from airflow_provider_chs3.testbed.sources.local import started_or_skip
 from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.sources.row_lake import MONTH, RowLake
+from tests.sources.row_lake import PERIOD, RowLake
 from tests.sources.rows import PostgresRows
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.three_nodes
 
-TRIPS = Trips(rows_per_month=600)
+TRIPS = Trips(rows_per_period=600)
 
 
 @pytest.fixture
 def lake(chs3_cluster: Any, chs3_database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[RowLake]:
-    """A month of trips in a PostgreSQL that wants TLS, and whose certificate is for its address."""
+    """A period of trips in a PostgreSQL that wants TLS, and whose certificate is for its address."""
     with started_or_skip(PostgresServer.start) as server:
         rows = PostgresRows.create(server)
-        rows.put(TRIPS.table(MONTH))
+        rows.put(TRIPS.table(PERIOD))
         _turn_tls_on(rows, server.folder / "data")
         yield RowLake.create(rows, chs3_cluster, chs3_database, monkeypatch)
 
@@ -73,11 +73,11 @@ def test_a_checked_certificate_is_one_that_servers_check_too(
 ) -> None:
     lake.connect(monkeypatch, extra=strict(lake, tmp_path))
     lake.load()
-    assert lake.facts() == TRIPS.facts(MONTH)
+    assert lake.facts() == TRIPS.facts(PERIOD)
     # The certificate is for the address alone.
     other_name = f"localhost:{lake.rows.server.port}"
     with pytest.raises((AirflowFailException, ClickHouseServerError), match="does not match host name"):
-        lake.load(server_address=other_name, month="2026-01", on_target_changed="reload", fingerprint="max(fare)")
+        lake.load(server_address=other_name, period="2026-01", on_target_changed="reload", fingerprint="max(fare)")
 
 
 def test_a_certificate_that_the_worker_does_not_trust_ends_the_load(
@@ -104,6 +104,6 @@ def test_with_a_token_of_aws_the_worker_and_the_servers_log_in(lake: RowLake, mo
         monkeypatch.setenv(f"AWS_{name}", value)
     lake.connect(monkeypatch, password=None, extra={"iam": True, "aws_conn_id": None, "application_name": "nightly"})
     lake.load()
-    assert lake.facts() == TRIPS.facts(MONTH)
+    assert lake.facts() == TRIPS.facts(PERIOD)
     source = lake.store().listing().source(server_address=None, named_collection=None)
     assert "X-Amz-Signature" in source.access.password

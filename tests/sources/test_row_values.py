@@ -92,7 +92,7 @@ REFUSED_MYSQL = (
 
 
 def _make(row_lake: RowLake, columns: dict[str, tuple[str, str]], values: list[list[str]]) -> str:
-    """Make a table in the database and one in ClickHouse, both with a month."""
+    """Make a table in the database and one in ClickHouse, both with a period."""
     name = f"{row_lake.rows.table}_v"
     quoted = row_lake.store().listing().dialect.quoted
     written = ", ".join(f"{quoted(each)} {of}" for each, (of, _) in columns.items())
@@ -113,7 +113,7 @@ def _make(row_lake: RowLake, columns: dict[str, tuple[str, str]], values: list[l
 
 
 def _load(row_lake: RowLake, name: str) -> dict[str, Any]:
-    return row_lake.load(table="typed", source_table=name, month_column="at", key_column=None)
+    return row_lake.load(table="typed", source_table=name, time_column="at", key_column=None)
 
 
 def _read(row_lake: RowLake, columns: str) -> list[tuple[Any, ...]]:
@@ -193,7 +193,7 @@ def test_what_does_not_fit_is_refused_by_name(row_lake: RowLake, number: int) ->
     assert set(_read(row_lake, "count()")) == {(0,)}
 
 
-def test_months_of_instants_begin_where_their_zone_says(row_lake: RowLake) -> None:
+def test_periods_of_instants_begin_where_their_zone_says(row_lake: RowLake) -> None:
     kind = "timestamp NULL" if row_lake.is_mysql else "timestamptz"
     zone = "" if row_lake.is_mysql else "+00"
     times = ["2025-12-31 22:59:59", "2025-12-31 23:00:00", "2026-01-31 22:59:59", "2026-01-31 23:00:00"]
@@ -202,15 +202,13 @@ def test_months_of_instants_begin_where_their_zone_says(row_lake: RowLake) -> No
         f"CREATE TABLE {row_lake.database}.berlin (since DateTime('Europe/Berlin')) ENGINE = MergeTree "
         "PARTITION BY toYYYYMM(since) ORDER BY since"
     )
-    row_lake.load(
-        table="berlin", source_table=name, month_column="since", key_column=None, row_timezone="Europe/Berlin"
-    )
+    row_lake.load(table="berlin", source_table=name, time_column="since", key_column=None, row_timezone="Europe/Berlin")
     found = row_lake.on_every_node(f"SELECT toString(since, 'UTC') FROM {row_lake.database}.berlin")
     assert sorted(value for rows in found for (value,) in rows) == times[1:3]
 
 
 @pytest.mark.three_nodes
-def test_a_day_that_no_month_has_is_refused_by_name_whichever_node_reads_it(row_lake: RowLake) -> None:
+def test_a_day_that_no_period_has_is_refused_by_name_whichever_node_reads_it(row_lake: RowLake) -> None:
     if not row_lake.is_mysql:
         pytest.skip("PostgreSQL keeps no such day")
     columns = {"k": ("int", "Int32"), "since": ("datetime(6)", "DateTime64(6, 'UTC')")}
@@ -220,9 +218,9 @@ def test_a_day_that_no_month_has_is_refused_by_name_whichever_node_reads_it(row_
         f"CREATE TABLE {row_lake.database}.naive (k Int32, since DateTime64(6, 'UTC')) ENGINE = MergeTree "
         "PARTITION BY toYYYYMM(since) ORDER BY k"
     )
-    options: dict[str, Any] = {"table": "naive", "source_table": name, "month_column": "since", "key_column": "k"}
+    options: dict[str, Any] = {"table": "naive", "source_table": name, "time_column": "since", "key_column": "k"}
     assert row_lake.load(**options)["rows"] == 1
     for number in range(3):
         row_lake.run(f"UPDATE {name} SET k = {number} WHERE since > '2026-02-01'")
         with pytest.raises(AirflowFailException, match=r"Column 'since' is DateTime64.*'2026-02-30.*fix the row"):
-            row_lake.load(**options, month="2026-02")
+            row_lake.load(**options, period="2026-02")

@@ -1,4 +1,4 @@
-"""A month's version changes with every value of its rows, and dates that no table holds are in no month."""
+"""A period's version changes with every value of its rows, and dates that no table holds are in no period."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
-from tests.sources.row_lake import MONTH, RowLake
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
+from tests.sources.row_lake import PERIOD, RowLake
 
-NO_MONTHS = {
+NO_PERIODS = {
     False: ("9999-12-31", "infinity", "-infinity", "1900-01-01", "0044-03-15 BC", "20000-01-01"),
     True: ("9999-12-31", "0000-00-00", "1900-01-01", "2026-00-00", "0001-01-01"),
 }
@@ -39,29 +39,29 @@ def _typed(lake: RowLake, columns: str) -> None:
 
 
 def _load(lake: RowLake, name: str, **options: Any) -> dict[str, Any]:
-    return lake.load(**{"table": "typed", "source_table": name, "month_column": "at", "key_column": None} | options)
+    return lake.load(**{"table": "typed", "source_table": name, "time_column": "at", "key_column": None} | options)
 
 
 def _planned(lake: RowLake, name: str, **options: Any) -> list[str]:
-    objects = lake.store(table=name, month_column="at", key_column=None, **options)
+    objects = lake.store(table=name, time_column="at", key_column=None, **options)
     place = {"table": "typed", "database": lake.database, "cluster": lake.cluster.name}
-    planned: list[str] = PlanMonthsOperator(task_id="plan", objects=objects, all_months=True, **place).execute({})
+    planned: list[str] = PlanLoadsOperator(task_id="plan", objects=objects, all_periods=True, **place).execute({})
     return planned
 
 
-def test_dates_that_no_table_holds_are_in_no_month(row_lake: RowLake) -> None:
-    rows = [f"'{each}'" for each in ("2026-01-05", *NO_MONTHS[row_lake.is_mysql])]
+def test_dates_that_no_table_holds_are_in_no_period(row_lake: RowLake) -> None:
+    rows = [f"'{each}'" for each in ("2026-01-05", *NO_PERIODS[row_lake.is_mysql])]
     name = _make(row_lake, "at date", *rows)
     _typed(row_lake, "at Date")
-    assert _planned(row_lake, name) == [MONTH]
+    assert _planned(row_lake, name) == [PERIOD]
     assert _load(row_lake, name)["rows"] == 1
 
 
-def test_months_of_instants_are_planned_in_their_zone(row_lake: RowLake) -> None:
+def test_periods_of_instants_are_planned_in_their_zone(row_lake: RowLake) -> None:
     kind, zone = ("timestamp NULL", "") if row_lake.is_mysql else ("timestamptz", "+00")
     name = _make(row_lake, f"at {kind}", f"'2025-12-31 23:30:00{zone}'")
     _typed(row_lake, "at DateTime('Europe/Berlin')")
-    assert _planned(row_lake, name, timezone="Europe/Berlin") == [MONTH]
+    assert _planned(row_lake, name, timezone="Europe/Berlin") == [PERIOD]
 
 
 def test_a_sum_of_times_sees_what_the_newest_time_hides(row_lake: RowLake) -> None:

@@ -10,13 +10,13 @@ from tests.sources.rows import Rows
 
 pytestmark = pytest.mark.three_nodes
 
-MONTH = "2026-01"
-TRIPS = Trips(rows_per_month=3_000)
+PERIOD = "2026-01"
+TRIPS = Trips(rows_per_period=3_000)
 
 
-def test_each_node_reads_its_slice_of_a_month(rows: Rows, staging: Staging) -> None:
-    rows.put(TRIPS.table(MONTH))
+def test_each_node_reads_its_slice_of_a_period(rows: Rows, staging: Staging) -> None:
+    rows.put(TRIPS.table(PERIOD))
     rows.put(TRIPS.table("2026-02"))
     staging.insert_slices(rows.function(), where="pickup_at >= '2026-01-01' AND pickup_at < '2026-02-01'")
-    assert staging.facts(MONTH) == TRIPS.facts(MONTH)
+    assert staging.facts(PERIOD) == TRIPS.facts(PERIOD)
     assert staging.rows_per_node() == [1_000] * 3

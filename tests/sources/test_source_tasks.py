@@ -12,17 +12,17 @@ from airflow.sdk.exceptions import AirflowTaskTerminated
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.operators._support.month_load import MonthLoad
+from airflow_provider_chs3.operators._support.period_load_task import PeriodLoadTask
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
-from airflow_provider_chs3.operators.ledger import AdoptMonthsOperator
+from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.integration import deferring
 from tests.integration.slow import SLOW_SETTINGS
-from tests.sources.row_lake import MONTH, RowLake
+from tests.sources.row_lake import PERIOD, RowLake
 from tests.sources.source_lake import SourceLake, inputs_of, left_behind, wait_for_insert
 
-TRIPS = Trips(rows_per_month=3_000)
+TRIPS = Trips(rows_per_period=3_000)
 #: About 5 s on each of three nodes.
 SLOW: dict[str, Any] = {
     "select": {name: name for name in COLUMNS} | {"trip_id": "trip_id + sleepEachRow(0.005)"},
@@ -44,8 +44,8 @@ pytestmark = pytest.mark.thorough(but=2)
 
 @pytest.fixture
 def lake(source_lake: SourceLake) -> SourceLake:
-    """A table of a database or a lakehouse with a month of trips, and an empty one that it is loaded into."""
-    source_lake.put(TRIPS.table(MONTH))
+    """A table of a database or a lakehouse with a period of trips, and an empty one that it is loaded into."""
+    source_lake.put(TRIPS.table(PERIOD))
     return source_lake
 
 
@@ -57,7 +57,7 @@ def is_of_rows(lake: SourceLake) -> bool:
 def test_a_deferred_load_goes_on_without_its_worker(lake: SourceLake, monkeypatch: pytest.MonkeyPatch) -> None:
     deferring.hurry(monkeypatch)
     assert deferring.start(lake, **SLOW).resume()["status"] == "published"
-    assert lake.facts() == TRIPS.facts(MONTH)
+    assert lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.three_nodes
@@ -98,7 +98,7 @@ def test_lineage_tells_the_table_whether_it_was_read_or_not(lake: SourceLake) ->
 
 def test_it_is_a_load_of_its_own_without_arguments_of_s3(lake: SourceLake) -> None:
     operator = lake.operator()
-    assert isinstance(operator, MonthLoad)
+    assert isinstance(operator, PeriodLoadTask)
     assert not isinstance(operator, S3ToClickHouseOperator)
     assert operator.operator_extra_links
     assert "key" not in operator.template_fields
@@ -106,16 +106,16 @@ def test_it_is_a_load_of_its_own_without_arguments_of_s3(lake: SourceLake) -> No
         lake.operator(key="trips/{YYYY-MM}/")
 
 
-def test_templates_of_the_source_and_the_month_are_rendered(lake: SourceLake) -> None:
+def test_templates_of_the_source_and_the_period_are_rendered(lake: SourceLake) -> None:
     name, value = lake.source_argument
-    operator = lake.operator(**{name: "{{ params.name }}", "month": "{{ params.month }}"})
-    operator.render_template_fields({"params": {"name": value, "month": MONTH}})
+    operator = lake.operator(**{name: "{{ params.name }}", "period": "{{ params.period }}"})
+    operator.render_template_fields({"params": {"name": value, "period": PERIOD}})
     assert operator.execute({})["rows"] == 3_000
 
 
 @pytest.mark.parametrize("name", OF_FILES)
 def test_what_is_about_files_is_refused_of_rows(row_lake: RowLake, name: str) -> None:
-    row_lake.put(TRIPS.table(MONTH))
+    row_lake.put(TRIPS.table(PERIOD))
     with pytest.raises(AirflowFailException, match=f"{name}.*: this is about files, but .* has no files. Leave it out"):
         row_lake.load(**{name: OF_FILES[name]})
     assert sum(row_lake.rows_per_node()) == 0
@@ -139,7 +139,7 @@ def test_new_columns_are_found(lake: SourceLake) -> None:
         lake.load(on_new_columns="fail")
     if not is_of_rows(lake):
         lake.load(on_new_columns="add")
-        assert lake.facts() == TRIPS.facts(MONTH)
+        assert lake.facts() == TRIPS.facts(PERIOD)
 
 
 def test_a_ready_marker_is_refused(lake: SourceLake) -> None:
@@ -147,7 +147,7 @@ def test_a_ready_marker_is_refused(lake: SourceLake) -> None:
         lake.load(ready_key="_SUCCESS")
 
 
-def test_a_month_of_another_tool_is_adopted(lake: SourceLake) -> None:
+def test_a_period_of_another_tool_is_adopted(lake: SourceLake) -> None:
     lake.load()
     lake.on_every_node(f"DROP TABLE {lake.database}.chs3_ledger SYNC")
     where = {
@@ -156,18 +156,18 @@ def test_a_month_of_another_tool_is_adopted(lake: SourceLake) -> None:
         "cluster": lake.cluster.name,
         "objects": lake.operator().store,
     }
-    (adopted,) = AdoptMonthsOperator(task_id="adopt", months=MONTH, **where).execute({})
+    (adopted,) = AdoptPeriodsOperator(task_id="adopt", periods=PERIOD, **where).execute({})
     assert adopted["status"] == "adopted"
     assert lake.load()["status"] == "unchanged"
 
 
 def test_a_calibration_is_refused_of_rows(row_lake: RowLake) -> None:
-    row_lake.put(TRIPS.table(MONTH))
+    row_lake.put(TRIPS.table(PERIOD))
     where = {"database": row_lake.database, "table": "trips", "cluster": row_lake.cluster.name}
     with pytest.raises(
         (AirflowFailException, ConfigurationError), match=r"loads samples of files, but .* has no files"
     ):
-        CalibrateLoadOperator(task_id="calibrate", month=MONTH, objects=row_lake.store(), **where).execute({})
+        CalibrateLoadOperator(task_id="calibrate", period=PERIOD, objects=row_lake.store(), **where).execute({})
 
 
 def command(capsys: pytest.CaptureFixture[str], lake: SourceLake, name: str, *options: str) -> tuple[int, Any]:
@@ -180,16 +180,16 @@ def command(capsys: pytest.CaptureFixture[str], lake: SourceLake, name: str, *op
 
 
 @pytest.mark.three_nodes
-def test_the_command_line_plans_and_adopts_its_months(lake: SourceLake, capsys: pytest.CaptureFixture[str]) -> None:
-    # By the key nodes share the rows, and a month is recorded with the sum of its keys.
+def test_the_command_line_plans_and_adopts_its_periods(lake: SourceLake, capsys: pytest.CaptureFixture[str]) -> None:
+    # By the key nodes share the rows, and a period is recorded with the sum of its keys.
     key = ["--key-column", "trip_id"] if is_of_rows(lake) else []
-    code, (planned,) = command(capsys, lake, "plan", "--all-months", *key)
-    assert (code, planned["month"], planned["is_to_load"]) == (1, MONTH, True)
+    code, (planned,) = command(capsys, lake, "plan", "--all-periods", *key)
+    assert (code, planned["period"], planned["is_to_load"]) == (1, PERIOD, True)
     lake.load()
-    code, (planned,) = command(capsys, lake, "plan", "--month", MONTH, *key)
+    code, (planned,) = command(capsys, lake, "plan", "--period", PERIOD, *key)
     assert (code, planned["is_to_load"]) == (0, False)
     lake.on_every_node(f"DROP TABLE {lake.database}.chs3_ledger SYNC")
-    code, (adopted,) = command(capsys, lake, "adopt", "--month", MONTH, *key)
+    code, (adopted,) = command(capsys, lake, "adopt", "--period", PERIOD, *key)
     assert (code, adopted["status"]) == (0, "adopted")
     assert lake.load()["status"] == "unchanged"
 
@@ -198,14 +198,14 @@ def test_the_command_line_suggests_a_table_for_files_alone(
     lake: SourceLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake.on_every_node(f"DROP TABLE {lake.database}.trips SYNC")
-    code, found = command(capsys, lake, "ddl", "--month", MONTH)
+    code, found = command(capsys, lake, "ddl", "--period", PERIOD)
     if is_of_rows(lake):
         assert code == 2
         assert "has no files: create" in found
         return
     lake.on_every_node(found["statements"][0])
     assert lake.load()["rows"] == 3_000
-    assert lake.facts() == TRIPS.facts(MONTH)
+    assert lake.facts() == TRIPS.facts(PERIOD)
 
 
 def storage_check(capsys: pytest.CaptureFixture[str], lake: SourceLake, *options: str) -> dict[str, Any]:
@@ -224,18 +224,18 @@ def storage_check(capsys: pytest.CaptureFixture[str], lake: SourceLake, *options
 def test_the_doctor_finds_nothing_where_worker_and_servers_get_in(
     lake: SourceLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    check = storage_check(capsys, lake, "--month", MONTH)
+    check = storage_check(capsys, lake, "--period", PERIOD)
     assert check["findings"] == []
     assert "this machine lists in" in check["summary"]
     assert "3 of 3 nodes read" in check["summary"]
     assert storage_check(capsys, lake)["findings"] == []
 
 
-def test_the_doctor_finds_a_month_that_is_not_there(lake: SourceLake, capsys: pytest.CaptureFixture[str]) -> None:
-    (found,) = storage_check(capsys, lake, "--month", "2019-01")["findings"]
+def test_the_doctor_finds_a_period_that_is_not_there(lake: SourceLake, capsys: pytest.CaptureFixture[str]) -> None:
+    (found,) = storage_check(capsys, lake, "--period", "2019-01")["findings"]
     lacks = "no rows of 2019-01 by" if isinstance(lake, RowLake) else "no object of 2019-01 fits"
     assert lacks in found
-    assert "check --source-table and --month-column, and --month" in found
+    assert "check --source-table and --time-column, and --period" in found
 
 
 def test_the_doctor_finds_a_database_that_neither_worker_nor_servers_get_into(
@@ -243,7 +243,7 @@ def test_the_doctor_finds_a_database_that_neither_worker_nor_servers_get_into(
 ) -> None:
     password = "wr0ng-password-of-a-test"
     row_lake.connect(monkeypatch, password=password)
-    (found,) = storage_check(capsys, row_lake, "--month", MONTH)["findings"]
+    (found,) = storage_check(capsys, row_lake, "--period", PERIOD)["findings"]
     assert "refuses" in found
     assert password not in found
     row_lake.connect(monkeypatch, port=1)
@@ -251,8 +251,8 @@ def test_the_doctor_finds_a_database_that_neither_worker_nor_servers_get_into(
     assert "does not answer" in found
 
 
-def test_the_doctor_needs_the_table_and_its_month_column(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_needs_the_table_and_its_period_column(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--storage", "postgres", "--source-table", "trips"]) == 2
-    assert "needs more options: give --month-column" in capsys.readouterr().err
+    assert "needs more options: give --time-column" in capsys.readouterr().err
     assert main(["doctor", "--storage", "delta", "--key", "trips/{YYYY-MM}/"]) == 2
     assert "--key: --storage delta does not take this" in capsys.readouterr().err

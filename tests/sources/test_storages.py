@@ -11,7 +11,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowException
 
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.operators._support.month_load import MonthLoad
+from airflow_provider_chs3.operators._support.period_load_task import PeriodLoadTask
 from airflow_provider_chs3.sources.azure import AzureBlobs
 from airflow_provider_chs3.sources.gcs import GcsObjects
 from airflow_provider_chs3.sources.hdfs import HdfsFiles
@@ -58,14 +58,14 @@ def test_where_the_objects_are_is_said_once(given: dict[str, Any], match: str) -
 
 
 @pytest.mark.parametrize("operator", [AzureBlobToClickHouseOperator, GCSToClickHouseOperator, HdfsToClickHouseOperator])
-def test_operators_of_other_storages_show_no_argument_of_s3(operator: type[MonthLoad]) -> None:
+def test_operators_of_other_storages_show_no_argument_of_s3(operator: type[PeriodLoadTask]) -> None:
     assert set(operator.template_fields).isdisjoint(S3Objects.template_fields)
-    assert {"objects", "table", "month", "insert_sql"} <= set(operator.template_fields)
+    assert {"objects", "table", "period", "insert_sql"} <= set(operator.template_fields)
     with pytest.raises((AirflowException, TypeError), match="role_arn"):
         operator(task_id="load", table="trips", role_arn="arn:…", **dict.fromkeys(_needed(operator), "x"))
 
 
-def _needed(operator: type[MonthLoad]) -> list[str]:
+def _needed(operator: type[PeriodLoadTask]) -> list[str]:
     """The arguments that an operator of a storage cannot do without."""
     given = inspect.signature(operator.__init__).parameters.values()
     return [each.name for each in given if each.kind is each.KEYWORD_ONLY and each.default is each.empty]

@@ -21,9 +21,9 @@ from tests.sources.iceberg_rest import IcebergRestServer
 from tests.sources.lakehouses import IcebergTable
 from tests.sources.objects import S3Objects
 from tests.sources.row_deltas import data_files, delete_by_position
-from tests.sources.table_lake import MONTH, TableLake
+from tests.sources.table_lake import PERIOD, TableLake
 
-TRIPS = Trips(rows_per_month=2_000)
+TRIPS = Trips(rows_per_period=2_000)
 #: What a worker needs of Glue, and what worker and servers need of S3.
 LEAST_RIGHTS = ("glue:GetTable", "s3:GetObject", "s3:ListBucket")
 
@@ -70,8 +70,8 @@ def rest_catalog(chs3_s3: S3Endpoint) -> Iterator[IcebergRestServer]:
 def filled(
     table: IcebergTable, cluster: Cluster, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[TableLake]:
-    """A lake with a month of trips; the table is dropped at the end, as all buckets share the catalog."""
-    table.put(TRIPS.table(MONTH))
+    """A lake with a period of trips; the table is dropped at the end, as all buckets share the catalog."""
+    table.put(TRIPS.table(PERIOD))
     try:
         yield TableLake.create(table, cluster, database, monkeypatch)
     finally:
@@ -82,7 +82,7 @@ def filled(
 def glue_lake(
     chs3_s3: S3Endpoint, chs3_cluster: Cluster, chs3_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[TableLake]:
-    """A month of trips in a table of Glue."""
+    """A period of trips in a table of Glue."""
     table = GlueTable(chs3_s3, S3Objects.create(chs3_s3).bucket, tmp_path)
     with filled(table, chs3_cluster, chs3_database, monkeypatch) as lake:
         yield lake
@@ -97,7 +97,7 @@ def rest_lake(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[TableLake]:
-    """A month of trips in a table of a REST catalog."""
+    """A period of trips in a table of a REST catalog."""
     table = RestTable(chs3_s3, S3Objects.create(chs3_s3).bucket, tmp_path, rest_catalog)
     with filled(table, chs3_cluster, chs3_database, monkeypatch) as lake:
         yield lake
@@ -105,14 +105,14 @@ def rest_lake(
 
 @pytest.fixture(params=["glue", "rest"])
 def lake(request: pytest.FixtureRequest) -> TableLake:
-    """A month of trips in a table of each catalog."""
+    """A period of trips in a table of each catalog."""
     found: TableLake = request.getfixturevalue(f"{request.param}_lake")
     return found
 
 
-def test_a_month_is_loaded_and_then_what_was_committed_since(lake: TableLake) -> None:
+def test_a_period_is_loaded_and_then_what_was_committed_since(lake: TableLake) -> None:
     assert lake.load()["status"] == "published"
-    assert lake.facts() == TRIPS.facts(MONTH)
+    assert lake.facts() == TRIPS.facts(PERIOD)
     assert lake.load()["status"] == "unchanged"
     (file,) = data_files(lake.table.table())
     delete_by_position(lake.table.table(), {file.file_path: [0, 1_999]})
@@ -151,7 +151,7 @@ def test_glue_needs_no_more_rights_than_documented(glue_lake: TableLake, monkeyp
     allowed = loader_of(glue_lake.table.s3, *LEAST_RIGHTS)
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(allowed.airflow_connection()))
     glue_lake.load()
-    assert glue_lake.facts() == TRIPS.facts(MONTH)
+    assert glue_lake.facts() == TRIPS.facts(PERIOD)
 
 
 def test_a_right_of_glue_that_is_missing_is_told(glue_lake: TableLake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +198,7 @@ def test_a_rest_catalog_takes_the_properties_of_its_own_authentication(
     connection = {"conn_type": "iceberg", "extra": {"type": "rest", "uri": url, "auth": auth}}
     monkeypatch.setenv("AIRFLOW_CONN_ICEBERG_DEFAULT", json.dumps(connection))
     rest_lake.load()
-    assert rest_lake.facts() == TRIPS.facts(MONTH)
+    assert rest_lake.facts() == TRIPS.facts(PERIOD)
 
 
 def test_a_rest_catalog_that_does_not_answer_is_tried_again(
@@ -233,7 +233,7 @@ def test_a_sql_catalog_is_told_by_its_name(
             lake.load()
         _name_catalog(lake, monkeypatch, catalog_name="prod")
         lake.load()
-        assert lake.facts() == TRIPS.facts(MONTH)
+        assert lake.facts() == TRIPS.facts(PERIOD)
 
 
 def _name_catalog(lake: TableLake, monkeypatch: pytest.MonkeyPatch, **more: str) -> None:

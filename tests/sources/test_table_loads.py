@@ -13,92 +13,92 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats
-from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.sources.table_lake import MONTH, TableLake
+from tests.sources.table_lake import PERIOD, TableLake
 
-TRIPS = Trips(rows_per_month=2_000)
+TRIPS = Trips(rows_per_period=2_000)
 DAGS = Path(__file__).parents[2] / "dags"
 NIGHT = datetime(2026, 3, 12, 3, tzinfo=UTC)
-OTHER = Trips(seed=2, rows_per_month=2_500)
+OTHER = Trips(seed=2, rows_per_period=2_500)
 
 
 @pytest.mark.three_nodes
 @pytest.mark.every_change
-def test_a_month_is_loaded_exactly_and_again_only_where_it_changed(table_lake: TableLake) -> None:
-    for month in (MONTH, "2026-02"):
-        table_lake.table.put(TRIPS.table(month))
+def test_a_period_is_loaded_exactly_and_again_only_where_it_changed(table_lake: TableLake) -> None:
+    for period in (PERIOD, "2026-02"):
+        table_lake.table.put(TRIPS.table(period))
     result = table_lake.load()
     assert (result["status"], result["counted_by"]) == ("published", "footers")
-    assert table_lake.facts() == TRIPS.facts(MONTH)
+    assert table_lake.facts() == TRIPS.facts(PERIOD)
     table_lake.table.put(TRIPS.table("2026-03"))
     assert table_lake.load()["status"] == "unchanged"
-    table_lake.table.overwrite(OTHER.table(MONTH), MONTH)
+    table_lake.table.overwrite(OTHER.table(PERIOD), PERIOD)
     assert table_lake.load()["status"] == "published"
-    assert table_lake.facts() == OTHER.facts(MONTH)
-    assert table_lake.rows() == OTHER.rows_per_month
+    assert table_lake.facts() == OTHER.facts(PERIOD)
+    assert table_lake.rows() == OTHER.rows_per_period
 
 
 @pytest.mark.three_nodes
 def test_files_that_were_appended_are_loaded_alone(table_lake: TableLake) -> None:
-    table_lake.table.put(TRIPS.table(MONTH).slice(0, 1_500))
+    table_lake.table.put(TRIPS.table(PERIOD).slice(0, 1_500))
     table_lake.load()
-    table_lake.table.put(TRIPS.table(MONTH).slice(1_500))
+    table_lake.table.put(TRIPS.table(PERIOD).slice(1_500))
     result = table_lake.load()
     assert (result["objects"], result["loaded_objects"]) == (2, 1)
-    assert table_lake.facts() == TRIPS.facts(MONTH)
+    assert table_lake.facts() == TRIPS.facts(PERIOD)
 
 
 def test_rows_that_the_table_deletes_are_gone_after_the_next_load(table_lake: TableLake) -> None:
-    table_lake.table.put(TRIPS.table(MONTH))
+    table_lake.table.put(TRIPS.table(PERIOD))
     table_lake.load()
     table_lake.table.delete("trip_distance > 3")
     left = table_lake.load(max_shrink_fraction=0.9)["rows"]
-    assert 0 < left < TRIPS.rows_per_month
+    assert 0 < left < TRIPS.rows_per_period
     assert table_lake.rows() == left
     assert min(table_lake.distances()) <= 3 >= max(table_lake.distances())
 
 
-def test_months_are_planned_and_loaded_together(table_lake: TableLake) -> None:
-    months = ["2026-01", "2026-02", "2026-03"]
-    for month in months:
-        table_lake.table.put(TRIPS.table(month))
-    assert PlanMonthsOperator(task_id="plan", all_months=True, **table_lake.where).execute({}) == months
-    results = S3ToClickHouseOperator(task_id="load", months=months, **table_lake.where).execute({})
+def test_periods_are_planned_and_loaded_together(table_lake: TableLake) -> None:
+    periods = ["2026-01", "2026-02", "2026-03"]
+    for period in periods:
+        table_lake.table.put(TRIPS.table(period))
+    assert PlanLoadsOperator(task_id="plan", all_periods=True, **table_lake.where).execute({}) == periods
+    results = S3ToClickHouseOperator(task_id="load", periods=periods, **table_lake.where).execute({})
     assert [each["status"] for each in results] == ["published"] * 3
-    assert [table_lake.facts(month) for month in months] == [TRIPS.facts(month) for month in months]
-    assert PlanMonthsOperator(task_id="plan", months=months, **table_lake.where).execute({}) == []
+    assert [table_lake.facts(period) for period in periods] == [TRIPS.facts(period) for period in periods]
+    assert PlanLoadsOperator(task_id="plan", periods=periods, **table_lake.where).execute({}) == []
 
 
 def test_a_commit_under_the_load_is_the_next_loads(table_lake: TableLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    table_lake.table.put(TRIPS.table(MONTH))
+    table_lake.table.put(TRIPS.table(PERIOD))
     insert = Runner.insert
 
     def committing(runner: Runner, step: Insert) -> InsertStats:
-        table_lake.table.overwrite(OTHER.table(MONTH), MONTH)
+        table_lake.table.overwrite(OTHER.table(PERIOD), PERIOD)
         return insert(runner, step)
 
     with monkeypatch.context() as during:
         during.setattr(Runner, "insert", committing)
         assert table_lake.load()["status"] == "published"
-    assert table_lake.facts() == TRIPS.facts(MONTH)
+    assert table_lake.facts() == TRIPS.facts(PERIOD)
     assert table_lake.load()["status"] == "published"
-    assert table_lake.facts() == OTHER.facts(MONTH)
+    assert table_lake.facts() == OTHER.facts(PERIOD)
 
 
 @pytest.mark.three_nodes
 def test_a_table_that_is_vacuumed_under_the_load_is_loaded_as_it_is_then(
     table_lake: TableLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table_lake.table.put(TRIPS.table(MONTH))
+    table_lake.table.put(TRIPS.table(PERIOD))
     inserts: list[Insert] = []
     insert = Runner.insert
 
     def vacuuming(runner: Runner, step: Insert) -> InsertStats:
         if not inserts:
-            table_lake.table.overwrite(OTHER.table(MONTH), MONTH)
+            table_lake.table.overwrite(OTHER.table(PERIOD), PERIOD)
             table_lake.table.remove(step.paths)
         inserts.append(step)
         return insert(runner, step)
@@ -106,17 +106,17 @@ def test_a_table_that_is_vacuumed_under_the_load_is_loaded_as_it_is_then(
     monkeypatch.setattr(Runner, "insert", vacuuming)
     table_lake.load()
     assert len(inserts) == 2
-    assert table_lake.facts() == OTHER.facts(MONTH)
+    assert table_lake.facts() == OTHER.facts(PERIOD)
 
 
-def test_a_file_of_two_months_is_refused_for_both(table_lake: TableLake) -> None:
+def test_a_file_of_two_periods_is_refused_for_both(table_lake: TableLake) -> None:
     import pyarrow as pa
 
-    table_lake.table.put_in_one_file(pa.concat_tables([TRIPS.table(MONTH), TRIPS.table("2026-02")]))
+    table_lake.table.put_in_one_file(pa.concat_tables([TRIPS.table(PERIOD), TRIPS.table("2026-02")]))
     table_lake.table.put_in_one_file(TRIPS.table("2026-03"))
-    for month in (MONTH, "2026-02"):
+    for period in (PERIOD, "2026-02"):
         with pytest.raises(AirflowFailException, match="holds rows of 2026-01 to 2026-02, and files are loaded whole"):
-            table_lake.load(month, objects=table_lake.by_statistics)
+            table_lake.load(period, objects=table_lake.by_statistics)
     assert table_lake.rows() == 0
     table_lake.load("2026-03", objects=table_lake.by_statistics)
     assert table_lake.facts("2026-03") == TRIPS.facts("2026-03")
@@ -124,16 +124,16 @@ def test_a_file_of_two_months_is_refused_for_both(table_lake: TableLake) -> None
 
 @pytest.mark.every_change
 def test_a_column_that_does_not_exist_is_told(table_lake: TableLake) -> None:
-    table_lake.table.put(TRIPS.table(MONTH))
+    table_lake.table.put(TRIPS.table(PERIOD))
     wrong = table_lake.by_statistics
-    wrong.month_column = "picked_up"
-    with pytest.raises(AirflowFailException, match="month_column='picked_up' is not a column of"):
+    wrong.time_column = "picked_up"
+    with pytest.raises(AirflowFailException, match="time_column='picked_up' is not a column of"):
         table_lake.load(objects=wrong)
 
 
 def test_no_key_shows(table_lake: TableLake, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    table_lake.table.put(TRIPS.table(MONTH))
+    table_lake.table.put(TRIPS.table(PERIOD))
     caplog.clear()
     operator = table_lake.operator()
     operator.execute({})
@@ -148,8 +148,8 @@ def test_the_example_dag_loads_and_then_finds_nothing_to_load(
 ) -> None:
     from tests.dag_bag import DagBag
 
-    for month in ("2026-01", "2026-02"):
-        table_lake.table.put(TRIPS.table(month))
+    for period in ("2026-01", "2026-02"):
+        table_lake.table.put(TRIPS.table(period))
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(table_lake.cluster.airflow_connection()))
     bag = DagBag(DAGS)
     assert bag.import_errors == {}
@@ -158,8 +158,8 @@ def test_the_example_dag_loads_and_then_finds_nothing_to_load(
         conf = table_lake.dag_conf | {"database": table_lake.database, "table": "trips"}
         run = run_dag(bag.dags[table_lake.dag_id], logical_date=NIGHT, run_conf=conf)
         states.append({ti.task_id: str(ti.state) for ti in run.get_task_instances()})
-    assert [each["trips.month.load"] for each in states] == ["success", "skipped"]
-    assert [table_lake.facts(month) for month in ("2026-01", "2026-02")] == [
+    assert [each["trips.period.load"] for each in states] == ["success", "skipped"]
+    assert [table_lake.facts(period) for period in ("2026-01", "2026-02")] == [
         TRIPS.facts("2026-01"),
         TRIPS.facts("2026-02"),
     ]

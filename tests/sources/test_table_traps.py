@@ -9,24 +9,24 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.operators.plan_months import PlanMonthsOperator
-from airflow_provider_chs3.sources.lakehouse.listing import month_of, split_url
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
+from airflow_provider_chs3.sources.lakehouse.listing import period_of, split_url
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.sources.table_lake import MONTH, TableLake
+from tests.sources.table_lake import PERIOD, TableLake
 
-TRIPS = Trips(rows_per_month=2_000)
+TRIPS = Trips(rows_per_period=2_000)
 WRITTEN_OTHERWISE = "was written when the table had other columns"
 
 
 def _is_to_load(lake: TableLake) -> bool:
-    planned: Any = PlanMonthsOperator(task_id="plan", months=[MONTH], **lake.where).execute({})
-    return planned == [MONTH]
+    planned: Any = PlanLoadsOperator(task_id="plan", periods=[PERIOD], **lake.where).execute({})
+    return planned == [PERIOD]
 
 
 @pytest.mark.parametrize("table_lake", ["iceberg"], indirect=True)
 class TestIceberg:
     def test_two_columns_that_swapped_their_names_are_refused_in_old_files(self, table_lake: TableLake) -> None:
-        table_lake.table.put(TRIPS.table(MONTH))
+        table_lake.table.put(TRIPS.table(PERIOD))
         for old, new in (("vendor", "x"), ("zone", "vendor"), ("x", "zone")):
             with table_lake.table.table().update_schema() as change:
                 change.rename_column(old, new)
@@ -40,7 +40,7 @@ class TestIceberg:
     def test_a_column_that_was_dropped_and_added_again_is_refused_in_old_files(self, table_lake: TableLake) -> None:
         from pyiceberg.types import StringType
 
-        table_lake.table.put(TRIPS.table(MONTH))
+        table_lake.table.put(TRIPS.table(PERIOD))
         table = table_lake.table.table()
         with table.update_schema() as change:
             change.delete_column("promo_code")
@@ -54,7 +54,7 @@ class TestIceberg:
         from pyiceberg.types import StringType
 
         table_lake.on_every_node(f"ALTER TABLE {table_lake.database}.trips ADD COLUMN tip String DEFAULT 'none'")
-        table_lake.table.put(TRIPS.table(MONTH))
+        table_lake.table.put(TRIPS.table(PERIOD))
         with table_lake.table.table().update_schema() as change:
             change.add_column("tip", StringType())
         with pytest.raises(AirflowFailException, match="Column 'tip' is missing in"):
@@ -64,24 +64,24 @@ class TestIceberg:
     def test_a_promoted_type_is_loaded_exactly(self, table_lake: TableLake) -> None:
         from pyiceberg.types import LongType
 
-        table_lake.table.put(TRIPS.table(MONTH).slice(0, 1_000))
+        table_lake.table.put(TRIPS.table(PERIOD).slice(0, 1_000))
         with table_lake.table.table().update_schema() as change:
             change.update_column("passenger_count", LongType())
-        table_lake.table.put(TRIPS.table(MONTH).slice(1_000))
+        table_lake.table.put(TRIPS.table(PERIOD).slice(1_000))
         table_lake.load()
-        assert table_lake.facts() == TRIPS.facts(MONTH)
+        assert table_lake.facts() == TRIPS.facts(PERIOD)
 
     def test_another_partitioning_since_is_loaded_exactly(self, table_lake: TableLake) -> None:
-        table_lake.table.put(TRIPS.table(MONTH).slice(0, 1_000))
+        table_lake.table.put(TRIPS.table(PERIOD).slice(0, 1_000))
         with table_lake.table.table().update_spec() as spec:
-            spec.remove_field("month")
+            spec.remove_field("period")
             spec.add_field("pickup_at", "day", "day")
-        table_lake.table.put(TRIPS.table(MONTH).slice(1_000))
+        table_lake.table.put(TRIPS.table(PERIOD).slice(1_000))
         table_lake.load()
-        assert table_lake.facts() == TRIPS.facts(MONTH)
+        assert table_lake.facts() == TRIPS.facts(PERIOD)
 
     def test_a_catalog_that_does_not_have_the_table_is_told(self, table_lake: TableLake) -> None:
-        table_lake.table.put(TRIPS.table(MONTH))
+        table_lake.table.put(TRIPS.table(PERIOD))
         wrong = table_lake.objects
         wrong.table = "lake.trip"
         with pytest.raises(AirflowFailException, match=r"Cannot list lake\.trip .*: there is no such table"):
@@ -100,41 +100,41 @@ class TestIceberg:
 @pytest.mark.parametrize("table_lake", ["delta"], indirect=True)
 class TestDelta:
     def test_files_with_deletion_vectors_are_refused(self, table_lake: TableLake) -> None:
-        table_lake.table.put(TRIPS.table(MONTH))
+        table_lake.table.put(TRIPS.table(PERIOD))
         table_lake.table.put(TRIPS.table("2026-02"))
         table_lake.load()
         _delete_by_vector(table_lake)
         assert _is_to_load(table_lake)
         with pytest.raises(AirflowFailException, match="rows that a deletion vector removes"):
             table_lake.load()
-        assert table_lake.facts() == TRIPS.facts(MONTH)
+        assert table_lake.facts() == TRIPS.facts(PERIOD)
         table_lake.load("2026-02")
         assert table_lake.facts("2026-02") == TRIPS.facts("2026-02")
 
     def test_column_mapping_is_refused(self, table_lake: TableLake) -> None:
-        table_lake.table.put(TRIPS.table(MONTH))
+        table_lake.table.put(TRIPS.table(PERIOD))
         _map_columns(table_lake)
         with pytest.raises(AirflowFailException, match="maps its columns to other names"):
             table_lake.load()
         assert table_lake.rows() == 0
 
     def test_a_partition_column_that_files_lack_gets_no_default_of_the_target(self, table_lake: TableLake) -> None:
-        table_lake.on_every_node(f"ALTER TABLE {table_lake.database}.trips ADD COLUMN month String DEFAULT 'none'")
-        table_lake.table.put(TRIPS.table(MONTH))
-        with pytest.raises(AirflowFailException, match="Column 'month' is missing in"):
+        table_lake.on_every_node(f"ALTER TABLE {table_lake.database}.trips ADD COLUMN period String DEFAULT 'none'")
+        table_lake.table.put(TRIPS.table(PERIOD))
+        with pytest.raises(AirflowFailException, match="Column 'period' is missing in"):
             table_lake.load()
         assert table_lake.rows() == 0
 
     @pytest.mark.parametrize("text", ["2026-13", "0000-01"])
-    def test_a_partition_that_names_no_month_is_told(self, table_lake: TableLake, text: str) -> None:
+    def test_a_partition_that_names_no_period_is_told(self, table_lake: TableLake, text: str) -> None:
         from deltalake import write_deltalake
 
-        rows = TRIPS.table(MONTH).select(["promo_code"])
-        rows = rows.append_column("month", [[text] * len(rows)])
+        rows = TRIPS.table(PERIOD).select(["promo_code"])
+        rows = rows.append_column("period", [[text] * len(rows)])
         write_deltalake(
-            table_lake.table.uri, rows, partition_by=["month"], storage_options=table_lake.table.storage_options
+            table_lake.table.uri, rows, partition_by=["period"], storage_options=table_lake.table.storage_options
         )
-        with pytest.raises(AirflowFailException, match=f"has a partition '{text}', which names no month"):
+        with pytest.raises(AirflowFailException, match=f"has a partition '{text}', which names no period"):
             table_lake.load()
 
     def test_a_table_that_does_not_exist_is_told(self, table_lake: TableLake) -> None:
@@ -148,8 +148,8 @@ def test_only_tables_in_s3_are_taken(url: str) -> None:
         split_url(url)
 
 
-def test_what_is_out_of_range_belongs_to_no_month() -> None:
-    assert month_of(datetime(1970, 1, 1, tzinfo=UTC)) is None
+def test_what_is_out_of_range_belongs_to_no_period() -> None:
+    assert period_of(datetime(1970, 1, 1, tzinfo=UTC)) is None
 
 
 def _actions(lake: TableLake) -> dict[str, list[Any]]:
@@ -172,7 +172,7 @@ def _commit(lake: TableLake, *actions: dict[str, Any]) -> None:
 
 def _delete_by_vector(lake: TableLake) -> None:
     """Delete the first row of January's file."""
-    add = next(each for each in _actions(lake)["add"] if MONTH in each["path"])
+    add = next(each for each in _actions(lake)["add"] if PERIOD in each["path"])
     features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
     bitmap = (

@@ -25,7 +25,7 @@ class Topic:
         from confluent_kafka.admin import NewTopic
 
         topic = cls(server, name)
-        # Messages say that they are of months ago, which retention would take at once.
+        # Messages say that they are of periods ago, which retention would take at once.
         config = {"retention.ms": "-1", **config}
         topic._asked(lambda admin: admin.create_topics([NewTopic(name, partitions, 1, config=config)]))
         return topic

@@ -33,9 +33,9 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
     assert list(folder.iterdir()) == []
 
 
-def test_the_last_screen_shows_every_month_loaded_right_and_the_settings(environment: dict[str, str]) -> None:
+def test_the_last_screen_shows_every_period_loaded_right_and_the_settings(environment: dict[str, str]) -> None:
     done = subprocess.run(
-        [*COMMAND, "--months", "2", "--rows-per-month", "6000"],
+        [*COMMAND, "--periods", "2", "--rows-per-period", "6000"],
         env=environment,
         capture_output=True,
         text=True,
@@ -43,8 +43,8 @@ def test_the_last_screen_shows_every_month_loaded_right_and_the_settings(environ
     )
     assert (done.returncode, done.stderr) == (0, "")
     told = re.findall(r"taxi\.trips (\S+) (published|unchanged) \(", done.stdout)
-    months = ("2026-01", "2026-02")
-    assert sorted(told[:2]) == [(month, "published") for month in months]
+    periods = ("2026-01", "2026-02")
+    assert sorted(told[:2]) == [(period, "published") for period in periods]
     assert sorted(told[2:]) == [("2026-01", "unchanged"), ("2026-01", "unchanged"), ("2026-02", "published")]
     screen = done.stdout[done.stdout.index("Settings of the last load") :]
     rows = [line.split() for line in screen.splitlines() if re.match(r" ?\d{4}-\d\d ", line)]
@@ -53,8 +53,8 @@ def test_the_last_screen_shows_every_month_loaded_right_and_the_settings(environ
         ("2026-02", "6", "6,000", "2", "healthy"),
     ]
     assert re.search(r"max_insert_threads +\d+ +(half|\d+) of \d+ cores", screen)
-    assert "Right: 12,000 rows; rows, sums and checksum of every month are those of its files." in screen
-    late = r"Right: for the late file 1 of 6 objects of 2026-02 was read, 1,000 rows in \d\.\d\d s; no other month"
+    assert "Right: 12,000 rows; rows, sums and checksum of every period are those of its files." in screen
+    late = r"Right: for the late file 1 of 6 objects of 2026-02 was read, 1,000 rows in \d\.\d\d s; no other period"
     assert re.search(late, screen)
 
 
@@ -71,18 +71,18 @@ def test_ctrl_c_ends_everything(environment: dict[str, str]) -> None:
 
 
 def test_numbers_that_make_no_sense_are_refused(environment: dict[str, str]) -> None:
-    done = subprocess.run([*COMMAND, "--months", "0"], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run([*COMMAND, "--periods", "0"], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "at least 1 month" in done.stderr
+    assert "at least 1 period" in done.stderr
 
 
 def test_a_value_that_differs_from_the_files_is_found() -> None:
-    trips = Trips(rows_per_month=60)
+    trips = Trips(rows_per_period=60)
     with ClickHouseCluster.start(1) as cluster, cluster.nodes[0].client() as client:
         lake = Lake(cluster, S3Endpoint("http://unused", "", ""), trips, ["2026-01", "2026-02"], "2026-02")
         lake.create_tables()
-        for month in lake.months:
-            client.execute("INSERT INTO taxi.trips VALUES", trips.table(month).to_pylist())
+        for period in lake.periods:
+            client.execute("INSERT INTO taxi.trips VALUES", trips.table(period).to_pylist())
         assert lake.differences() == []
         client.execute(
             "ALTER TABLE taxi.trips UPDATE vendor = 'Nobody' WHERE trip_id IN (SELECT max(trip_id) FROM taxi.trips)",

@@ -32,11 +32,11 @@ def test_the_printed_variables_lead_to_the_servers_until_they_are_interrupted(se
     process, variables = served
     cluster, s3 = cluster_from(variables), s3_from(variables)
     with cluster.nodes[0].client() as client:
-        months = client.execute(
+        periods = client.execute(
             f"SELECT extract(_path, '\\\\d+-\\\\d+'), count() FROM s3Cluster('{cluster.name}', chs3_s3, "
             "filename = 'taxi/trips/*/*.parquet') GROUP BY 1 ORDER BY 1"
         )
-    assert months == [("2026-01", 10_000), ("2026-02", 10_000), ("2026-03", 10_000)]
+    assert periods == [("2026-01", 10_000), ("2026-02", 10_000), ("2026-03", 10_000)]
     assert s3.client().list_objects_v2(Bucket="taxi")["KeyCount"] == 12
 
     process.send_signal(signal.SIGINT)

@@ -23,7 +23,8 @@ from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.tuning.exact_settings import needed_settings
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
 from airflow_provider_chs3.core.values.error_codes import SETTING_CONSTRAINT
-from airflow_provider_chs3.core.values.models import Manifest, Month, SettingValue
+from airflow_provider_chs3.core.values.models import Manifest, SettingValue
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Gather, Steps
 from airflow_provider_chs3.core.workflow.step_timer import StepTimer
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, ConfigurationError, NotReadyError
@@ -42,41 +43,41 @@ class Listed(NamedTuple):
     """
 
     source: Source
-    manifests: Mapping[Month, Manifest]
-    failed: Mapping[Month, Chs3Error]
+    manifests: Mapping[Period, Manifest]
+    failed: Mapping[Period, Chs3Error]
 
 
-def list_ready(request: LoadRequest, months: Sequence[Month]) -> Steps[Listed]:
+def list_ready(request: LoadRequest, periods: Sequence[Period]) -> Steps[Listed]:
     """List the objects of periods that are ready.
 
     A period fails with a `NotReadyError` if its marker is missing, or an object is too young.
 
     Args:
         request: The load.
-        months: The periods; at least one.
+        periods: The periods; at least one.
     """
-    failed = dict[Month, Chs3Error]()
-    for first in range(0, len(months) if request.policies.ready_key else 0, _READY_AT_ONCE):
-        some = months[first : first + _READY_AT_ONCE]
-        asked = tuple(_why_not_ready(request, month) for month in some)
+    failed = dict[Period, Chs3Error]()
+    for first in range(0, len(periods) if request.policies.ready_key else 0, _READY_AT_ONCE):
+        some = periods[first : first + _READY_AT_ONCE]
+        asked = tuple(_why_not_ready(request, period) for period in some)
         errors = yield from Gather(name="Look for ready markers", workflows=asked)
-        failed |= {month: error for month, error in zip(some, errors, strict=True) if error}
-    if len(failed) == len(months):
+        failed |= {period: error for period, error in zip(some, errors, strict=True) if error}
+    if len(failed) == len(periods):
         return Listed(request.source, {}, failed)
-    source, manifests = yield from request.source.list_months([month for month in months if month not in failed])
-    ready = dict[Month, Manifest]()
-    for month, manifest in manifests.items():
+    source, manifests = yield from request.source.list_periods([period for period in periods if period not in failed])
+    ready = dict[Period, Manifest]()
+    for period, manifest in manifests.items():
         try:
-            _check_manifest(request, month, manifest)
+            _check_manifest(request, period, manifest)
         except NotReadyError as error:
-            failed[month] = error
+            failed[period] = error
         else:
-            ready[month] = manifest
+            ready[period] = manifest
     return Listed(source, ready, failed)
 
 
-def list_ready_month(request: LoadRequest) -> Steps[tuple[Source, Manifest]]:
-    """List the month's objects.
+def list_ready_period(request: LoadRequest) -> Steps[tuple[Source, Manifest]]:
+    """List the period's objects.
 
     Returns:
         The source, whose base is known now, and the manifest.
@@ -84,28 +85,28 @@ def list_ready_month(request: LoadRequest) -> Steps[tuple[Source, Manifest]]:
     Raises:
         NotReadyError: As in `list_ready`.
     """
-    listed = yield from list_ready(request, [request.month])
+    listed = yield from list_ready(request, [request.period])
     for error in listed.failed.values():
         raise error
-    return listed.source, listed.manifests[request.month]
+    return listed.source, listed.manifests[request.period]
 
 
-def _why_not_ready(request: LoadRequest, month: Month) -> Steps[Chs3Error | None]:
+def _why_not_ready(request: LoadRequest, period: Period) -> Steps[Chs3Error | None]:
     """Return why a period's ready marker does not show that it is ready."""
     ready_key = request.policies.ready_key or ""
     try:
-        missing = yield from request.source.missing_marker(ready_key, month)
+        missing = yield from request.source.missing_marker(ready_key, period)
     except ConfigurationError as error:
         return error
     if not missing:
         return None
     return NotReadyError(
-        f"The ready marker {missing} is not there yet, so {month} was not loaded. Retries look again: give the task as "
-        "many as its writer needs, or leave out policies['ready_key'] if nobody writes one."
+        f"The ready marker {missing} is not there yet, so {period} was not loaded. Retries look again: give the task "
+        "as many as its writer needs, or leave out policies['ready_key'] if nobody writes one."
     )
 
 
-def _check_manifest(request: LoadRequest, month: Month, manifest: Manifest) -> None:
+def _check_manifest(request: LoadRequest, period: Period, manifest: Manifest) -> None:
     """Check that no object is too young."""
     policies = request.policies
     youngest = max(manifest.objects, key=lambda each: each.last_modified, default=None)
@@ -121,13 +122,13 @@ def _check_manifest(request: LoadRequest, month: Month, manifest: Manifest) -> N
 
 
 def list_and_inspect(
-    request: LoadRequest, months: Sequence[Month], timer: StepTimer, context: TargetContext | None = None
+    request: LoadRequest, periods: Sequence[Period], timer: StepTimer, context: TargetContext | None = None
 ) -> Steps[tuple[Listed, TargetContext, StepTimer]]:
     """List the objects of periods, and ask every node for its facts.
 
     Args:
         request: The load.
-        months: The periods; at least one.
+        periods: The periods; at least one.
         timer: The time spent so far.
         context: The nodes' facts, if they are known already.
 
@@ -139,15 +140,15 @@ def list_and_inspect(
         PreflightError: If the cluster, versions or privileges prevent the load.
     """
     if context is not None:
-        listed, timer = yield from _list(request, months, timer)
+        listed, timer = yield from _list(request, periods, timer)
         return listed, context, timer
-    looks = (_list(request, months, timer), inspect_target_for_load(request))
+    looks = (_list(request, periods, timer), inspect_target_for_load(request))
     (listed, timer), context = yield from Gather(name="List and inspect", workflows=looks)
     return listed, context, timer
 
 
-def _list(request: LoadRequest, months: Sequence[Month], timer: StepTimer) -> Steps[tuple[Listed, StepTimer]]:
-    listed = yield from list_ready(request, months)
+def _list(request: LoadRequest, periods: Sequence[Period], timer: StepTimer) -> Steps[tuple[Listed, StepTimer]]:
+    listed = yield from list_ready(request, periods)
     return listed, (yield from timer.end("list"))
 
 

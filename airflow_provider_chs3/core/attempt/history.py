@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.tuning.calibrated_profile import Circumstances, 
 from airflow_provider_chs3.core.values.models import NodeSpec, TableName
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
-#: The event of a profile's record, which is about no month, and has none of a month's numbers.
+#: The event of a profile's record, which is about no period, and has none of a period's numbers.
 CALIBRATED = "calibrated"
 
 
@@ -104,7 +104,7 @@ def circumstances_of(files: Files, *, nodes: int, spec: NodeSpec, version: str) 
     """Return the circumstances of a load, by which a calibrated profile applies or not.
 
     Args:
-        files: The month's files.
+        files: The period's files.
         nodes: Number of nodes that load.
         spec: The smallest of them.
         version: ClickHouse's version.
@@ -123,8 +123,8 @@ def circumstances_of(files: Files, *, nodes: int, spec: NodeSpec, version: str) 
 def record_profile(load: LoadContext, ledger: TableName, details: Mapping[str, Any]) -> Steps[None]:
     """Record a profile on every node, so that loads find it whichever node is the first.
 
-    It is stored under the month of the sample, with a sequence number below all records of that month, which decide the
-    month's state by the highest number.
+    It is stored under the period of the sample, with a sequence number below all records of that period, which decide
+    the period's state by the highest number.
 
     Args:
         load: The load of the sample.
@@ -140,7 +140,7 @@ def record_profile(load: LoadContext, ledger: TableName, details: Mapping[str, A
             "target_database": key.target.database,
             "target_table": key.target.table,
             "target_uuid": key.target_uuid,
-            "month": str(key.month),
+            "period": str(key.period),
             "attempt": load.request.nonce,
             "details": text,
         }

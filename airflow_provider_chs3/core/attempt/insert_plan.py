@@ -104,7 +104,7 @@ def plan_insert(
     is_remote = any(each.is_on_remote_disk for each in now.values())
     largest_bytes = load.group.largest_bytes if load.group else None
     data = shape_of(
-        load.files, reading, nodes=len(nodes), is_on_remote_disk=is_remote, largest_month_bytes=largest_bytes
+        load.files, reading, nodes=len(nodes), is_on_remote_disk=is_remote, largest_period_bytes=largest_bytes
     )
     spec = smallest(each.spec for each in nodes.values())
     profile, told = history.usable_profile(
@@ -112,8 +112,8 @@ def plan_insert(
     )
     if told and load.files.manifest.objects:
         yield from Log(name=told)
-    calibrated_months = profile.parallel_months if profile else None
-    one = resource_share_of(spec, request.share, data, now.values(), calibrated_months=calibrated_months)
+    calibrated_loads = profile.parallel_loads if profile else None
+    one = resource_share_of(spec, request.share, data, now.values(), calibrated_loads=calibrated_loads)
     computed = load_settings(
         one=one,
         data=data,

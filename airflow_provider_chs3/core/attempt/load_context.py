@@ -12,11 +12,11 @@ from airflow_provider_chs3.core.cluster.node_facts import RecordTable, TargetCon
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.files.text_fields import has_escaped_labels, lacks_elements_of_containers
-from airflow_provider_chs3.core.ledger.comparison import ExpectedMonth, Found, spread, standing
+from airflow_provider_chs3.core.ledger.comparison import ExpectedPeriod, Found, spread, standing
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
 from airflow_provider_chs3.core.ledger.queries import look_up
-from airflow_provider_chs3.core.ledger.records import MonthOnNode, month_on_node
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, period_on_node
 from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.request.load_request import LoadRequest
@@ -26,15 +26,8 @@ from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT
 from airflow_provider_chs3.core.sql.server_defaults import neutral_settings
 from airflow_provider_chs3.core.staging.tables import Attempt
-from airflow_provider_chs3.core.values.models import (
-    Manifest,
-    Month,
-    Node,
-    ObjectChanges,
-    SettingValues,
-    TableName,
-    range_text,
-)
+from airflow_provider_chs3.core.values.models import Manifest, Node, ObjectChanges, SettingValues, TableName
+from airflow_provider_chs3.core.values.period import Period, range_text
 from airflow_provider_chs3.core.workflow.batch import Batch
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.core.workflow.step_timer import NO_STEPS, StepTimer
@@ -49,21 +42,21 @@ _CATCH_UP_SECONDS = 60
 
 @dataclass(frozen=True, kw_only=True)
 class Increment:
-    """The part of a month that is new since it was published, loaded alone.
+    """The part of a period that is new since it was published, loaded alone.
 
     Args:
-        base: The attempt that loaded the whole month.
+        base: The attempt that loaded the whole period.
         number: How many increments there are since then, this one included.
         attaches_first: Whether published rows come into staging before the new ones, rather than after.
         removed: Paths of objects whose published rows are removed, as they were overwritten or deleted since.
-        month: All objects of the month, those that are published and the new ones.
+        period: All objects of the period, those that are published and the new ones.
         attached_rows: Published rows in staging on each node, by `node_key`, without the removed; None until then.
     """
 
     base: str
     number: int
     attaches_first: bool
-    month: Manifest
+    period: Manifest
     removed: tuple[str, ...] = ()
     attached_rows: Mapping[str, int] | None = None
 
@@ -74,22 +67,22 @@ class Increment:
 
 @dataclass(frozen=True, slots=True)
 class GroupOfFiles:
-    """The files of months that one insert reads together.
+    """The files of periods that one insert reads together.
 
     Args:
-        months: The months, in order.
-        is_of_month: Condition that a row belongs to the month of its file.
-        largest_bytes: Stored size of the objects of the largest month in bytes.
+        periods: The periods, in order.
+        is_of_period: Condition that a row belongs to the period of its file.
+        largest_bytes: Stored size of the objects of the largest period in bytes.
     """
 
-    months: tuple[Month, ...]
-    is_of_month: str
+    periods: tuple[Period, ...]
+    is_of_period: str
     largest_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class SharedStaging:
-    """A staging table from which several months are published.
+    """A staging table from which several periods are published.
 
     Args:
         attempt: Names it, and the statements of all of them.
@@ -113,13 +106,14 @@ class LoadContext:
         request: The request.
         context: The target and its nodes.
         files: The files that it reads.
-        key: The key of the month's records in the ledger.
+        key: The key of the period's records in the ledger.
         retry_state: The problems of earlier tries of this load.
         timer: The time spent so far.
-        increment: What is added to the published rows, and `files` are the new ones; None if the month is loaded whole.
-        changes: How the objects changed since the month was published; None if not known.
-        group: The months that are loaded together, of which the request names the first; None of one month.
-        shared: The staging table that this month has in common with others; None if it has one of its own.
+        increment: What is added to the published rows, and `files` are the new ones; None if the period is loaded
+            whole.
+        changes: How the objects changed since the period was published; None if not known.
+        group: The periods that are loaded together, of which the request names the first; None of one period.
+        shared: The staging table that this period has in common with others; None if it has one of its own.
     """
 
     request: LoadRequest
@@ -160,7 +154,7 @@ class LoadContext:
             },
             waiting=WITHOUT_ABSENT if context.absent else {},
         )
-        key = LedgerKey(context.target, context.table_facts.uuid, request.month, partition_id)
+        key = LedgerKey(context.target, context.table_facts.uuid, request.period, partition_id)
         return cls(request=request, context=context, files=files, key=key, retry_state=retry_state, timer=timer)
 
     @property
@@ -168,13 +162,13 @@ class LoadContext:
         """This attempt, which names its staging and its statements."""
         if self.shared:
             return self.shared.attempt
-        months = self.group.months if self.group else (self.request.month,)
-        return Attempt(self.context.target, months, self.request.nonce)
+        periods = self.group.periods if self.group else (self.request.period,)
+        return Attempt(self.context.target, periods, self.request.nonce)
 
     @property
-    def months(self) -> str:
-        """The month, or the months that are loaded together, as a text."""
-        return range_text(self.group.months) if self.group else str(self.request.month)
+    def periods(self) -> str:
+        """The period, or the periods that are loaded together, as a text."""
+        return range_text(self.group.periods) if self.group else str(self.request.period)
 
     @property
     def staging(self) -> TableName:
@@ -183,8 +177,8 @@ class LoadContext:
 
     @property
     def manifest(self) -> Manifest:
-        """All objects of the month; an increment reads only the new ones."""
-        return self.increment.month if self.increment else self.files.manifest
+        """All objects of the period; an increment reads only the new ones."""
+        return self.increment.period if self.increment else self.files.manifest
 
     @property
     def read_sizes(self) -> dict[str, int]:
@@ -208,7 +202,7 @@ class LoadContext:
 
     @property
     def base(self) -> str:
-        """The attempt with which the record of the month's objects begins: a new one where some are removed."""
+        """The attempt with which the record of the period's objects begins: a new one where some are removed."""
         increment = self.increment
         return increment.base if increment and not increment.removed else self.request.nonce
 
@@ -217,7 +211,7 @@ class LoadContext:
         return replace(self.of_objects(new), increment=increment)
 
     def whole(self) -> LoadContext:
-        """Return the same load of all objects of the month."""
+        """Return the same load of all objects of the period."""
         return replace(self.of_objects(self.manifest), increment=None)
 
     def end_step(self, name: str, *, at_least_seconds: float = 0.0) -> Steps[LoadContext]:
@@ -235,28 +229,28 @@ class LoadContext:
         return replace(self, context=replace(self.context, nodes=nodes))
 
     def key_on(self, node: Node) -> LedgerKey:
-        """Return the key of the month's records on a node: its own table may have been created again only there."""
+        """Return the key of the period's records on a node: its own table may have been created again only there."""
         target = self.context.nodes[node].target
         return replace(self.key, target_uuid=target.uuid) if target else self.key
 
     @property
-    def wanted(self) -> ExpectedMonth:
-        """What the month is compared with."""
-        return ExpectedMonth(
+    def wanted(self) -> ExpectedPeriod:
+        """What the period is compared with."""
+        return ExpectedPeriod(
             fingerprint=self.manifest.fingerprint,
             definition=self.request.definition,
             structure=self.request.structure(self.context),
             contents=self.request.source.kind.contents.name,
         )
 
-    def facts(self, before: Mapping[Node, MonthOnNode]) -> PeriodFacts:
-        """Return what is known of the month.
+    def facts(self, before: Mapping[Node, PeriodOnNode]) -> PeriodFacts:
+        """Return what is known of the period.
 
         Args:
-            before: The month on each node.
+            before: The period on each node.
         """
         found, manifest = standing(before, self.wanted, self.context.table_facts), self.manifest
-        published = (month.record.source_bytes for month in before.values() if month.record)
+        published = (period.record.source_bytes for period in before.values() if period.record)
         return PeriodFacts(
             found=found,
             objects=len(manifest.objects),
@@ -271,29 +265,29 @@ class LoadContext:
         shards = {node.shard_num for node in found.nodes}
         return [node for node in self.context.absent if node.shard_num in shards]
 
-    def look_up(self, *, with_records: bool = True) -> Steps[dict[Node, MonthOnNode]]:
-        """Ask every node for the month's parts, and for its newest record unless that is known."""
+    def look_up(self, *, with_records: bool = True) -> Steps[dict[Node, PeriodOnNode]]:
+        """Ask every node for the period's parts, and for its newest record unless that is known."""
         (found,) = yield from look_up_all([self], with_records=with_records)
         return found
 
 
 #: Loads of periods of one table.
-Loads = Batch[Month, LoadContext]
+Loads = Batch[Period, LoadContext]
 
 
-def look_up_all(loads: Sequence[LoadContext], *, with_records: bool = True) -> Steps[list[dict[Node, MonthOnNode]]]:
-    """Ask every node for the parts of months, and for the newest record of each, with one statement.
+def look_up_all(loads: Sequence[LoadContext], *, with_records: bool = True) -> Steps[list[dict[Node, PeriodOnNode]]]:
+    """Ask every node for the parts of periods, and for the newest record of each, with one statement.
 
     Args:
-        loads: The loads of the months, into one table; at least one.
+        loads: The loads of the periods, into one table; at least one.
         with_records: Whether to ask for the records. True by default.
 
     Returns:
-        Each month on each node, in the order of the loads.
+        Each period on each node, in the order of the loads.
     """
     context = loads[0].context
     step = QueryNodes(
-        name=f"Look up {months_text(loads)}" + (" in the ledger" if with_records else ""),
+        name=f"Look up {periods_text(loads)}" + (" in the ledger" if with_records else ""),
         sql={
             node: look_up(
                 context.ledger,
@@ -303,24 +297,24 @@ def look_up_all(loads: Sequence[LoadContext], *, with_records: bool = True) -> S
             for node, facts in context.nodes.items()
         },
     )
-    found: list[dict[Node, MonthOnNode]] = [{} for _ in loads]
+    found: list[dict[Node, PeriodOnNode]] = [{} for _ in loads]
     for node, rows in (yield from step).items():
         for number, *row in rows:
-            found[number][node] = month_on_node(row)
+            found[number][node] = period_on_node(row)
     return [with_records_of_replicas(context, each) for each in found]
 
 
-def look_up_caught_up(loads: Sequence[LoadContext]) -> Steps[list[dict[Node, MonthOnNode]]]:
-    """Look months up; if replicas differ, again after they have caught up with each other.
+def look_up_caught_up(loads: Sequence[LoadContext]) -> Steps[list[dict[Node, PeriodOnNode]]]:
+    """Look periods up; if replicas differ, again after they have caught up with each other.
 
-    A replica that was down and has just come back has the months of before.
+    A replica that was down and has just come back has the periods of before.
 
     Args:
-        loads: The loads of the months, into one table; at least one.
+        loads: The loads of the periods, into one table; at least one.
     """
     context = loads[0].context
     found = yield from look_up_all(loads)
-    if not context.table_facts.is_replicated or all(_are_alike(months, context) for months in found):
+    if not context.table_facts.is_replicated or all(_are_alike(periods, context) for periods in found):
         return found
     try:
         yield from follow(context, context.target, wait_seconds=_CATCH_UP_SECONDS)
@@ -331,14 +325,14 @@ def look_up_caught_up(loads: Sequence[LoadContext]) -> Steps[list[dict[Node, Mon
     return (yield from look_up_all(loads))
 
 
-def _are_alike(months: Mapping[Node, MonthOnNode], context: TargetContext) -> bool:
-    states = {(node.shard_num, month.state.rows, month.state.max_block) for node, month in months.items()}
+def _are_alike(periods: Mapping[Node, PeriodOnNode], context: TargetContext) -> bool:
+    states = {(node.shard_num, period.state.rows, period.state.max_block) for node, period in periods.items()}
     return len(states) == len(context.publishers)
 
 
-def months_text(loads: Sequence[LoadContext]) -> str:
-    """Return the months of loads, for the name of a step: the first of them, and how many there are."""
-    first = str(loads[0].request.month)
+def periods_text(loads: Sequence[LoadContext]) -> str:
+    """Return the periods of loads, for the name of a step: the first of them, and how many there are."""
+    first = str(loads[0].request.period)
     return first if len(loads) == 1 else f"{first} and {len(loads) - 1} more"
 
 
@@ -352,13 +346,13 @@ def values_of(
     structure: str = "",
     details: Mapping[str, object] | None = None,
 ) -> dict[str, str | int | Mapping[str, object]]:
-    """Return the values of a node's record of a month.
+    """Return the values of a node's record of a period.
 
     Args:
         load: The load.
-        rows: Rows of the month on the node.
+        rows: Rows of the period on the node.
         state: The partition there.
-        rows_of_shards: Rows of the month on each shard, once it is published; None before.
+        rows_of_shards: Rows of the period on each shard, once it is published; None before.
         beside: What a crash may show beside the partition.
         structure: The table, and what was loaded into it, once it is published (see `core.ledger.structure_record`).
         details: Further values, as JSON.
@@ -376,7 +370,7 @@ def values_of(
         "structure": structure,
         "base": load.base,
         "increments": increment.number if increment else 0,
-        # Whoever comes by this node alone learns where the rest of the month is.
+        # Whoever comes by this node alone learns where the rest of the period is.
         "details": {**({"cluster": load.context.cluster} if load.context.cluster else {}), **(details or {})},
     }
 
@@ -401,7 +395,7 @@ def evidence_of_state(
 
     Args:
         state: The partition.
-        rows_of_shards: Rows of the month on each shard; None if not known yet.
+        rows_of_shards: Rows of the period on each shard; None if not known yet.
         beside: What a crash may show beside the partition.
     """
     return {

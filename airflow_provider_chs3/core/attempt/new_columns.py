@@ -37,11 +37,11 @@ def settle_new_columns(load: LoadContext, reading: Reading) -> Steps[None]:
     names = ", ".join(map(repr, lacking))
     if policy == "fail":
         raise SourceError(
-            f"The files of {load.months} have columns that {load.context.target} lacks: {names}. Add them to the "
+            f"The files of {load.periods} have columns that {load.context.target} lacks: {names}. Add them to the "
             "table, or load without them with policies={'on_new_columns': 'warn'}."
         )
     yield from _add(load, lacking)
-    raise ColumnsAddedError(f"The columns {names} of the files of {load.months} were added to {load.context.target}.")
+    raise ColumnsAddedError(f"The columns {names} of the files of {load.periods} were added to {load.context.target}.")
 
 
 def _names(load: LoadContext, reading: Reading) -> Steps[Sequence[str]]:
@@ -59,11 +59,11 @@ def _as_guessed(load: LoadContext) -> Files:
 def _add(load: LoadContext, names: Sequence[str]) -> Steps[None]:
     files = _as_guessed(load)
     columns = [each for each in (yield from columns_of(files)) if each.name in names]
-    sample = yield from read_sample(files, columns, load.request.month)
+    sample = yield from read_sample(files, columns, load.request.period)
     # Rows that are there already have no value.
     new = [new_column(replace(each, lacking_files=len(files.manifest.objects)), sample) for each in columns]
     shown = "\n".join(f"  {each.name} {each.type}" for each in new)
-    yield from Log(name=f"The files of {load.months} have new columns. Adding them to {load.context.target}:\n{shown}")
+    yield from Log(name=f"The files of {load.periods} have new columns. Adding them to {load.context.target}:\n{shown}")
     clauses = ", ".join(f"ADD COLUMN IF NOT EXISTS {identifier(each.name)} {each.type}" for each in new)
     context, named = load.context, load.request.target
     sql = Sql(f"ALTER TABLE {table(context.target)} {clauses}")

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
-from airflow_provider_chs3.core.ledger.records import MonthOnNode
-from airflow_provider_chs3.core.values.models import Month, Node
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.batch import Batch
 
 
@@ -41,15 +42,15 @@ class PeriodLoad:
     """
 
     load: LoadContext
-    before: Mapping[Node, MonthOnNode]
+    before: Mapping[Node, PeriodOnNode]
     reason: str
     plan: InsertPlan | None = None
     staged: Mapping[Node, Staged] = field(default_factory=dict)
 
     @property
-    def period(self) -> Month:
+    def period(self) -> Period:
         """The period."""
-        return self.load.request.month
+        return self.load.request.period
 
     @property
     def planned(self) -> InsertPlan:
@@ -62,7 +63,7 @@ class PeriodLoad:
         return replace(self, load=load)
 
 
-Periods = Batch[Month, PeriodLoad]
+Periods = Batch[Period, PeriodLoad]
 
 
 def periods_of(*loads: PeriodLoad) -> Periods:

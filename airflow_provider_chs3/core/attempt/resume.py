@@ -9,14 +9,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
-from airflow_provider_chs3.core.attempt.load_context import Increment, LoadContext, months_text, node_key, values_of
+from airflow_provider_chs3.core.attempt.load_context import Increment, LoadContext, node_key, periods_text, values_of
 from airflow_provider_chs3.core.attempt.newer_records import check_none_newer, records_of
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.recording import add_records
-from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST, MonthOnNode
+from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST, PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.object_history.replaced import objects_to_read
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
@@ -24,11 +24,12 @@ from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.staging.ending import is_staging_there
 from airflow_provider_chs3.core.staging.tables import Attempt, superseded
-from airflow_provider_chs3.core.values.models import Manifest, Month, Node, ObjectChanges, TableName
+from airflow_provider_chs3.core.values.models import Manifest, Node, ObjectChanges, TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import InsertStats, QueryNodes, SourceRead, Steps
 from airflow_provider_chs3.exceptions import ObjectsChangedError, SupersededError
 
-#: What is said of a month of which `is_published_by_owner` holds.
+#: What is said of a period of which `is_published_by_owner` holds.
 PUBLISHED_BY_OWNER = "an earlier try of this task has published it"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -55,9 +56,9 @@ class ResumableLoad:
     Args:
         context: The target and its nodes.
         nonce: The attempt.
-        fingerprint: Fingerprint of the month's objects.
+        fingerprint: Fingerprint of the period's objects.
         newest: Time of the last write to the newest of them.
-        before: The month's partition on each node, by shard and replica, when the load began.
+        before: The period's partition on each node, by shard and replica, when the load began.
         reason: The reason of the load.
         retry_state: The problems of earlier tries.
         plan: The plan of the insert.
@@ -91,16 +92,16 @@ class ResumableLoad:
         manifest = Manifest.of(each for each in listed.objects if each.last_modified <= self.newest)
         if manifest.fingerprint != self.fingerprint:
             raise ObjectsChangedError(
-                "Objects of the month changed while they were loaded. The month was not published."
+                "Objects of the period changed while they were loaded. The period was not published."
             )
         return manifest
 
-    def increment_of(self, month: Manifest, published: Manifest) -> tuple[Increment, Manifest]:
+    def increment_of(self, period: Manifest, published: Manifest) -> tuple[Increment, Manifest]:
         """Return the increment, and the new objects.
 
         Args:
-            month: All objects of the month, as `manifest_in` gives them.
-            published: The objects that the month was published from, as they are recorded now.
+            period: All objects of the period, as `manifest_in` gives them.
+            published: The objects that the period was published from, as they are recorded now.
 
         Raises:
             ObjectsChangedError: If the new objects are not those that the attempt reads.
@@ -108,25 +109,25 @@ class ResumableLoad:
         assert self.increment is not None
         recorded = dict(self.increment)
         recorded["removed"] = tuple(recorded["removed"])
-        new = objects_to_read(ObjectChanges.between(published, month), month, recorded["removed"])
+        new = objects_to_read(ObjectChanges.between(published, period), period, recorded["removed"])
         if new.fingerprint != recorded.pop("fingerprint"):
-            raise ObjectsChangedError("The record of the month's objects changed while new ones were loaded.")
-        return Increment(month=month, **recorded), new
+            raise ObjectsChangedError("The record of the period's objects changed while new ones were loaded.")
+        return Increment(period=period, **recorded), new
 
-    def before_now(self, month: Month, now: Mapping[Node, MonthOnNode]) -> dict[Node, MonthOnNode]:
-        """Return the month on each node when the load decided to insert.
+    def before_now(self, period: Period, now: Mapping[Node, PeriodOnNode]) -> dict[Node, PeriodOnNode]:
+        """Return the period on each node when the load decided to insert.
 
         Args:
-            month: The month.
-            now: The month on each node now.
+            period: The period.
+            now: The period on each node now.
 
         Raises:
-            ObjectsChangedError: If another load published the month meanwhile.
+            ObjectsChangedError: If another load published the period meanwhile.
         """
-        check_none_newer(month, self.records, now)
+        check_none_newer(period, self.records, now)
         return {
-            node: MonthOnNode(month.record, self.before.get(node_key(node), PartitionState()), month.has_history)
-            for node, month in now.items()
+            node: PeriodOnNode(period.record, self.before.get(node_key(node), PartitionState()), period.has_history)
+            for node, period in now.items()
         }
 
 
@@ -155,7 +156,7 @@ def record_insert(
         "done": [asdict(each) for each in done],
         "seconds_by_step": dict(load.timer.seconds),
     }
-    months = [
+    records = [
         {
             coordinator: (
                 each.load.key_on(coordinator),
@@ -165,8 +166,8 @@ def record_insert(
         for each in periods
     ]
     yield from QueryNodes(
-        name=f"Record that {months_text([each.load for each in periods])} is being inserted",
-        sql=add_records(load.context.ledger, "inserting", months, staging=load.staging),
+        name=f"Record that {periods_text([each.load for each in periods])} is being inserted",
+        sql=add_records(load.context.ledger, "inserting", records, staging=load.staging),
     )
 
 
@@ -175,7 +176,7 @@ def _details_of(each: PeriodLoad) -> dict[str, object]:
     newest = max((one.last_modified for one in load.manifest.objects), default=_EPOCH)
     return {
         "newest_microseconds": (newest - _EPOCH) // _MICROSECOND,
-        "before": {node_key(node): _as_json(month.state) for node, month in each.before.items()},
+        "before": {node_key(node): _as_json(period.state) for node, period in each.before.items()},
         "records": records_of(each.before),
         "reason": each.reason,
         **load.read_sizes,
@@ -193,7 +194,7 @@ def find_resumable_load(request: LoadRequest, context: TargetContext) -> Steps[R
     Raises:
         SupersededError: If the task waited for an attempt, and another load has taken over.
     """
-    key = _key_of(context, request.month)
+    key = _key_of(context, request.period)
     if key is None:
         return None
     ask = QueryNodes(name="Look for an insert of this task", sql={context.coordinator: _newest(context.ledger, key)})
@@ -202,11 +203,11 @@ def find_resumable_load(request: LoadRequest, context: TargetContext) -> Steps[R
         return None
     nonce, owner, definition, fingerprint, details = rows[0]
     if request.resumes not in (None, nonce):
-        raise SupersededError(superseded(Attempt(context.target, (request.month,), request.resumes or "")))
+        raise SupersededError(superseded(Attempt(context.target, (request.period,), request.resumes or "")))
     found = json.loads(details)
     is_own = owner == request.owner and definition == request.definition and found["is_durable"]
     is_own = is_own and found["structure"] == request.structure(context)
-    if not is_own or not (yield from is_staging_there(context, Attempt(context.target, (request.month,), nonce))):
+    if not is_own or not (yield from is_staging_there(context, Attempt(context.target, (request.period,), nonce))):
         return None
     context = yield from find_replicas(context)
     return _of_json(context, nonce, fingerprint, found)
@@ -221,48 +222,48 @@ def _newest(ledger: TableName, key: LedgerKey) -> Sql:
 
 
 def published_by_owner(
-    loads: Sequence[LoadContext], months: Mapping[Month, Mapping[Node, MonthOnNode]]
-) -> Steps[set[Month]]:
-    """Return the months that an earlier try of the same task published and then died: for the task, they are new.
+    loads: Sequence[LoadContext], periods: Mapping[Period, Mapping[Node, PeriodOnNode]]
+) -> Steps[set[Period]]:
+    """Return the periods that an earlier try of the same task published and then died: for the task, they are new.
 
     Args:
-        loads: Loads of months of one table.
-        months: Each month on each node.
+        loads: Loads of periods of one table.
+        periods: Each period on each node.
     """
-    records = {load.request.month: months[load.request.month][load.context.coordinator].record for load in loads}
-    recorded = {month: record for month, record in records.items() if record}
+    records = {load.request.period: periods[load.request.period][load.context.coordinator].record for load in loads}
+    recorded = {period: record for period, record in records.items() if record}
     if not recorded or not loads[0].request.owner:
         return set()
     known = yield from attempts_of(loads[0].context, list(recorded), loads[0].request.owner)
-    return {month for month, record in recorded.items() if (month, record.attempt) in known}
+    return {period for period, record in recorded.items() if (period, record.attempt) in known}
 
 
-def attempts_of(context: TargetContext, months: Sequence[Month], owner: str) -> Steps[set[tuple[Month, str]]]:
-    """Return a task's attempts at months that began to insert, each with its month.
+def attempts_of(context: TargetContext, periods: Sequence[Period], owner: str) -> Steps[set[tuple[Period, str]]]:
+    """Return a task's attempts at periods that began to insert, each with its period.
 
     Args:
         context: The target and its nodes.
-        months: The months; at least one.
+        periods: The periods; at least one.
         owner: The task.
     """
-    key = _key_of(context, months[0])
+    key = _key_of(context, periods[0])
     if key is None:
         return set()
     sql = Sql(
-        f"SELECT DISTINCT month, attempt FROM {table(context.ledger)} WHERE {key.table_condition} "
-        f"AND {one_of('month', map(str, months))} AND event = 'inserting' "
+        f"SELECT DISTINCT period, attempt FROM {table(context.ledger)} WHERE {key.table_condition} "
+        f"AND {one_of('period', map(str, periods))} AND event = 'inserting' "
         f"AND JSONExtractString(details, 'owner') = {literal(owner)}"
     )
     ask = QueryNodes(name="Look for loads of this task", sql={context.coordinator: sql})
-    return {(Month.parse(month), nonce) for month, nonce in (yield from ask)[context.coordinator]}
+    return {(Period.parse(period), nonce) for period, nonce in (yield from ask)[context.coordinator]}
 
 
-def _key_of(context: TargetContext, month: Month) -> LedgerKey | None:
-    """Return the key of a month's records on the coordinator; None if it has no ledger, or no such table."""
+def _key_of(context: TargetContext, period: Period) -> LedgerKey | None:
+    """Return the key of a period's records on the coordinator; None if it has no ledger, or no such table."""
     facts = context.nodes[context.coordinator]
     if facts.target is None or not facts.has_ledger:
         return None
-    return LedgerKey(context.target, facts.target.uuid, month, "")
+    return LedgerKey(context.target, facts.target.uuid, period, "")
 
 
 def _of_json(context: TargetContext, nonce: str, fingerprint: str, details: Mapping[str, Any]) -> ResumableLoad:

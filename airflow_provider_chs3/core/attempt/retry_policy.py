@@ -31,7 +31,7 @@ from airflow_provider_chs3.exceptions import (
     TransientError,
 )
 
-#: How often a month whose objects change is listed again.
+#: How often a period whose objects change is listed again.
 MAX_NEW_LISTS = 3
 #: How often a load waits for servers or storage that are full.
 MAX_WAITS = 3
@@ -75,7 +75,7 @@ class RetryState:
     Args:
         memory_steps: How often the need of memory was lowered.
         reader_steps: How often the reading threads were halved because the storage did not keep up.
-        new_lists: How often the objects were listed again because they changed, or another load published the month.
+        new_lists: How often the objects were listed again because they changed, or another load published the period.
         waits: How often the load waited for servers or storage.
         lost: How often no server knew how its insert ended.
         whole: The reason why all objects are loaded now, instead of the new ones alone; empty for none.
@@ -119,7 +119,7 @@ def next_retry(error: Chs3Error, retry_state: RetryState) -> Retry | None:
     if isinstance(error, ColumnsAddedError):
         return _list_again(retry_state)
     if isinstance(error, BaseChangedError):
-        return Retry(retry_state=replace(retry_state, whole=str(error)), reason="loading all objects of the month")
+        return Retry(retry_state=replace(retry_state, whole=str(error)), reason="loading all objects of the period")
     if isinstance(error, InsertLostError) and retry_state.lost < MAX_LOST:
         return Retry(retry_state=replace(retry_state, lost=retry_state.lost + 1), reason="inserting again")
     if not isinstance(error, ClickHouseServerError) or is_terminal(error):
@@ -189,7 +189,7 @@ def lowered(settings: tuple[Setting, ...], retry_state: RetryState) -> tuple[Set
 
 
 def _out_of_memory(limit: Setting | None) -> TransientError:
-    way_out = "give loads more memory (memory_share, node_specs, the server's limits), or load fewer months at once"
+    way_out = "give loads more memory (memory_share, node_specs, the server's limits), or load fewer periods at once"
     if limit and limit.reason == YOURS:
         way_out = f"raise max_memory_usage, which the load's own settings limit to {limit.value}"
     return TransientError(

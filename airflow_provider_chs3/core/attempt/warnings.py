@@ -19,9 +19,9 @@ _TO = re.compile(rf"CREATE MATERIALIZED VIEW {_NAME}\.{_NAME} TO ({_NAME}\.{_NAM
 
 
 def fill_statements(load: LoadContext, node: Node) -> Steps[list[str]]:
-    """Return an INSERT for each materialized view that adds the month's rows as the view would have.
+    """Return an INSERT for each materialized view that adds the period's rows as the view would have.
 
-    The view's SELECT is unchanged: a setting restricts it to the month's partition. The rows go into the view's table
+    The view's SELECT is unchanged: a setting restricts it to the period's partition. The rows go into the view's table
     instead of through the view, which does not cast them if types differ.
 
     Args:
@@ -54,8 +54,8 @@ def fill_statements(load: LoadContext, node: Node) -> Steps[list[str]]:
 def _statement(load: LoadContext, view: TableName, definition: str, select: str, columns: Sequence[str]) -> str:
     matched = _TO.match(definition)
     to = matched[1] if matched else table(view)
-    month = f"_partition_id = {literal(load.key.partition_id)}"
-    filters = f"{{{literal(str(load.context.target))}: {literal(month)}}}"
+    period = f"_partition_id = {literal(load.key.partition_id)}"
+    filters = f"{{{literal(str(load.context.target))}: {literal(period)}}}"
     return (
         f"INSERT INTO {to} ({', '.join(map(identifier, columns))}) SELECT * FROM ({select}) "
         f"SETTINGS additional_table_filters = {filters}"
@@ -72,7 +72,7 @@ def warn_of_risks(load: LoadContext, now: Mapping[Node, NodeNow]) -> Steps[None]
         now: The current state of the nodes.
 
     Raises:
-        PreflightError: If a node lacks disk space for its part of the month.
+        PreflightError: If a node lacks disk space for its part of the period.
         TransientError: If the target has so many parts that INSERTs are refused, until merges reduce them.
     """
     without_room, too_full = list(nodes_without_room(load, now)), list(_too_full(load, now))
@@ -91,11 +91,11 @@ def _tell_of_views(load: LoadContext, now: Mapping[Node, NodeNow]) -> Steps[None
     if not viewed:
         return
     views = sorted({view for node in viewed for view in now[node].views})
-    # Of several months it would be a page of them.
+    # Of several periods it would be a page of them.
     statements = [] if load.group else (yield from fill_statements(load, viewed[0]))
     text = (
-        f"{', '.join(views)} will not see the rows of {load.months} in {load.context.target}: a materialized view sees "
-        "INSERTs, but no replaced partitions. Fill such views from the table afterwards."
+        f"{', '.join(views)} will not see the rows of {load.periods} in {load.context.target}: a materialized view "
+        "sees INSERTs, but no replaced partitions. Fill such views from the table afterwards."
     )
     if statements:
         text += " These statements do so once, on every node; the guide on materialized views has a repeatable way:"
@@ -114,7 +114,7 @@ def nodes_without_room(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterat
         if each.disks and free_bytes < needed_bytes:
             names = ", ".join(disk.name for disk in each.disks)
             yield (
-                f"{node} has only {size_text(free_bytes)} free on {names}, and its part of {load.months} takes about "
+                f"{node} has only {size_text(free_bytes)} free on {names}, and its part of {load.periods} takes about "
                 f"{size_text(needed_bytes)}: free some space there. The old rows stay until the new ones are published."
             )
 
@@ -129,7 +129,7 @@ def _too_full(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:
 
     The limits apply to the whole table: one partition with too many parts blocks INSERTs into all of them. They neither
     refuse nor delay REPLACE PARTITION (seen on 26.9), so a load would make it worse. The parts that it replaces do not
-    count, and a month without objects only removes parts.
+    count, and a period without objects only removes parts.
     """
     if not load.files.manifest.objects:
         return
@@ -167,11 +167,11 @@ def _counts(others: OtherParts) -> bool:
 
 
 def _remarks(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:
-    target, month = load.context.target, load.months
+    target, period = load.context.target, load.periods
     if load.request.policies.write_mode == "append":
         return
     if load.context.table_facts.rows_expire:
-        yield f"Rows of {target} expire by its TTL: the first merge after publishing may remove rows of {month}."
+        yield f"Rows of {target} expire by its TTL: the first merge after publishing may remove rows of {period}."
     remote = sorted({disk.name for each in now.values() for disk in each.disks if disk.kind != "Local"})
     if remote:
         yield f"{target} is stored on {', '.join(remote)}, which is not a local disk: staging is written there, too."

@@ -25,13 +25,13 @@ class Candidate:
     Args:
         label: Description of the candidate.
         knobs: Deviations from the rules. Default: none.
-        months: Number of parts into which the sample is divided, each loaded like a month. Default: 1.
+        periods: Number of parts into which the sample is divided, each loaded like a period. Default: 1.
         side_by_side: Number of parts that load at the same time. Default: 1.
     """
 
     label: str
     knobs: Knobs = BY_RULE
-    months: int = 1
+    periods: int = 1
     side_by_side: int = 1
 
 

@@ -11,7 +11,8 @@ from airflow_provider_chs3.core.calibration.candidates import Candidate, TrialRe
 from airflow_provider_chs3.core.calibration.search import Choice
 from airflow_provider_chs3.core.tuning.calibrated_profile import Profile
 from airflow_provider_chs3.core.tuning.insert_settings import settings_table
-from airflow_provider_chs3.core.values.models import Month, Setting, TableName
+from airflow_provider_chs3.core.values.models import Setting, TableName
+from airflow_provider_chs3.core.values.period import Period
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Calibration:
 
     Args:
         target: The table.
-        month: The month whose files were the sample.
+        period: The period whose files were the sample.
         profile: The profile that loads use from now on.
         choice: The choice, with its reason.
         tries: All trials, in order.
@@ -36,14 +37,14 @@ class Calibration:
         memory_bytes: Memory that each trial might use on a node; 0 if unknown.
         seconds: Duration of the calibration.
         objects: Number of objects in the sample.
-        of_objects: Number of objects in its month.
+        of_objects: Number of objects in its period.
         source_bytes: Size of the sample's objects.
         specs: Node → description of its cores and memory for loads.
         versions: Node → ClickHouse version.
     """
 
     target: TableName
-    month: Month
+    period: Period
     profile: Profile
     choice: Choice
     tries: tuple[TrialRecord, ...]
@@ -66,7 +67,7 @@ class Calibration:
         """Convert to JSON-safe values."""
         return {
             "target": str(self.target),
-            "month": str(self.month),
+            "period": str(self.period),
             "profile": self.profile.as_json(),
             "is_better": bool(self.profile.knobs.turned()),
             "gain": round(self.gain, 3),
@@ -87,7 +88,7 @@ class Calibration:
     def described(self) -> str:
         """Describe the trials as a table, and the choice, for people."""
         profile, choice = self.profile, self.choice
-        blocks = [f"Trials, each with {self.objects} objects of {self.month}:\n{_table([*self._lines()])}"]
+        blocks = [f"Trials, each with {self.objects} objects of {self.period}:\n{_table([*self._lines()])}"]
         if not self.tries:
             blocks = ["There was nothing to try: the given settings leave no choice, or there was not enough time."]
         if self.settings:
@@ -97,8 +98,8 @@ class Calibration:
             blocks.append(f"Loads of {self.target} use the rules.")
             speed = ""
         end = f"Chosen: {choice.reason}{speed}. {len(self.tries)} trials in {self.seconds:.0f} s."
-        if profile.parallel_months:
-            end += f" Fastest with parallel_months={profile.parallel_months}."
+        if profile.parallel_loads:
+            end += f" Fastest with parallel_loads={profile.parallel_loads}."
         return "\n".join((*blocks, end))
 
     def _lines(self) -> Iterator[tuple[Any, ...]]:

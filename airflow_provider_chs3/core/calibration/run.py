@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.attempt.discovery import inspect_target_for_load, list_ready_month
+from airflow_provider_chs3.core.attempt.discovery import inspect_target_for_load, list_ready_period
 from airflow_provider_chs3.core.attempt.history import circumstances_of, record_profile
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
@@ -38,13 +38,13 @@ from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, NotR
 
 #: Size of the first sample's files per node: its duration shows how large the others may be.
 _FIRST_BYTES = 64 * 1024**2
-#: Minimum number of files per node in a sample, if the month has enough: each node has work, and some to spare.
+#: Minimum number of files per node in a sample, if the period has enough: each node has work, and some to spare.
 _LEAST_FILES = 2
 #: Number of trials that the budget should allow.
 _USUAL_TRIALS = 40
 #: Minimum number of trials: with fewer, there is nothing to compare.
 _FEWEST_TRIALS = 2 * FINAL_ROUNDS + 4
-#: Numbers of parallel months to try, if there are enough cores.
+#: Numbers of parallel periods to try, if there are enough cores.
 _SIDE_BY_SIDE = (2, 4)
 
 
@@ -53,7 +53,7 @@ class CalibrationRequest:
     """A request to calibrate a table.
 
     Args:
-        load: The request that would load the sample's month.
+        load: The request that would load the sample's period.
         budget_seconds: Time limit for the calibration.
         least_try_seconds: Minimum duration of a trial: shorter ones show nothing.
 
@@ -75,16 +75,16 @@ class CalibrationRequest:
 def calibrate(request: CalibrationRequest) -> Steps[Calibration]:
     """Find the settings that load the table's files the fastest, and record them for its loads.
 
-    The target, its months and their records in the ledger stay as they are.
+    The target, its periods and their records in the ledger stay as they are.
 
     Raises:
-        NotReadyError: If the month has no objects.
+        NotReadyError: If the period has no objects.
         PreflightError: If a check fails that would also stop a load.
-        ConfigurationError: If the month has too little data, or the budget is too small.
+        ConfigurationError: If the period has too little data, or the budget is too small.
     """
     began = yield from ReadClock(name="Read the clock")
     load = yield from _prepare(request.load)
-    trial = TrialAttempt(load.context.target, (load.request.month,), load.request.nonce)
+    trial = TrialAttempt(load.context.target, (load.request.period,), load.request.nonce)
     yield from end_earlier_attempts(load.context, trial)
     now = yield from _check_nodes(load)
     versions = yield from _versions(load)
@@ -112,21 +112,21 @@ def stop_calibration(request: LoadRequest) -> Steps[None]:
         TransientError: If a query does not end.
     """
     context = yield from inspect_target(request, settings=DDL_SETTINGS)
-    yield from end_attempts(context, TrialAttempt(context.target, (request.month,), request.nonce))
+    yield from end_attempts(context, TrialAttempt(context.target, (request.period,), request.nonce))
 
 
 def _prepare(request: LoadRequest) -> Steps[LoadContext]:
-    source, manifest = yield from list_ready_month(request)
+    source, manifest = yield from list_ready_period(request)
     context = yield from inspect_target_for_load(request)
     if not manifest.objects:
         where = f"{source.place}/{source.pattern}"
         raise NotReadyError(
-            f"No objects for {request.month} under {where} to calibrate with: name a month that has some."
+            f"No objects for {request.period} under {where} to calibrate with: name a period that has some."
         )
     check_target(context, required_settings=REQUIRED_SETTINGS)
     check_zones(context, request.settings)
     context = yield from find_replicas(context)
-    partition_id = yield from partition_id_of(context, request.month)
+    partition_id = yield from partition_id_of(context, request.period)
     return LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, partition_id=partition_id)
 
 
@@ -161,10 +161,10 @@ def _prepare_bench(load: LoadContext, now: Mapping[Node, NodeNow], began: float)
 
 
 def sample_of(manifest: Manifest, size_bytes: float, *, nodes: int) -> Manifest:
-    """Choose files of a month, evenly spread over all of them.
+    """Choose files of a period, evenly spread over all of them.
 
     Args:
-        manifest: The month's files.
+        manifest: The period's files.
         size_bytes: Their approximate total size.
         nodes: Number of nodes that share them: each gets at least two, if there are enough.
     """
@@ -188,20 +188,21 @@ def _size_sample(bench: TrialContext, request: CalibrationRequest) -> Steps[Tria
     result = yield from run_trial(bench, Candidate(label="the sample"), number=1)
     seconds = result.seconds or 0.0
     files = bench.load.files.manifest
-    month = request.load.month
+    period = request.load.period
     if seconds < request.least_try_seconds:
         raise ConfigurationError(
-            f"A sample of {month}, {quantity(len(files.objects), 'object')}, loads in {seconds:.2f} s, which is too "
-            f"short to compare settings (least_try_seconds={request.least_try_seconds:g}): name a month with more data."
+            f"A sample of {period}, {quantity(len(files.objects), 'object')}, loads in {seconds:.2f} s, which is too "
+            f"short to compare settings (least_try_seconds={request.least_try_seconds:g}): name a period with more "
+            "data."
         )
     if result.at_seconds + _FEWEST_TRIALS * seconds > request.budget_seconds:
         raise ConfigurationError(
-            f"The smallest sample of {month}, {quantity(len(files.objects), 'object')}, loads in {seconds:.1f} s, so "
+            f"The smallest sample of {period}, {quantity(len(files.objects), 'object')}, loads in {seconds:.1f} s, so "
             f"budget_seconds={request.budget_seconds:g} is too short for {_FEWEST_TRIALS} trials: give "
             f"{result.at_seconds + _USUAL_TRIALS * seconds:.0f}."
         )
     yield from Log(
-        name=f"Sample: {len(files.objects)} of {quantity(len(bench.whole.objects), 'object')} of {month}, "
+        name=f"Sample: {len(files.objects)} of {quantity(len(bench.whole.objects), 'object')} of {period}, "
         f"{size_text(files.size_bytes)}; it loads in {seconds:.2f} s with the rules."
     )
     return bench
@@ -261,7 +262,7 @@ def _result(
     version = short_version(versions[bench.load.context.coordinator])
     profile = Profile(
         knobs=choice.knobs,
-        parallel_months=choice.parallel_months,
+        parallel_loads=choice.parallel_loads,
         measured_on=circumstances_of(files, nodes=len(bench.nodes), spec=spec, version=version),
         at=f"{request.now:%Y-%m-%d}",
         seconds=choice.seconds,
@@ -270,7 +271,7 @@ def _result(
     plan: InsertPlan = bench.plan(choice.knobs, profile=profile)
     return Calibration(
         target=bench.load.context.target,
-        month=request.month,
+        period=request.period,
         profile=profile,
         choice=choice,
         tries=tuple(records),

@@ -38,7 +38,7 @@ class Choice:
         rule_seconds: Median of the rule's trials that alternated with them.
         noise: Minimum gain, as a fraction of the rule's seconds.
         reason: Explanation of the choice.
-        parallel_months: Number of parallel months that was the fastest; None if not tried.
+        parallel_loads: Number of parallel periods that was the fastest; None if not tried.
         verdicts: Label → verdict, in the order of the trials.
     """
 
@@ -47,7 +47,7 @@ class Choice:
     rule_seconds: float
     noise: float
     reason: str
-    parallel_months: int | None
+    parallel_loads: int | None
     verdicts: Mapping[str, str]
 
 
@@ -59,7 +59,7 @@ def most_trials(every: Iterable[Theme], *, side_by_side: Sequence[int]) -> int:
 
     Args:
         every: The themes.
-        side_by_side: Numbers of parallel months to compare with one.
+        side_by_side: Numbers of parallel periods to compare with one.
     """
     of_themes = sum(ROUNDS * (1 + len(each.changes)) for each in every if each.changes)
     return of_themes + 2 * FINAL_ROUNDS + (ROUNDS * (1 + len(side_by_side)) if side_by_side else 0)
@@ -80,7 +80,7 @@ def search(
         budget_seconds: Time limit: no trial begins that would end later.
         is_same: Checks whether two sets of knobs lead to the same settings, so that one of them is skipped.
         nodes: Number of nodes that load.
-        side_by_side: Numbers of parallel months to compare with one, each at least two. Default: none.
+        side_by_side: Numbers of parallel periods to compare with one, each at least two. Default: none.
     """
     return (yield from _Searching(budget_seconds, is_same, nodes).run(list(every), side_by_side))
 
@@ -108,10 +108,10 @@ class _Searching:
             final = yield from self._contest(_RULE, [best], rounds=FINAL_ROUNDS, reserve=0)
             if not final.winner:
                 best = _RULE
-        parallel_months = yield from self._side_by_side(best.knobs, side_by_side)
-        return self._choice(best, final, parallel_months)
+        parallel_loads = yield from self._side_by_side(best.knobs, side_by_side)
+        return self._choice(best, final, parallel_loads)
 
-    def _choice(self, best: Candidate, final: _ContestResult, parallel_months: int | None) -> Choice:
+    def _choice(self, best: Candidate, final: _ContestResult, parallel_loads: int | None) -> Choice:
         if best is _RULE:
             seconds = rule_seconds = median(self.by_rule or [0.0])
             noise = _noise(self.by_rule)
@@ -125,7 +125,7 @@ class _Searching:
             rule_seconds=rule_seconds,
             noise=noise,
             reason=reason,
-            parallel_months=parallel_months,
+            parallel_loads=parallel_loads,
             verdicts=dict(self.verdicts),
         )
 
@@ -141,10 +141,10 @@ class _Searching:
     def _side_by_side(self, knobs: Knobs, numbers: Sequence[int]) -> Search[int | None]:
         if not numbers:
             return None
-        months = max(numbers)
-        one = Candidate(label=f"{months} months, one after another", knobs=knobs, months=months)
+        periods = max(numbers)
+        one = Candidate(label=f"{periods} periods, one after another", knobs=knobs, periods=periods)
         rivals = [
-            Candidate(label=f"{months} months, {each} at a time", knobs=knobs, months=months, side_by_side=each)
+            Candidate(label=f"{periods} periods, {each} at a time", knobs=knobs, periods=periods, side_by_side=each)
             for each in numbers
         ]
         won = yield from self._contest(one, rivals, rounds=ROUNDS, reserve=0)

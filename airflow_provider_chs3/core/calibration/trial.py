@@ -27,7 +27,7 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError
 
 @dataclass(frozen=True, slots=True)
 class TrialAttempt(Attempt):
-    """The tables of one calibration, independent of the loads of the table's months: neither cancels the other."""
+    """The tables of one calibration, independent of the loads of the table's periods: neither cancels the other."""
 
     @property
     def prefix(self) -> str:
@@ -45,7 +45,7 @@ class TrialContext:
         now: State of the nodes before the calibration ran anything.
         nodes: Node → its cores and memory for loads.
         reading: The data to read from the sample.
-        whole: All of the month's files.
+        whole: All of the period's files.
         began: Start of the calibration, by the clock of `ReadClock`.
     """
 
@@ -56,24 +56,24 @@ class TrialContext:
     whole: Manifest
     began: float
 
-    def resource_share_of(self, months: int, side_by_side: int) -> ResourceShare:
+    def resource_share_of(self, periods: int, side_by_side: int) -> ResourceShare:
         """Compute the resource share of the load of one part of the sample.
 
         Args:
-            months: Number of parts into which the sample is divided.
+            periods: Number of parts into which the sample is divided.
             side_by_side: Number of parts that load at the same time.
         """
         spec = smallest(each.spec for each in self.nodes.values())
-        share = replace(self.load.request.share, parallel_months=side_by_side)
+        share = replace(self.load.request.share, parallel_loads=side_by_side)
         # The last of them to begin finds the others already running.
         now = [replace(each, inserts=each.inserts + side_by_side - 1) for each in self.now.values()]
-        return resource_share_of(spec, share, self._data(months), now)
+        return resource_share_of(spec, share, self._data(periods), now)
 
     def plan(
         self,
         knobs: Knobs,
         *,
-        months: int = 1,
+        periods: int = 1,
         side_by_side: int = 1,
         is_limited: bool = False,
         profile: Profile | None = None,
@@ -82,18 +82,18 @@ class TrialContext:
 
         Args:
             knobs: Deviations from the rules.
-            months: As for `resource_share_of`. Default: 1.
+            periods: As for `resource_share_of`. Default: 1.
             side_by_side: As for `resource_share_of`. Default: 1.
             is_limited: Whether the servers limit it to its own share of the memory instead of all loads' share.
                 Default: False.
             profile: The profile that gives settings their reason. Default: None, no reasons needed.
         """
-        request, one = self.load.request, self.resource_share_of(months, side_by_side)
+        request, one = self.load.request, self.resource_share_of(periods, side_by_side)
         if is_limited:
             one = replace(one, limit_bytes=min(one.memory_bytes, one.limit_bytes))
         settings = load_settings(
             one=one,
-            data=self._data(months),
+            data=self._data(periods),
             known=self.load.context.known_settings,
             own=request.settings,
             null_as_default=request.selection.null_as_default,
@@ -111,17 +111,17 @@ class TrialContext:
         """Check whether the knobs lead to the rule's settings."""
         return self.is_same(knobs, BY_RULE)
 
-    def parts(self, months: int) -> list[LoadContext]:
+    def parts(self, periods: int) -> list[LoadContext]:
         """Divide the sample into so many parts: every file is in one of them."""
         objects = self.load.files.manifest.objects
-        return [self.load.of_objects(Manifest.of(objects[number::months])) for number in range(months)]
+        return [self.load.of_objects(Manifest.of(objects[number::periods])) for number in range(periods)]
 
-    def _data(self, months: int) -> DataVolume:
-        reading, part = self.reading, self.parts(months)[0]
+    def _data(self, periods: int) -> DataVolume:
+        reading, part = self.reading, self.parts(periods)[0]
         part_reading = replace(
             reading,
-            rows=None if reading.rows is None else reading.rows // months,
-            uncompressed_bytes=None if reading.uncompressed_bytes is None else reading.uncompressed_bytes // months,
+            rows=None if reading.rows is None else reading.rows // periods,
+            uncompressed_bytes=None if reading.uncompressed_bytes is None else reading.uncompressed_bytes // periods,
         )
         is_remote = any(each.is_on_remote_disk for each in self.now.values())
         return shape_of(part.files, part_reading, nodes=len(self.nodes), is_on_remote_disk=is_remote)
@@ -132,7 +132,7 @@ def _placeholder_profile(knobs: Knobs) -> Profile | None:
     if knobs == BY_RULE:
         return None
     nowhere = Circumstances(files="", nodes=0, cores=0, memory_bytes=0, version="")
-    return Profile(knobs=knobs, parallel_months=None, measured_on=nowhere, at="", seconds=0.0, rule_seconds=0.0)
+    return Profile(knobs=knobs, parallel_loads=None, measured_on=nowhere, at="", seconds=0.0, rule_seconds=0.0)
 
 
 def run_trial(bench: TrialContext, candidate: Candidate, *, number: int) -> Steps[TrialResult]:
@@ -149,10 +149,10 @@ def run_trial(bench: TrialContext, candidate: Candidate, *, number: int) -> Step
         ClickHouseServerError: If a statement fails, except for exceeding that limit.
     """
     request = bench.load.request
-    trial = TrialAttempt(bench.load.context.target, (request.month,), f"{request.nonce}t{number:03d}")
+    trial = TrialAttempt(bench.load.context.target, (request.period,), f"{request.nonce}t{number:03d}")
     plan = bench.plan(
         candidate.knobs,
-        months=candidate.months,
+        periods=candidate.periods,
         side_by_side=candidate.side_by_side,
         is_limited=candidate.knobs != BY_RULE,
     )
@@ -183,7 +183,7 @@ def _insert(bench: TrialContext, candidate: Candidate, plan: InsertPlan, trial: 
         insert_step(
             part, plan, group, batch, into=trial.staging(bench.load.context), query_id=f"{trial.name}_insert{at}_{each}"
         )
-        for at, part in enumerate(bench.parts(candidate.months))
+        for at, part in enumerate(bench.parts(candidate.periods))
         for each, (group, batch) in enumerate(plan.reading.batches(part.files))
     ]
     for first in range(0, len(steps), candidate.side_by_side):

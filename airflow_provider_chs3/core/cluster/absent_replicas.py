@@ -2,7 +2,7 @@
 
 Replicas are restarted and replaced all the time, so a nightly load must not need all of them. A replica that comes back
 fetches what it missed from the others, by way of Keeper. So Keeper decides which replica is down: one that it still
-considers alive may write to the month at any moment.
+considers alive may write to the period at any moment.
 """
 
 from __future__ import annotations

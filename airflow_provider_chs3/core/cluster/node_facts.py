@@ -114,7 +114,7 @@ class NodeFacts:
 class TargetContext:
     """The context of a target: its cluster, its nodes and their facts.
 
-    What it computes of all nodes is computed once: the steps of many months ask for it again and again.
+    What it computes of all nodes is computed once: the steps of many periods ask for it again and again.
 
     Args:
         cluster: The cluster that reads and writes; None for a single server.

@@ -11,10 +11,10 @@ from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
-#: What a month is judged by, where a row that is not seen would not just be an error,
-OF_A_MONTH = ("columns", "mutations", "parts", "tables")
+#: What a period is judged by, where a row that is not seen would not just be an error,
+OF_A_PERIOD = ("columns", "mutations", "parts", "tables")
 #: and all that a load decides by.
-OF_A_LOAD = (*OF_A_MONTH, "detached_parts", "processes", "settings")
+OF_A_LOAD = (*OF_A_PERIOD, "detached_parts", "processes", "settings")
 
 #: Where a policy applies. Only administrators may list policies, but the plan of a query shows it.
 _IS_POLICY = "explain ILIKE '%row-level%'"

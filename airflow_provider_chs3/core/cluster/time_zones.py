@@ -23,7 +23,7 @@ _CALL = re.compile(r"(\w+)\(")
 
 #: Functions of dates and times that use the zone of their argument, and return no time of another zone.
 _BY_ARGUMENT = (
-    r"toYYYYMM(?:DD)?|toYear|toQuarter|toMonth|toDayOf(?:Year|Month|Week)|toDate(?:32)?|toMonday|toISO(?:Year|Week)"
+    r"toYYYYMM(?:DD)?|toYear|toQuarter|toMonth|toDayOf(?:Year|Period|Week)|toDate(?:32)?|toMonday|toISO(?:Year|Week)"
     r"|toWeek|toStartOf(?:Year|Quarter|Month|Week)|toTimeZone"
 )
 #: Functions that know no times.

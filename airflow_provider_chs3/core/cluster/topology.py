@@ -16,7 +16,7 @@ LOWEST_VERSION = (25, 8)
 
 #: The ledger's name, in the staging database of every node.
 LEDGER_TABLE = "chs3_ledger"
-#: Beside the ledger: the objects that each month was loaded from.
+#: Beside the ledger: the objects that each period was loaded from.
 OBJECTS_TABLE = "chs3_objects"
 #: The comment of both tables: who made them, and the version of what is in them.
 RECORDS_SCHEMA = "records of airflow-provider-chs3, schema 1"

@@ -8,7 +8,7 @@ from airflow_provider_chs3.core.values.models import TableName
 #: Prefix of the tables of rehearsals and of their folders in the bucket.
 NAME_PREFIX = "rehearsal_chs3_"
 
-#: The event of its record, which belongs to no month.
+#: The event of its record, which belongs to no period.
 _REHEARSED = "rehearsed"
 
 #: Prefixes of such engines.

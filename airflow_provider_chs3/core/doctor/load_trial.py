@@ -1,4 +1,4 @@
-"""Check a load without starting it: its table, its month, and the settings that it would send."""
+"""Check a load without starting it: its table, its period, and the settings that it would send."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_a_line
 from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
-from airflow_provider_chs3.core.load.month_check import judge, look_at_period
+from airflow_provider_chs3.core.load.period_check import judge, look_at_period
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
 from airflow_provider_chs3.core.preflight.time_zones import check_zones
 from airflow_provider_chs3.core.proof.failed_insert import explain_sample
@@ -28,7 +28,8 @@ from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.tuning.insert_settings import load_settings, without_exact
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions, resource_share_of, smallest
-from airflow_provider_chs3.core.values.models import Manifest, Month, Node, NodeSpec, Setting, SettingValues
+from airflow_provider_chs3.core.values.models import Manifest, Node, NodeSpec, Setting, SettingValues
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.fan_out import capturing_logs
 from airflow_provider_chs3.core.workflow.operations import Steps
@@ -61,7 +62,7 @@ class TrialSetup:
 
 
 def check_table(context: TargetContext, *, own: SettingValues) -> Check:
-    """Check that the table can be loaded month by month.
+    """Check that the table can be loaded period by period.
 
     Args:
         context: The nodes that answer, and their table.
@@ -81,41 +82,41 @@ def _power_cut_remarks(context: TargetContext) -> Iterator[str]:
     table_facts = context.table_facts
     if table_facts.is_replicated and not _IS_DURABLE.search(table_facts.settings):
         yield (
-            "a power cut of all replicas of a shard at once may lose months that count as published; the next run "
+            "a power cut of all replicas of a shard at once may lose periods that count as published; the next run "
             f"loads them again. fsync_after_insert = 1 on {context.target} prevents that"
         )
 
 
-def check_month(
-    scene: TrialSetup, source: Source, month: Month, *, now: datetime
+def check_period(
+    scene: TrialSetup, source: Source, period: Period, *, now: datetime
 ) -> Steps[tuple[Check, list[Setting]]]:
-    """Do everything that a load of the month does before it writes.
+    """Do everything that a load of the period does before it writes.
 
     Args:
         scene: The setup.
         source: The source of the objects.
-        month: The month.
+        period: The period.
         now: The time, in UTC.
 
     Returns:
         The check, and the settings that the load would send; none if there is a problem.
     """
-    request = _request(scene, source, month, now)
+    request = _request(scene, source, period, now)
     warnings: list[str] = []
     try:
         settings, summary = yield from _simulate_load(scene, request, warnings)
     except PreflightError as error:
-        return Check(name=f"month {month}", findings=tuple(map(in_a_line, error.findings))), []
+        return Check(name=f"period {period}", findings=tuple(map(in_a_line, error.findings))), []
     except Chs3Error as error:
-        finding = f"a load of {month} would end with: {describe_error(error)}"
-        return Check(name=f"month {month}", findings=(finding,)), []
-    return Check(name=f"month {month}", summary=summary, remarks=tuple(map(in_a_line, warnings))), settings
+        finding = f"a load of {period} would end with: {describe_error(error)}"
+        return Check(name=f"period {period}", findings=(finding,)), []
+    return Check(name=f"period {period}", summary=summary, remarks=tuple(map(in_a_line, warnings))), settings
 
 
 def _simulate_load(scene: TrialSetup, request: LoadRequest, warnings: list[str]) -> Steps[tuple[list[Setting], str]]:
-    context, month = scene.context, request.month
-    partition_id = yield from partition_id_of(context, month)
-    source, manifest = yield from request.source.list_month(month)
+    context, period = scene.context, request.period
+    partition_id = yield from partition_id_of(context, period)
+    source, manifest = yield from request.source.list_period(period)
     load = LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, partition_id=partition_id)
     facts = yield from look_at_period(load, (yield from load.look_up()))
     decision = judge(load, facts)
@@ -163,9 +164,9 @@ def _look_at_values(load: LoadContext, plan: InsertPlan) -> Steps[str]:
     return f"the values in the first {_SAMPLED_ROWS:,} rows of {of} fit their columns; a load checks every value"
 
 
-def _request(scene: TrialSetup, source: Source, month: Month, now: datetime) -> LoadRequest:
+def _request(scene: TrialSetup, source: Source, period: Period, now: datetime) -> LoadRequest:
     return LoadRequest(
-        month=month,
+        period=period,
         source=source,
         target=scene.context.target,
         cluster=scene.context.cluster,
@@ -178,7 +179,7 @@ def _request(scene: TrialSetup, source: Source, month: Month, now: datetime) -> 
     )
 
 
-def settings_of_any_month(scene: TrialSetup) -> list[Setting]:
+def settings_of_any_period(scene: TrialSetup) -> list[Setting]:
     """Return the settings of a load when only the nodes are known.
 
     Raises:
@@ -194,24 +195,24 @@ def settings_of_any_month(scene: TrialSetup) -> list[Setting]:
     return without_exact(settings, scene.store)
 
 
-def check_settings(scene: TrialSetup, settings: list[Setting], *, month: Month | None) -> tuple[Check, list[Setting]]:
+def check_settings(scene: TrialSetup, settings: list[Setting], *, period: Period | None) -> tuple[Check, list[Setting]]:
     """Report the settings that a load would send.
 
     Args:
         scene: The setup.
-        settings: Those of the checked month; empty if there was none, or it had a problem.
-        month: The month; None if none was given.
+        settings: Those of the checked period; empty if there was none, or it had a problem.
+        period: The period; None if none was given.
     """
     name = "settings"
     if len(scene.specs) < len(scene.now):
         return Check(name=name, skipped="fix the node specs above first"), []
     if settings:
-        return Check(name=name, summary=f"{len(settings)} for {month}, each with its reason below"), settings
+        return Check(name=name, summary=f"{len(settings)} for {period}, each with its reason below"), settings
     try:
-        settings = settings_of_any_month(scene)
+        settings = settings_of_any_period(scene)
     except Chs3Error as error:
         return Check(name=name, findings=(in_a_line(error),)), []
     if not settings:
         return Check(name=name, skipped="no node reported its capacity"), []
-    summary = f"{len(settings)} for a month of any size: they change once its data is known"
+    summary = f"{len(settings)} for a period of any size: they change once its data is known"
     return Check(name=name, summary=summary), settings

@@ -1,4 +1,4 @@
-"""Check the merges of one table's months, or the backlog of the servers."""
+"""Check the merges of one table's periods, or the backlog of the servers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.doctor.report import Check, in_a_line
 from airflow_provider_chs3.core.merges.health import Health, Verdict, judge
 from airflow_provider_chs3.core.merges.observation import observe
-from airflow_provider_chs3.core.preflight.target_checks import month_of_partition
+from airflow_provider_chs3.core.preflight.target_checks import period_of_partition
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
 from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.values.merge_arguments import Thresholds
@@ -24,7 +24,7 @@ _LIMITS = ("parts_to_delay_insert", "parts_to_throw_insert", "max_avg_part_size_
 
 
 def check_merges_of(context: TargetContext) -> Steps[Check]:
-    """Check the merges of a table's months.
+    """Check the merges of a table's periods.
 
     Args:
         context: The nodes that answer, and their table.
@@ -36,14 +36,14 @@ def check_merges_of(context: TargetContext) -> Steps[Check]:
     rows = yield from query_reachable(f"Find the partitions of {target}", dict.fromkeys(context.nodes, sql), errors)
     ids = {row[0] for found in rows.values() for row in found}
     key = context.table_facts.partition_key
-    months = {partition_id: month for partition_id in ids if (month := month_of_partition(partition_id, key=key))}
+    periods = {partition_id: period for partition_id in ids if (period := period_of_partition(partition_id, key=key))}
     context = replace(context, nodes={node: context.nodes[node] for node in rows})
     try:
-        states = (yield from observe(context, months)) if months and rows else ()
+        states = (yield from observe(context, periods)) if periods and rows else ()
     except Chs3Error as error:
         return Check(name=_NAME).with_errors({context.coordinator: error})
     verdicts = [judge(state, Thresholds()) for state in states]
-    count = f"{len(months)} month{'' if len(months) == 1 else 's'}"
+    count = f"{len(periods)} period{'' if len(periods) == 1 else 's'}"
     return _of_verdicts(f"{target}, {count}", verdicts).with_errors(errors)
 
 
@@ -112,7 +112,7 @@ def _of_backlog(seen: Mapping[Node, Row]) -> Iterator[str]:
         for database, table, parts in broken:
             yield (
                 f"{node}: {parts} parts of {database}.{table} were broken, and their rows are missing unless a "
-                "replica restored them: see system.detached_parts, and load their months again."
+                "replica restored them: see system.detached_parts, and load their periods again."
             )
 
 

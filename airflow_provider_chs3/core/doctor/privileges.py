@@ -30,13 +30,13 @@ from airflow_provider_chs3.exceptions import Chs3Error
 #: The purposes of a user, and the commands, operators and sensors that each covers.
 PURPOSES: Mapping[str, str] = {
     "load": "loads; also `forget` and `clean`",
-    "increments": "loads of new objects alone, and of months together",
+    "increments": "loads of new objects alone, and of periods together",
     "deferrable": "loads with deferrable=True",
-    "plan": "`plan`, `ledger`, PlanMonthsOperator",
+    "plan": "`plan`, `ledger`, PlanLoadsOperator",
     "adopt": "`adopt`",
     "merges": "wait_for_merges, ClickHouseMergeHealthSensor",
     "optimize": "OptimizePartitionOperator",
-    "page": "the months page",
+    "page": "the periods page",
 }
 
 

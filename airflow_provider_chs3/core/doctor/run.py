@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.cluster.row_policies import OF_A_LOAD, find_filt
 from airflow_provider_chs3.core.cluster.topology import TableLocation, TableRequest, resolve_table
 from airflow_provider_chs3.core.doctor.constraints import find_forbidden, needed_by_loads
 from airflow_provider_chs3.core.doctor.disks import check_replication, check_room
-from airflow_provider_chs3.core.doctor.load_trial import TrialSetup, check_month, check_settings, check_table
+from airflow_provider_chs3.core.doctor.load_trial import TrialSetup, check_period, check_settings, check_table
 from airflow_provider_chs3.core.doctor.merges import check_backlog, check_merges_of
 from airflow_provider_chs3.core.doctor.node_capacity import Sizes, check_specs, find_sizes
 from airflow_provider_chs3.core.doctor.nodes import (
@@ -34,7 +34,8 @@ from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
 from airflow_provider_chs3.core.values.error_codes import SETTING_CONSTRAINT
-from airflow_provider_chs3.core.values.models import Month, Node, NodeSpec, Setting, SettingValues
+from airflow_provider_chs3.core.values.models import Node, NodeSpec, Setting, SettingValues
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.fan_out import tolerating_errors
 from airflow_provider_chs3.core.workflow.operations import CheckHosts, Steps, TimedAnswer
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
@@ -52,7 +53,7 @@ class DoctorRequest(TableRequest):
         store: The kind of storage that loads read.
         source: The source of the objects; None if it was not given, or is wrong.
         source_error: The problem of the source; empty if there is none.
-        month: The month of the load; None if none was given.
+        period: The period of the load; None if none was given.
         declared: The connection's `node_specs`.
         addresses: The nodes of the connection's `node_addresses`.
         settings: The connection's settings that loads use.
@@ -64,7 +65,7 @@ class DoctorRequest(TableRequest):
     store: StoreKind
     source: Source | None = None
     source_error: str = ""
-    month: Month | None = None
+    period: Period | None = None
     declared: Mapping[str, NodeSpec] = field(default_factory=dict)
     addresses: tuple[str, ...] = ()
     settings: SettingValues = field(default_factory=dict)
@@ -186,24 +187,24 @@ def _check_storage(request: DoctorRequest, nodes: tuple[Node, ...]) -> Steps[tup
         return Check(name="storage", findings=(in_a_line(request.source_error),)), StorageProbe("")
     if request.source is None:
         return Check(name="storage", skipped="give --bucket (or --named-collection) and --key"), StorageProbe("")
-    look = yield from look_at_storage(request.source, request.month, nodes)
-    return check_storage(look, request.source, month=request.month), look
+    look = yield from look_at_storage(request.source, request.period, nodes)
+    return check_storage(look, request.source, period=request.period), look
 
 
 def _missing_arguments(request: DoctorRequest) -> Iterator[str]:
-    """Name the arguments that a check of a month still needs."""
+    """Name the arguments that a check of a period still needs."""
     if not request.has_table:
         yield "--table"
     if request.source is None and not request.source_error:
         yield from ("--bucket (or --named-collection)", "--key")
-    if request.month is None:
-        yield "--month"
+    if request.period is None:
+        yield "--period"
 
 
 def _check_load(
     request: DoctorRequest, servers: _Servers, storage: Check
 ) -> Steps[tuple[tuple[Check, Check, Check], list[Setting]]]:
-    """Check table, month and settings, and also return the settings."""
+    """Check table, period and settings, and also return the settings."""
     context = servers.context
     scene = TrialSetup(
         context=context,
@@ -220,21 +221,21 @@ def _check_load(
             if context.nodes
             else Check(name="table", skipped="no node reported its table")
         )
-    month, settings = Check(name="month"), list[Setting]()
+    period, settings = Check(name="period"), list[Setting]()
     if missing := list(_missing_arguments(request)):
-        month = replace(month, skipped=f"give {', '.join(missing)}")
+        period = replace(period, skipped=f"give {', '.join(missing)}")
     elif (
-        request.source is None or request.month is None or not table.summary or servers.sizes.wrong or storage.findings
+        request.source is None or request.period is None or not table.summary or servers.sizes.wrong or storage.findings
     ):
-        month = replace(month, skipped="fix the findings above first")
+        period = replace(period, skipped="fix the findings above first")
     else:
-        month, settings = yield from check_month(scene, request.source, request.month, now=request.now)
-    sent, settings = check_settings(scene, settings, month=request.month)
+        period, settings = yield from check_period(scene, request.source, request.period, now=request.now)
+    sent, settings = check_settings(scene, settings, period=request.period)
     forbidden = yield from find_forbidden(context, needed=needed_by_loads(request.store), own=request.settings)
     sent = replace(sent, findings=(*sent.findings, *forbidden))
     if len(servers.context.nodes) < len(servers.location.nodes):
         sent = replace(sent, remarks=(f"by {len(context.nodes)} of {len(servers.location.nodes)} nodes",))
-    return (table, month, sent), settings
+    return (table, period, sent), settings
 
 
 def _node_report(node: Node, servers: _Servers, look: StorageProbe, free: Mapping[Node, int]) -> NodeReport:

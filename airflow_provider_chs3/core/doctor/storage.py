@@ -10,7 +10,8 @@ from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_l
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
 from airflow_provider_chs3.core.values.error_codes import is_of_storage, is_refused
-from airflow_provider_chs3.core.values.models import Month, Node, SettingValues, Unit
+from airflow_provider_chs3.core.values.models import Node, SettingValues, Unit
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import ReadClock, Steps, TimedAnswer, TimeQueryNodes
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 
@@ -57,15 +58,15 @@ class StorageProbe:
     reads: Mapping[Node, TimedAnswer] = field(default_factory=dict)
 
 
-def look_at_storage(source: Source, month: Month | None, nodes: Iterable[Node]) -> Steps[StorageProbe]:
+def look_at_storage(source: Source, period: Period | None, nodes: Iterable[Node]) -> Steps[StorageProbe]:
     """List a few objects from the worker and every node, and read a small part of one on every node.
 
     Args:
         source: The source of the objects.
-        month: The month whose objects are listed; None lists those of any month.
+        period: The period whose objects are listed; None lists those of any period.
         nodes: The nodes that answer.
     """
-    trial, nodes = source.access_trial(month), tuple(nodes)
+    trial, nodes = source.access_trial(period), tuple(nodes)
     look = StorageProbe(trial.where, trial.options)
     if (listing := trial.list_from_worker()) is not None:
         look = replace(look, from_worker=(yield from _timed(listing)))
@@ -102,13 +103,13 @@ def _objects(look: StorageProbe) -> Sequence[Unit]:
     ]
 
 
-def check_storage(look: StorageProbe, source: Source, *, month: Month | None) -> Check:
+def check_storage(look: StorageProbe, source: Source, *, period: Period | None) -> Check:
     """Check that worker and nodes have access.
 
     Args:
         look: The results of listing and reading.
         source: The source of the objects.
-        month: The month that was listed; None for any.
+        period: The period that was listed; None for any.
     """
     worker = look.from_worker
     findings = []
@@ -121,8 +122,8 @@ def check_storage(look: StorageProbe, source: Source, *, month: Month | None) ->
     }
     findings += [f"from {line}" for line in in_lines(errors, lambda error: _remedy_for(error, source))]
     if not findings and not look.has_object:
-        lacks = source.kind.contents.none_found(month, source.pattern)
-        findings.append(f"{look.where}: {lacks}: check {look.options}, and --month.")
+        lacks = source.kind.contents.none_found(period, source.pattern)
+        findings.append(f"{look.where}: {lacks}: check {look.options}, and --period.")
     summary = f"{look.where}: {', '.join(_describe_access(look, errors))}"
     return Check(name="storage", summary=summary, findings=tuple(findings))
 

@@ -1,1 +1,1 @@
-"""Find out what a month's files hold: columns, rows, bytes, and which are read together."""
+"""Find out what a period's files hold: columns, rows, bytes, and which are read together."""

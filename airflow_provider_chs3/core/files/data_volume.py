@@ -26,7 +26,7 @@ class DataVolume:
     """The data of a load, as each node gets it.
 
     Args:
-        months: As how many months of the size of the largest one the load is; 1 if it loads a single one.
+        periods: As how many periods of the size of the largest one the load is; 1 if it loads a single one.
         share_bytes: A node's share in memory, uncompressed; None if not known.
         share_rows: A node's share of the rows; None if no footer has them.
         files_per_node: Files of a node, at least 1.
@@ -36,7 +36,7 @@ class DataVolume:
         is_on_remote_disk: Whether a node writes to anything but a local disk, such as S3.
     """
 
-    months: int = 1
+    periods: int = 1
     share_bytes: int | None = None
     share_rows: int | None = None
     files_per_node: int = 1
@@ -47,7 +47,7 @@ class DataVolume:
 
 
 def shape_of(
-    files: Files, reading: Reading, *, nodes: int, is_on_remote_disk: bool, largest_month_bytes: int | None = None
+    files: Files, reading: Reading, *, nodes: int, is_on_remote_disk: bool, largest_period_bytes: int | None = None
 ) -> DataVolume:
     """Estimate the volume of a load's files.
 
@@ -56,11 +56,11 @@ def shape_of(
         reading: How they are read.
         nodes: Number of nodes that share them.
         is_on_remote_disk: As in `DataVolume`.
-        largest_month_bytes: Stored size of the largest month in bytes; None if there is but one. Default: None.
+        largest_period_bytes: Stored size of the largest period in bytes; None if there is but one. Default: None.
     """
     objects = files.manifest.objects
     return DataVolume(
-        months=files.manifest.size_bytes // largest_month_bytes if largest_month_bytes else 1,
+        periods=files.manifest.size_bytes // largest_period_bytes if largest_period_bytes else 1,
         share_bytes=_memory_bytes(files, reading) // nodes if objects else None,
         share_rows=reading.rows // nodes if objects and reading.rows is not None else None,
         files_per_node=max(1, len(objects) // nodes),

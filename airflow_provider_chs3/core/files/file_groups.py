@@ -1,4 +1,4 @@
-"""What a load reads from the month's files: groups of them, each with its own types."""
+"""What a load reads from the period's files: groups of them, each with its own types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.values.models import Manifest
 
 @dataclass(frozen=True)
 class Reading:
-    """What is read from the month's files.
+    """What is read from the period's files.
 
     Args:
         groups: Groups of files: those whose columns have no common type are in different ones. Usually there is one.
@@ -50,7 +50,7 @@ class Reading:
         """Return what each statement reads.
 
         Args:
-            files: The month's files, or a sample of them.
+            files: The period's files, or a sample of them.
         """
         elsewhere = frozenset[str]().union(*(group.paths for group in self.groups if group.paths is not None))
         found = []

@@ -1,4 +1,4 @@
-"""Find which files of a month have the same columns, in formats that declare their types."""
+"""Find which files of a period have the same columns, in formats that declare their types."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class FileKind:
 def kinds_of(
     files: Files, wanted: Sequence[Column], *, as_nested: bool = False
 ) -> Steps[tuple[list[FileKind], Footers | None]]:
-    """Find the kinds of the month's files, and their footers if they are Parquet.
+    """Find the kinds of the period's files, and their footers if they are Parquet.
 
     Args:
         files: The files.

@@ -1,4 +1,4 @@
-"""Find the columns and rows of the month's files, before anything is written."""
+"""Find the columns and rows of the period's files, before anything is written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read_columns(files: Files, selection: Selection, columns: Sequence[Column]) 
     """Find what each target column is loaded from.
 
     Args:
-        files: The month's objects; at least one.
+        files: The period's objects; at least one.
         selection: The columns and expressions of the user.
         columns: The target's columns.
 

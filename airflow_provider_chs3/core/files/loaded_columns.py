@@ -166,7 +166,7 @@ class LoadedColumn:
 
 @dataclass(frozen=True)
 class FileGroup:
-    """Files of the month that one statement reads.
+    """Files of the period that one statement reads.
 
     Args:
         types: Column → type, of the columns that are read.
@@ -229,7 +229,7 @@ def plain_columns(
         if column.name == "_path":
             raise SourceError(
                 "The files have a column '_path'. It hides ClickHouse's virtual column, which a load needs to read "
-                "only the month's objects. Rename the column in the files, or load the others with columns=[…]."
+                "only the period's objects. Rename the column in the files, or load the others with columns=[…]."
             )
         loaded.append(LoadedColumn(column, identifier(column.name), types[column.name]))
     return loaded

@@ -130,7 +130,7 @@ def _rejected(
         if missing := is_missing(unknown[1], others):
             return SourceError(missing)
     known = ", ".join(types)
-    return ConfigurationError(f"The server rejects select: {reason_of(error)}. All files of the month have {known}.")
+    return ConfigurationError(f"The server rejects select: {reason_of(error)}. All files of the period have {known}.")
 
 
 def _functions_of_users(functions: Iterable[str], query: str) -> Steps[set[str]]:

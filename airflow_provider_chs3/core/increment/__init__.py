@@ -1,1 +1,1 @@
-"""Decide whether a month's new objects can be loaded alone, and add them to its published rows."""
+"""Decide whether a period's new objects can be loaded alone, and add them to its published rows."""

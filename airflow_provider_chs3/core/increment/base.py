@@ -1,6 +1,6 @@
-"""Check whether a published month is exactly as recorded, so that new rows may be added to it.
+"""Check whether a published period is exactly as recorded, so that new rows may be added to it.
 
-A load that finds its month unchanged writes nothing, and the next whole load heals what it overlooked. An increment
+A load that finds its period unchanged writes nothing, and the next whole load heals what it overlooked. An increment
 would build on it for ever. So this asks for more than `core.ledger.comparison`.
 """
 
@@ -13,24 +13,24 @@ from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.ledger.comparison import evidence_of, is_changed
 from airflow_provider_chs3.core.ledger.mutations import wait_for
 from airflow_provider_chs3.core.ledger.parts import Evidence, Part
-from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.values.models import Node
 
 
-def why_no_base(months: Mapping[Node, MonthOnNode], table_facts: TableFacts) -> str:
-    """Return why new rows cannot be added to the published month; empty if they can.
+def why_no_base(periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -> str:
+    """Return why new rows cannot be added to the published period; empty if they can.
 
     Args:
-        months: The month on each node.
+        periods: The period on each node.
         table_facts: The table.
     """
-    problems = ((node, _why_not(month, table_facts)) for node, month in months.items())
+    problems = ((node, _why_not(period, table_facts)) for node, period in periods.items())
     found = next(((node, why) for node, why in problems if why), None)
     if found:
         return f"{found[1]} (on {found[0]})"
-    if len({_identity(month.record) for month in months.values() if month.record}) > 1:
+    if len({_identity(period.record) for period in periods.values() if period.record}) > 1:
         return "nodes have records of different loads"
-    if table_facts.is_replicated and table_facts.keeps_every_row and _replicas_differ(months):
+    if table_facts.is_replicated and table_facts.keeps_every_row and _replicas_differ(periods):
         return "replicas have different rows of it"
     return ""
 
@@ -39,14 +39,14 @@ def _identity(record: Record) -> tuple[str, str, int, str]:
     return (record.attempt, record.base, record.increments, record.fingerprint)
 
 
-def _why_not(month: MonthOnNode, table_facts: TableFacts) -> str:
-    record, state = month.record, month.state
+def _why_not(period: PeriodOnNode, table_facts: TableFacts) -> str:
+    record, state = period.record, period.state
     if record is None or record.event != "published" or not record.base:
         return "it was not published by a load that recorded its objects"
     evidence = evidence_of(record)
     if evidence.parts is None or state.each_part is None:
         return "it has too many parts to compare each"
-    if is_changed(month, table_facts=table_facts):
+    if is_changed(period, table_facts=table_facts):
         return "it was changed since it was published"
     if wait_for(state.mutations, state.partition_id):
         return "a mutation of it is unfinished"
@@ -72,6 +72,6 @@ def _misses_parts(evidence: Evidence, parts: Iterable[Part]) -> bool:
     )
 
 
-def _replicas_differ(months: Mapping[Node, MonthOnNode]) -> bool:
-    shards = {node.shard_num for node in months}
-    return len({(node.shard_num, month.state.rows) for node, month in months.items()}) > len(shards)
+def _replicas_differ(periods: Mapping[Node, PeriodOnNode]) -> bool:
+    shards = {node.shard_num for node in periods}
+    return len({(node.shard_num, period.state.rows) for node, period in periods.items()}) > len(shards)

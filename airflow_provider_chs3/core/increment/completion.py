@@ -6,19 +6,20 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from airflow_provider_chs3.core.attempt.load_context import LoadContext, look_up_all, months_text, node_key
+from airflow_provider_chs3.core.attempt.load_context import LoadContext, look_up_all, node_key, periods_text
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, Staged
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.increment.base import why_no_base
 from airflow_provider_chs3.core.increment.removal import check_objects, remove_objects
 from airflow_provider_chs3.core.insertion.staged_rows import StagedPartition, count_partitions, staged_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.records import MonthOnNode
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
 from airflow_provider_chs3.core.staging.tables import ddl_settings
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
-from airflow_provider_chs3.core.values.models import Month, Node
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Gather, Log, QueryNodes, Sleep, Steps, TryQueryNodes
 from airflow_provider_chs3.exceptions import BaseChangedError, ClickHouseServerError, VerificationError
@@ -29,7 +30,7 @@ _LONGEST_WAIT_FOR_MERGES_SECONDS = 600
 _FIRST_WAIT_SECONDS, _LONGEST_POLL_SECONDS = 0.25, 5.0
 
 
-def _check_base(periods: Periods) -> Steps[dict[Month, dict[Node, MonthOnNode]]]:
+def _check_base(periods: Periods) -> Steps[dict[Period, dict[Node, PeriodOnNode]]]:
     """Look the periods up again, with all replicas in step. Those whose base changed leave."""
     context = periods.first.load.context
     yield from follow(context, context.target)
@@ -38,23 +39,25 @@ def _check_base(periods: Periods) -> Steps[dict[Month, dict[Node, MonthOnNode]]]
     return now
 
 
-def require_base(load: LoadContext, before: Mapping[Node, MonthOnNode], now: Mapping[Node, MonthOnNode]) -> None:
-    """Check that the published month is still the one that the load has decided to add to.
+def require_base(load: LoadContext, before: Mapping[Node, PeriodOnNode], now: Mapping[Node, PeriodOnNode]) -> None:
+    """Check that the published period is still the one that the load has decided to add to.
 
     Args:
         load: The load.
-        before: The month on each node when the load decided.
-        now: The month on each node now.
+        before: The period on each node when the load decided.
+        now: The period on each node now.
 
     Raises:
         BaseChangedError: If anybody changed it.
     """
     why = why_no_base(now, load.context.table_facts)
-    attempts = [{month.record.attempt for month in months.values() if month.record} for months in (before, now)]
+    attempts = [{period.record.attempt for period in periods.values() if period.record} for periods in (before, now)]
     if not why and attempts[0] != attempts[1]:
         why = "another load published it"
     if why:
-        raise BaseChangedError(f"{load.context.target}, {load.request.month}, changed while objects were added: {why}.")
+        raise BaseChangedError(
+            f"{load.context.target}, {load.request.period}, changed while objects were added: {why}."
+        )
 
 
 def begin_increments(periods: Periods) -> Steps[None]:
@@ -111,8 +114,8 @@ def _attach_published(periods: Periods) -> Steps[None]:
 def _attached(
     each: PeriodLoad,
     complete: Mapping[Node, Mapping[str, StagedPartition]],
-    published: Mapping[Node, MonthOnNode],
-    now: Mapping[Node, MonthOnNode],
+    published: Mapping[Node, PeriodOnNode],
+    now: Mapping[Node, PeriodOnNode],
 ) -> Steps[PeriodLoad]:
     """Prove that the published rows are staged, and remove those of overwritten and deleted objects."""
     load, staged = each.load, staged_of(each.load, complete)
@@ -128,7 +131,7 @@ def _attached(
 
 
 def _attach(
-    some: Sequence[PeriodLoad], published: Mapping[Month, Mapping[Node, MonthOnNode]]
+    some: Sequence[PeriodLoad], published: Mapping[Period, Mapping[Node, PeriodOnNode]]
 ) -> Steps[Sequence[PeriodLoad]]:
     load = some[0].load
     commands = [
@@ -141,10 +144,10 @@ def _attach(
         }
         for each in some
     ]
-    months = months_text([each.load for each in some])
+    periods = periods_text([each.load for each in some])
     try:
         yield from QueryNodes(
-            name=f"Attach the published rows of {months}",
+            name=f"Attach the published rows of {periods}",
             sql=alter_partitions(load.staging, commands),
             settings=ddl_settings(load.context),
             query_id=f"{load.attempt.name}_attach",
@@ -152,7 +155,7 @@ def _attach(
     except ClickHouseServerError as error:
         if error.code == QUERY_WAS_CANCELLED:
             raise
-        raise BaseChangedError(f"The published rows of {months} cannot be attached: {error}") from error
+        raise BaseChangedError(f"The published rows of {periods} cannot be attached: {error}") from error
     return some
 
 
@@ -167,11 +170,11 @@ def _check_attached(
     if after.contents.of_parts is None or (rows, +attached) not in expected or min(attached.values(), default=0) < 0:
         raise BaseChangedError(
             f"Staging {load.staging} on {node} got {rows} rows of the {published[0].rows} that are published of "
-            f"{load.request.month}, or other parts: somebody changed or merged them meanwhile."
+            f"{load.request.period}, or other parts: somebody changed or merged them meanwhile."
         )
     if after.other_rows != before.other_rows:
         raise VerificationError(
-            f"Staging {load.staging} on {node} got rows of other months: somebody else writes to it. Nothing was "
+            f"Staging {load.staging} on {node} got rows of other periods: somebody else writes to it. Nothing was "
             "published."
         )
 
@@ -179,7 +182,7 @@ def _check_attached(
 def _wait_for_merges(periods: Periods) -> Steps[None]:
     """Wait until merges of the periods end, for a bounded time. A user who may not see merges does not wait."""
     loads = [each.load for each in periods.items.values()]
-    context, target, months = loads[0].context, loads[0].context.target, months_text(loads)
+    context, target, texts = loads[0].context, loads[0].context.target, periods_text(loads)
     sql = Sql(
         f"SELECT max(elapsed), min(progress) FROM system.merges WHERE database = {literal(target.database)} "
         f"AND table = {literal(target.table)} AND {one_of('partition_id', [load.key.partition_id for load in loads])} "
@@ -187,21 +190,21 @@ def _wait_for_merges(periods: Periods) -> Steps[None]:
     )
     waited_seconds = 0.0
     while waited_seconds < _LONGEST_WAIT_FOR_MERGES_SECONDS:
-        answers = yield from TryQueryNodes(name="Look for merges of the month", sql=dict.fromkeys(context.nodes, sql))
+        answers = yield from TryQueryNodes(name="Look for merges of the period", sql=dict.fromkeys(context.nodes, sql))
         running = list(_running(answers.values()))
         if not running:
             return
         if not waited_seconds:
             seconds, progress = max(running)
             yield from Log(
-                name=f"Waiting for merges of {months} on {quantity(len(running), 'node')}, which publishing would "
+                name=f"Waiting for merges of {texts} on {quantity(len(running), 'node')}, which publishing would "
                 f"cancel: the longest has run for {seconds:.0f} s and is {progress:.0%} done."
             )
         pause_seconds = min(max(waited_seconds, _FIRST_WAIT_SECONDS), _LONGEST_POLL_SECONDS)
-        yield from Sleep(name="Wait for merges of the month", seconds=pause_seconds)
+        yield from Sleep(name="Wait for merges of the period", seconds=pause_seconds)
         waited_seconds += pause_seconds
     yield from Log(
-        name=f"Merges of {months} still run after {_LONGEST_WAIT_FOR_MERGES_SECONDS} s: not waiting any longer."
+        name=f"Merges of {texts} still run after {_LONGEST_WAIT_FOR_MERGES_SECONDS} s: not waiting any longer."
     )
 
 

@@ -16,7 +16,7 @@ _GROUP_BY_TTL = re.compile(r"\bTTL\b.*\bGROUP BY\b", re.DOTALL)
 
 
 def why_whole(table_facts: TableFacts) -> str:
-    """Return why a table's months are always loaded whole; empty if increments give the same rows.
+    """Return why a table's periods are always loaded whole; empty if increments give the same rows.
 
     Args:
         table_facts: The table.

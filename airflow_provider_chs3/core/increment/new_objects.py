@@ -1,4 +1,4 @@
-"""Decide whether a month is loaded whole, or its new objects alone."""
+"""Decide whether a period is loaded whole, or its new objects alone."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.increment.base import why_no_base
 from airflow_provider_chs3.core.increment.eligibility import attaches_first, why_whole
 from airflow_provider_chs3.core.increment.removal import why_not_removed
-from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import loaded_as_recorded
 from airflow_provider_chs3.core.object_history.records import recorded_objects
 from airflow_provider_chs3.core.object_history.replaced import objects_to_read, removed_objects
 from airflow_provider_chs3.core.preflight.privileges import privileges_of_attaching, why_not_granted
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
-from airflow_provider_chs3.core.values.models import Manifest, Month, Node, ObjectChanges
+from airflow_provider_chs3.core.values.models import Manifest, Node, ObjectChanges
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
 
-def find_increments(periods: Periods) -> Steps[dict[Month, str]]:
+def find_increments(periods: Periods) -> Steps[dict[Period, str]]:
     """Let each period load its new objects alone, if it is as it was published and objects were only added since.
 
     Args:
@@ -40,7 +41,7 @@ def find_increments(periods: Periods) -> Steps[dict[Month, str]]:
     return reasons
 
 
-def _find_increments(periods: Periods, reasons: dict[Month, str]) -> Steps[None]:
+def _find_increments(periods: Periods, reasons: dict[Period, str]) -> Steps[None]:
     why_not = yield from _why_not_attached([each.load for each in periods])
     reasons |= {each.period: why_not(each.load) for each in periods}
     candidates = [each for each in periods if not reasons[each.period]]
@@ -48,8 +49,8 @@ def _find_increments(periods: Periods, reasons: dict[Month, str]) -> Steps[None]
         return
     context = candidates[0].load.context
     node = context.coordinator
-    months = [(each.load.key_on(node), _record_of(each.before).base) for each in candidates]
-    for each, published in zip(candidates, (yield from recorded_objects(context.ledger, node, months)), strict=True):
+    keys = [(each.load.key_on(node), _record_of(each.before).base) for each in candidates]
+    for each, published in zip(candidates, (yield from recorded_objects(context.ledger, node, keys)), strict=True):
         load, reasons[each.period] = _increment(each.load, _record_of(each.before), published)
         periods.items[each.period] = each.of(load)
 
@@ -57,21 +58,21 @@ def _find_increments(periods: Periods, reasons: dict[Month, str]) -> Steps[None]
 def _increment(load: LoadContext, record: Record, published: Manifest) -> tuple[LoadContext, str]:
     """Return the load of the new objects alone; or of all, and why."""
     if published.fingerprint != record.fingerprint:
-        return load, "the record of those loaded before does not match the month's"
+        return load, "the record of those loaded before does not match the period's"
     changes = ObjectChanges.between(published, load.manifest)
     load = replace(load, changes=changes)
     removed = removed_objects(changes, load.manifest)
     if removed and not load.request.policies.object_column:
-        return load, f"since the month was published, {changes}"
+        return load, f"since the period was published, {changes}"
     if removed and (why := why_not_removed(load, published, removed)):
-        return load, f"since the month was published, {changes}, and {why}"
+        return load, f"since the period was published, {changes}, and {why}"
     new = objects_to_read(changes, load.manifest, removed)
     increment = Increment(
         base=record.base,
         number=record.increments + 1,
         # The rows to remove are found by their object, which new ones of it share.
         attaches_first=bool(removed) or attaches_first(load.context.table_facts),
-        month=load.manifest,
+        period=load.manifest,
         removed=removed,
     )
     return load.of_increment(increment, new), ""
@@ -90,18 +91,18 @@ def text_of(load: LoadContext, why_whole: str) -> str:
     if increment.removed:
         return (
             f"Loading only {quantity(len(new.objects), 'object')} of {size_text(new.size_bytes)}, and removing the "
-            f"rows of {quantity(len(increment.removed), 'object')}: since the month was published, {load.changes}."
+            f"rows of {quantity(len(increment.removed), 'object')}: since the period was published, {load.changes}."
         )
     what = "new object" if len(new.objects) == 1 else f"{len(new.objects)} new objects"
     return f"Loading only the {what}, {size_text(new.size_bytes)}: the others are published."
 
 
-def why_not_alone(load: LoadContext, before: Mapping[Node, MonthOnNode], reading: Reading) -> str:
+def why_not_alone(load: LoadContext, before: Mapping[Node, PeriodOnNode], reading: Reading) -> str:
     """Return why the new objects cannot be loaded alone, judging by what is read from them; empty if they can.
 
     Args:
         load: The load of the new objects.
-        before: The month on each node.
+        before: The period on each node.
         reading: What is read from the new objects.
     """
     if reading.depends_on:
@@ -118,21 +119,21 @@ def load_of_resumable(load: LoadContext, resumable: ResumableLoad, listed: Manif
     Args:
         load: The load.
         resumable: The record of the load that an earlier process began.
-        listed: The month's objects now.
+        listed: The period's objects now.
 
     Raises:
         ObjectsChangedError: If objects changed since.
     """
-    month = resumable.manifest_in(listed)
+    period = resumable.manifest_in(listed)
     if resumable.increment is None:
-        return load.of_objects(month)
+        return load.of_objects(period)
     node = load.context.coordinator
-    months = [(load.key_on(node), str(resumable.increment["base"]))]
-    (published,) = yield from recorded_objects(load.context.ledger, node, months)
-    return load.of_increment(*resumable.increment_of(month, published))
+    periods = [(load.key_on(node), str(resumable.increment["base"]))]
+    (published,) = yield from recorded_objects(load.context.ledger, node, periods)
+    return load.of_increment(*resumable.increment_of(period, published))
 
 
-def _why_whole(load: LoadContext, before: Mapping[Node, MonthOnNode]) -> str:
+def _why_whole(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> str:
     request, context = load.request, load.context
     policies, table_facts = request.policies, context.table_facts
     if not policies.incremental:
@@ -175,7 +176,7 @@ def _why_not_attached(loads: Sequence[LoadContext]) -> Steps[Callable[[LoadConte
     )
 
 
-def _record_of(before: Mapping[Node, MonthOnNode]) -> Record:
+def _record_of(before: Mapping[Node, PeriodOnNode]) -> Record:
     record = next(iter(before.values())).record
-    assert record is not None  # a month that is published has one on every node
+    assert record is not None  # a period that is published has one on every node
     return record

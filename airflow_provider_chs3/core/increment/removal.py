@@ -35,7 +35,7 @@ def why_not_removed(load: LoadContext, published: Manifest, removed: Collection[
 
     Args:
         load: The load of all objects, with an `object_column`.
-        published: The objects that the month was published from.
+        published: The objects that the period was published from.
         removed: Paths of those whose rows must go.
     """
     if not load.context.table_facts.keeps_every_row:
@@ -81,7 +81,7 @@ def remove_objects(load: LoadContext) -> Steps[dict[Node, Staged]]:
 
 
 def check_objects(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[None]:
-    """Check that staging holds the rows of the month's objects, as many of those that were kept as were left.
+    """Check that staging holds the rows of the period's objects, as many of those that were kept as were left.
 
     Args:
         load: The load, an increment that removes some.
@@ -92,7 +92,7 @@ def check_objects(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[Non
     """
     assert load.increment is not None
     new = {each.path for each in load.files.manifest.objects}
-    kept = {each.path for each in load.increment.month.objects} - new
+    kept = {each.path for each in load.increment.period.objects} - new
     found = yield from _count_objects(load, name="Count the staged rows of each object")
     for node, rows in found.items():
         counts = (sum(rows[path] for path in kept), sum(rows[path] for path in new), sum(rows.values()))
@@ -105,14 +105,14 @@ def check_objects(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[Non
 
 
 def with_kept(load: LoadContext, rows: Sequence[int] | None) -> Steps[tuple[Sequence[Unit], Sequence[int] | None]]:
-    """Return all objects of the month and the rows of each, for a record that builds on no other one.
+    """Return all objects of the period and the rows of each, for a record that builds on no other one.
 
     Args:
         load: The load, an increment that removes some.
         rows: Rows of each object that it reads, in their order; None if files do not give them.
     """
     assert load.increment is not None
-    objects = load.increment.month.objects
+    objects = load.increment.period.objects
     if rows is None:
         return objects, None
     node = load.context.coordinator
@@ -143,7 +143,7 @@ def _check_recorded(load: LoadContext, found: Mapping[Node, Counter[str]]) -> St
     where = f"{load.request.policies.object_column} of {load.context.target}"
     if unknown := sorted(published.keys() - recorded.keys()):
         raise BaseChangedError(f"{where}: {published[unknown[0]]} rows name {unknown[0]!r}, which was not loaded.")
-    if load.request.policies.on_other_months == "leave_out":
+    if load.request.policies.on_other_periods == "leave_out":
         return
     for path, rows in recorded.items():
         if rows is not None and published[path] != rows:

@@ -1,1 +1,1 @@
-"""Insert a month's objects into staging."""
+"""Insert a period's objects into staging."""

@@ -18,7 +18,8 @@ from airflow_provider_chs3.core.proof.failed_insert import explain_conversion, e
 from airflow_provider_chs3.core.proof.misfits import find_misfits
 from airflow_provider_chs3.core.proof.row_counts import rows_of_source
 from airflow_provider_chs3.core.values.error_codes import is_of_servers
-from airflow_provider_chs3.core.values.models import Manifest, Month, Node, TableName
+from airflow_provider_chs3.core.values.models import Manifest, Node, TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Gather, Insert, InsertStats, Log, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError, SourceError, VerificationError
@@ -186,7 +187,7 @@ class Verified:
         counted_by: Source of that number; see `core.proof.row_counts`.
     """
 
-    rows: Mapping[Month, int]
+    rows: Mapping[Period, int]
     counted_by: str
 
 
@@ -224,7 +225,7 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted, periods: Per
         if load.group is None:
             periods.only()
         raise VerificationError(
-            f"{load.months} must hold {counted.rows} rows, but {sum(rows.values())} were staged. These rows were not "
+            f"{load.periods} must hold {counted.rows} rows, but {sum(rows.values())} were staged. These rows were not "
             "published."
         )
     yield from check_keys(load, plan.reading)
@@ -233,17 +234,17 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted, periods: Per
     return Verified(rows, counted.counted_by)
 
 
-def _list_again(load: LoadContext, periods: Periods) -> Steps[Mapping[Month, Manifest]]:
-    now: Mapping[Month, Manifest]
-    _, now = yield from load.files.source.list_months(list(periods.items))
+def _list_again(load: LoadContext, periods: Periods) -> Steps[Mapping[Period, Manifest]]:
+    now: Mapping[Period, Manifest]
+    _, now = yield from load.files.source.list_periods(list(periods.items))
     if added := sum(each.load.manifest.added_in(now[each.period]) for each in periods):
         yield from Log(
-            name=f"{quantity(added, 'object')} of {load.months} arrived during the load: the next run loads them."
+            name=f"{quantity(added, 'object')} of {load.periods} arrived during the load: the next run loads them."
         )
     return now
 
 
-def _check_alike(periods: Periods, now: Mapping[Month, Manifest]) -> None:
+def _check_alike(periods: Periods, now: Mapping[Period, Manifest]) -> None:
     periods.each(lambda each: check_objects(each.load, now[each.period]))
 
 
@@ -263,7 +264,7 @@ def _check_replicas(load: LoadContext, partitions: Mapping[Node, Mapping[str, St
         if rows != wanted:
             raise VerificationError(
                 f"Staging {load.staging} holds other rows on {node} than on {publisher}, its replica: "
-                f"{sum(rows.values())} and {sum(wanted.values())} of {load.months}. These rows were not published."
+                f"{sum(rows.values())} and {sum(wanted.values())} of {load.periods}. These rows were not published."
             )
 
 
@@ -272,16 +273,16 @@ def _check_others(load: LoadContext, staged: Mapping[Node, Staged]) -> None:
     others: Counter[str] = Counter()
     for node in load.context.publishers:
         others.update(staged[node].other_rows)
-    if not others or (load.group is None and load.request.policies.on_other_months != "fail"):
+    if not others or (load.group is None and load.request.policies.on_other_periods != "fail"):
         return
     counts = ", ".join(f"{partition}: {count}" for partition, count in sorted(others.items()))
     if load.group:
         raise VerificationError(
-            f"Staging {load.staging} has rows of other months ({counts}): somebody else writes to it. Nothing was "
+            f"Staging {load.staging} has rows of other periods ({counts}): somebody else writes to it. Nothing was "
             "published."
         )
     source = load.files.source
-    raise source.kind.contents.of_other_months(load.request.month, source.place, counts)
+    raise source.kind.contents.of_other_periods(load.request.period, source.place, counts)
 
 
 def check_objects(load: LoadContext, now: Manifest, *, cause: Exception | None = None) -> None:
@@ -297,5 +298,5 @@ def check_objects(load: LoadContext, now: Manifest, *, cause: Exception | None =
     """
     if changes := load.manifest.changes_in(now):
         raise ObjectsChangedError(
-            f"Objects of {load.request.month} changed while they were loaded: {changes}. The month was not published."
+            f"Objects of {load.request.period} changed while they were loaded: {changes}. The period was not published."
         ) from cause

@@ -1,4 +1,4 @@
-"""The statement that inserts some of the month's objects."""
+"""The statement that inserts some of the period's objects."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, tab
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.workflow.operations import Insert
 
-#: What is thrown of a row of another month.
-OF_ANOTHER_MONTH = "a row belongs to another month than its file"
-#: What holds of each row of the month's: its file is one of them. No column of a file is called so.
-_OF_MONTH = "`chs3: of the month`"
+#: What is thrown of a row of another period.
+OF_ANOTHER_PERIOD = "a row belongs to another period than its file"
+#: What holds of each row of the period's: its file is one of them. No column of a file is called so.
+_OF_PERIOD = "`chs3: of the period`"
 
 
 def insert_step(
@@ -41,7 +41,7 @@ def insert_step(
     text = f"INSERT INTO {_written(load, into)} ({names}) {select.text}"
     what = load.files.source.kind.contents.inserted(len(batch.paths))
     return Insert(
-        name=f"Insert {what} of {load.months}",
+        name=f"Insert {what} of {load.periods}",
         sql=passed_on(Sql(text, select.secrets), {**load.files.neutral, **load.files.settings, **plan.setting_values}),
         settings={**load.context.permissions, **plan.setting_values},
         query_id=query_id,
@@ -54,19 +54,19 @@ def insert_step(
 
 
 def _where(load: LoadContext, group: FileGroup, batch: Batch) -> str:
-    """Return the condition that keeps the month's rows, and fails on a value that differs from its file's.
+    """Return the condition that keeps the period's rows, and fails on a value that differs from its file's.
 
-    Of months that are loaded together it also fails on a row of another month than its file's: counts of rows would not
-    notice two files that each have a row of the other's month.
+    Of periods that are loaded together it also fails on a row of another period than its file's: counts of rows would
+    not notice two files that each have a row of the other's period.
     """
     null_as_default = load.request.selection.null_as_default
     rows = load.files.source.rows_of(batch)
     held = [held for each in group.loaded if (held := each.holds(null_as_default=null_as_default))]
     thrown = [(" AND ".join(held), DOES_NOT_FIT)] if held else []
     if load.group:
-        thrown.append((load.group.is_of_month, OF_ANOTHER_MONTH))
-    checks = [f"NOT throwIf({_OF_MONTH} AND NOT ifNull({must}, 0), {literal(text)})" for must, text in thrown]
-    return " AND ".join([f"({rows} AS {_OF_MONTH})", *checks]) if checks else rows
+        thrown.append((load.group.is_of_period, OF_ANOTHER_PERIOD))
+    checks = [f"NOT throwIf({_OF_PERIOD} AND NOT ifNull({must}, 0), {literal(text)})" for must, text in thrown]
+    return " AND ".join([f"({rows} AS {_OF_PERIOD})", *checks]) if checks else rows
 
 
 def _written(load: LoadContext, into: TableName) -> str:

@@ -57,6 +57,6 @@ def check_keys(load: LoadContext, reading: Reading) -> Steps[None]:
     staged = sum(int(rows[0][0] or 0) for rows in answers.values())
     if staged != checksum.total:
         raise VerificationError(
-            f"The values of {column.name!r} of {load.request.month} add up to {checksum.total} in {source.place}, but "
-            f"to {staged} in staging. The month was not published."
+            f"The values of {column.name!r} of {load.request.period} add up to {checksum.total} in {source.place}, but "
+            f"to {staged} in staging. The period was not published."
         )

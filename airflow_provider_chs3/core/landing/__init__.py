@@ -1,1 +1,1 @@
-"""Land a range of a topic's messages as objects of months, each message once."""
+"""Land a range of a topic's messages as objects of periods, each message once."""

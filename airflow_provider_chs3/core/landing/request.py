@@ -10,10 +10,10 @@ from typing import Any
 
 from airflow_provider_chs3.core.landing.offsets import OffsetRange
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
-_SAMPLE = Month(2001, 10)
+_SAMPLE = Period.of_month(2001, 10)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class LandingRequest:
         start: The first point in time, inclusive.
         end: The second one, exclusive.
         key: Template of the objects' keys.
-        timezone: Name of the time zone of the months.
+        timezone: Name of the time zone of the periods.
         messages_per_object: The most offsets that share an object.
 
     Raises:
@@ -48,25 +48,25 @@ class LandingRequest:
         if self.messages_per_object < 1:
             raise ConfigurationError(f"messages_per_object={self.messages_per_object}: give 1 or more.")
         key = self.object_key(_SAMPLE, OffsetRange(0, 0, 1))
-        if self._template.month_of(key) != _SAMPLE:
+        if self._template.period_of(key) != _SAMPLE:
             raise ConfigurationError(
-                f"key={self.key!r} cannot name what is landed: end it with the month's folder, as in "
+                f"key={self.key!r} cannot name what is landed: end it with the period's folder, as in "
                 "'events/{YYYY-MM}/', or with '*.parquet' in it."
             )
 
-    def object_key(self, month: Month, offsets: OffsetRange) -> str:
-        """Return the key of the object with a month's messages of a range.
+    def object_key(self, period: Period, offsets: OffsetRange) -> str:
+        """Return the key of the object with a period's messages of a range.
 
         Args:
-            month: The month.
+            period: The period.
             offsets: The range.
         """
         name = f"{self.topic}-{offsets.partition}-{offsets.first:020d}-{offsets.end:020d}.parquet"
-        return f"{self._template.keys_of(month).prefix}{name}"
+        return f"{self._template.keys_of(period).prefix}{name}"
 
     @property
     def records(self) -> str:
-        """Beginning of the keys of what is recorded about the topic: beside the months, where no load looks."""
+        """Beginning of the keys of what is recorded about the topic: beside the periods, where no load looks."""
         folder, slash, _ = self._template.keys_of_all.prefix.rpartition("/")
         return f"{folder}{slash}_kafka/{self.topic}/"
 

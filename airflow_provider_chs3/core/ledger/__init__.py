@@ -1,1 +1,1 @@
-"""Record months, look them up, and decide whether a month is still as recorded."""
+"""Record periods, look them up, and decide whether a period is still as recorded."""

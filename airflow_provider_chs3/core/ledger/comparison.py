@@ -1,4 +1,4 @@
-"""Compare a month's records and partition with what is expected."""
+"""Compare a period's records and partition with what is expected."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from airflow_provider_chs3.core.ledger.partition_changes import (
 )
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Evidence
-from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import Structure, difference
 from airflow_provider_chs3.core.values.models import Node
 
 
 class ComparisonStatus(Enum):
-    """The result of comparing a month."""
+    """The result of comparing a period."""
 
     UNCHANGED = "as published"
     NEW = "never loaded"
@@ -42,7 +42,7 @@ class ComparisonStatus(Enum):
 
 
 class Found(NamedTuple):
-    """The result of comparing a month, with its nodes.
+    """The result of comparing a period, with its nodes.
 
     Args:
         standing: The status.
@@ -61,14 +61,14 @@ _AS_PUBLISHED = Found(ComparisonStatus.UNCHANGED, (), ComparisonStatus.UNCHANGED
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ExpectedMonth:
-    """The values that a month is compared with.
+class ExpectedPeriod:
+    """The values that a period is compared with.
 
     Args:
         fingerprint: Fingerprint of the current objects; None does not compare them.
         definition: Digest of the load's definition; None compares neither it nor the structure.
         structure: The structure of `core.ledger.structure_record.structure_of`; None if not known.
-        contents: What the month is made of, for messages. Default: objects.
+        contents: What the period is made of, for messages. Default: objects.
     """
 
     fingerprint: str | None = None
@@ -77,49 +77,49 @@ class ExpectedMonth:
     contents: str = "objects"
 
 
-def standing(months: Mapping[Node, MonthOnNode], wanted: ExpectedMonth, table_facts: TableFacts) -> Found:
-    """Compare a month with what is expected.
+def standing(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table_facts: TableFacts) -> Found:
+    """Compare a period with what is expected.
 
-    A month counts as published only if the newest record of every node says so, of one attempt, if all nodes that it
+    A period counts as published only if the newest record of every node says so, of one attempt, if all nodes that it
     was spread over are there, and if its partition is unchanged since.
 
     Args:
-        months: The month on each node.
+        periods: The period on each node.
         wanted: The expected values.
         table_facts: The table.
     """
-    here = spread(months, table_facts)
-    if _is_published_everywhere(months, here, table_facts):
-        return _compared({node: month.record for node, month in months.items() if month.record}, here, wanted)
-    lost = _nodes_without_history(months, table_facts)
+    here = spread(periods, table_facts)
+    if _is_published_everywhere(periods, here, table_facts):
+        return _compared({node: period.record for node, period in periods.items() if period.record}, here, wanted)
+    lost = _nodes_without_history(periods, table_facts)
     unknown = tuple(
-        node for node, month in months.items() if month.record is None and month.state.rows and node not in lost
+        node for node, period in periods.items() if period.record is None and period.state.rows and node not in lost
     )
     if unknown:
         return _found(ComparisonStatus.ROWS_UNKNOWN, unknown)
-    if changed := tuple(node for node, month in months.items() if is_changed(month, table_facts=table_facts)):
-        return _found(ComparisonStatus.TARGET_CHANGED, changed, _what_changed(months[changed[0]], table_facts))
-    if bereft := tuple(node for node in lost if _has_other_rows(node, months, table_facts)):
+    if changed := tuple(node for node, period in periods.items() if is_changed(period, table_facts=table_facts)):
+        return _found(ComparisonStatus.TARGET_CHANGED, changed, _what_changed(periods[changed[0]], table_facts))
+    if bereft := tuple(node for node in lost if _has_other_rows(node, periods, table_facts)):
         return _found(ComparisonStatus.TARGET_CHANGED, bereft, "its records are lost there, and so are rows of it")
-    if lost := tuple(node for node in lost if months[node].state.rows):
+    if lost := tuple(node for node in lost if periods[node].state.rows):
         return _found(ComparisonStatus.LEDGER_LOST, lost)
-    if all(month.record is None for month in months.values()):
-        return _found(ComparisonStatus.NEW, tuple(months))
-    if away := tuple(node for node, month in months.items() if month.record and month.record.nodes > here):
+    if all(period.record is None for period in periods.values()):
+        return _found(ComparisonStatus.NEW, tuple(periods))
+    if away := tuple(node for node, period in periods.items() if period.record and period.record.nodes > here):
         return _found(ComparisonStatus.FEWER_NODES, away)
     published = {
-        node: month.record for node, month in months.items() if month.record and month.record.event == "published"
+        node: period.record for node, period in periods.items() if period.record and period.record.event == "published"
     }
     # After an intent alone nobody knows: its load may have been killed, or another one took over.
-    if crashed := tuple(node for node in published if _has_crashed(months[node], table_facts)):
+    if crashed := tuple(node for node in published if _has_crashed(periods[node], table_facts)):
         return _found(ComparisonStatus.UNFINISHED, crashed, "its server crashed right after")
-    if len(published) < len(months) or len({each.attempt for each in published.values()}) > 1:
-        return _found(ComparisonStatus.UNFINISHED, tuple(node for node in months if node not in published))
+    if len(published) < len(periods) or len({each.attempt for each in published.values()}) > 1:
+        return _found(ComparisonStatus.UNFINISHED, tuple(node for node in periods if node not in published))
     return _compared(published, here, wanted)
 
 
 def spread(nodes: Iterable[Node], table_facts: TableFacts) -> int:
-    """Return the number of nodes that a month is spread over; replicas of a shard hold the same rows and count as one.
+    """Return the number of nodes that a period is spread over; replicas of a shard hold the same rows and count as one.
 
     Args:
         nodes: The nodes that have the table.
@@ -128,23 +128,23 @@ def spread(nodes: Iterable[Node], table_facts: TableFacts) -> int:
     return len({node.shard_num for node in nodes} if table_facts.is_replicated else list(nodes))
 
 
-def _is_published_everywhere(months: Mapping[Node, MonthOnNode], here: int, table_facts: TableFacts) -> bool:
-    """Check whether every node has published a month in one attempt, and nothing of it has changed.
+def _is_published_everywhere(periods: Mapping[Node, PeriodOnNode], here: int, table_facts: TableFacts) -> bool:
+    """Check whether every node has published a period in one attempt, and nothing of it has changed.
 
-    Most months are like this, and need no further comparison.
+    Most periods are like this, and need no further comparison.
     """
     attempts = set()
-    for month in months.values():
-        record = month.record
+    for period in periods.values():
+        record = period.record
         if record is None or record.event != "published" or record.nodes != here:
             return False
-        if not _is_as_recorded(record, evidence_of(record), month.state, table_facts):
+        if not _is_as_recorded(record, evidence_of(record), period.state, table_facts):
             return False
         attempts.add(record.attempt)
     return len(attempts) == 1
 
 
-def _compared(published: Mapping[Node, Record], here: int, wanted: ExpectedMonth) -> Found:
+def _compared(published: Mapping[Node, Record], here: int, wanted: ExpectedPeriod) -> Found:
     nodes = tuple(published)
     if any(each.nodes != here for each in published.values()):
         return _found(ComparisonStatus.MORE_NODES, nodes)
@@ -171,30 +171,30 @@ def _found(standing: ComparisonStatus, nodes: tuple[Node, ...], what: str = "") 
     return Found(standing, nodes, f"{standing.value}: {what}" if what else standing.value)
 
 
-def _nodes_without_history(months: Mapping[Node, MonthOnNode], table_facts: TableFacts) -> tuple[Node, ...]:
-    """Return the nodes that lost their records, if all others say that a load put the month on every node.
+def _nodes_without_history(periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -> tuple[Node, ...]:
+    """Return the nodes that lost their records, if all others say that a load put the period on every node.
 
-    A node without any row of the table, of any month, is a new one and has lost nothing.
+    A node without any row of the table, of any period, is a new one and has lost nothing.
     """
-    lost = [node for node, month in months.items() if month.record is None and not month.has_history]
+    lost = [node for node, period in periods.items() if period.record is None and not period.has_history]
     tell = [
-        month.record is not None
-        and month.record.event == "published"
-        and month.record.nodes == spread(months, table_facts)
-        for node, month in months.items()
+        period.record is not None
+        and period.record.event == "published"
+        and period.record.nodes == spread(periods, table_facts)
+        for node, period in periods.items()
         if node not in lost
     ]
-    holding = (node for node in lost if months[node].has_rows or months[node].state.rows)
+    holding = (node for node in lost if periods[node].has_rows or periods[node].state.rows)
     return tuple(holding) if tell and all(tell) else ()
 
 
-def _has_other_rows(node: Node, months: Mapping[Node, MonthOnNode], table_facts: TableFacts) -> bool:
+def _has_other_rows(node: Node, periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -> bool:
     """Check whether a node without records has other rows than the other nodes' records say of its shard."""
-    told = {month.record.attempt: evidence_of(month.record) for month in months.values() if month.record}
+    told = {period.record.attempt: evidence_of(period.record) for period in periods.values() if period.record}
     evidence = next(iter(told.values())) if len(told) == 1 else None
     if evidence is None or node.shard_num not in evidence.rows_of_shards:
         return False
-    rows, published = months[node].state.rows, evidence.rows_of_shards[node.shard_num]
+    rows, published = periods[node].state.rows, evidence.rows_of_shards[node.shard_num]
     if table_facts.keeps_every_row:
         return rows != published
     return rows > published or (published > 0 and not rows and not table_facts.may_lose_all)
@@ -211,22 +211,22 @@ def _evidence_of_text(text: str) -> Evidence:
     return Evidence.of_text(text)
 
 
-def is_changed(month: MonthOnNode, *, table_facts: TableFacts) -> bool:
+def is_changed(period: PeriodOnNode, *, table_facts: TableFacts) -> bool:
     """Check whether somebody else changed a partition since its newest record.
 
     After an intent, the partition is either unchanged, or what the dead attempt put there.
 
     Args:
-        month: The month on one node.
+        period: The period on one node.
         table_facts: The table.
     """
-    record, state = month.record, month.state
+    record, state = period.record, period.state
     if record is None:
         return False
-    if _undone(month):
+    if _undone(period):
         return True
     evidence = evidence_of(record)
-    if _is_as_recorded(record, evidence, state, table_facts) or _has_crashed(month, table_facts):
+    if _is_as_recorded(record, evidence, state, table_facts) or _has_crashed(period, table_facts):
         return False
     return record.event == "published" or not (
         _is_replaced(record, state, keeps_every_row=table_facts.keeps_every_row)
@@ -234,27 +234,27 @@ def is_changed(month: MonthOnNode, *, table_facts: TableFacts) -> bool:
     )
 
 
-def _undone(month: MonthOnNode) -> str:
+def _undone(period: PeriodOnNode) -> str:
     """Return which mutation the load of an intent has undone, as a text; empty if none."""
-    record = month.record
+    record = period.record
     if record is None or record.event != "intent" or not (evidence := evidence_of(record)).rows:
         return ""
-    command = undone_mutation(month.state, after=evidence.last_mutation)
+    command = undone_mutation(period.state, after=evidence.last_mutation)
     return f"{command} ran at the moment when a load replaced it, and is undone" if command else ""
 
 
-def is_elsewhere(month: MonthOnNode) -> bool:
-    """Check whether a month was published as another partition than the table's key gives now."""
-    was, is_now = month.record.partition_id if month.record else "", month.state.partition_id
+def is_elsewhere(period: PeriodOnNode) -> bool:
+    """Check whether a period was published as another partition than the table's key gives now."""
+    was, is_now = period.record.partition_id if period.record else "", period.state.partition_id
     return bool(was and is_now) and was != is_now
 
 
-def _what_changed(month: MonthOnNode, table_facts: TableFacts) -> str:
-    """Return which mutations may have changed a month since it was published, as a text; empty if none."""
-    record, state = month.record, spare_gone_columns(month.state, table_facts)
+def _what_changed(period: PeriodOnNode, table_facts: TableFacts) -> str:
+    """Return which mutations may have changed a period since it was published, as a text; empty if none."""
+    record, state = period.record, spare_gone_columns(period.state, table_facts)
     if record is None or record.event != "published":
-        return _undone(month)
-    if is_elsewhere(month):
+        return _undone(period)
+    if is_elsewhere(period):
         return f"it was partition {record.partition_id}, and the table's key gives {state.partition_id} now"
     after = max(record.max_block, record.data_version)
     commands = [each.shown for each in state.mutations if each.number > after and each.concerns(state.partition_id)]
@@ -269,9 +269,9 @@ def _is_as_recorded(record: Record, evidence: Evidence, state: PartitionState, t
     return is_explained(evidence, spare_gone_columns(state, table_facts), table_facts=table_facts)
 
 
-def _has_crashed(month: MonthOnNode, table_facts: TableFacts) -> bool:
+def _has_crashed(period: PeriodOnNode, table_facts: TableFacts) -> bool:
     """Check whether a partition is neither as before nor as after it was replaced, but what a crash leaves."""
-    record, state = month.record, month.state
+    record, state = period.record, period.state
     if record is None or _is_as_recorded(record, evidence := evidence_of(record), state, table_facts):
         return False
     if record.event == "intent":
@@ -280,7 +280,7 @@ def _has_crashed(month: MonthOnNode, table_facts: TableFacts) -> bool:
 
 
 def _has_blocks_of(record: Record, state: PartitionState, *, may_lose_all: bool) -> bool:
-    # Replicas number blocks from 0, which an adopted month may have.
+    # Replicas number blocks from 0, which an adopted period may have.
     was_empty = not record.max_block and not (record.event == "published" and record.rows)
     if not state.parts or was_empty:
         return not state.parts and (may_lose_all or was_empty)

@@ -1,6 +1,6 @@
-"""Mutations of a table, and which months they are about.
+"""Mutations of a table, and which periods they are about.
 
-A mutation of one month (`ALTER TABLE … DELETE IN PARTITION …`) gives the parts of all months of a plain table its
+A mutation of one period (`ALTER TABLE … DELETE IN PARTITION …`) gives the parts of all periods of a plain table its
 number as their version, at once or when its turn comes: those of the others as links to the same files.
 """
 

@@ -158,7 +158,7 @@ def is_made_of_staged(staged: Contents, state: PartitionState) -> bool:
         return True
     known, data = set(staged.of_parts), {content[:DATA_DIGITS] for content in staged.of_parts}
     return _is_untouched(state) and all(
-        # A mutation of other months leaves the data as they are, and may rewrite the files beside them.
+        # A mutation of other periods leaves the data as they are, and may rewrite the files beside them.
         part.level > 0 or part.content in known or (part.mutation and part.data in data)
         for part in state.each_part
     )
@@ -229,7 +229,7 @@ def _is_made_of(
             # No hash of a compact part of 25.8 changes if columns swap their names.
             if _are_renamed(one, part, state):
                 return False
-            # Mutations that change nothing in it, such as those of other months, give it a version, too.
+            # Mutations that change nothing in it, such as those of other periods, give it a version, too.
             is_known = part.mutation in {each.number for each in state.mutations}
             is_same = part.content == one.content or (part.data == one.data and is_known)
             return is_same or _lost_columns(one, part, state)

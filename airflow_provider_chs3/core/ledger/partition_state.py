@@ -1,4 +1,4 @@
-"""The current partition of a month on one node."""
+"""The current partition of a period on one node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.values.models import Node
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """The active parts of one month on one node.
+    """The active parts of one period on one node.
 
     Args:
         rows: Their rows.
@@ -68,7 +68,7 @@ class PartitionState:
         """Return the evidence to record.
 
         Args:
-            rows_of_shards: Rows of the month on each shard; None before it is published.
+            rows_of_shards: Rows of the period on each shard; None before it is published.
             beside: What a crash may show beside the partition.
         """
         return Evidence(
@@ -81,5 +81,5 @@ class PartitionState:
 
 
 def rows_of_shards(states: Mapping[Node, PartitionState]) -> dict[int, int]:
-    """Return the rows of a month on each shard, by its number; a row counts once, however many replicas have it."""
+    """Return the rows of a period on each shard, by its number; a row counts once, however many replicas have it."""
     return {node.shard_num: state.rows for node, state in sorted(states.items(), reverse=True)}

@@ -1,4 +1,4 @@
-"""The parts of a month's partition, and the evidence that is recorded to recognize them later."""
+"""The parts of a period's partition, and the evidence that is recorded to recognize them later."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Evidence:
     Args:
         rows: Its rows.
         parts: Its parts; None if they were too many.
-        rows_of_shards: Rows of the month on each shard, by its number; empty if not known yet.
+        rows_of_shards: Rows of the period on each shard, by its number; empty if not known yet.
         beside: What a crash may show beside these parts, or instead of them: before the partition is replaced, the
             staged parts; afterwards, the replaced ones.
         last_mutation: Before the partition is replaced, the highest number of a mutation that may concern it; otherwise

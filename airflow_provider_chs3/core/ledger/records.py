@@ -1,4 +1,4 @@
-"""The records of months: each node's ledger records what was published there."""
+"""The records of periods: each node's ledger records what was published there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.values.models import TableName
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The newest record of a month on one node.
+    """The newest record of a period on one node.
 
     Args:
         event: `intent` before the partition is replaced, `published` after.
@@ -24,8 +24,8 @@ class Record:
         fingerprint: Fingerprint of the objects.
         definition: Digest of the load's definition.
         source_bytes: Size of the objects in bytes.
-        nodes: Number of nodes that the month was spread over.
-        rows: Rows of the month on this node.
+        nodes: Number of nodes that the period was spread over.
+        rows: Rows of the period on this node.
         min_block: Lowest block number of the partition, before it was replaced (`intent`) or after (`published`); 0
             without parts.
         max_block: The highest.
@@ -33,9 +33,9 @@ class Record:
         evidence: The evidence by which the partition is recognized, before it was replaced or after (see
             `core.ledger.parts.Evidence`).
         sequence: Its number: the newest record of a node has the highest; in a replicated table, the newest of a shard.
-        base: The attempt that loaded the whole month; empty if no increment may build on it.
+        base: The attempt that loaded the whole period; empty if no increment may build on it.
         increments: Number of loads since then that added new objects alone.
-        partition_id: The id of the month's partition then.
+        partition_id: The id of the period's partition then.
         age_seconds: Time since it was written, by the clock of its node.
         structure: The table, and what was loaded into it (see `core.ledger.structure_record`); empty if nothing was
             published.
@@ -61,15 +61,15 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class MonthOnNode:
-    """One month on one node: its record, and its current partition.
+class PeriodOnNode:
+    """One period on one node: its record, and its current partition.
 
     Args:
-        record: The newest record; None if there is none, or the month was forgotten.
+        record: The newest record; None if there is none, or the period was forgotten.
         state: The partition.
-        has_history: Whether the node's ledger has records of this month for a table of this name, including those of an
-            earlier table and of a forgotten month.
-        has_rows: Whether the node has rows of the table, of any month.
+        has_history: Whether the node's ledger has records of this period for a table of this name, including those of
+            an earlier table and of a forgotten period.
+        has_rows: Whether the node has rows of the table, of any period.
         is_of_replica: Whether the record is a newer one, of another replica of the shard.
         table_uuid: UUID of the table that has the target's name now; empty if there is none, or not asked for.
     """
@@ -86,7 +86,7 @@ class MonthOnNode:
 Values: TypeAlias = Mapping[str, str | int | Mapping[str, object]]
 
 _EVENTS = "'intent', 'published', 'forgotten'"
-#: Records that decide the state of a month on a node.
+#: Records that decide the state of a period on a node.
 IS_STATE = f"event IN ({_EVENTS})"
 #: The same, and those that found it unchanged.
 IS_CHECKED = f"event IN ({_EVENTS}, 'unchanged')"
@@ -100,7 +100,7 @@ def newest(columns: str, *, condition: str = IS_STATE) -> str:
 
     Args:
         columns: The columns.
-        condition: The records that count; by default those that decide the state of a month.
+        condition: The records that count; by default those that decide the state of a period.
     """
     return f"argMaxIf(({columns}), (sequence, recorded_at), {condition})"
 
@@ -116,7 +116,7 @@ def record_columns(*, structure: str = "structure") -> str:
 
 
 def record_of(fields: Iterable[Any]) -> Record | None:
-    """Create the record from the values of `record_columns`; None if the month was forgotten."""
+    """Create the record from the values of `record_columns`; None if the period was forgotten."""
     found = Record(*fields)
     return None if found.event == "forgotten" else found
 
@@ -125,18 +125,18 @@ def uuid_now(key: LedgerKey) -> str:
     """Return a scalar subquery for the UUID of the table that has the target's name now; empty if there is none.
 
     Args:
-        key: The month.
+        key: The period.
     """
     where = f"database = {literal(key.target.database)} AND name = {literal(key.target.table)}"
     return f"(SELECT any(toString(uuid)) FROM system.tables WHERE {where})"
 
 
-def month_on_node(row: Sequence[Any]) -> MonthOnNode:
-    """Parse the row of a month that `core.ledger.queries.look_up` asks for."""
+def period_on_node(row: Sequence[Any]) -> PeriodOnNode:
+    """Parse the row of a period that `core.ledger.queries.look_up` asks for."""
     partition_id, ((records, has_history),), has_rows, mutations, states, table_uuid = row
     empty = PartitionState(mutations=mutations_of(mutations), partition_id=partition_id)
     found = (PartitionState.of(partition, state, mutations_of(mutations)) for partition, state in states)
-    return MonthOnNode(
+    return PeriodOnNode(
         record_of(records[0]) if records else None,
         next(found, empty),
         has_history=bool(has_history),
@@ -153,7 +153,7 @@ def record(
     *,
     number: int = 0,
 ) -> Sql:
-    """Return the statement that adds a record, numbered after those of the same month on this node.
+    """Return the statement that adds a record, numbered after those of the same period on this node.
 
     Args:
         ledger: The ledger.
@@ -183,7 +183,7 @@ def rendered(event: str, key: LedgerKey, values: Values) -> dict[str, str]:
         "target_database": key.target.database,
         "target_table": key.target.table,
         "target_uuid": key.target_uuid,
-        "month": str(key.month),
+        "period": str(key.period),
         "partition_id": key.partition_id,
         **values,
     }
@@ -191,7 +191,7 @@ def rendered(event: str, key: LedgerKey, values: Values) -> dict[str, str]:
 
 
 class Renewal(NamedTuple):
-    """The current evidence of a published month.
+    """The current evidence of a published period.
 
     Args:
         key: The key of the record.
@@ -207,14 +207,14 @@ class Renewal(NamedTuple):
 
 
 def renew(ledger: TableName, renewals: Sequence[Renewal]) -> Sql:
-    """Return the statement that adds the newest record of months again, with the current evidence.
+    """Return the statement that adds the newest record of periods again, with the current evidence.
 
     Merges changed the parts, or the table got columns. It remains the record of that time, and is added only if nothing
     came after it: an intent with the same number was recorded later, and counts as newer.
 
     Args:
         ledger: The ledger.
-        renewals: The evidence of each month; at least one.
+        renewals: The evidence of each period; at least one.
     """
     selects = " UNION ALL ".join(_renewed(ledger, each) for each in renewals)
     return Sql(f"INSERT INTO {table(ledger)} ({', '.join(map(identifier, COLUMNS))}) {selects}")

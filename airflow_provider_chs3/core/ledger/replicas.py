@@ -6,35 +6,35 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
-from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.values.models import Node
 
 
-def with_records_of_replicas(context: TargetContext, months: Mapping[Node, MonthOnNode]) -> dict[Node, MonthOnNode]:
-    """Give each replica the newest record of the month that any replica of its shard has.
+def with_records_of_replicas(context: TargetContext, periods: Mapping[Node, PeriodOnNode]) -> dict[Node, PeriodOnNode]:
+    """Give each replica the newest record of the period that any replica of its shard has.
 
     Block numbers come from Keeper and are the same on all replicas. A replica that was set up again, or was down while
     others published, has their rows, but not their records.
 
     Args:
         context: The nodes.
-        months: The month on each node.
+        periods: The period on each node.
     """
-    return records_of_replicas(months) if context.table_facts.is_replicated else dict(months)
+    return records_of_replicas(periods) if context.table_facts.is_replicated else dict(periods)
 
 
-def records_of_replicas(months: Mapping[Node, MonthOnNode]) -> dict[Node, MonthOnNode]:
+def records_of_replicas(periods: Mapping[Node, PeriodOnNode]) -> dict[Node, PeriodOnNode]:
     """Give each replica of a replicated table the newest record of its shard."""
     newest: dict[int, Record] = {}
-    for node, month in months.items():
+    for node, period in periods.items():
         known = newest.get(node.shard_num)
-        if month.record and (known is None or month.record.sequence > known.sequence):
-            newest[node.shard_num] = month.record
-    return {node: _with_record(month, newest.get(node.shard_num)) for node, month in months.items()}
+        if period.record and (known is None or period.record.sequence > known.sequence):
+            newest[node.shard_num] = period.record
+    return {node: _with_record(period, newest.get(node.shard_num)) for node, period in periods.items()}
 
 
-def _with_record(month: MonthOnNode, newest: Record | None) -> MonthOnNode:
-    own = month.record
+def _with_record(period: PeriodOnNode, newest: Record | None) -> PeriodOnNode:
+    own = period.record
     if newest is None or (own and (own.attempt, own.event) == (newest.attempt, newest.event)):
-        return month
-    return replace(month, record=newest, is_of_replica=True)
+        return period
+    return replace(period, record=newest, is_of_replica=True)

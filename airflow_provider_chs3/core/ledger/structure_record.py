@@ -1,4 +1,4 @@
-"""The structure that is recorded of a table with each publication, and the changes that make a month another one."""
+"""The structure that is recorded of a table with each publication, and the changes that make a period another one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def structure_of(
         distribution: The policy of that name.
         settings: The user's settings; None if not known.
         shard_num: The shard to record it for; None if it is only compared.
-        adds_columns: Whether the load adds columns that the table lacks. Once recorded, it stays: a month that was
+        adds_columns: Whether the load adds columns that the table lacks. Once recorded, it stays: a period that was
             looked at for new columns is not looked at again. Default: no.
     """
     table_facts, by_key = context.table_facts, distribution == "sharding_key"
@@ -119,7 +119,7 @@ def _of_new(recorded: Structure, column: Column) -> Iterator[str]:
     if in_files is None and column.default_kind != "EPHEMERAL":
         yield f"the table got column {column.name!r}"
     elif in_files is not None and column.name in in_files:
-        yield f"the table got column {column.name!r}, which the month's files have"
+        yield f"the table got column {column.name!r}, which the period's files have"
 
 
 def _of_lacking(recorded: Structure, now: Structure) -> Iterator[str]:

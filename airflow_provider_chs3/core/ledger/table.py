@@ -9,44 +9,45 @@ from dataclasses import dataclass
 from airflow_provider_chs3.core.cluster.node_facts import RecordTable, TargetContext
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, OBJECTS_TABLE, RECORDS_SCHEMA
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
-from airflow_provider_chs3.core.values.models import Month, Node, TableName
+from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.exceptions import PreflightError
 
 #: Whoever changes these or what is in their JSON raises `RECORDS_SCHEMA`.
 COLUMNS = {
     "recorded_at": "DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'by the clock of this node'",
-    "sequence": "UInt64 COMMENT 'order of the records of one month on this node'",
+    "sequence": "UInt64 COMMENT 'order of the records of one period on this node'",
     "event": "LowCardinality(String) COMMENT "
     "'intent, published, forgotten; for all nodes: inserting, load, failed, unchanged, calibrated, rehearsed'",
     "target_database": "String",
     "target_table": "String",
     "target_uuid": "String COMMENT 'distinguishes a table from an earlier one of the same name'",
-    "month": "String",
+    "period": "String",
     "partition_id": "String",
     "attempt": "String",
     "fingerprint": "String COMMENT 'of the objects'",
     "definition": "String COMMENT 'of what was made of them'",
     "objects": "UInt64",
     "source_bytes": "UInt64",
-    "nodes": "UInt32 COMMENT 'that the month was spread over'",
-    "rows": "UInt64 COMMENT 'of the month on this node'",
+    "nodes": "UInt32 COMMENT 'that the period was spread over'",
+    "rows": "UInt64 COMMENT 'of the period on this node'",
     "min_block": "Int64 COMMENT 'of the partition: before it is replaced, with an intent; else after'",
     "max_block": "Int64",
     "data_version": "Int64 COMMENT 'of the partition, as with the blocks'",
     "evidence": "String COMMENT 'JSON: rows and parts of the partition, as with the blocks'",
     "structure": "String COMMENT 'JSON: the table when it was published, and what was loaded into it'",
-    "base": "String COMMENT 'attempt that loaded the whole month; empty where no increment may build on the record'",
+    "base": "String COMMENT 'attempt that loaded the whole period; empty where no increment may build on the record'",
     "increments": "UInt32 COMMENT 'loads since then that added new objects alone'",
     "details": "String COMMENT 'JSON'",
 }
 
-#: What is read of the details of all months at once; what is missing there, or null, is empty or 0.
+#: What is read of the details of all periods at once; what is missing there, or null, is empty or 0.
 _SUMMARY_TYPE = (
     "Tuple(owner String, running String, plan Tuple(rows UInt64), "
     "error Tuple(message String, hint String, type String), "
     "insert_seconds Float64, loaded_rows UInt64, "
-    "together Tuple(months String, seconds Float64))"
+    "together Tuple(periods String, seconds Float64))"
 )
 #: Columns that the server computes when it writes a record. Details are kilobytes: to read them of all the loads that
 #: there ever were takes most of the time of an overview.
@@ -73,11 +74,11 @@ _WITHOUT_LIMITS: Mapping[str, int] = {"parts_to_delay_insert": 1_000_000, "parts
 
 @dataclass(frozen=True, slots=True)
 class LedgerKey:
-    """The key of records: the table itself, not only its name, and the month."""
+    """The key of records: the table itself, not only its name, and the period."""
 
     target: TableName
     target_uuid: str
-    month: Month
+    period: Period
     partition_id: str
 
     @property
@@ -87,18 +88,18 @@ class LedgerKey:
 
     @property
     def table_condition(self) -> str:
-        """Condition for records of all months of this very table."""
+        """Condition for records of all periods of this very table."""
         return f"{self.name_condition} AND target_uuid = {literal(self.target_uuid)}"
 
     @property
     def condition(self) -> str:
-        """Condition for records of this month of this very table."""
-        return f"{self.table_condition} AND {self.month_condition}"
+        """Condition for records of this period of this very table."""
+        return f"{self.table_condition} AND {self.period_condition}"
 
     @property
-    def month_condition(self) -> str:
-        """Condition for records of this month."""
-        return f"month = {literal(str(self.month))}"
+    def period_condition(self) -> str:
+        """Condition for records of this period."""
+        return f"period = {literal(str(self.period))}"
 
 
 def ledgers_query() -> Sql:
@@ -133,7 +134,7 @@ def other_schema(tables: Mapping[TableName, RecordTable], nodes: Iterable[Node],
     Args:
         tables: The tables.
         nodes: The nodes that have them.
-        target: The table whose months they record.
+        target: The table whose periods they record.
     """
     engine, comment = next(iter(tables.values()))
     renamed = (f"{table(name)} TO {table(TableName(name.database, f'old_{name.table}'))}" for name in tables)
@@ -141,8 +142,8 @@ def other_schema(tables: Mapping[TableName, RecordTable], nodes: Iterable[Node],
         f"{' and '.join(map(str, tables))} on {', '.join(map(str, nodes))}: not made by this version of the package, "
         f"as engine and comment are {engine} and {comment!r}, not MergeTree and {RECORDS_SCHEMA!r}. If another version "
         f"made what is there, run RENAME TABLE {', '.join(renamed)} on each of these nodes, and then chs3 adopt "
-        f"--table {target} --all-months with the source and the arguments of the loads, which records the published "
-        "months again. Otherwise give another database as staging_database."
+        f"--table {target} --all-periods with the source and the arguments of the loads, which records the published "
+        "periods again. Otherwise give another database as staging_database."
     )
 
 
@@ -151,7 +152,7 @@ def create_ledger(ledger: TableName) -> Sql:
     columns = ", ".join(f"{identifier(name)} {declaration}" for name, declaration in ALL_COLUMNS.items())
     return Sql(
         f"CREATE TABLE IF NOT EXISTS {table(ledger)} ({columns}) ENGINE = MergeTree "
-        "ORDER BY (target_database, target_table, month, sequence) "
+        "ORDER BY (target_database, target_table, period, sequence) "
         f"SETTINGS {', '.join(record_settings())} COMMENT {literal(RECORDS_SCHEMA)}"
     )
 

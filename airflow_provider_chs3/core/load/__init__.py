@@ -1,1 +1,1 @@
-"""Load one month, from the first step to the last."""
+"""Load one period, from the first step to the last."""

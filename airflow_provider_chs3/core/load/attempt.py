@@ -18,8 +18,8 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.load.cleaning import clean_up
 from airflow_provider_chs3.core.load.dead_groups import drop_dead_groups
-from airflow_provider_chs3.core.load.month_check import check_periods, no_objects, sizes_text, skipped
 from airflow_provider_chs3.core.load.outcome import record_loads, result_of
+from airflow_provider_chs3.core.load.period_check import check_periods, no_objects, sizes_text, skipped
 from airflow_provider_chs3.core.load.planning import Planned, plan_objects, plan_periods
 from airflow_provider_chs3.core.load.rounds import Found, Round
 from airflow_provider_chs3.core.object_history.table import make_objects_table
@@ -35,7 +35,8 @@ from airflow_provider_chs3.core.staging.tables import Attempt, create_staging
 from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.values.load_result import LoadResult
-from airflow_provider_chs3.core.values.models import Month, Node
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Log, Steps
 from airflow_provider_chs3.core.workflow.step_timer import StepTimer, start_timer
 from airflow_provider_chs3.exceptions import (
@@ -66,20 +67,20 @@ def attempt(request: LoadRequest, one: Round) -> Steps[Found]:
 
 
 def _load(request: LoadRequest, one: Round, found: Found) -> Steps[None]:
-    listed, context, timer = yield from list_and_inspect(request, one.months, found.timer, one.context)
+    listed, context, timer = yield from list_and_inspect(request, one.periods, found.timer, one.context)
     found.refused.update(listed.failed)
     manifests, appends = dict(listed.manifests), request.policies.write_mode == "append"
     if appends or not any(facts.target for facts in context.nodes.values()):
         # Nothing that is published counts, or there is no table.
-        for month, manifest in listed.manifests.items():
-            own = replace(request, month=month)
+        for period, manifest in listed.manifests.items():
+            own = replace(request, period=period)
             facts = PeriodFacts(objects=len(manifest.objects), contents=request.source.kind.contents.name)
             match decide(facts, request.policies):
                 case Skip() as decision:
-                    found.results[month] = skipped(own, decision, timer)
+                    found.results[period] = skipped(own, decision, timer)
                 case Refuse():
-                    found.refused[month] = no_objects(own)
-        manifests = {month: each for month, each in manifests.items() if not found.has(month)}
+                    found.refused[period] = no_objects(own)
+        manifests = {period: each for period, each in manifests.items() if not found.has(period)}
     if not manifests:
         return
     check_target(context, required_settings=REQUIRED_SETTINGS, object_column=request.policies.object_column)
@@ -87,20 +88,20 @@ def _load(request: LoadRequest, one: Round, found: Found) -> Steps[None]:
     context = context if appends else (yield from find_replicas(context))
     ids = {} if appends else (yield from partition_ids_of(context, sorted(manifests)))
     found.loads = {
-        month: LoadContext.of(
-            replace(request, month=month),
+        period: LoadContext.of(
+            replace(request, period=period),
             context,
             one.retry_state,
             source=listed.source,
             manifest=manifest,
-            partition_id=ids.get(month, ""),
+            partition_id=ids.get(period, ""),
             timer=timer,
         )
-        for month, manifest in manifests.items()
+        for period, manifest in manifests.items()
     }
     if appends:
-        for month, load in found.loads.items():
-            found.results[month] = yield from _append(load)
+        for period, load in found.loads.items():
+            found.results[period] = yield from _append(load)
         return
     yield from _load_changed(found)
 
@@ -171,7 +172,7 @@ def _stage_and_publish(
             periods.only()
         else:
             load = yield from load.end_step("verify")
-            yield from Log(name=f"The rows of {load.months} are staged and verified: publishing month by month.")
+            yield from Log(name=f"The rows of {load.periods} are staged and verified: publishing period by period.")
             states = yield from publish_from_shared_table(load, periods, attempts)
     except SupersededError:
         raise
@@ -186,7 +187,7 @@ def _stage_and_publish(
 def _record_results(
     planned: Planned,
     found: Found,
-    states: Mapping[Month, Mapping[Node, PartitionState]],
+    states: Mapping[Period, Mapping[Node, PartitionState]],
     inserted: Inserted,
     verified: Verified,
 ) -> Steps[None]:
@@ -208,7 +209,7 @@ def _record_results(
         )
         for each in periods
     }
-    together = None if planned.is_of_one else {"months": load.months, "seconds": round(inserted.stats.seconds, 3)}
+    together = None if planned.is_of_one else {"periods": load.periods, "seconds": round(inserted.stats.seconds, 3)}
     yield from record_loads(results, periods, together=together)
     found.results.update(results)
 
@@ -219,25 +220,25 @@ def _share(timer: StepTimer, share: float) -> StepTimer:
 
 def _go_on(request: LoadRequest, resumable: ResumableLoad, found: Found) -> Steps[None]:
     """Resume the insert that an earlier process of the same task started."""
-    yield from Log(name=f"{request.month}: resuming attempt {resumable.nonce}, which this task began earlier.")
-    source, listed = yield from request.source.list_month(request.month)
+    yield from Log(name=f"{request.period}: resuming attempt {resumable.nonce}, which this task began earlier.")
+    source, listed = yield from request.source.list_period(request.period)
     timer = yield from found.timer.after(resumable.seconds_by_step).end("list")
-    ids = yield from partition_ids_of(resumable.context, [request.month])
+    ids = yield from partition_ids_of(resumable.context, [request.period])
     load = LoadContext.of(
         replace(request, nonce=resumable.nonce),
         resumable.context,
         resumable.retry_state,
         source=source,
         manifest=listed,
-        partition_id=ids[request.month],
+        partition_id=ids[request.period],
         timer=timer,
     )
-    found.loads[request.month] = load
+    found.loads[request.period] = load
     try:
         load = yield from load_of_resumable(load, resumable, listed)
         load, done = yield from _take_up(load, request, resumable)
         load = yield from load.end_step("insert")
-        before = resumable.before_now(request.month, (yield from load.look_up()))
+        before = resumable.before_now(request.period, (yield from load.look_up()))
         each = PeriodLoad(load=load, before=before, reason=resumable.reason, plan=resumable.plan)
         yield from record_insert(load, resumable.plan, [each], done, "")
         planned = Planned(load=load, plan=resumable.plan, periods=periods_of(each))
@@ -271,7 +272,7 @@ def _append(load: LoadContext) -> Steps[LoadResult]:
     load = yield from load.end_step("inspect")
     plan = yield from plan_objects(load)
     load = yield from load.end_step("plan")
-    yield from Log(name=f"{load.request.month}: appending: a retry would load these rows twice. {sizes_text(load)}")
+    yield from Log(name=f"{load.request.period}: appending: a retry would load these rows twice. {sizes_text(load)}")
     try:
         inserted = yield from insert(load, plan, into=load.context.target)
         load = yield from load.end_step("insert")

@@ -12,7 +12,8 @@ from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.staging.ending import end_attempts_with
 from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS
-from airflow_provider_chs3.core.values.models import Month, TableName
+from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Steps
 
 
@@ -23,27 +24,27 @@ class StopRequest(TableRequest):
     In addition to the table's arguments:
 
     Args:
-        months: The periods; at least one.
+        periods: The periods; at least one.
         nonce: The attempt.
         owner: The task that loads: what its earlier tries started is ended too. Empty ends this attempt alone.
     """
 
-    months: tuple[Month, ...]
+    periods: tuple[Period, ...]
     nonce: str
     owner: str = ""
 
     @classmethod
-    def of(cls, request: LoadRequest, months: Sequence[Month]) -> StopRequest:
+    def of(cls, request: LoadRequest, periods: Sequence[Period]) -> StopRequest:
         """Create the request that ends a load of periods."""
-        given = {name: getattr(request, name) for name in cls.__dataclass_fields__ if name != "months"}
-        return cls(**given, months=tuple(months))
+        given = {name: getattr(request, name) for name in cls.__dataclass_fields__ if name != "periods"}
+        return cls(**given, periods=tuple(periods))
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON-safe values, without the default cluster, which is the connection's."""
         return {
             "database": self.target.database,
             "table": self.target.table,
-            "months": [str(month) for month in self.months],
+            "periods": [str(period) for period in self.periods],
             "nonce": self.nonce,
             "cluster": self.cluster,
             "staging_database": self.staging_database,
@@ -55,7 +56,7 @@ class StopRequest(TableRequest):
         """Create the request from the values of `as_json`."""
         return cls(
             target=TableName(values["database"], values["table"]),
-            months=tuple(map(Month.parse, values["months"])),
+            periods=tuple(map(Period.parse, values["periods"])),
             nonce=values["nonce"],
             cluster=values["cluster"],
             default_cluster=default_cluster,
@@ -73,5 +74,5 @@ def stop_load(request: StopRequest) -> Steps[None]:
     context = yield from inspect_target(request, settings=DDL_SETTINGS)
     nonces = {request.nonce}
     if request.owner:
-        nonces |= {nonce for _, nonce in (yield from attempts_of(context, request.months, request.owner))}
+        nonces |= {nonce for _, nonce in (yield from attempts_of(context, request.periods, request.owner))}
     yield from end_attempts_with(context, *sorted(nonces))

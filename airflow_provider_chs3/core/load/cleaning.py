@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
-from airflow_provider_chs3.core.ledger.records import MonthOnNode
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.staging.ending import drop_staging, end_attempts, end_attempts_with
 from airflow_provider_chs3.core.staging.tables import Attempt
-from airflow_provider_chs3.core.values.models import Month, Node
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Log, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
@@ -28,23 +29,25 @@ def clean_up(load: LoadContext, *, done: Sequence[Attempt] = ()) -> Steps[None]:
             yield from end_attempts_with(load.context, load.request.nonce)
     except Chs3Error as error:
         yield from Log(
-            name=f"Staging of {load.months} could not be removed; the next load of it will remove it. ({error})"
+            name=f"Staging of {load.periods} could not be removed; the next load of it will remove it. ({error})"
         )
 
 
-def clean_up_published(loads: Sequence[LoadContext], months: Mapping[Month, Mapping[Node, MonthOnNode]]) -> Steps[None]:
+def clean_up_published(
+    loads: Sequence[LoadContext], periods: Mapping[Period, Mapping[Node, PeriodOnNode]]
+) -> Steps[None]:
     """Remove the staging of the attempts that published periods, in case they died right afterwards.
 
     Staging of other attempts stays: one that is running knows newer objects.
 
     Args:
         loads: The loads that find their period published; at least one.
-        months: Each period on each node.
+        periods: Each period on each node.
     """
     attempts = {
         replace(load.attempt, nonce=found.record.attempt)
         for load in loads
-        for found in months[load.request.month].values()
+        for found in periods[load.request.period].values()
         if found.record
     }
     if not attempts:

@@ -1,4 +1,4 @@
-"""Drop what loads of several months left that died."""
+"""Drop what loads of several periods left that died."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Step
 
 
 def drop_dead_groups(loads: Collection[LoadContext]) -> Steps[None]:
-    """Drop the staging of other loads of several months, where nobody publishes from it any more.
+    """Drop the staging of other loads of several periods, where nobody publishes from it any more.
 
-    These are earlier tries of this task, and loads all of whose months were published, by them or since. Others may
+    These are earlier tries of this task, and loads all of whose periods were published, by them or since. Others may
     run.
 
     Args:
-        loads: The loads of these months; at least one.
+        loads: The loads of these periods; at least one.
     """
     load = next(iter(loads))
     request = load.request
-    if request.owner and (known := (yield from attempts_of(load.context, [request.month], request.owner))):
+    if request.owner and (known := (yield from attempts_of(load.context, [request.period], request.owner))):
         yield from end_attempts_with(load.context, *sorted({nonce for _, nonce in known}))
     if not load.context.nodes[load.context.coordinator].has_ledger:
         return
     found = yield from find_groups(load.context, *(each.attempt for each in loads))
     dead = []
     for nonce, group in found.items():
-        if (yield from _are_published(load, group.months, nonce, group.began)):
+        if (yield from _are_published(load, group.periods, nonce, group.began)):
             dead += sorted(group.names)
     if dead:
         yield from Log(name=f"Dropping staging that dead loads left: {', '.join(dead)}.")
         yield from end_named(load.context, dead)
 
 
-def _are_published(load: LoadContext, months: Collection[str], nonce: str, began: int) -> Steps[bool]:
-    """Check that each month was published by a load, or since it began, by the coordinator's records and its clock."""
+def _are_published(load: LoadContext, periods: Collection[str], nonce: str, began: int) -> Steps[bool]:
+    """Check that each period was published by a load, or since it began, by the coordinator's records and its clock."""
     coordinator = load.context.coordinator
     sql = Sql(
         f"SELECT count() FROM (SELECT {newest('event, toUnixTimestamp(recorded_at), attempt')} AS found "
         f"FROM {table(load.context.ledger)} WHERE {load.key_on(coordinator).table_condition} "
-        f"AND {one_of('month', sorted(months))} GROUP BY month "
+        f"AND {one_of('period', sorted(periods))} GROUP BY period "
         f"HAVING found.1 = 'published' AND (found.2 > {began} OR found.3 = {literal(nonce)}))"
     )
-    ask = QueryNodes(name="Check whether its months have been published since", sql={coordinator: sql})
-    return bool((yield from ask)[coordinator][0][0] == len(months))
+    ask = QueryNodes(name="Check whether its periods have been published since", sql={coordinator: sql})
+    return bool((yield from ask)[coordinator][0][0] == len(periods))

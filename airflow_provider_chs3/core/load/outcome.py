@@ -16,10 +16,11 @@ from airflow_provider_chs3.core.pace.past_loads import SLOW_SECONDS
 from airflow_provider_chs3.core.pace.records import read_pace
 from airflow_provider_chs3.core.sql.quoting import Sql, literals, one_of, table
 from airflow_provider_chs3.core.staging.ending import begins_with_any
-from airflow_provider_chs3.core.staging.tables import MONTHS_IN_COMMENT, Attempt, holds_any, in_staging
+from airflow_provider_chs3.core.staging.tables import PERIODS_IN_COMMENT, Attempt, holds_any, in_staging
 from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
 from airflow_provider_chs3.core.values.load_result import LoadResult
-from airflow_provider_chs3.core.values.models import Month, Node, SettingValues
+from airflow_provider_chs3.core.values.models import Node, SettingValues
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import objects_text, quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, NotReadyError, SupersededError
@@ -43,7 +44,7 @@ def result_of(
 
     Args:
         load: The load.
-        states: The month's partition on each node; empty if it appended.
+        states: The period's partition on each node; empty if it appended.
         status: As in `LoadResult`.
         reason: The reason why it was loaded or not.
         plan: The plan of the insert; None if nothing was inserted.
@@ -57,7 +58,7 @@ def result_of(
     rows = sum(state.rows for node, state in states.items() if node in once)
     return LoadResult(
         status=status,
-        month=load.request.month,
+        period=load.request.period,
         target=load.context.target,
         reason=reason,
         fingerprint=manifest.fingerprint,
@@ -66,10 +67,10 @@ def result_of(
         rows=inserted.stats.read_rows if inserted and not states else rows,
         loaded_objects=load.object_count(read) if inserted else 0,
         loaded_bytes=read.size_bytes if inserted else 0,
-        loaded_rows=(verified.rows[load.request.month] if verified else inserted.stats.read_rows) if inserted else 0,
+        loaded_rows=(verified.rows[load.request.period] if verified else inserted.stats.read_rows) if inserted else 0,
         object_changes=load.changes.counts if load.changes else {},
         rows_by_node={str(node): state.rows for node, state in states.items()},
-        other_month_rows=sum(sum(staged[node].other_rows.values()) for node in once) if staged else 0,
+        other_period_rows=sum(sum(staged[node].other_rows.values()) for node in once) if staged else 0,
         parts=sum(state.parts for state in states.values()),
         table_bytes=sum(state.size_bytes for node, state in states.items() if node in once),
         insert_seconds=inserted.stats.seconds if inserted else 0.0,
@@ -83,14 +84,14 @@ def result_of(
 
 
 def record_loads(
-    results: Mapping[Month, LoadResult], periods: Periods, *, together: Mapping[str, object] | None = None
+    results: Mapping[Period, LoadResult], periods: Periods, *, together: Mapping[str, object] | None = None
 ) -> Steps[None]:
     """Record what loads did, once, on the coordinator. If this fails, the periods are published nevertheless.
 
     Args:
         results: The result of each period that was loaded.
         periods: The loads.
-        together: The `months` that their insert loaded, and the `seconds` of all of it, of which each result has a
+        together: The `periods` that their insert loaded, and the `seconds` of all of it, of which each result has a
             share. None by default, for a period that was loaded alone.
     """
     if not results:
@@ -99,7 +100,7 @@ def record_loads(
     try:
         yield from _record("load", [(periods.items[period].load, each) for period, each in details.items()])
     except Chs3Error as error:
-        yield from Log(name=f"The month is published, but the load's record could not be written: {error}")
+        yield from Log(name=f"The period is published, but the load's record could not be written: {error}")
         return
     for period, result in results.items():
         if sum(result.seconds_by_step.values()) > SLOW_SECONDS:
@@ -127,7 +128,7 @@ def _tell_if_slow(load: LoadContext, result: LoadResult) -> Steps[None]:
         yield from Log(name=f"Could not read how long earlier loads took: {error}")
         return
     if why := pace.why_slow(result.seconds_by_step, result.loaded_bytes):
-        yield from Log(name=f"{result.target} {result.month} was slow. {why}")
+        yield from Log(name=f"{result.target} {result.period} was slow. {why}")
 
 
 def record_failure(load: LoadContext, error: Exception) -> Steps[None]:
@@ -164,30 +165,30 @@ def record_unchanged(loads: Sequence[LoadContext]) -> Steps[None]:
     attempts = [load.attempt for load in loads]
     prefixes = literals(attempt.prefix for attempt in attempts)
     newest = Sql(
-        f"SELECT month, argMax(event, (sequence, recorded_at)) AS newest, "
-        f"(SELECT groupArray((name, {MONTHS_IN_COMMENT})) FROM system.tables WHERE {in_staging(context)} "
+        f"SELECT period, argMax(event, (sequence, recorded_at)) AS newest, "
+        f"(SELECT groupArray((name, {PERIODS_IN_COMMENT})) FROM system.tables WHERE {in_staging(context)} "
         f"AND ({begins_with_any(prefixes)} OR {holds_any(attempts)})) "
         f"FROM {table(context.ledger)} WHERE {loads[0].key_on(coordinator).table_condition} "
-        f"AND {one_of('month', [str(load.request.month) for load in loads])} GROUP BY month "
+        f"AND {one_of('period', [str(load.request.period) for load in loads])} GROUP BY period "
         "HAVING newest IN ('failed', 'inserting')"
     )
     ask = QueryNodes(name="See how the newest load ended", sql={coordinator: newest})
     try:
-        ended = {month: staged for month, _, staged in (yield from ask)[coordinator]}
+        ended = {period: staged for period, _, staged in (yield from ask)[coordinator]}
         # One that is still at it knows of newer objects.
         over = [
             (load, {"owner": load.request.owner})
             for load in loads
-            if (staged := ended.get(str(load.request.month))) is not None and not _is_staged(load.attempt, staged)
+            if (staged := ended.get(str(load.request.period))) is not None and not _is_staged(load.attempt, staged)
         ]
         if over:
             yield from _record("unchanged", over)
     except Chs3Error as error:
-        yield from Log(name=f"Could not record that the month is as published: {error}")
+        yield from Log(name=f"Could not record that the period is as published: {error}")
 
 
 def _is_staged(attempt: Attempt, tables: Iterable[tuple[str, Sequence[str]]]) -> bool:
-    return any(name.startswith(attempt.prefix) or str(attempt.months[0]) in months for name, months in tables)
+    return any(name.startswith(attempt.prefix) or str(attempt.periods[0]) in periods for name, periods in tables)
 
 
 def _error_as_json(error: Exception) -> dict[str, object]:
@@ -210,7 +211,7 @@ def _error_as_json(error: Exception) -> dict[str, object]:
 def _record(event: str, several: Sequence[tuple[LoadContext, Mapping[str, object]]]) -> Steps[None]:
     # Whoever came after it, what a load did stays true; so this does not ask for its staging.
     context = several[0][0].context
-    months = [
+    periods = [
         {
             context.coordinator: (
                 load.key_on(context.coordinator),
@@ -219,12 +220,12 @@ def _record(event: str, several: Sequence[tuple[LoadContext, Mapping[str, object
         }
         for load, details in several
     ]
-    yield from QueryNodes(name=f"Record the {event}", sql=add_records(context.ledger, event, months))
+    yield from QueryNodes(name=f"Record the {event}", sql=add_records(context.ledger, event, periods))
 
 
 #: A node that has so many times the rows of the average one did most of the work by itself.
 _UNEVEN = 2.0
-#: Parts that a node may have at publishing without a word: about what a month of one load has.
+#: Parts that a node may have at publishing without a word: about what a period of one load has.
 _MANY_PARTS = 10
 
 
@@ -271,7 +272,7 @@ def _source(result: LoadResult) -> str:
 
 def _rows(result: LoadResult) -> str:
     nodes = ", ".join(f"{rows:,} on {node}" for node, rows in result.rows_by_node.items())
-    left_out = f"; {result.other_month_rows:,} of other months left out" if result.other_month_rows else ""
+    left_out = f"; {result.other_period_rows:,} of other periods left out" if result.other_period_rows else ""
     new = f", {result.loaded_rows:,} of them new" if result.loaded_objects < result.objects else ""
     return f"{result.rows:,}{new}{f' ({nodes})' if len(result.rows_by_node) > 1 else ''}{left_out}"
 

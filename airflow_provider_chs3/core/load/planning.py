@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, 
 from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
 from airflow_provider_chs3.core.cluster.node_capacity import ask_nodes_now
 from airflow_provider_chs3.core.increment.new_objects import why_not_alone
-from airflow_provider_chs3.core.preflight.partition_key import is_of_month, key_column, parts_of_key
+from airflow_provider_chs3.core.preflight.partition_key import is_of_period, key_column, parts_of_key
 from airflow_provider_chs3.core.preflight.privileges import privilege_of_filling, why_not_granted
 from airflow_provider_chs3.core.preflight.profile_constraints import check_passed_on, check_taken
 from airflow_provider_chs3.core.proof.whole_objects import prove_whole
@@ -77,7 +77,7 @@ def plan_periods(periods: Periods) -> Steps[Planned | None]:
 def _plan_several(periods: Periods) -> Steps[Planned | None]:
     context = periods.first.load.context
     if why := (yield from why_not_granted(tuple(context.nodes), [privilege_of_filling(context.ledger)])):
-        yield from Log(name=f"Loading {len(periods.items)} months one by one: {why}.")
+        yield from Log(name=f"Loading {len(periods.items)} periods one by one: {why}.")
         return None
     several = list(periods)
     load = _of_all(several)
@@ -95,11 +95,11 @@ def _plan_several(periods: Periods) -> Steps[Planned | None]:
         return None
     parts = yield from parts_of_key(context)
     written = of_key.cast(null_as_default=False).value
-    condition = is_of_month(column, parts, written, _partition_ids(several), load.request.source.kind.path)
-    load = replace(load, group=_group(several, is_of_month=condition))
+    condition = is_of_period(column, parts, written, _partition_ids(several), load.request.source.kind.path)
+    load = replace(load, group=_group(several, is_of_period=condition))
     load = yield from load.end_step("plan")
     yield from Log(
-        name=f"Loading {load.months} together: {load.files.manifest.sizes}, {quantity(len(context.nodes), 'node')}."
+        name=f"Loading {load.periods} together: {load.files.manifest.sizes}, {quantity(len(context.nodes), 'node')}."
     )
     own = (replace(each, plan=_plan_of(plan, load, each.load)) for each in several)
     return Planned(load=load, plan=plan, periods=periods_of(*own))
@@ -108,14 +108,14 @@ def _plan_several(periods: Periods) -> Steps[Planned | None]:
 def _of_all(periods: Sequence[PeriodLoad]) -> LoadContext:
     """Return the load of the objects of all periods, which has of their attempt what they have in common."""
     objects = (each for period in periods for each in period.load.files.manifest.objects)
-    load = replace(periods[0].load, increment=None, changes=None, group=_group(periods, is_of_month="1"))
+    load = replace(periods[0].load, increment=None, changes=None, group=_group(periods, is_of_period="1"))
     return load.of_objects(Manifest.of(objects))
 
 
-def _group(periods: Sequence[PeriodLoad], *, is_of_month: str) -> GroupOfFiles:
+def _group(periods: Sequence[PeriodLoad], *, is_of_period: str) -> GroupOfFiles:
     return GroupOfFiles(
         tuple(each.period for each in periods),
-        is_of_month=is_of_month,
+        is_of_period=is_of_period,
         largest_bytes=max(each.load.files.manifest.size_bytes for each in periods),
     )
 

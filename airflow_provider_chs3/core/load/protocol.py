@@ -11,12 +11,12 @@ from airflow_provider_chs3.core.load.rounds import OF_ALL, LoadsOutcome, Round, 
 from airflow_provider_chs3.core.new_table.creation import create_if_missing
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.values.load_result import LoadResult
-from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Log, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
 
-def load_periods(request: LoadRequest, months: Sequence[Month]) -> Steps[LoadsOutcome]:
+def load_periods(request: LoadRequest, periods: Sequence[Period]) -> Steps[LoadsOutcome]:
     """Make each period's partition hold exactly the rows of that period's objects.
 
     Periods are inserted with one statement where they can be. One that fails leaves, and the others are published; it
@@ -26,8 +26,8 @@ def load_periods(request: LoadRequest, months: Sequence[Month]) -> Steps[LoadsOu
     an earlier process of the task started (see `core.attempt.resume`).
 
     Args:
-        request: The load; the months are given beside it.
-        months: The periods, in any order; at least one.
+        request: The load; the periods are given beside it.
+        periods: The periods, in any order; at least one.
 
     Returns:
         The result or the error of each period; of those that failed, unless the error says otherwise, the target is
@@ -36,29 +36,29 @@ def load_periods(request: LoadRequest, months: Sequence[Month]) -> Steps[LoadsOu
     Raises:
         Chs3Error: If none of several periods can be loaded, as servers do not answer or the target cannot take a load.
     """
-    outcome, left = LoadsOutcome(), list[Month]()
-    for month in sorted(set(months)):
-        if (yield from request.is_left_out(month)):
+    outcome, left = LoadsOutcome(), list[Period]()
+    for period in sorted(set(periods)):
+        if (yield from request.is_left_out(period)):
             why = f"this run reloads {request.reload}"
-            outcome.results[month] = LoadResult(status="skipped", month=month, target=request.target, reason=why)
+            outcome.results[period] = LoadResult(status="skipped", period=period, target=request.target, reason=why)
         else:
-            left.append(month)
+            left.append(period)
     if left and request.new_table:
         yield from create_if_missing(request.new_table, left)
     rounds = deque((yield from first_rounds(request, left)))
     number = 0
     while rounds:
         one = rounds.popleft()
-        own = replace(request, nonce=f"{request.nonce}{number or ''}", month=one.months[0])
+        own = replace(request, nonce=f"{request.nonce}{number or ''}", period=one.periods[0])
         found = yield from attempt(own, one)
         outcome.results.update(found.results)
         further = yield from further_rounds(request, one, found, outcome)
         rounds.extendleft(reversed(further))
-        if len(left) > len(one.months):
+        if len(left) > len(one.periods):
             yield from _log(one, outcome)
         if rounds and (lost := _lost(outcome)):
             # The next one would wait for the same servers.
-            outcome.errors.update({month: lost for each in rounds for month in each.months})
+            outcome.errors.update({period: lost for each in rounds for period in each.periods})
             break
         number += 1
     return outcome
@@ -69,8 +69,8 @@ def _lost(outcome: LoadsOutcome) -> Chs3Error | None:
 
 
 def _log(one: Round, outcome: LoadsOutcome) -> Steps[None]:
-    for month in one.months:
-        if month in outcome.results:
-            yield from Log(name=outcome.results[month].summary())
-        elif month in outcome.errors:
-            yield from Log(name=f"{month} failed: {outcome.errors[month]}")
+    for period in one.periods:
+        if period in outcome.results:
+            yield from Log(name=outcome.results[period].summary())
+        elif period in outcome.errors:
+            yield from Log(name=f"{period} failed: {outcome.errors[period]}")

@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.load.outcome import record_failure
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED, is_terminal, sentence, with_hint
 from airflow_provider_chs3.core.values.load_result import LoadResult
-from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Log, Sleep, Steps
 from airflow_provider_chs3.core.workflow.step_timer import StepTimer, start_timer
@@ -25,9 +25,9 @@ from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseConnectionError,
     ClickHouseServerError,
-    MonthsFailedError,
-    MonthsNotLoadedError,
     ObjectsChangedError,
+    PeriodsFailedError,
+    PeriodsNotLoadedError,
     PreflightError,
     ReplicasBehindError,
     SourceError,
@@ -40,7 +40,7 @@ _MOST_PERIODS = 100
 OF_ALL = (ClickHouseConnectionError, ReplicasBehindError)
 #: How often a batch continues without the periods whose files an error names.
 _MOST_PARTINGS = 3
-#: Months that an error names: more would hide the first.
+#: Periods that an error names: more would hide the first.
 _TOLD = 10
 
 
@@ -53,26 +53,26 @@ class LoadsOutcome:
         errors: The error of each that did.
     """
 
-    results: dict[Month, LoadResult] = field(default_factory=dict)
-    errors: dict[Month, Chs3Error] = field(default_factory=dict)
+    results: dict[Period, LoadResult] = field(default_factory=dict)
+    errors: dict[Period, Chs3Error] = field(default_factory=dict)
 
     @property
     def error(self) -> Chs3Error | None:
-        """One error for all months that failed; None if none did."""
+        """One error for all periods that failed; None if none did."""
         if not self.errors:
             return None
         if not self.results and len(self.errors) == 1:
             return next(iter(self.errors.values()))
         # What concerns the server or the user is the same for all.
-        months_by_text = defaultdict[str, list[Month]](list)
-        for month, error in sorted(self.errors.items()):
-            months_by_text[with_hint(error, str(error))].append(month)
-        told = [f"{', '.join(map(str, months))}: {text}" for text, months in months_by_text.items()]
+        periods_by_text = defaultdict[str, list[Period]](list)
+        for period, error in sorted(self.errors.items()):
+            periods_by_text[with_hint(error, str(error))].append(period)
+        told = [f"{', '.join(map(str, periods))}: {text}" for text, periods in periods_by_text.items()]
         rest = [f"and {len(told) - _TOLD} more"] if len(told) > _TOLD else []
         failed = len(self.errors)
         others = "; the others are loaded" if self.results else ""
-        text = f"{failed} of {quantity(failed + len(self.results), 'month')} failed{others}."
-        kind = MonthsFailedError if all(map(is_terminal, self.errors.values())) else MonthsNotLoadedError
+        text = f"{failed} of {quantity(failed + len(self.results), 'period')} failed{others}."
+        kind = PeriodsFailedError if all(map(is_terminal, self.errors.values())) else PeriodsNotLoadedError
         return kind("\n  ".join([text, *told[:_TOLD], *rest]))
 
     def only(self) -> LoadResult:
@@ -92,7 +92,7 @@ class Round:
     """Periods that are to be loaded by one attempt.
 
     Args:
-        months: The periods.
+        periods: The periods.
         retry_state: The problems of earlier tries.
         timer: The time that these took; None if this is the first.
         resumable: The insert that an earlier process began; None for none.
@@ -100,7 +100,7 @@ class Round:
         partings: How often periods have left the batch because an error named their files.
     """
 
-    months: tuple[Month, ...]
+    periods: tuple[Period, ...]
     retry_state: RetryState = field(default_factory=RetryState)
     timer: StepTimer | None = None
     resumable: ResumableLoad | None = None
@@ -122,37 +122,37 @@ class Found:
     """
 
     timer: StepTimer
-    results: dict[Month, LoadResult] = field(default_factory=dict)
-    refused: dict[Month, Chs3Error] = field(default_factory=dict)
-    errors: dict[Month, Chs3Error] = field(default_factory=dict)
-    loads: dict[Month, LoadContext] = field(default_factory=dict)
+    results: dict[Period, LoadResult] = field(default_factory=dict)
+    refused: dict[Period, Chs3Error] = field(default_factory=dict)
+    errors: dict[Period, Chs3Error] = field(default_factory=dict)
+    loads: dict[Period, LoadContext] = field(default_factory=dict)
     error: Chs3Error | None = None
 
-    def has(self, month: Month) -> bool:
+    def has(self, period: Period) -> bool:
         """Whether a period has its result or its error."""
-        return any(month in each for each in (self.results, self.refused, self.errors))
+        return any(period in each for each in (self.results, self.refused, self.errors))
 
 
-def first_rounds(request: LoadRequest, months: Sequence[Month]) -> Steps[list[Round]]:
+def first_rounds(request: LoadRequest, periods: Sequence[Period]) -> Steps[list[Round]]:
     """Return the rounds that load periods: several share one where one insert may read them.
 
     Args:
         request: The load.
-        months: The periods, in order.
+        periods: The periods, in order.
     """
     why = _why_one_by_one(request)
-    if why and len(months) > 1:
-        yield from Log(name=f"Loading {len(months)} months one by one: {why}.")
-    if not request.is_durable or not months:
+    if why and len(periods) > 1:
+        yield from Log(name=f"Loading {len(periods)} periods one by one: {why}.")
+    if not request.is_durable or not periods:
         most = 1 if why else _MOST_PERIODS
-        return [Round(months=tuple(months[first : first + most])) for first in range(0, len(months), most)]
+        return [Round(periods=tuple(periods[first : first + most])) for first in range(0, len(periods), most)]
     timer, rounds = (yield from start_timer()), list[Round]()
     context = yield from inspect_target_for_load(request)
-    for month in months:
-        found = yield from find_resumable_load(replace(request, month=month), context)
+    for period in periods:
+        found = yield from find_resumable_load(replace(request, period=period), context)
         retry_state = found.retry_state if found else RetryState()
         own = timer if rounds else (yield from timer.end("inspect"))
-        rounds.append(Round(months=(month,), retry_state=retry_state, timer=own, resumable=found, context=context))
+        rounds.append(Round(periods=(period,), retry_state=retry_state, timer=own, resumable=found, context=context))
     return rounds
 
 
@@ -168,24 +168,24 @@ def further_rounds(request: LoadRequest, one: Round, found: Found, outcome: Load
     Raises:
         Chs3Error: If each of several periods would meet it, or somebody ended the load.
     """
-    is_of_one, rounds = len(one.months) == 1, list[Round]()
+    is_of_one, rounds = len(one.periods) == 1, list[Round]()
     own = found.refused | found.errors if is_of_one else found.refused
     if is_of_one and found.error:
-        own = dict.fromkeys(one.months, found.error)
-    for month, error in own.items():
-        rounds += yield from _start_over(request, one, found, month, error, outcome)
+        own = dict.fromkeys(one.periods, found.error)
+    for period, error in own.items():
+        rounds += yield from _start_over(request, one, found, period, error, outcome)
     if is_of_one:
         return rounds
     rounds = _merged(rounds)
-    for month, error in found.errors.items():
-        yield from Log(name=f"{month} was not published with the others: {error}")
+    for period, error in found.errors.items():
+        yield from Log(name=f"{period} was not published with the others: {error}")
         # A load that came later may still be at it: this one must not end it.
         if isinstance(error, SupersededError | ReplicasBehindError):
-            outcome.errors[month] = error
-    left = [each for each in one.months if not (found.has(each) or each in outcome.errors)]
+            outcome.errors[period] = error
+    left = [each for each in one.periods if not (found.has(each) or each in outcome.errors)]
     rounds += yield from _in_parts(one, found, left)
     alone = [each for each in found.errors if each not in outcome.errors]
-    return rounds + [Round(months=(month,)) for month in alone]
+    return rounds + [Round(periods=(period,)) for period in alone]
 
 
 def _merged(rounds: Sequence[Round]) -> list[Round]:
@@ -193,25 +193,25 @@ def _merged(rounds: Sequence[Round]) -> list[Round]:
     alike = dict[RetryState, Round]()
     for each in rounds:
         known = alike.get(each.retry_state)
-        alike[each.retry_state] = replace(each, months=(*known.months, *each.months)) if known else each
+        alike[each.retry_state] = replace(each, periods=(*known.periods, *each.periods)) if known else each
     return list(alike.values())
 
 
 def _start_over(
-    request: LoadRequest, one: Round, found: Found, month: Month, error: Chs3Error, outcome: LoadsOutcome
+    request: LoadRequest, one: Round, found: Found, period: Period, error: Chs3Error, outcome: LoadsOutcome
 ) -> Steps[list[Round]]:
     """Return the round of a period that starts over by itself; none if its error is final."""
-    load = found.loads.get(month)
+    load = found.loads.get(period)
     if load:
         error = yield from _unless_changed(load, error)
     again = next_retry(error, one.retry_state) if request.policies.write_mode == "replace" else None
     if again is None:
         if load:
             yield from record_failure(load, error)
-        outcome.errors[month] = error
+        outcome.errors[period] = error
         return []
     timer = yield from _wait(error, again, found.timer)
-    return [Round(months=(month,), retry_state=again.retry_state, timer=timer)]
+    return [Round(periods=(period,), retry_state=again.retry_state, timer=timer)]
 
 
 def _wait(error: Chs3Error, again: Retry, timer: StepTimer) -> Steps[StepTimer]:
@@ -221,15 +221,15 @@ def _wait(error: Chs3Error, again: Retry, timer: StepTimer) -> Steps[StepTimer]:
     return (yield from timer.end("start_over"))
 
 
-def _in_parts(one: Round, found: Found, months: Sequence[Month]) -> Steps[list[Round]]:
+def _in_parts(one: Round, found: Found, periods: Sequence[Period]) -> Steps[list[Round]]:
     """Return the rounds of periods after an error of all of them.
 
     Raises:
         Chs3Error: If each would meet it, or somebody ended the load.
     """
     error = found.error
-    if error is None or not months:
-        return [Round(months=(month,)) for month in months]
+    if error is None or not periods:
+        return [Round(periods=(period,)) for period in periods]
     was_ended = isinstance(error, ClickHouseServerError) and error.code == QUERY_WAS_CANCELLED
     is_of_each = isinstance(error, PreflightError) and not found.loads
     if was_ended or is_of_each or isinstance(error, (SupersededError, *OF_ALL)):
@@ -237,15 +237,15 @@ def _in_parts(one: Round, found: Found, months: Sequence[Month]) -> Steps[list[R
     again = next_retry(error, one.retry_state) if isinstance(error, ClickHouseServerError) else None
     if again:
         timer = yield from _wait(error, again, found.timer)
-        return [Round(months=tuple(months), retry_state=again.retry_state, timer=timer, partings=one.partings)]
-    named = {month for month in months if _is_named(found.loads.get(month), error)}
+        return [Round(periods=tuple(periods), retry_state=again.retry_state, timer=timer, partings=one.partings)]
+    named = {period for period in periods if _is_named(found.loads.get(period), error)}
     if named and one.partings < _MOST_PARTINGS:
-        yield from Log(name=f"{sentence(str(error))} The other months continue without {', '.join(map(str, named))}.")
-        others = tuple(month for month in months if month not in named)
-        rest = [Round(months=others, partings=one.partings + 1)] if others else []
-        return rest + [Round(months=(month,)) for month in sorted(named)]
-    yield from Log(name=f"{sentence(str(error))} Loading the months one by one, so that each reports its own error.")
-    return [Round(months=(month,)) for month in months]
+        yield from Log(name=f"{sentence(str(error))} The other periods continue without {', '.join(map(str, named))}.")
+        others = tuple(period for period in periods if period not in named)
+        rest = [Round(periods=others, partings=one.partings + 1)] if others else []
+        return rest + [Round(periods=(period,)) for period in sorted(named)]
+    yield from Log(name=f"{sentence(str(error))} Loading the periods one by one, so that each reports its own error.")
+    return [Round(periods=(period,)) for period in periods]
 
 
 def _is_named(load: LoadContext | None, error: Chs3Error) -> bool:
@@ -259,7 +259,7 @@ def _unless_changed(load: LoadContext, error: Chs3Error) -> Steps[Chs3Error]:
     if not is_of_server and not isinstance(error, SourceError):
         return error
     try:
-        _, now = yield from load.files.source.list_month(load.request.month)
+        _, now = yield from load.files.source.list_period(load.request.period)
         check_objects(load, now, cause=error)
     except ObjectsChangedError as changed:
         return changed
@@ -270,10 +270,10 @@ def _unless_changed(load: LoadContext, error: Chs3Error) -> Steps[Chs3Error]:
 
 
 def _why_one_by_one(request: LoadRequest) -> str:
-    """Return why months are loaded one by one; empty if they can be loaded together.
+    """Return why periods are loaded one by one; empty if they can be loaded together.
 
     Args:
-        request: The load of any of the months.
+        request: The load of any of the periods.
     """
     policies = request.policies
     if why := request.source.why_one_by_one:
@@ -283,9 +283,9 @@ def _why_one_by_one(request: LoadRequest) -> str:
     if request.is_durable:
         return "inserts continue without their worker"
     # Skipped rows could not be distinguished from missing ones.
-    if policies.on_other_months != "fail":
-        return f"policies['on_other_months']={policies.on_other_months!r}"
-    # A NULL takes the day of the column's default, whatever month its file is of.
+    if policies.on_other_periods != "fail":
+        return f"policies['on_other_periods']={policies.on_other_periods!r}"
+    # A NULL takes the day of the column's default, whatever period its file is of.
     if request.selection.null_as_default:
         return "casts={'null_as_default': True}"
     return ""

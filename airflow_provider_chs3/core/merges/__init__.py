@@ -1,1 +1,1 @@
-"""Judge the health of a month's merges."""
+"""Judge the health of a period's merges."""

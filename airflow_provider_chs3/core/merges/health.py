@@ -1,6 +1,6 @@
-"""Judge whether the merges of a month have finished, and finished well.
+"""Judge whether the merges of a period have finished, and finished well.
 
-No state is kept between observations: the server itself reports how long a month's parts have been unchanged.
+No state is kept between observations: the server itself reports how long a period's parts have been unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FREE_SPACE_FACTOR = 2
 
 
 class Health(StrEnum):
-    """State of a month's merges, from best to worst."""
+    """State of a period's merges, from best to worst."""
 
     HEALTHY = "healthy"
     SETTLED_WITH_TOO_MANY_PARTS = "settled_with_too_many_parts"
@@ -36,13 +36,13 @@ _FROM_BEST = tuple(Health)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """Health of one month's merges on one node.
+    """Health of one period's merges on one node.
 
     Args:
         state: The observed state.
         health: The conclusion.
         reason: Explanation, with what to do where a person must act; empty if healthy.
-        merge_rate: Speed of a settling month, and the estimated time left; None for all others.
+        merge_rate: Speed of a settling period, and the estimated time left; None for all others.
     """
 
     state: MergeState
@@ -54,16 +54,16 @@ class Verdict:
         state = self.state
         parts = f"{state.parts} part{'s' if state.parts != 1 else ''}"
         why = ", ".join(filter(None, (self.reason, str(self.merge_rate or ""))))
-        return f"{state.month} on {state.node} {self.health}, {parts}{': ' if why else ''}{why}"
+        return f"{state.period} on {state.node} {self.health}, {parts}{': ' if why else ''}{why}"
 
 
 def judge(state: MergeState, thresholds: Thresholds, before: MergeState | None = None) -> Verdict:
-    """Judge the health of one month's merges on one node.
+    """Judge the health of one period's merges on one node.
 
     Args:
         state: The observed state.
         thresholds: Limits for part counts and times.
-        before: The previous state of this month on this node. It improves the estimate of the time left, but does not
+        before: The previous state of this period on this node. It improves the estimate of the time left, but does not
             affect the verdict. Default: None.
     """
     most_parts = _large_parts(state) + thresholds.spare_parts
@@ -101,7 +101,7 @@ def _hindrances(state: MergeState, thresholds: Thresholds) -> Iterator[str]:
     if state.broken_parts:
         yield (
             f"rows are missing because parts were broken ({', '.join(state.broken_parts)} in system.detached_parts): "
-            "load the month again, then ALTER TABLE … DROP DETACHED PART"
+            "load the period again, then ALTER TABLE … DROP DETACHED PART"
         )
     for mutation in state.mutations:
         if mutation.fail_reason:
@@ -146,9 +146,9 @@ def _wait_reason(replica: Replica) -> str:
 
 
 def _large_parts(state: MergeState) -> int:
-    """Return how many parts a month of this size needs at least, given the largest part that a merge makes."""
+    """Return how many parts a period of this size needs at least, given the largest part that a merge makes."""
     largest_bytes = state.limits.max_bytes_to_merge_at_max_space_in_pool
-    # With 0 the table's settings forbid merges: the month must not look as if its parts were too large to merge.
+    # With 0 the table's settings forbid merges: the period must not look as if its parts were too large to merge.
     return ceil(state.size_bytes / largest_bytes) if largest_bytes else 1
 
 
@@ -166,7 +166,7 @@ def _standstill(state: MergeState, idle_seconds: int) -> str:
     return (
         f"{problem}, but nothing has merged for {idle_seconds} s: merges are stopped (SYSTEM START MERGES), or the "
         f"table's settings forbid them; inserts are delayed at {limits.parts_to_delay_insert} parts, rejected at "
-        f"{limits.parts_to_throw_insert} in one month or {limits.max_parts_in_total} in the table"
+        f"{limits.parts_to_throw_insert} in one period or {limits.max_parts_in_total} in the table"
     )
 
 
@@ -178,7 +178,7 @@ def is_over(verdicts: Iterable[Verdict], reactions: Reactions) -> bool:
     """Check whether the wait is over.
 
     Args:
-        verdicts: The verdict on every month on every node.
+        verdicts: The verdict on every period on every node.
         reactions: The user's choice of what to do about them.
 
     Raises:
@@ -202,15 +202,15 @@ def overall(verdicts: Iterable[Verdict]) -> Health:
 
 
 def as_json(verdicts: Iterable[Verdict]) -> dict[str, object]:
-    """Convert the overall verdict, and that of each month on each node, to JSON-safe values."""
+    """Convert the overall verdict, and that of each period on each node, to JSON-safe values."""
     verdicts = tuple(verdicts)
-    months: dict[str, dict[str, object]] = {}
+    periods: dict[str, dict[str, object]] = {}
     for each in verdicts:
-        months.setdefault(str(each.state.month), {})[str(each.state.node)] = {
+        periods.setdefault(str(each.state.period), {})[str(each.state.node)] = {
             "health": str(each.health),
             "parts": each.state.parts,
             "size_bytes": each.state.size_bytes,
             "reason": each.reason,
             **({"pace": each.merge_rate.as_json()} if each.merge_rate else {}),
         }
-    return {"health": str(overall(verdicts)), "months": months}
+    return {"health": str(overall(verdicts)), "periods": periods}

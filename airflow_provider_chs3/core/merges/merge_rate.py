@@ -1,4 +1,4 @@
-"""Estimate how fast a month's parts merge, and the time left, from one observation or two."""
+"""Estimate how fast a period's parts merge, and the time left, from one observation or two."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _MINUTE_SECONDS, _HOUR_SECONDS = 60, 3600
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MergeRate:
-    """Speed of a month's merges.
+    """Speed of a period's merges.
 
     Args:
         bytes_per_second: Read rate of all running merges, each averaged since it began; None if nothing merges.
-        parts_per_second: Decrease per second of the month's parts and its replication queue between two observations;
+        parts_per_second: Decrease per second of the period's parts and its replication queue between two observations;
             None without an earlier observation or a decrease.
-        seconds_left: Time until the running merges end and, if `parts_per_second` is known, until the month has few
+        seconds_left: Time until the running merges end and, if `parts_per_second` is known, until the period has few
             enough parts at that speed; None if unknown.
         more_follows: Whether further merges must follow, of unknown duration: `seconds_left` is a lower bound then.
     """
@@ -47,12 +47,12 @@ class MergeRate:
 
 
 def merge_rate_of(state: MergeState, *, most_parts: int, before: MergeState | None = None) -> MergeRate:
-    """Estimate the merge rate of a month on a node.
+    """Estimate the merge rate of a period on a node.
 
     Args:
         state: The observed state.
-        most_parts: The highest number of parts that a settled month has.
-        before: The previous state of this month on this node. Default: None.
+        most_parts: The highest number of parts that a settled period has.
+        before: The previous state of this period on this node. Default: None.
 
     Returns:
         The merge rate; an empty one if nothing progresses.

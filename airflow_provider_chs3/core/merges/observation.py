@@ -12,7 +12,8 @@ from airflow_provider_chs3.core.preflight.target_checks import partition_id_of
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
 from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
-from airflow_provider_chs3.core.values.models import Month, Node, TableName
+from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
 from airflow_provider_chs3.exceptions import PreflightError
 
@@ -36,7 +37,7 @@ class Merge:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnfinishedMutation:
-    """A mutation that still has parts of the month to rewrite.
+    """A mutation that still has parts of the period to rewrite.
 
     Args:
         command: The mutation's command.
@@ -56,7 +57,7 @@ class Replica:
     Args:
         is_readonly: Whether the replica is read-only: it can neither receive nor create parts.
         delay_seconds: Its delay behind the other replicas (`absolute_delay`).
-        queue: Number of the month's parts to fetch, merge or mutate.
+        queue: Number of the period's parts to fetch, merge or mutate.
         last_exception: The error of one of these; empty if none failed.
         postpone_reason: Why one of these is postponed; empty if none is.
     """
@@ -70,18 +71,18 @@ class Replica:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MergeState:
-    """Merge state of one month on one node.
+    """Merge state of one period on one node.
 
     Args:
         node: The node.
-        month: The month.
-        parts: Number of the month's active parts.
+        period: The period.
+        parts: Number of the period's active parts.
         size_bytes: Their size.
         two_smallest_bytes: Size of the two smallest parts: no merge needs less.
         unchanged_seconds: Time since the newest part was created, or since the server started if that is less; by the
             node's clock.
-        merges: Running merges and mutations of the month's parts.
-        mutations: Mutations that still have some of the month's parts to rewrite.
+        merges: Running merges and mutations of the period's parts.
+        mutations: Mutations that still have some of the period's parts to rewrite.
         limits: The table's limits for parts and merges.
         table_parts: Number of active parts of the whole table.
         free_bytes: Largest free, unreserved space on one of the table's disks.
@@ -93,7 +94,7 @@ class MergeState:
     """
 
     node: Node
-    month: Month
+    period: Period
     parts: int
     size_bytes: int
     two_smallest_bytes: int
@@ -109,43 +110,43 @@ class MergeState:
     replica: Replica | None = None
 
 
-def observe_months(
-    request: TableRequest, months: tuple[Month, ...], *, known: dict[TableFacts, dict[Month, str]] | None = None
+def observe_periods(
+    request: TableRequest, periods: tuple[Period, ...], *, known: dict[TableFacts, dict[Period, str]] | None = None
 ) -> Steps[tuple[MergeState, ...]]:
     """Find the nodes and partitions, and observe their merges.
 
     Args:
         request: The table.
-        months: The months.
+        periods: The periods.
         known: Cache of partition ids between observations, as finding each takes a query; None does not cache them.
 
     Returns:
-        The state of each month on each node.
+        The state of each period on each node.
 
     Raises:
-        PreflightError: If the table is missing on a node, or is not partitioned by month.
+        PreflightError: If the table is missing on a node, or is not partitioned by period.
     """
     context = yield from inspect_target(request)
     check_table(context)
     ids = {} if known is None else known.setdefault(context.table_facts, {})
-    for month in months:
-        if month not in ids:
-            ids[month] = yield from partition_id_of(context, month)
-    return (yield from observe(context, {ids[month]: month for month in months}))
+    for period in periods:
+        if period not in ids:
+            ids[period] = yield from partition_id_of(context, period)
+    return (yield from observe(context, {ids[period]: period for period in periods}))
 
 
-def observe(context: TargetContext, partitions: Mapping[str, Month]) -> Steps[tuple[MergeState, ...]]:
+def observe(context: TargetContext, partitions: Mapping[str, Period]) -> Steps[tuple[MergeState, ...]]:
     """Observe the merges of some partitions on every node.
 
     Args:
         context: The nodes, and the table on them.
-        partitions: Partition id → month.
+        partitions: Partition id → period.
     """
     sql = _query(context.target, partitions)
     answers = yield from context.on_each(name=f"Read the merges of {context.target}", sql=sql)
     return tuple(
-        _month_on_node(node, month, partition_id, answers[node][0], facts.target)
-        for partition_id, month in partitions.items()
+        _period_on_node(node, period, partition_id, answers[node][0], facts.target)
+        for partition_id, period in partitions.items()
         for node, facts in context.nodes.items()
         if facts.target is not None
     )
@@ -169,7 +170,7 @@ def check_table(context: TargetContext) -> None:
 
 def _query(table: TableName, partition_ids: Iterable[str]) -> Sql:
     of_table = f"database = {literal(table.database)} AND table = {literal(table.table)}"
-    of_months = f"{of_table} AND {one_of('partition_id', partition_ids)}"
+    of_periods = f"{of_table} AND {one_of('partition_id', partition_ids)}"
     name_of_table = f"database = {literal(table.database)} AND name = {literal(table.table)}"
     limits = one_of("name", Limits.__slots__)
     # A part is named <partition id>_<min block>_<max block>_<level>: the text before the first `_` is its partition.
@@ -178,11 +179,11 @@ SELECT
     (SELECT groupArray((partition_id, parts, bytes, arraySum(arraySlice(arraySort(sizes), 1, 2)), age)) FROM (
         SELECT partition_id, count() AS parts, sum(bytes_on_disk) AS bytes, groupArray(bytes_on_disk) AS sizes,
             dateDiff('second', max(modification_time), now()) AS age
-        FROM system.parts WHERE active AND {of_months} GROUP BY partition_id)),
+        FROM system.parts WHERE active AND {of_periods} GROUP BY partition_id)),
     (SELECT count() FROM system.parts WHERE active AND {of_table}),
     uptime(),
     (SELECT groupArray((partition_id, (progress, elapsed, total_size_bytes_compressed, num_parts)))
-        FROM system.merges WHERE {of_months}),
+        FROM system.merges WHERE {of_periods}),
     (SELECT groupArray((arrayDistinct(arrayMap(part -> splitByChar('_', part)[1], parts_to_do_names)),
             command, {readable("latest_fail_reason")}, dateDiff('second', create_time, now())))
         FROM system.mutations WHERE NOT is_done AND {of_table}),
@@ -193,7 +194,7 @@ SELECT
         WHERE policy_name IN (SELECT storage_policy FROM system.tables WHERE {name_of_table}))),
     (SELECT sumIf(value, name = 'BackgroundMergesAndMutationsPoolTask')
             >= sumIf(value, name = 'BackgroundMergesAndMutationsPoolSize') FROM system.metrics),
-    (SELECT groupArray((partition_id, name)) FROM system.detached_parts WHERE {of_months} AND {_lost_part(table)}),
+    (SELECT groupArray((partition_id, name)) FROM system.detached_parts WHERE {of_periods} AND {_lost_part(table)}),
     toFloat64(now64(3)),
     {replicas_query(table)},
     {queue_query(table)}
@@ -229,14 +230,14 @@ def queue_query(table: TableName) -> str:
     )
 
 
-def _month_on_node(node: Node, month: Month, partition_id: str, row: Row, table: TableFacts) -> MergeState:
+def _period_on_node(node: Node, period: Period, partition_id: str, row: Row, table: TableFacts) -> MergeState:
     partitions, table_parts, uptime_seconds, merges, mutations, limits, replicated_limits = row[:7]
     free_bytes, pool_is_busy, broken, at_seconds, replicas, queue = row[7:]
-    of_month = {each[0]: each[1:] for each in partitions}
-    parts, size_bytes, two_smallest_bytes, age_seconds = of_month.get(partition_id, (0, 0, 0, uptime_seconds))
+    of_period = {each[0]: each[1:] for each in partitions}
+    parts, size_bytes, two_smallest_bytes, age_seconds = of_period.get(partition_id, (0, 0, 0, uptime_seconds))
     return MergeState(
         node=node,
-        month=month,
+        period=period,
         parts=parts,
         size_bytes=size_bytes,
         two_smallest_bytes=two_smallest_bytes,
@@ -259,17 +260,17 @@ def _month_on_node(node: Node, month: Month, partition_id: str, row: Row, table:
 
 
 def replica_of(partition_id: str, replicas: list[Row], queue: list[Row]) -> Replica | None:
-    """Build the state of a month's replica on a node; None if the table is not replicated.
+    """Build the state of a period's replica on a node; None if the table is not replicated.
 
     Args:
-        partition_id: The month's partition.
+        partition_id: The period's partition.
         replicas: The result of `replicas_query`.
         queue: The result of `queue_query`.
     """
     if not replicas:
         return None
     is_readonly, delay_seconds = replicas[0]
-    # REPLACE PARTITION names no new part, so it may concern any month.
+    # REPLACE PARTITION names no new part, so it may concern any period.
     waiting = [reasons for of_partition, *reasons in queue if of_partition in (partition_id, "")]
     return Replica(
         is_readonly=bool(is_readonly),

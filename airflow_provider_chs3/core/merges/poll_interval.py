@@ -47,7 +47,7 @@ def grown_seconds(former_seconds: float, shortest_seconds: float) -> float:
 
 def _comparable(verdicts: Iterable[Verdict]) -> list[tuple[object, ...]]:
     return [
-        (state.month, state.node, verdict.health, state.parts, len(state.merges), len(state.mutations))
+        (state.period, state.node, verdict.health, state.parts, len(state.merges), len(state.mutations))
         for verdict in verdicts
         for state in (verdict.state,)
     ]

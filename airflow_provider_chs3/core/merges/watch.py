@@ -1,4 +1,4 @@
-"""Watch the merges of months: each observation is compared with the previous one, to estimate the merge rate."""
+"""Watch the merges of periods: each observation is compared with the previous one, to estimate the merge rate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class MergeWatch:
         poll_interval_seconds: Time between two observations while the state changes; it grows while nothing changes.
 
     Attributes:
-        verdicts: Verdicts of the last observation, on each month and node; empty before the first.
+        verdicts: Verdicts of the last observation, on each period and node; empty before the first.
         interval_seconds: Time to wait until the next observation.
     """
 
@@ -34,14 +34,14 @@ class MergeWatch:
         """Judge an observation.
 
         Args:
-            states: The state of each month on each node.
+            states: The state of each period on each node.
 
         Returns:
             The verdicts as a log line.
         """
-        before, earlier = self.verdicts, {(each.state.node, each.state.month): each.state for each in self.verdicts}
+        before, earlier = self.verdicts, {(each.state.node, each.state.period): each.state for each in self.verdicts}
         self.verdicts = tuple(
-            judge(state, self._thresholds, earlier.get((state.node, state.month))) for state in states
+            judge(state, self._thresholds, earlier.get((state.node, state.period))) for state in states
         )
         self.interval_seconds = next_interval_seconds(
             self.verdicts,

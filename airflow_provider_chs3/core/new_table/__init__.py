@@ -1,1 +1,1 @@
-"""Suggest a table for a month's files, each choice with its reason; create it, or add columns that came later."""
+"""Suggest a table for a period's files, each choice with its reason; create it, or add columns that came later."""

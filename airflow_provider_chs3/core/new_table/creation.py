@@ -1,4 +1,4 @@
-"""Create a table that is missing, alike on every node, from the files of a month."""
+"""Create a table that is missing, alike on every node, from the files of a period."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from airflow_provider_chs3.core.new_table.suggestion import (
 )
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.sql.quoting import table as quoted
-from airflow_provider_chs3.core.values.models import Month, Node, TableName
+from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 
 _CREATE = "CREATE TABLE "
 
 
-def create_if_missing(request: NewTableRequest, months: Collection[Month]) -> Steps[bool]:
+def create_if_missing(request: NewTableRequest, periods: Collection[Period]) -> Steps[bool]:
     """Create the table on every node that lacks it.
 
     The first node gets it first, and the others get a copy: tasks that start at the same time see files of different
-    months, and must not create different tables. A creation that was broken off is completed so, too.
+    periods, and must not create different tables. A creation that was broken off is completed so, too.
 
     Args:
         request: The table, and where its files are.
-        months: The months to load; the columns are those of the newest that has files.
+        periods: The periods to load; the columns are those of the newest that has files.
 
     Returns:
         Whether the table is there now: without files none is created.
 
     Raises:
-        SourceError: If files cannot be read, contradict each other, or no column has the month.
+        SourceError: If files cannot be read, contradict each other, or no column has the period.
         PreflightError: If the cluster is unknown.
     """
     nodes = yield from nodes_of(request.cluster)
@@ -43,7 +44,7 @@ def create_if_missing(request: NewTableRequest, months: Collection[Month]) -> St
     if len(found) == len(nodes):
         return True
     if not found:
-        new = yield from _suggest(request, months)
+        new = yield from _suggest(request, periods)
         if new is None:
             return False
         first = nodes[0]
@@ -87,9 +88,9 @@ def _create_over_all(nodes: tuple[Node, ...], local: TableName, cluster: str | N
     yield from _create(dict.fromkeys(nodes, statement), over_all)
 
 
-def _suggest(request: NewTableRequest, months: Collection[Month]) -> Steps[NewTable | None]:
-    for month in sorted(months, reverse=True):
-        source, manifest = yield from request.source.list_month(month)
+def _suggest(request: NewTableRequest, periods: Collection[Period]) -> Steps[NewTable | None]:
+    for period in sorted(periods, reverse=True):
+        source, manifest = yield from request.source.list_period(period)
         if manifest.objects:
-            return (yield from suggest_table_of(request, month, source, manifest))
+            return (yield from suggest_table_of(request, period, source, manifest))
     return None

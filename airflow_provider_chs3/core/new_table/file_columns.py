@@ -1,4 +1,4 @@
-"""The columns of all files of a month, each with the widest type of all files."""
+"""The columns of all files of a period, each with the widest type of all files."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def columns_of(files: Files) -> Steps[list[FileColumn]]:
     if "_path" in examples:
         raise SourceError(
             "A table for these files would need a column '_path'. It hides ClickHouse's virtual column, which a load "
-            "needs to read only the month's objects. Rename the column in the files, or create the table without it, "
+            "needs to read only the period's objects. Rename the column in the files, or create the table without it, "
             "and load with policies={'on_new_columns': 'warn'}."
         )
     found = []

@@ -1,4 +1,4 @@
-"""Read a sample of the files: where NULL is, how many values differ, which column has the month."""
+"""Read a sample of the files: where NULL is, how many values differ, which column has the period."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.new_table.file_columns import FileColumn
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier
-from airflow_provider_chs3.core.values.models import Manifest, Month
+from airflow_provider_chs3.core.values.models import Manifest
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Steps
 
 #: Rows of the sample, and files that it is from.
@@ -26,22 +27,22 @@ class Sample:
         rows: Its rows.
         null_rows: Column → rows that are NULL.
         distinct_values: Column of texts → about how many values differ.
-        month_rows: Column of dates or times → rows of the month.
+        period_rows: Column of dates or times → rows of the period.
     """
 
     rows: int
     null_rows: Mapping[str, int]
     distinct_values: Mapping[str, int]
-    month_rows: Mapping[str, int]
+    period_rows: Mapping[str, int]
 
 
-def read_sample(files: Files, columns: Sequence[FileColumn], month: Month) -> Steps[Sample]:
+def read_sample(files: Files, columns: Sequence[FileColumn], period: Period) -> Steps[Sample]:
     """Read up to a million rows of up to sixteen files.
 
     Args:
         files: All files.
         columns: Their columns.
-        month: The month whose files they are.
+        period: The period whose files they are.
     """
     objects = files.manifest.objects
     step = max(1, len(objects) // _SAMPLE_FILES)
@@ -51,7 +52,7 @@ def read_sample(files: Files, columns: Sequence[FileColumn], month: Month) -> St
     names = [each.name for each in columns]
     texts = [each.name for each in columns if each.type == "String"]
     times = [each.name for each in columns if ColumnType(each.type).name in _TIMES]
-    number = month.year * 100 + month.number
+    number = period.year * 100 + period.number
     counted = (
         [f"countIf(isNull({identifier(name)}))" for name in names],
         [f"uniq({identifier(name)})" for name in texts],
@@ -62,14 +63,14 @@ def read_sample(files: Files, columns: Sequence[FileColumn], month: Month) -> St
         f"SELECT count(), {every} FROM (SELECT * FROM {function.text} WHERE {batch.condition} LIMIT {SAMPLE_ROWS})",
         function.secrets,
     )
-    ((rows, nulls, distinct, of_month),) = yield from files.look(
+    ((rows, nulls, distinct, of_period),) = yield from files.look(
         f"Read a sample of {len(batch.paths)} files", sql, on_cluster=False
     )
     return Sample(
         rows=rows,
         null_rows=dict(zip(names, nulls, strict=True)),
         distinct_values=dict(zip(texts, distinct, strict=True)),
-        month_rows=dict(zip(times, of_month, strict=True)),
+        period_rows=dict(zip(times, of_period, strict=True)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Suggest a table for the files of a month."""
+"""Suggest a table for the files of a period."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from airflow_provider_chs3.core.source.formats import Format, format_of_key
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.quoting import identifier, literal
 from airflow_provider_chs3.core.sql.quoting import table as quoted
-from airflow_provider_chs3.core.values.models import Manifest, Month, SettingValues, TableName
+from airflow_provider_chs3.core.values.models import Manifest, SettingValues, TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
@@ -82,7 +83,7 @@ class NewTable:
     Args:
         table: Its name.
         columns: Its columns.
-        partition_column: The date or time that has the month.
+        partition_column: The date or time that has the period.
         partition_reason: Why this one.
         sorting_columns: The sorting key.
         cluster: The cluster of its nodes; None for a single server.
@@ -164,34 +165,34 @@ def distributed_engine(table: TableName, cluster: str) -> str:
     return f"Distributed({', '.join(map(literal, (cluster, table.database, table.table)))}, rand())"
 
 
-def suggest_table(request: NewTableRequest, month: Month) -> Steps[NewTable]:
-    """Suggest a table for a month's files: columns from every file, contents from a sample of rows.
+def suggest_table(request: NewTableRequest, period: Period) -> Steps[NewTable]:
+    """Suggest a table for a period's files: columns from every file, contents from a sample of rows.
 
     Args:
         request: The files and the table's name.
-        month: The month whose files are looked at.
+        period: The period whose files are looked at.
 
     Raises:
-        SourceError: If there are no files, one cannot be read, or no column has the month.
+        SourceError: If there are no files, one cannot be read, or no column has the period.
         ConfigurationError: If the ending of a key names no format.
     """
-    source, manifest = yield from request.source.list_month(month)
+    source, manifest = yield from request.source.list_period(period)
     if not manifest.objects:
-        raise SourceError(f"There are no objects of {month} at {source.place}/{source.pattern}.")
-    return (yield from suggest_table_of(request, month, source, manifest))
+        raise SourceError(f"There are no objects of {period} at {source.place}/{source.pattern}.")
+    return (yield from suggest_table_of(request, period, source, manifest))
 
 
-def suggest_table_of(request: NewTableRequest, month: Month, source: Source, manifest: Manifest) -> Steps[NewTable]:
+def suggest_table_of(request: NewTableRequest, period: Period, source: Source, manifest: Manifest) -> Steps[NewTable]:
     """Suggest a table for files that are listed already.
 
     Args:
         request: The files and the table's name.
-        month: The month whose files they are.
+        period: The period whose files they are.
         source: The source, as its listing returned it.
         manifest: The files; at least one.
 
     Raises:
-        SourceError: If one cannot be read, or no column has the month.
+        SourceError: If one cannot be read, or no column has the period.
         ConfigurationError: If the ending of a key names no format.
     """
     files = Files(
@@ -205,27 +206,27 @@ def suggest_table_of(request: NewTableRequest, month: Month, source: Source, man
         neutral={"session_timezone": "UTC"},
     )
     columns = yield from columns_of(files)
-    sample = yield from read_sample(files, columns, month)
+    sample = yield from read_sample(files, columns, period)
     nodes = (yield from nodes_of(request.cluster)) if request.cluster else ()
-    month_column = _month_column(columns, sample, month)
-    new_columns = tuple(new_column(each, sample, is_key=each.name == month_column) for each in columns)
+    time_column = _period_column(columns, sample, period)
+    new_columns = tuple(new_column(each, sample, is_key=each.name == time_column) for each in columns)
     return NewTable(
         table=request.table,
         columns=new_columns,
-        partition_column=month_column,
-        partition_reason=f"{sample.month_rows[month_column]:,} of {sample.rows:,} rows read are of {month}.",
-        sorting_columns=(*_front(new_columns, sample), month_column),
+        partition_column=time_column,
+        partition_reason=f"{sample.period_rows[time_column]:,} of {sample.rows:,} rows read are of {period}.",
+        sorting_columns=(*_front(new_columns, sample), time_column),
         cluster=request.cluster,
         is_replicated=bool(nodes) and not have_one_replica(nodes),
     )
 
 
-def _month_column(columns: Sequence[FileColumn], sample: Sample, month: Month) -> str:
-    best = max(sample.month_rows, key=lambda name: sample.month_rows[name], default="")
-    if not best or not sample.month_rows[best]:
-        times = ", ".join(map(repr, sample.month_rows)) or "none"
+def _period_column(columns: Sequence[FileColumn], sample: Sample, period: Period) -> str:
+    best = max(sample.period_rows, key=lambda name: sample.period_rows[name], default="")
+    if not best or not sample.period_rows[best]:
+        times = ", ".join(map(repr, sample.period_rows)) or "none"
         raise SourceError(
-            f"No column has dates in {month}, and the table needs one to be partitioned by month: of {len(columns)} "
+            f"No column has dates in {period}, and the table needs one to be partitioned by period: of {len(columns)} "
             f"columns, those with dates or times are: {times}."
         )
     return best

@@ -1,1 +1,1 @@
-"""Record the objects that each month was loaded from."""
+"""Record the objects that each period was loaded from."""

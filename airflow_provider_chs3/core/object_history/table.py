@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, tab
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
-#: A month that is older, and changes once more, is loaded whole.
+#: A period that is older, and changes once more, is loaded whole.
 _KEPT_DAYS = 400
 #: Whoever changes these raises `RECORDS_SCHEMA`.
 OBJECT_COLUMNS = {
@@ -17,9 +17,9 @@ OBJECT_COLUMNS = {
     "target_database": "LowCardinality(String)",
     "target_table": "LowCardinality(String)",
     "target_uuid": "LowCardinality(String)",
-    "month": "LowCardinality(String)",
+    "period": "LowCardinality(String)",
     "partition_id": "LowCardinality(String)",
-    "base": "LowCardinality(String) COMMENT 'attempt that loaded the whole month; later ones add to it'",
+    "base": "LowCardinality(String) COMMENT 'attempt that loaded the whole period; later ones add to it'",
     "attempt": "LowCardinality(String) COMMENT 'attempt that read the object; published if the ledger says so'",
     "path": "String COMMENT 'bucket/key'",
     "size_bytes": "UInt64",
@@ -49,7 +49,7 @@ def _create(name: TableName) -> Sql:
     columns = ", ".join(f"{identifier(column)} {declaration}" for column, declaration in OBJECT_COLUMNS.items())
     return Sql(
         f"CREATE TABLE IF NOT EXISTS {table(name)} ({columns}) ENGINE = MergeTree "
-        "PARTITION BY toYYYYMM(loaded_at) ORDER BY (target_database, target_table, month, base, attempt, path) "
+        "PARTITION BY toYYYYMM(loaded_at) ORDER BY (target_database, target_table, period, base, attempt, path) "
         f"TTL toDateTime(loaded_at) + INTERVAL {_KEPT_DAYS} DAY "
         f"SETTINGS {', '.join((*record_settings(), 'ttl_only_drop_parts = 1'))} COMMENT {literal(RECORDS_SCHEMA)}"
     )

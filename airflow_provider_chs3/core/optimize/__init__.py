@@ -1,1 +1,1 @@
-"""OPTIMIZE closed months, node by node, within the disk's free space."""
+"""OPTIMIZE closed periods, node by node, within the disk's free space."""

@@ -20,11 +20,11 @@ _POLLS, _POLL_SECONDS = 40, 0.5
 
 
 def stop_merging(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> Steps[None]:
-    """Stop the OPTIMIZEs of months, and the merges that they run.
+    """Stop the OPTIMIZEs of periods, and the merges that they run.
 
     KILL QUERY alone does not stop an OPTIMIZE whose merge has begun (seen on 26.9: `is_cancelled` is set, but the merge
     finishes). SYSTEM STOP MERGES does, but stops all merges of the table on that node. So it is sent only to nodes
-    where no other month of the table merges, and reverted at once. The parts stay as they were before the merge.
+    where no other period of the table merges, and reverted at once. The parts stay as they were before the merge.
 
     Args:
         request: The request of the killed task.

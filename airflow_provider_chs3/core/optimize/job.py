@@ -1,4 +1,4 @@
-"""Track one month with too many parts on one node, and decide the next step."""
+"""Track one period with too many parts on one node, and decide the next step."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from airflow_provider_chs3.core.merges.health import FREE_SPACE_FACTOR
 from airflow_provider_chs3.core.merges.merge_rate import merge_rate_of
 from airflow_provider_chs3.core.merges.observation import MergeState
 from airflow_provider_chs3.core.values.error_codes import is_terminal
-from airflow_provider_chs3.core.values.models import Month, Node
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import size_text
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, MergeHealthError, TransientError
 
-#: Failed OPTIMIZEs after which a month fails: other merges and loads may interfere once.
+#: Failed OPTIMIZEs after which a period fails: other merges and loads may interfere once.
 _MOST_FAILURES = 2
 
 _MERGES_WERE_STOPPED = 236
@@ -23,7 +24,7 @@ _ALREADY_RUNS = 216
 
 
 class Status(StrEnum):
-    """Progress of a month on a node."""
+    """Progress of a period on a node."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -35,11 +36,11 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A month to merge on a node.
+    """A period to merge on a node.
 
     Args:
         node: The node; for a replicated table, the node of the shard that runs OPTIMIZE.
-        month: The month.
+        period: The period.
         partition_id: Its partition.
         parts_before: Number of its parts when the work was found.
         status: Its progress.
@@ -55,7 +56,7 @@ class Job:
     """
 
     node: Node
-    month: Month
+    period: Period
     partition_id: str
     parts_before: int
     status: Status = Status.WAITING
@@ -72,7 +73,7 @@ class Job:
     def __str__(self) -> str:
         parts = self.parts_before if self.parts is None else self.parts
         size = f", {size_text(self.size_bytes)}" if self.size_bytes else ""
-        return f"{self.month} on {self.node}, {parts} part{'s' if parts != 1 else ''}{size}"
+        return f"{self.period} on {self.node}, {parts} part{'s' if parts != 1 else ''}{size}"
 
     @property
     def seconds(self) -> float | None:
@@ -95,7 +96,7 @@ def advanced(job: Job, states: Iterable[MergeState], running_seconds: float | No
 
     Args:
         job: The job.
-        states: The states of all months on all nodes.
+        states: The states of all periods on all nodes.
         running_seconds: Running time of its OPTIMIZE; None if it does not run.
         target_parts: Number of parts at or below which it is done.
     """
@@ -116,7 +117,7 @@ def advanced(job: Job, states: Iterable[MergeState], running_seconds: float | No
             progress=str(merge_rate_of(state, most_parts=target_parts)),
         )
     changed_at = state.at_seconds - state.unchanged_seconds
-    # A load that publishes the month cancels its merges (236): that is not a failure, whatever its parts.
+    # A load that publishes the period cancels its merges (236): that is not a failure, whatever its parts.
     is_published_anew = job.started_at is not None and changed_at > job.started_at
     if job.is_started and parts >= (job.parts or 0) and not is_published_anew:
         return _after_failure(seen, "OPTIMIZE ended, but the number of parts is unchanged; see system.query_log")
@@ -124,7 +125,7 @@ def advanced(job: Job, states: Iterable[MergeState], running_seconds: float | No
 
 
 def _is_about(state: MergeState, job: Job) -> bool:
-    if state.month != job.month:
+    if state.period != job.period:
         return False
     return state.node.shard_num == job.node.shard_num if state.replica else state.node == job.node
 
@@ -166,7 +167,7 @@ def failed(job: Job, error: Chs3Error) -> Job:
     """Return the job after its OPTIMIZE failed.
 
     Raises:
-        Chs3Error: If other months would fail with the same error.
+        Chs3Error: If other periods would fail with the same error.
     """
     if isinstance(error, ClickHouseServerError) and error.code == _ALREADY_RUNS:
         return started(job)
@@ -174,7 +175,7 @@ def failed(job: Job, error: Chs3Error) -> Job:
         raise error
     hint = ""
     if isinstance(error, ClickHouseServerError) and error.code == _MERGES_WERE_STOPPED:
-        hint = " Merges are stopped there (SYSTEM START MERGES), or a load published the month just then."
+        hint = " Merges are stopped there (SYSTEM START MERGES), or a load published the period just then."
     return _after_failure(job, f"{error}{hint}")
 
 
@@ -195,16 +196,16 @@ def results(jobs: Sequence[Job]) -> dict[str, Any]:
     """Return the results of all jobs as JSON-safe values.
 
     Raises:
-        MergeHealthError: If a month could not be merged and a person must act.
+        MergeHealthError: If a period could not be merged and a person must act.
         TransientError: If a disk had too little free space.
     """
     stopped = [f"{job}: {job.outcome}" for job in jobs if job.status in (Status.FAILED, Status.NO_ROOM)]
     if stopped:
         kind = MergeHealthError if any(job.status is Status.FAILED for job in jobs) else TransientError
         raise kind("\n".join(stopped))
-    months: dict[str, dict[str, Any]] = {}
+    periods: dict[str, dict[str, Any]] = {}
     for job in jobs:
-        months.setdefault(str(job.month), {})[str(job.node)] = {
+        periods.setdefault(str(job.period), {})[str(job.node)] = {
             "status": str(job.status),
             "parts_before": job.parts_before,
             "parts_after": job.parts,
@@ -212,4 +213,4 @@ def results(jobs: Sequence[Job]) -> dict[str, Any]:
             "seconds": None if job.seconds is None else round(job.seconds),
             **({"reason": job.reason} if job.reason else {}),
         }
-    return {"merged": sum(job.status is Status.MERGED for job in jobs), "months": months}
+    return {"merged": sum(job.status is Status.MERGED for job in jobs), "periods": periods}

@@ -1,4 +1,4 @@
-"""Merge the parts of closed months, a limited number of OPTIMIZEs at a time. See docs/merge-health.md.
+"""Merge the parts of closed periods, a limited number of OPTIMIZEs at a time. See docs/merge-health.md.
 
 An OPTIMIZE of one partition continues after its client is gone (seen on 26.9, with SIGKILL), and the number of parts
 shows whether it is done. So no state needs to be kept: a later run finds the running OPTIMIZEs, waits for them, and
@@ -24,7 +24,8 @@ from airflow_provider_chs3.core.optimize.request import (
 )
 from airflow_provider_chs3.core.preflight.target_checks import partition_id_of
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
-from airflow_provider_chs3.core.values.models import Month, Node, SettingValues, TableName
+from airflow_provider_chs3.core.values.models import Node, SettingValues, TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Log, Row, Sleep, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
@@ -34,17 +35,17 @@ from airflow_provider_chs3.exceptions import Chs3Error
 _SETTINGS: SettingValues = {"optimize_throw_if_noop": 1, "alter_sync": 0}
 
 #: The ids of `toYYYYMM(…)` and of `toStartOfMonth(…)`.
-_PARTITION_OF_MONTH = re.compile(r"(\d{4})(\d{2})(?:01)?")
+_PARTITION_OF_PERIOD = re.compile(r"(\d{4})(\d{2})(?:01)?")
 
 
 def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
-    """Find the months that have too many parts on a node, without starting anything.
+    """Find the periods that have too many parts on a node, without starting anything.
 
     Returns:
-        Month → `partition_id`, and `parts` on each such node, as JSON-safe values: the input of `merge`.
+        Period → `partition_id`, and `parts` on each such node, as JSON-safe values: the input of `merge`.
 
     Raises:
-        PreflightError: If the table is missing on a node, or is not partitioned by month.
+        PreflightError: If the table is missing on a node, or is not partitioned by period.
     """
     context = yield from inspect_table(request)
     sql = Sql(
@@ -56,13 +57,13 @@ def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
     for node in _executors(context):
         for partition_id, parts in answers[node]:
             found.setdefault(partition_id, {})[str(node)] = parts
-    months = yield from _months_of(context, request, found)
+    periods = yield from _periods_of(context, request, found)
     work = {
-        str(month): {"partition_id": partition_id, "parts": found[partition_id]}
-        for partition_id, month in sorted(months.items(), key=lambda item: item[1])
+        str(period): {"partition_id": partition_id, "parts": found[partition_id]}
+        for partition_id, period in sorted(periods.items(), key=lambda item: item[1])
     }
     parts = f"more than {request.target_parts} part{'s' if request.target_parts > 1 else ''}"
-    yield from Log(name=f"{context.target}: closed months with {parts} on a node: {', '.join(work) or 'none'}.")
+    yield from Log(name=f"{context.target}: closed periods with {parts} on a node: {', '.join(work) or 'none'}.")
     return work
 
 
@@ -77,39 +78,39 @@ def inspect_table(request: OptimizeRequest) -> Steps[TargetContext]:
     return context
 
 
-def _months_of(
+def _periods_of(
     context: TargetContext, request: OptimizeRequest, partition_ids: Iterable[str]
-) -> Steps[dict[str, Month]]:
-    """Return the partitions to merge: partition id → month."""
+) -> Steps[dict[str, Period]]:
+    """Return the partitions to merge: partition id → period."""
     partition_ids = sorted(partition_ids)
-    if request.months is not None:
+    if request.periods is not None:
         named = {}
-        for month in request.months:
-            partition_id = yield from partition_id_of(context, month)
-            named[partition_id] = month
+        for period in request.periods:
+            partition_id = yield from partition_id_of(context, period)
+            named[partition_id] = period
         return {partition_id: named[partition_id] for partition_id in partition_ids if partition_id in named}
-    months: dict[str, Month] = {}
+    periods: dict[str, Period] = {}
     unknown = []
     for partition_id in partition_ids:
-        matched = _PARTITION_OF_MONTH.fullmatch(partition_id)
-        if not matched or (yield from partition_id_of(context, _month(matched))) != partition_id:
+        matched = _PARTITION_OF_PERIOD.fullmatch(partition_id)
+        if not matched or (yield from partition_id_of(context, _period(matched))) != partition_id:
             unknown.append(partition_id)
-        elif _month(matched) < request.before:
-            months[partition_id] = _month(matched)
+        elif _period(matched) < request.before:
+            periods[partition_id] = _period(matched)
     if unknown:
         yield from Log(
-            name=f"Skip partitions {', '.join(unknown)}: their ids do not show the month. To merge them, name their "
-            "months in months."
+            name=f"Skip partitions {', '.join(unknown)}: their ids do not show the period. To merge them, name their "
+            "periods in periods."
         )
-    return months
+    return periods
 
 
-def _month(matched: re.Match[str]) -> Month:
-    return Month(int(matched[1]), int(matched[2]))
+def _period(matched: re.Match[str]) -> Period:
+    return Period(int(matched[1]), int(matched[2]))
 
 
 def merge(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> Steps[dict[str, Any]]:
-    """Merge the parts of months, a limited number at a time, and wait until all are done.
+    """Merge the parts of periods, a limited number at a time, and wait until all are done.
 
     It may be interrupted at any step and started again.
 
@@ -118,15 +119,15 @@ def merge(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> St
         work: The result of `find_work`.
 
     Returns:
-        Parts before and after, bytes and seconds of each month on each node, as JSON-safe values; with the reason if a
-        month was not merged.
+        Parts before and after, bytes and seconds of each period on each node, as JSON-safe values; with the reason if a
+        period was not merged.
 
     Raises:
         MergeHealthError: If a person must act, once all else is merged.
         TransientError: If a disk had too little free space, once all else is merged.
     """
     context = yield from inspect_table(request)
-    partitions = {each["partition_id"]: Month.parse(month) for month, each in work.items()}
+    partitions = {each["partition_id"]: Period.parse(period) for period, each in work.items()}
     jobs = _jobs(context, work)
     interval_seconds = request.poll_interval_seconds
     while jobs:
@@ -154,8 +155,8 @@ _RUNNING = Sql(f"SELECT query_id, elapsed FROM system.processes WHERE startsWith
 def _jobs(context: TargetContext, work: Mapping[str, Mapping[str, Any]]) -> list[Job]:
     executors = {str(node): node for node in _executors(context)}
     return [
-        Job(node=executors[name], month=Month.parse(month), partition_id=each["partition_id"], parts_before=parts)
-        for month, each in work.items()
+        Job(node=executors[name], period=Period.parse(period), partition_id=each["partition_id"], parts_before=parts)
+        for period, each in work.items()
         for name, parts in each["parts"].items()
         if name in executors
     ]
@@ -171,19 +172,19 @@ def _of(name: TableName) -> str:
 
 
 def _running_seconds(context: TargetContext, job: Job, running: Mapping[Node, list[Row]]) -> float | None:
-    """Return for how long the OPTIMIZE of this month has been running on its node; None if it does not run."""
+    """Return for how long the OPTIMIZE of this period has been running on its node; None if it does not run."""
     own = query_id_of(context.target, job.partition_id)
     return next((float(seconds) for query_id, seconds in running[job.node] if query_id == own), None)
 
 
 def _count_others(context: TargetContext, jobs: Iterable[Job], running: Mapping[Node, list[Row]]) -> int:
-    """Count the running OPTIMIZEs of other tables or months, which other tasks have started."""
+    """Count the running OPTIMIZEs of other tables or periods, which other tasks have started."""
     own = {(job.node, query_id_of(context.target, job.partition_id)) for job in jobs}
     return sum((node, query_id) not in own for node, rows in running.items() for query_id, _ in rows)
 
 
 def _start(context: TargetContext, jobs: list[Job], limit: int) -> Steps[tuple[list[Job], bool]]:
-    """Start as many jobs as the limit allows: the oldest months first, and one per node at a time.
+    """Start as many jobs as the limit allows: the oldest periods first, and one per node at a time.
 
     Returns:
         The jobs, and whether one of them ended at once.

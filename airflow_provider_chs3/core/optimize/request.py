@@ -1,4 +1,4 @@
-"""The request to merge closed months, and the step that starts an OPTIMIZE."""
+"""The request to merge closed periods, and the step that starts an OPTIMIZE."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.values.models import Month, Node, SettingValues, TableName
+from airflow_provider_chs3.core.values.models import Node, SettingValues, TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Step
 from airflow_provider_chs3.exceptions import Chs3Error
 
@@ -19,21 +20,21 @@ QUERY_ID_PREFIX = "chs3_optimize_"
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizeRequest(TableRequest):
-    """A request to merge the parts of closed months.
+    """A request to merge the parts of closed periods.
 
     Besides the table, it has these arguments.
 
     Args:
-        months: The months; None stands for all months before `before`.
-        before: The first month that is not closed.
-        target_parts: Number of parts above which a month is merged on a node. Default: 1.
+        periods: The periods; None stands for all periods before `before`.
+        before: The first period that is not closed.
+        target_parts: Number of parts above which a period is merged on a node. Default: 1.
         max_running: Maximum number of OPTIMIZEs that run in the cluster at a time; no node runs more than one.
             Default: 2.
         poll_interval_seconds: Time between two observations while the state changes. Default: 10.
     """
 
-    months: tuple[Month, ...] | None
-    before: Month
+    periods: tuple[Period, ...] | None
+    before: Period
     target_parts: int = 1
     max_running: int = 2
     poll_interval_seconds: float = 10
@@ -44,7 +45,7 @@ class OptimizeRequest(TableRequest):
             "database": self.target.database,
             "table": self.target.table,
             "cluster": self.cluster,
-            "months": None if self.months is None else [str(month) for month in self.months],
+            "periods": None if self.periods is None else [str(period) for period in self.periods],
             "before": str(self.before),
             "target_parts": self.target_parts,
             "max_running": self.max_running,
@@ -54,13 +55,13 @@ class OptimizeRequest(TableRequest):
     @classmethod
     def of_json(cls, values: Mapping[str, Any], *, default_cluster: str | None) -> OptimizeRequest:
         """Restore the request from the result of `as_json`."""
-        months = values["months"]
+        periods = values["periods"]
         return cls(
             target=TableName(values["database"], values["table"]),
             cluster=values["cluster"],
             default_cluster=default_cluster,
-            months=None if months is None else tuple(map(Month.parse, months)),
-            before=Month.parse(values["before"]),
+            periods=None if periods is None else tuple(map(Period.parse, periods)),
+            before=Period.parse(values["before"]),
             target_parts=values["target_parts"],
             max_running=values["max_running"],
             poll_interval_seconds=values["poll_interval_seconds"],

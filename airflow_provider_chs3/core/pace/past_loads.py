@@ -17,12 +17,12 @@ _INSERT = "insert"
 
 @dataclass(frozen=True, slots=True)
 class PastLoad:
-    """A load that published a month.
+    """A load that published a period.
 
     Args:
         loaded_bytes: Size of the objects that it read, in bytes.
-        source_bytes: Size of all objects of the month, in bytes.
-        table_bytes: Size of the month in the table afterwards, in bytes; each row once, however many replicas have it.
+        source_bytes: Size of all objects of the period, in bytes.
+        table_bytes: Size of the period in the table afterwards, in bytes; each row once, however many replicas have it.
         seconds_by_step: Duration of each of its steps in seconds.
     """
 

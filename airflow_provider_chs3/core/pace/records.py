@@ -8,7 +8,7 @@ from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
-#: A month of nights, or of months of a backfill.
+#: A period of nights, or of periods of a backfill.
 _MOST_LOADS = 30
 
 
@@ -17,7 +17,7 @@ def read_pace(ledger: TableName, key: LedgerKey, coordinator: Node, *, but: str 
 
     Args:
         ledger: The ledger, which exists there.
-        key: The key of any month of the table.
+        key: The key of any period of the table.
         coordinator: The node.
         but: An attempt that does not count. None by default.
     """

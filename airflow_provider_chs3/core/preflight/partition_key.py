@@ -1,4 +1,4 @@
-"""Evaluate the partition key as the table does: its parts, and the time zone of its months."""
+"""Evaluate the partition key as the table does: its parts, and the time zone of its periods."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from airflow_provider_chs3.core.cluster.time_zones import with_zone
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of, table
 from airflow_provider_chs3.core.sql.server_text import elements, strings
-from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
 _VALUE = "_partition_value"
 _INTEGER_PART = re.compile(r"CAST\((.*) AS U?Int(?:8|16|32|64)\)", re.DOTALL)
-#: Types whose values all have a month.
-_OF_MONTHS = re.compile(r"Date|Date32|DateTime(?:\('[^']*'\))?|DateTime64\(\d(?:, '[^']*')?\)")
+#: Types whose values all have a period.
+_OF_PERIODS = re.compile(r"Date|Date32|DateTime(?:\('[^']*'\))?|DateTime64\(\d(?:, '[^']*')?\)")
 _DATES = ("Nullable(Date)", "LowCardinality(Date)", "LowCardinality(Nullable(Date))")
 
 _DAY_MS = 24 * 60 * 60 * 1000
-#: A month, with two days before and after.
-_MONTH_AROUND_MS = 35 * _DAY_MS
+#: A period, with two days before and after.
+_PERIOD_AROUND_MS = 35 * _DAY_MS
 _TEN_YEARS_MS = 3660 * _DAY_MS
 _QUARTER_OF_AN_HOUR_MS = 15 * 60 * 1000
 #: Some ten minutes and some three hours, such that each hour, minute, second and millisecond has its turn.
@@ -50,7 +50,7 @@ def has_times(column: Column) -> bool:
     return ColumnType(column.type).bare.name in ("DateTime", "DateTime64")
 
 
-def is_the_month(column: Column, partition_key: str) -> bool:
+def is_the_period(column: Column, partition_key: str) -> bool:
     """Whether a key is `toYYYYMM` of a column that is never NULL: October 2026 is its partition 202610, and no other.
 
     Nobody has to be asked: neither the function's value nor its type, UInt32, follows a setting.
@@ -60,7 +60,7 @@ def is_the_month(column: Column, partition_key: str) -> bool:
         partition_key: The key.
     """
     keys = (f"toYYYYMM({column.name})", f"toYYYYMM({identifier(column.name)})")
-    return partition_key in keys and bool(_OF_MONTHS.fullmatch(column.type))
+    return partition_key in keys and bool(_OF_PERIODS.fullmatch(column.type))
 
 
 def parts_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
@@ -76,7 +76,7 @@ def parts_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
         context: The nodes and the target.
     """
     key = context.table_facts.partition_key
-    if any(is_the_month(column, key) for column in context.table_facts.columns):
+    if any(is_the_period(column, key) for column in context.table_facts.columns):
         return (_typed(key, "UInt32"),)
     ask = QueryNodes(
         name="Ask for the types of the partition key",
@@ -123,59 +123,59 @@ def key_column(context: TargetContext) -> Column | None:
     return replace(found[0], type=with_zone(found[0].type, zone)) if len(found) == 1 else None
 
 
-def partition_ids_query(column: Column, parts: tuple[str, ...], months: Sequence[Month], *, zone: str | None) -> str:
-    """Return a SELECT of months, such as 202610, each with the ids of the partitions of its moments.
+def partition_ids_query(column: Column, parts: tuple[str, ...], periods: Sequence[Period], *, zone: str | None) -> str:
+    """Return a SELECT of periods, such as 202610, each with the ids of the partitions of its moments.
 
-    The server makes the moments, and says of each which month it belongs to: texts of local times would name some that
-    a change of the clock skips. They are the first and last millisecond of each quarter of an hour of the months and of
-    two days before and after each, as no time zone is further from UTC; odd times in them; and odd times of ten years
-    before and after.
+    The server makes the moments, and says of each which period it belongs to: texts of local times would name some that
+    a change of the clock skips. They are the first and last millisecond of each quarter of an hour of the periods and
+    of two days before and after each, as no time zone is further from UTC; odd times in them; and odd times of ten
+    years before and after.
 
     Args:
         column: The one column of the key.
         parts: The result of `parts_of_key`.
-        months: The months.
-        zone: The time zone of the months; None uses the column's.
+        periods: The periods.
+        zone: The time zone of the periods; None uses the column's.
     """
-    begins = [_begin_ms(month.year, month.number) - 2 * _DAY_MS for month in months]
+    begins = [_begin_ms(period.year, period.number) - 2 * _DAY_MS for period in periods]
     # No more than a DateTime holds.
     first = max(min(begins) - _TEN_YEARS_MS, 0)
-    last = min(max(begins) + _MONTH_AROUND_MS + _TEN_YEARS_MS, _begin_ms(2106, 1))
+    last = min(max(begins) + _PERIOD_AROUND_MS + _TEN_YEARS_MS, _begin_ms(2106, 1))
     ranges = [(first, last, _ODD_STEP_OF_OTHERS_MS)]
     for begin in begins:
-        end = begin + _MONTH_AROUND_MS
+        end = begin + _PERIOD_AROUND_MS
         ranges += [
             (begin, end, _QUARTER_OF_AN_HOUR_MS),
             (begin - 1, end, _QUARTER_OF_AN_HOUR_MS),
             (begin, end, _ODD_STEP_MS),
         ]
-    # A range for each row: as one constant, the moments of sixty months took 189 MB and ten times as long.
+    # A range for each row: as one constant, the moments of sixty periods took 189 MB and ten times as long.
     moments = f"SELECT arrayJoin([{', '.join(map(str, ranges))}]) AS `chs3: range`"
     moment = "arrayJoin(range(`chs3: range`.1, `chs3: range`.2, `chs3: range`.3))"
     instant = f"fromUnixTimestamp64Milli(toInt64({moment}), 'UTC')"
     name = identifier(column.name)
-    month_of = f"toYYYYMM({name}, {literal(zone)})" if zone else f"toYYYYMM({name})"
+    period_of = f"toYYYYMM({name}, {literal(zone)})" if zone else f"toYYYYMM({name})"
     # No column is called so.
     values = [f"`chs3: key {number}`" for number, _ in enumerate(parts)]
     keys = ", ".join(f"{part} AS {value}" for part, value in zip(parts, values, strict=True))
     # An id for each value of the key, rather than for each of tens of thousands of moments: ids take the longest.
     return (
-        f"SELECT DISTINCT `chs3: month`, partitionId({', '.join(values)}) "
-        f"FROM (SELECT DISTINCT {month_of} AS `chs3: month`, {keys} "
+        f"SELECT DISTINCT `chs3: period`, partitionId({', '.join(values)}) "
+        f"FROM (SELECT DISTINCT {period_of} AS `chs3: period`, {keys} "
         f"FROM (SELECT CAST({instant} AS {column.type}) AS {name} FROM ({moments})))"
     )
 
 
-def is_of_month(
+def is_of_period(
     column: Column, parts: tuple[str, ...], value: str, partition_ids: Mapping[str, str], of_file: str
 ) -> str:
-    """Return the condition that a value belongs to the partition of its file's month.
+    """Return the condition that a value belongs to the partition of its file's period.
 
     Args:
         column: The one column of the key.
         parts: The result of `parts_of_key`.
         value: The value, as it is written.
-        partition_ids: File → the partition of its month.
+        partition_ids: File → the partition of its period.
         of_file: The expression for the file.
     """
     typed = f"CAST({value} AS {column.type})"
@@ -186,7 +186,7 @@ def is_of_month(
         wanted, none, own = f"[{', '.join(ids)}]", "-1", f"toInt64({parts[0]})"
     else:
         wanted, none, own = f"[{literals(ids)}]", "''", f"partitionId({', '.join(parts)})"
-    if matched and is_the_month(column, matched[1]):
+    if matched and is_the_period(column, matched[1]):
         own = f"toInt64(toYYYYMM({typed}))"
     else:
         # A lambda gives the value the column's name, which the key's text has.
@@ -194,5 +194,5 @@ def is_of_month(
     return f"{own} = transform({of_file}, [{literals(files)}], {wanted}, {none})"
 
 
-def _begin_ms(year: int, month: int) -> int:
-    return int(datetime(year, month, 1, tzinfo=UTC).timestamp()) * 1000
+def _begin_ms(year: int, period: int) -> int:
+    return int(datetime(year, period, 1, tzinfo=UTC).timestamp()) * 1000

@@ -168,7 +168,7 @@ def privilege_of_filling(ledger: TableName) -> str:
 
 
 def privileges_of_adopting(location: TableLocation) -> RequiredPrivileges:
-    """Return the privileges for adopting months, in addition to those of a load."""
+    """Return the privileges for adopting periods, in addition to those of a load."""
     return RequiredPrivileges((), (f"SELECT ON {table(location.target)}",))
 
 
@@ -178,7 +178,7 @@ def privileges_of_merge_health(location: TableLocation) -> RequiredPrivileges:
 
 
 def privileges_of_optimizing(location: TableLocation) -> RequiredPrivileges:
-    """Return the privileges for merging closed months, in addition to those for reading the state of merges."""
+    """Return the privileges for merging closed periods, in addition to those for reading the state of merges."""
     on_target = (f"{each} ON {table(location.target)}" for each in ("OPTIMIZE", "SYSTEM MERGES"))
     return RequiredPrivileges(("SELECT ON system.processes",), tuple(on_target))
 

@@ -11,18 +11,19 @@ from airflow_provider_chs3.core.ledger.table import other_schemas
 from airflow_provider_chs3.core.preflight.partition_key import (
     has_times,
     is_of_days,
-    is_the_month,
+    is_the_period,
     key_column,
     partition_ids_query,
     parts_of_key,
     zones_of_key,
 )
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier
-from airflow_provider_chs3.core.values.models import Month, Node, range_text
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.period import Period, range_text
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.exceptions import PreflightError
 
-#: What ClickHouse makes of toYYYYMM; and with two digits more, of the first day of a month.
+#: What ClickHouse makes of toYYYYMM; and with two digits more, of the first day of a period.
 _MONTHLY_PARTITION = re.compile(r"(197[1-9]|19[89]\d|20\d\d|210[0-4])(0[1-9]|1[0-2])")
 
 #: Types that hold any path as it is: a FixedString fills it with zero bytes, an Enum takes only some.
@@ -183,10 +184,10 @@ def _unknown_settings(context: TargetContext, required: Iterable[str]) -> Iterat
             yield f"Node {node} does not know {', '.join(unknown)}, which a load depends on: upgrade it."
 
 
-def month_of_partition(partition_id: str, *, key: str = "") -> Month | None:
-    """Return the month of a partition's id with the usual keys; None for other ids.
+def period_of_partition(partition_id: str, *, key: str = "") -> Period | None:
+    """Return the period of a partition's id with the usual keys; None for other ids.
 
-    A month that was loaded records its partition: this is for all others.
+    A period that was loaded records its partition: this is for all others.
 
     Args:
         partition_id: The id.
@@ -195,64 +196,66 @@ def month_of_partition(partition_id: str, *, key: str = "") -> Month | None:
     if key.startswith("toStartOfMonth(") and partition_id.endswith("01"):
         partition_id = partition_id[: -len("01")]
     matched = _MONTHLY_PARTITION.fullmatch(partition_id)
-    return Month(int(matched[1]), int(matched[2])) if matched else None
+    return Period(int(matched[1]), int(matched[2])) if matched else None
 
 
-def partition_id_of(context: TargetContext, month: Month) -> Steps[str]:
-    """Return the id of the month's partition, as in `partition_ids_of`."""
-    return (yield from partition_ids_of(context, (month,)))[month]
+def partition_id_of(context: TargetContext, period: Period) -> Steps[str]:
+    """Return the id of the period's partition, as in `partition_ids_of`."""
+    return (yield from partition_ids_of(context, (period,)))[period]
 
 
-def _number(month: Month) -> int:
-    return month.year * 100 + month.number
+def _number(period: Period) -> int:
+    return period.year * 100 + period.number
 
 
-def _why_not_of_month(month: Month, rows: Sequence[Row]) -> str:
-    own = {partition_id for number, partition_id in rows if number == _number(month)}
-    others = {partition_id for number, partition_id in rows if number != _number(month)}
+def _why_not_of_period(period: Period, rows: Sequence[Row]) -> str:
+    own = {partition_id for number, partition_id in rows if number == _number(period)}
+    others = {partition_id for number, partition_id in rows if number != _number(period)}
     if len(own) > 1:
-        return f"{month} falls into {len(own)} partitions"
-    return "" if own and not own & others else f"{month} shares a partition with other months"
+        return f"{period} falls into {len(own)} partitions"
+    return "" if own and not own & others else f"{period} shares a partition with other periods"
 
 
-def partition_ids_of(context: TargetContext, months: Sequence[Month]) -> Steps[dict[Month, str]]:
-    """Return the ids of months' partitions, as the servers compute them; those of `toYYYYMM` are known.
+def partition_ids_of(context: TargetContext, periods: Sequence[Period]) -> Steps[dict[Period, str]]:
+    """Return the ids of periods' partitions, as the servers compute them; those of `toYYYYMM` are known.
 
-    A partition key is monthly if it is constant in the month and different in the months before and after, in the time
-    zone that the key names, or else in that of its column.
+    A partition key is monthly if it is constant in the period and different in the periods before and after, in the
+    time zone that the key names, or else in that of its column.
 
     Args:
         context: The nodes and the target.
-        months: The months; at least one.
+        periods: The periods; at least one.
 
     Raises:
         PreflightError: If the key is not monthly.
     """
     column = key_column(context)
     if column is None or not is_of_days(column):
-        raise PreflightError([_not_monthly(context, "it must depend on one Date or DateTime column and nothing else")])
-    if is_the_month(column, context.table_facts.partition_key):
-        return {month: str(_number(month)) for month in months}
+        raise PreflightError(
+            [_not_by_period(context, "it must depend on one Date or DateTime column and nothing else")]
+        )
+    if is_the_period(column, context.table_facts.partition_key):
+        return {period: str(_number(period)) for period in periods}
     parts = yield from parts_of_key(context)
     zones = (yield from zones_of_key(context)) if has_times(column) else ()
     whys = []
     for zone in (*zones, None):
-        sql = Sql(partition_ids_query(column, parts, months, zone=zone))
+        sql = Sql(partition_ids_query(column, parts, periods, zone=zone))
         ask = QueryNodes(
-            name=f"Ask for the partition of {range_text(months)}",
+            name=f"Ask for the partition of {range_text(periods)}",
             sql={context.coordinator: sql},
             settings=context.evaluating,
         )
         rows = (yield from ask)[context.coordinator]
-        why = next(filter(None, (_why_not_of_month(month, rows) for month in months)), "")
+        why = next(filter(None, (_why_not_of_period(period, rows) for period in periods)), "")
         if not why:
             ids = {number: str(partition_id) for number, partition_id in rows}
-            return {month: ids[_number(month)] for month in months}
+            return {period: ids[_number(period)] for period in periods}
         whys.append(why)
-    raise PreflightError([_not_monthly(context, whys[0])])
+    raise PreflightError([_not_by_period(context, whys[0])])
 
 
-def _not_monthly(context: TargetContext, why: str) -> str:
+def _not_by_period(context: TargetContext, why: str) -> str:
     table_facts = context.table_facts
     dates = [column.name for column in table_facts.columns if is_of_days(column)]
     use = (
@@ -261,6 +264,6 @@ def _not_monthly(context: TargetContext, why: str) -> str:
         else "a Date or DateTime column and PARTITION BY toYYYYMM of it"
     )
     return (
-        f"Table {context.target} is not partitioned by month (its key is {table_facts.partition_key or 'none'!r}; "
-        f"{why}), so a month cannot be replaced: create it with {use}."
+        f"Table {context.target} is not partitioned by period (its key is {table_facts.partition_key or 'none'!r}; "
+        f"{why}), so a period cannot be replaced: create it with {use}."
     )

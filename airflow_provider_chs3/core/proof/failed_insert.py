@@ -33,13 +33,13 @@ def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError
     """Describe where a file could not be parsed, by reading that file alone and in order.
 
     Args:
-        files: The month's files, with the settings of the insert.
+        files: The period's files, with the settings of the insert.
         reading: How they are read.
         error: ClickHouse's error.
 
     Returns:
-        A sentence with object, row and, if known, column; None if the error names no object of the month, or the object
-        can be read now.
+        A sentence with object, row and, if known, column; None if the error names no object of the period, or the
+        object can be read now.
 
     Raises:
         SourceError: If it is compressed, and its key does not say so.
@@ -63,7 +63,7 @@ def explain_conversion(files: Files, reading: Reading, *, null_as_default: bool)
     Each statement halves the objects, rows or columns, until one is left.
 
     Args:
-        files: The month's files, with the settings of the insert: others may convert what fails with these.
+        files: The period's files, with the settings of the insert: others may convert what fails with these.
         reading: How they are read.
         null_as_default: Whether NULL becomes the column's default.
 
@@ -81,7 +81,7 @@ def explain_sample(files: Files, reading: Reading, *, rows: int, null_as_default
     """Describe what would fail the insert, if it is among the first rows of some files.
 
     Args:
-        files: A sample of the month's files, with the settings of the insert.
+        files: A sample of the period's files, with the settings of the insert.
         reading: How they are read.
         rows: How many rows of each are read.
         null_as_default: Whether NULL becomes the column's default.
@@ -128,7 +128,7 @@ class _Hunt:
     """A search for the value that fails, in ever fewer values of a group of files.
 
     Args:
-        files: The month's files.
+        files: The period's files.
         group: How they are read.
         null_as_default: Whether NULL becomes the column's default.
     """

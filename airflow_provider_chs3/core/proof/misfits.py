@@ -33,7 +33,7 @@ def find_misfits(files: Files, reading: Reading, *, null_as_default: bool) -> St
     """Find a value that does not fit.
 
     Args:
-        files: The month's files.
+        files: The period's files.
         reading: How they are read.
         null_as_default: Whether NULL becomes the column's default.
 

@@ -1,4 +1,4 @@
-"""Count the rows of the month's objects, without a second read where the insert's own reading is proof.
+"""Count the rows of the period's objects, without a second read where the insert's own reading is proof.
 
 An insert that opened as many files as it was given, and received exactly their number of bytes, has read each
 of them to its end; a row that cannot be parsed is an error of the insert. So the rows that it read are the rows of the
@@ -39,7 +39,7 @@ _FILES = "EngineFileLikeReadFiles"
 
 @dataclass(frozen=True, slots=True)
 class SourceRows:
-    """The rows of the month's objects.
+    """The rows of the period's objects.
 
     Args:
         rows: Their number.
@@ -63,7 +63,7 @@ def source_read_of(counters: Mapping[str, int], bytes_event: str | None) -> Sour
 
 
 def rows_of_source(load: LoadContext, reading: Reading, done: Sequence[DoneInsert]) -> Steps[SourceRows]:
-    """Count the rows of the month's objects.
+    """Count the rows of the period's objects.
 
     Args:
         load: The load.
@@ -83,7 +83,7 @@ def rows_of_source(load: LoadContext, reading: Reading, done: Sequence[DoneInser
         why = yield from _why_not_proven(load, reading, done)
         if not why:
             return SourceRows(sum(each.stats.read_rows for each in done), INSERT)
-    yield from Log(name=f"Counting the rows of {load.months} by reading its objects a second time: {why}.")
+    yield from Log(name=f"Counting the rows of {load.periods} by reading its objects a second time: {why}.")
     return SourceRows((yield from count_rows(load.files, reading)), SECOND_READ)
 
 
@@ -127,7 +127,7 @@ def _check_all_was_sent(load: LoadContext, read: SourceRead, wanted: SourceRead)
     """Check that servers received all of the text: a second read of cut-off objects would count the same rows."""
     if read.files == wanted.files and read.size_bytes < wanted.size_bytes and not load.files.format.is_typed:
         raise TransientError(
-            f"The servers read {read.size_bytes} bytes of the {read.files} objects of {load.months}, which have "
+            f"The servers read {read.size_bytes} bytes of the {read.files} objects of {load.periods}, which have "
             f"{wanted.size_bytes}: the storage cut them off, or they are in a cache of the servers. Nothing was "
             "published. If it is a cache, files={'count_again': True} counts rows by a second read."
         )
@@ -152,7 +152,7 @@ def _read_by_logs(load: LoadContext, bytes_event: str, batch: Batch, done: DoneI
 
 
 def _look_up(query_id: str, bytes_event: str) -> Sql:
-    # The log is partitioned by months, and no insert takes one.
+    # The log is partitioned by periods, and no insert takes one.
     return Sql(
         f"SELECT sum(ProfileEvents['{_FILES}']), sum(ProfileEvents['{bytes_event}']) FROM system.query_log "
         f"WHERE initial_query_id = {literal(query_id)} AND event_date >= today() - 31 AND type = 'QueryFinish'"

@@ -90,7 +90,7 @@ def _walk(load: LoadContext, walked: Sequence[Unit]) -> Steps[dict[str, str]]:
     by_worker = load.files.source.for_worker(walked[0].path) is not None
     size = size_text(sum(each.size_bytes for each in walked))
     objects = quantity(len(walked), "compressed object")
-    what = f"{objects} of {load.months} {'is' if len(walked) == 1 else 'are'} whole, as the servers do not"
+    what = f"{objects} of {load.periods} {'is' if len(walked) == 1 else 'are'} whole, as the servers do not"
     how = f"the worker reads at most {size}" if by_worker else f"a server hands over {size}, one object at a time"
     yield from Log(name=f"Checking that {what}: {how}.")
     # A server holds what it hands over in memory.
@@ -118,7 +118,7 @@ def _walk_each(load: LoadContext, walked: Sequence[Unit]) -> Steps[dict[str, str
             body = handed
         if damage := (yield from _read_on(load, each, walk, body)):
             raise SourceError(
-                f"{each.path} was cut off, or is damaged: {damage}. Write it again. The month was not published."
+                f"{each.path} was cut off, or is damaged: {damage}. Write it again. The period was not published."
             )
     return unproved
 
@@ -207,6 +207,6 @@ def find_ends_of_native(load: LoadContext, objects: Sequence[Unit]) -> Steps[dic
         else:
             raise SourceError(
                 f"{each.path} holds an empty block, or zeros, at which readers of Native stop: the rows after it would "
-                "be missing. Write it again. The month was not published."
+                "be missing. Write it again. The period was not published."
             )
     return unproved

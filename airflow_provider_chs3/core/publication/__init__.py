@@ -1,1 +1,1 @@
-"""Make staging the month, and record it."""
+"""Make staging the period, and record it."""

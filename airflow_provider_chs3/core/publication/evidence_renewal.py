@@ -1,4 +1,4 @@
-"""The evidence that is recorded of a published month, and its renewal after merges and ALTERs."""
+"""The evidence that is recorded of a published period, and its renewal after merges and ALTERs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from airflow_provider_chs3.core.attempt.load_context import LoadContext, evidence_of_state, months_text, values_of
+from airflow_provider_chs3.core.attempt.load_context import LoadContext, evidence_of_state, periods_text, values_of
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from airflow_provider_chs3.core.ledger.comparison import evidence_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
-from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record, Renewal, record, renew
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record, Renewal, record, renew
 from airflow_provider_chs3.core.ledger.structure_record import as_text, loaded_of
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.values.models import Month, Node
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
@@ -42,7 +43,7 @@ def structure_text(
     )
 
 
-def renew_records(loads: Sequence[LoadContext], months: Mapping[Month, Mapping[Node, MonthOnNode]]) -> Steps[None]:
+def renew_records(loads: Sequence[LoadContext], periods: Mapping[Period, Mapping[Node, PeriodOnNode]]) -> Steps[None]:
     """Record the evidence of unchanged periods again, if merges changed their parts or ALTERs the table.
 
     The fewer merges lie between a record and the current parts, the more it proves. A column that the table got since
@@ -52,30 +53,30 @@ def renew_records(loads: Sequence[LoadContext], months: Mapping[Month, Mapping[N
 
     Args:
         loads: The loads that found them unchanged; at least one.
-        months: Each period on each node.
+        periods: Each period on each node.
     """
     context = loads[0].context
     renewals, copies = defaultdict[Node, list[Renewal]](list), list[dict[Node, Sql]]()
     for load in loads:
-        found = months[load.request.month]
-        shards = rows_of_shards({node: month.state for node, month in found.items()})
-        for node, month in found.items():
-            if month.record and month.is_of_replica:
-                copies.append({node: _copy(load, node, month.record, month.state, shards)})
-            elif month.record and month.has_history and not _is_up_to_date(load, node, month, shards):
+        found = periods[load.request.period]
+        shards = rows_of_shards({node: period.state for node, period in found.items()})
+        for node, period in found.items():
+            if period.record and period.is_of_replica:
+                copies.append({node: _copy(load, node, period.record, period.state, shards)})
+            elif period.record and period.has_history and not _is_up_to_date(load, node, period, shards):
                 structure, evidence = (
-                    _structure_of_now(load, node, month.record),
-                    evidence_of_state(month.state, shards),
+                    _structure_of_now(load, node, period.record),
+                    evidence_of_state(period.state, shards),
                 )
-                renewals[node].append(Renewal(load.key_on(node), month.record.attempt, evidence, structure))
+                renewals[node].append(Renewal(load.key_on(node), period.record.attempt, evidence, structure))
     renewed = {node: renew(context.ledger, several) for node, several in renewals.items()}
     try:
         yield from make_ledger(context, renewed)
         for statements in (renewed, *copies):
             if statements:
-                yield from QueryNodes(name=f"Record the parts of {months_text(loads)} again", sql=statements)
+                yield from QueryNodes(name=f"Record the parts of {periods_text(loads)} again", sql=statements)
     except Chs3Error as error:
-        yield from Log(name=f"The month is as published, but its current parts could not be recorded: {error}")
+        yield from Log(name=f"The period is as published, but its current parts could not be recorded: {error}")
 
 
 def _copy(load: LoadContext, node: Node, newest: Record, state: PartitionState, shards: Mapping[int, int]) -> Sql:
@@ -86,11 +87,11 @@ def _copy(load: LoadContext, node: Node, newest: Record, state: PartitionState, 
     return record(load.context.ledger, load.key_on(node), "published", values, number=newest.sequence)
 
 
-def _is_up_to_date(load: LoadContext, node: Node, month: MonthOnNode, shards: Mapping[int, int]) -> bool:
+def _is_up_to_date(load: LoadContext, node: Node, period: PeriodOnNode, shards: Mapping[int, int]) -> bool:
     return (
-        month.record is not None
-        and replace(evidence_of(month.record), beside=NOTHING_BESIDE) == month.state.evidence(shards)
-        and month.record.structure == _structure_of_now(load, node, month.record)
+        period.record is not None
+        and replace(evidence_of(period.record), beside=NOTHING_BESIDE) == period.state.evidence(shards)
+        and period.record.structure == _structure_of_now(load, node, period.record)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from airflow_provider_chs3.core.attempt.load_context import LoadContext, look_up_all, months_text, values_of
+from airflow_provider_chs3.core.attempt.load_context import LoadContext, look_up_all, periods_text, values_of
 from airflow_provider_chs3.core.attempt.newer_records import check_none_newer, records_of
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, Staged
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
@@ -18,8 +18,8 @@ from airflow_provider_chs3.core.ledger.comparison import is_changed
 from airflow_provider_chs3.core.ledger.partition_changes import is_made_of_staged, undone_mutation, without_old_patches
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
 from airflow_provider_chs3.core.ledger.recording import add_records
-from airflow_provider_chs3.core.ledger.records import MonthOnNode, Values
-from airflow_provider_chs3.core.object_history.records import ObjectsOfMonth, record_objects
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Values
+from airflow_provider_chs3.core.object_history.records import ObjectsOfPeriod, record_objects
 from airflow_provider_chs3.core.publication.evidence_renewal import structure_text
 from airflow_provider_chs3.core.publication.schema_drift import check_schema_drift
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
@@ -27,7 +27,8 @@ from airflow_provider_chs3.core.staging.ending import check_not_superseded
 from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
 from airflow_provider_chs3.core.staging.tables import Attempt, ddl_settings
 from airflow_provider_chs3.core.tuning.exact_settings import EMPTY_SOURCE
-from airflow_provider_chs3.core.values.models import Month, Node, Unit
+from airflow_provider_chs3.core.values.models import Node, Unit
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Gather, QueryNodes, Row, Sleep, Steps
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
@@ -48,12 +49,12 @@ _NO_PARTITION = "chs3-none"
 _WAITS_FOR_REPLACED_SECONDS = (1, 2, 4, 8, 15, 30, 30, 30)
 
 
-def publish(periods: Periods) -> Steps[dict[Month, dict[Node, PartitionState]]]:
+def publish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Replace the periods' partitions on every node with the staged rows, all from one staging table.
 
     Nodes without staged rows are included: a node that held rows of the last version must lose them. REPLACE PARTITION
-    is atomic on a node and can be repeated; DROP PARTITION would let a stale attempt wipe a published month. One
-    replica of a shard replaces it and the others follow; each records its own part of the month.
+    is atomic on a node and can be repeated; DROP PARTITION would let a stale attempt wipe a published period. One
+    replica of a shard replaces it and the others follow; each records its own part of the period.
 
     Args:
         periods: The periods with their plans and what was proved of their staged rows. These leave: with a
@@ -84,8 +85,8 @@ def publish(periods: Periods) -> Steps[dict[Month, dict[Node, PartitionState]]]:
     return (yield from _conclude(periods, now, staged_now))
 
 
-_Looks = dict[Month, dict[Node, MonthOnNode]]
-_Stagings = dict[Month, dict[Node, Staged]]
+_Looks = dict[Period, dict[Node, PeriodOnNode]]
+_Stagings = dict[Period, dict[Node, Staged]]
 
 
 def _look_once_more(periods: Periods) -> Steps[tuple[_Looks, _Stagings]]:
@@ -100,7 +101,7 @@ def _look_once_more(periods: Periods) -> Steps[tuple[_Looks, _Stagings]]:
     return now, {each.period: staged_of(each.load, partitions) for each in periods}
 
 
-def _look_up(some: Sequence[PeriodLoad]) -> Steps[list[dict[Node, MonthOnNode]]]:
+def _look_up(some: Sequence[PeriodLoad]) -> Steps[list[dict[Node, PeriodOnNode]]]:
     return (yield from look_up_all([each.load for each in some]))
 
 
@@ -110,7 +111,7 @@ def _look_at_tables(load: LoadContext) -> Steps[dict[Node, list[Row]]]:
     return (yield from load.context.on_each(name="Count what is staged once more", sql=sql))
 
 
-def _check_unchanged(each: PeriodLoad, now: Mapping[Node, MonthOnNode], staged_now: Mapping[Node, Staged]) -> None:
+def _check_unchanged(each: PeriodLoad, now: Mapping[Node, PeriodOnNode], staged_now: Mapping[Node, Staged]) -> None:
     """Check that nobody else wrote to the period, neither to its partition nor to its staging."""
     # Of several periods, one may have lost the table that it was about to be published from, after its own intent.
     check_none_newer(each.period, records_of(each.before), now, attempt=each.load.request.nonce)
@@ -124,21 +125,21 @@ def _check_unchanged(each: PeriodLoad, now: Mapping[Node, MonthOnNode], staged_n
 def _record_objects(periods: Periods) -> Steps[None]:
     """Record the objects before they are published; those of an attempt that is never published do not count."""
     load = periods.first.load
-    months = []
+    objects = []
     for each in periods:
-        months.append((yield from _objects_of(each)))
+        objects.append((yield from _objects_of(each)))
     yield from record_objects(
-        load.context.ledger, months, attempt=load.request.nonce, query_id=f"{load.attempt.name}_objects"
+        load.context.ledger, objects, attempt=load.request.nonce, query_id=f"{load.attempt.name}_objects"
     )
 
 
-def _objects_of(each: PeriodLoad) -> Steps[ObjectsOfMonth]:
+def _objects_of(each: PeriodLoad) -> Steps[ObjectsOfPeriod]:
     load = each.load
     objects: Sequence[Unit] = load.files.manifest.objects
     rows: Sequence[int] | None = each.planned.reading.file_rows
     if load.increment and load.increment.removed:
         objects, rows = yield from with_kept(load, rows)
-    return ObjectsOfMonth({node: load.key_on(node) for node in load.context.nodes}, objects, load.base, rows)
+    return ObjectsOfPeriod({node: load.key_on(node) for node in load.context.nodes}, objects, load.base, rows)
 
 
 def _replace(periods: Periods) -> Steps[None]:
@@ -168,7 +169,7 @@ def _replace_some(some: Sequence[PeriodLoad], *, is_now: Callable[[Node, int], b
     ]
     try:
         yield from QueryNodes(
-            name=f"Publish {months_text([each.load for each in some])}",
+            name=f"Publish {periods_text([each.load for each in some])}",
             sql=alter_partitions(load.context.target, commands),
             settings=ddl_settings(load.context),
             query_id=f"{load.attempt.name}_publish",
@@ -180,7 +181,7 @@ def _replace_some(some: Sequence[PeriodLoad], *, is_now: Callable[[Node, int], b
             raise
         raise VerificationError(
             f"Staging {load.staging} lost its rows on {error.host} right before they were published: somebody drops "
-            "parts of it. The month is unchanged there; other nodes may have the new one. The next run loads it again."
+            "parts of it. The period is unchanged there; other nodes may have the new one. The next run loads it again."
         ) from error
     return some
 
@@ -200,22 +201,22 @@ def key_of_other_type(load: LoadContext, host: str) -> str:
     """
     target, key = load.context.target, load.context.table_facts.partition_key
     return (
-        f"{target} on {host} takes no rows of {load.request.month}: its partition key {key!r} has another type there "
+        f"{target} on {host} takes no rows of {load.request.period}: its partition key {key!r} has another type there "
         "than in a new table. An ALTER causes this until the server's next restart, if its session changes what the "
         "key returns (cast_keep_nullable, enable_extended_results_for_datetime_functions …); parts inserted since then "
-        "are broken after the restart. The month is unchanged there; other nodes may have the new one. Save what "
+        "are broken after the restart. The period is unchanged there; other nodes may have the new one. Save what "
         f"others inserted since the ALTER, run DETACH TABLE {table(target)} and ATTACH TABLE {table(target)} there, "
         "and load again."
     )
 
 
-def _conclude(periods: Periods, before: _Looks, staged: _Stagings) -> Steps[dict[Month, dict[Node, PartitionState]]]:
+def _conclude(periods: Periods, before: _Looks, staged: _Stagings) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Record the periods as published, each as soon as its replaced parts are gone from the disks.
 
     Until then, they reappear beside the new ones if a server is killed or restarted (before 26.6), and on any version
     if it loses power. Periods whose replaced parts are read by queries for too long leave.
     """
-    states, waiting = dict[Month, dict[Node, PartitionState]](), periods.those(periods.items)
+    states, waiting = dict[Period, dict[Node, PartitionState]](), periods.those(periods.items)
     for seconds in (*_WAITS_FOR_REPLACED_SECONDS, 0):
         left = yield from waiting.together(_remove_replaced(waiting, before))
         periods.merge(waiting)
@@ -234,10 +235,10 @@ def _conclude(periods: Periods, before: _Looks, staged: _Stagings) -> Steps[dict
 
 def _still_read(load: LoadContext) -> TransientError:
     return TransientError(
-        f"{load.context.target}: {load.request.month} was replaced, but queries that began before still read its old "
+        f"{load.context.target}: {load.request.period} was replaced, but queries that began before still read its old "
         f"rows {sum(_WAITS_FOR_REPLACED_SECONDS)} s later (see system.processes). If the server died now, those rows "
-        "would come back; so the month is not recorded as published, and the next try loads it again. Run long queries "
-        "at another time, or give them max_execution_time."
+        "would come back; so the period is not recorded as published, and the next try loads it again. Run long "
+        "queries at another time, or give them max_execution_time."
     )
 
 
@@ -249,7 +250,7 @@ def _remove_replaced(periods: Periods, before: _Looks) -> Steps[set[str]]:
     """
     load = periods.first.load
     target = load.context.target
-    held = {node for each in periods for node, month in before[each.period].items() if month.state.parts}
+    held = {node for each in periods for node, period in before[each.period].items() if period.state.parts}
     if load.context.table_facts.is_replicated or not held:
         return set()
     nodes = [node for node in load.context.nodes if node in held]
@@ -269,37 +270,37 @@ def _remove_replaced(periods: Periods, before: _Looks) -> Steps[set[str]]:
 
 
 def _check_staged(load: LoadContext, staged: Mapping[Node, Staged], now: Mapping[Node, Staged]) -> None:
-    """Check that staging did not lose rows since they were counted, which would be lost from the month.
+    """Check that staging did not lose rows since they were counted, which would be lost from the period.
 
-    Of several months it must hold the very parts that were counted, to which it has links.
+    Of several periods it must hold the very parts that were counted, to which it has links.
     """
     for node, each in staged.items():
         is_other = load.shared is not None and not each.contents.has_parts_of(now[node].contents)
         if now[node] != each or is_other:
             raise VerificationError(
-                f"Staging {load.staging} on {node} held {each.rows} rows of {load.request.month} when they were "
+                f"Staging {load.staging} on {node} held {each.rows} rows of {load.request.period} when they were "
                 f"counted, and holds {now[node].rows} now{', in other parts' if is_other else ''}: somebody else "
-                "writes to it, or drops parts of it. The month was not published."
+                "writes to it, or drops parts of it. The period was not published."
             )
 
 
 def _record(
-    some: Sequence[PeriodLoad], event: str, values: Mapping[Month, Mapping[Node, Values]], *, name: str
+    some: Sequence[PeriodLoad], event: str, values: Mapping[Period, Mapping[Node, Values]], *, name: str
 ) -> Steps[Sequence[PeriodLoad]]:
     load = some[0].load
-    months = [
+    periods = [
         {node: (each.load.key_on(node), of_node) for node, of_node in values[each.period].items()} for each in some
     ]
     statements = add_records(
         load.context.ledger,
         event,
-        months,
+        periods,
         staging=load.staging,
         is_replicated=load.context.table_facts.is_replicated,
     )
     # They have query ids, so that an attempt that takes over can end these statements first.
     yield from QueryNodes(
-        name=name.format(months_text([each.load for each in some])),
+        name=name.format(periods_text([each.load for each in some])),
         sql=statements,
         query_id=f"{load.attempt.name}_{event}",
     )
@@ -308,21 +309,21 @@ def _record(
 
 def _record_published(
     periods: Periods, before: _Looks, staged: _Stagings
-) -> Steps[dict[Month, dict[Node, PartitionState]]]:
+) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Record periods as published whose partitions hold what was staged."""
     if not periods.items:
         return {}
     yield from periods.together(follow(periods.first.load.context, periods.first.load.context.target))
-    months = yield from periods.ask(lambda some: look_up_all([each.load for each in some], with_records=False))
-    periods.each(lambda each: _check_published(each, before[each.period], staged[each.period], months[each.period]))
-    states = {each.period: {node: month.state for node, month in months[each.period].items()} for each in periods}
+    now = yield from periods.ask(lambda some: look_up_all([each.load for each in some], with_records=False))
+    periods.each(lambda each: _check_published(each, before[each.period], staged[each.period], now[each.period]))
+    states = {each.period: {node: period.state for node, period in now[each.period].items()} for each in periods}
     records = {each.period: _values_of_published(each, states[each.period], before[each.period]) for each in periods}
     yield from periods.ask(lambda some: _record(some, "published", records, name="Record {} as published"))
     return {each.period: states[each.period] for each in periods}
 
 
 def _values_of_published(
-    each: PeriodLoad, states: Mapping[Node, PartitionState], before: Mapping[Node, MonthOnNode]
+    each: PeriodLoad, states: Mapping[Node, PartitionState], before: Mapping[Node, PeriodOnNode]
 ) -> dict[Node, Values]:
     records, shards, reading = dict[Node, Values](), rows_of_shards(states), each.planned.reading
     for node, state in states.items():
@@ -334,14 +335,14 @@ def _values_of_published(
     return records
 
 
-def _check_untouched(load: LoadContext, before: Mapping[Node, MonthOnNode], now: Mapping[Node, MonthOnNode]) -> None:
+def _check_untouched(load: LoadContext, before: Mapping[Node, PeriodOnNode], now: Mapping[Node, PeriodOnNode]) -> None:
     if load.request.policies.on_target_changed == "reload":
         return
-    for node, month in now.items():
-        if _is_written_by_others(load, before[node], month):
+    for node, period in now.items():
+        if _is_written_by_others(load, before[node], period):
             raise TargetChangedError(
                 f"{load.context.target} on {node}: somebody wrote to partition {load.key.partition_id} while "
-                f"{load.request.month} was loaded. The month was not published. Find out who does; "
+                f"{load.request.period} was loaded. The period was not published. Find out who does; "
                 "policies={'on_target_changed': 'reload'} replaces such rows."
             )
 
@@ -366,7 +367,7 @@ def find_superseded(context: TargetContext, periods: Periods, attempt: Attempt) 
         return
 
 
-def _is_written_by_others(load: LoadContext, before: MonthOnNode, now: MonthOnNode) -> bool:
+def _is_written_by_others(load: LoadContext, before: PeriodOnNode, now: PeriodOnNode) -> bool:
     """Check whether anybody but a load wrote to the partition since this load first looked."""
     was, is_now = before.state, now.state
     if (
@@ -386,9 +387,9 @@ def _is_written_by_others(load: LoadContext, before: MonthOnNode, now: MonthOnNo
 
 def _check_published(
     each: PeriodLoad,
-    before: Mapping[Node, MonthOnNode],
+    before: Mapping[Node, PeriodOnNode],
     staged: Mapping[Node, Staged],
-    now: Mapping[Node, MonthOnNode],
+    now: Mapping[Node, PeriodOnNode],
 ) -> None:
     """Check that the partition holds what was staged, and that publishing it has undone nothing."""
     load = each.load
@@ -397,39 +398,39 @@ def _check_published(
     _check_none_undone(load, before, now)
 
 
-def _check_same_table(load: LoadContext, months: Mapping[Node, MonthOnNode], staged: Mapping[Node, Staged]) -> None:
+def _check_same_table(load: LoadContext, periods: Mapping[Node, PeriodOnNode], staged: Mapping[Node, Staged]) -> None:
     """Check that the target's name still means the table that was looked at: no ALTER takes the UUID of a table."""
-    for node, month in months.items():
+    for node, period in periods.items():
         was = load.key_on(node).target_uuid
-        if month.table_uuid == was:
+        if period.table_uuid == was:
             continue
-        is_hit = month.state.rows == staged[node].rows and is_made_of_staged(staged[node].contents, month.state)
+        is_hit = period.state.rows == staged[node].rows and is_made_of_staged(staged[node].contents, period.state)
         raise TargetChangedError(
             f"{load.context.target} on {node} became another table (by EXCHANGE, RENAME or DROP) at the moment when "
-            f"{load.request.month} was published: its UUID was {was}, and is {month.table_uuid or 'gone'}. "
+            f"{load.request.period} was published: its UUID was {was}, and is {period.table_uuid or 'gone'}. "
             + (
                 f"All rows that the new table had in partition {load.key.partition_id} were replaced by the objects' "
                 "rows: restore them if they are not of these objects."
                 if is_hit
                 else "The objects' rows went to the old table."
             )
-            + " The month is not recorded as published. Swap tables only while no load runs."
+            + " The period is not recorded as published. Swap tables only while no load runs."
         )
 
 
 def _check_none_undone(
-    load: LoadContext, before: Mapping[Node, MonthOnNode], after: Mapping[Node, MonthOnNode]
+    load: LoadContext, before: Mapping[Node, PeriodOnNode], after: Mapping[Node, PeriodOnNode]
 ) -> None:
-    """Check that no DELETE or UPDATE came between the last look at the month and its publication, which undid it."""
+    """Check that no DELETE or UPDATE came between the last look at the period and its publication, which undid it."""
     if load.increment is None and load.request.policies.on_target_changed == "reload":
         return
-    for node, month in after.items():
+    for node, period in after.items():
         was = before[node].state
-        command = undone_mutation(month.state, after=was.last_mutation) if was.rows else ""
+        command = undone_mutation(period.state, after=was.last_mutation) if was.rows else ""
         if command:
             raise TargetChangedError(
-                f"{load.context.target} on {node}: somebody changed {load.request.month} at the moment when it was "
-                f"published, and that change is undone: {command}. It is not recorded as published. Load the month "
+                f"{load.context.target} on {node}: somebody changed {load.request.period} at the moment when it was "
+                f"published, and that change is undone: {command}. It is not recorded as published. Load the period "
                 "with policies={'on_target_changed': 'reload'}, and run that statement again afterwards."
             )
 
@@ -441,7 +442,7 @@ def _check_rows(load: LoadContext, staged: Mapping[Node, Staged], states: Mappin
         wrong = state.rows != wanted if load.context.table_facts.keeps_every_row else state.rows > wanted
         if wrong:
             raise VerificationError(
-                f"{load.context.target} on {node} holds {state.rows} rows of {load.request.month} right after "
+                f"{load.context.target} on {node} holds {state.rows} rows of {load.request.period} right after "
                 "publishing, "
                 f"but {wanted} were staged: somebody else writes to it. It is not recorded as published. Find out who "
                 "does; policies={'on_target_changed': 'reload'} loads it again."
@@ -449,6 +450,6 @@ def _check_rows(load: LoadContext, staged: Mapping[Node, Staged], states: Mappin
         if not is_made_of_staged(staged[node].contents, state):
             raise TargetChangedError(
                 f"{load.context.target} on {node}: somebody changed partition {load.key.partition_id} right after "
-                f"{load.request.month} was published. It is not recorded as published. Find out who does; "
+                f"{load.request.period} was published. It is not recorded as published. Find out who does; "
                 "policies={'on_target_changed': 'reload'} loads it again."
             )

@@ -17,7 +17,7 @@ def check_schema_drift(load: LoadContext, tables: Mapping[Node, TableFacts | Non
     """Compare the target's structure on every node with that at the beginning of the load.
 
     REPLACE PARTITION refuses a staging table of another structure, but on each node separately: if one node was altered
-    and another not yet, it would publish half a month.
+    and another not yet, it would publish half a period.
 
     Args:
         load: The load.
@@ -32,8 +32,8 @@ def check_schema_drift(load: LoadContext, tables: Mapping[Node, TableFacts | Non
         differences = list(_differences(was, is_now)) if was and is_now else ["it is gone"]
         if differences:
             raise TransientError(
-                f"{context.target} on {node} was altered while {load.request.month} was loaded: "
-                f"{'; '.join(differences)}. The month was not published. The next run loads into the table as it is "
+                f"{context.target} on {node} was altered while {load.request.period} was loaded: "
+                f"{'; '.join(differences)}. The period was not published. The next run loads into the table as it is "
                 "then."
             )
 

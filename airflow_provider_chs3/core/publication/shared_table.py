@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from airflow_provider_chs3.core.attempt.load_context import LoadContext, SharedStaging, months_text
+from airflow_provider_chs3.core.attempt.load_context import LoadContext, SharedStaging, periods_text
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, Staged
 from airflow_provider_chs3.core.increment.completion import begin_increments, complete_increments
 from airflow_provider_chs3.core.insertion.staged_rows import count_partitions, staged_of
@@ -20,7 +20,8 @@ from airflow_provider_chs3.core.sql.quoting import literal, table
 from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
 from airflow_provider_chs3.core.staging.rivals import settle_with_rivals
 from airflow_provider_chs3.core.staging.tables import Attempt, create_staging, ddl_settings, superseded
-from airflow_provider_chs3.core.values.models import Month, Node
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import SupersededError, TransientError, VerificationError
 
@@ -30,7 +31,7 @@ _MOST_TABLES = 5
 
 def publish_from_shared_table(
     load: LoadContext, periods: Periods, attempts: list[Attempt]
-) -> Steps[dict[Month, dict[Node, PartitionState]]]:
+) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Publish periods whose rows are staged together.
 
     Args:
@@ -42,7 +43,7 @@ def publish_from_shared_table(
     Returns:
         The partition of each on each node.
     """
-    states, waiting = dict[Month, dict[Node, PartitionState]](), periods.those(periods.items)
+    states, waiting = dict[Period, dict[Node, PartitionState]](), periods.those(periods.items)
     for number in range(1, _MOST_TABLES + 1):
         if not waiting.items:
             return states
@@ -61,7 +62,7 @@ def publish_from_shared_table(
             if isinstance(error, SupersededError) and period not in (rivals or ())
         ]
         if lost:
-            yield from Log(name=f"Another load dropped the staging table of {len(lost)} months: creating another one.")
+            yield from Log(name=f"Another load dropped the staging table of {len(lost)} periods: creating another one.")
         waiting = waiting.those(lost)
     often = TransientError(f"Other loads interrupted the publication {_MOST_TABLES} times. Nothing more was published.")
     for each in waiting:
@@ -69,7 +70,7 @@ def publish_from_shared_table(
     return states
 
 
-def _settle(periods: Periods, attempt: Attempt) -> Steps[set[Month]]:
+def _settle(periods: Periods, attempt: Attempt) -> Steps[set[Period]]:
     """Create the table, and return the periods that others are loading."""
     own = {each.period: each.load.attempt for each in periods}
     context = periods.first.load.context
@@ -78,7 +79,7 @@ def _settle(periods: Periods, attempt: Attempt) -> Steps[set[Month]]:
     return {period for period, each in own.items() if each in held}
 
 
-def _publish(load: LoadContext, periods: Periods, attempt: Attempt) -> Steps[dict[Month, dict[Node, PartitionState]]]:
+def _publish(load: LoadContext, periods: Periods, attempt: Attempt) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     shared = SharedStaging(attempt, frozenset(each.load.key.partition_id for each in periods))
     found = {each.period: each.staged for each in periods}
     periods.update(lambda each: each.of(replace(each.load, shared=shared)))
@@ -90,7 +91,7 @@ def _publish(load: LoadContext, periods: Periods, attempt: Attempt) -> Steps[dic
     return states
 
 
-def _fill(load: LoadContext, periods: Periods, found: Mapping[Month, Mapping[Node, Staged]]) -> Steps[None]:
+def _fill(load: LoadContext, periods: Periods, found: Mapping[Period, Mapping[Node, Staged]]) -> Steps[None]:
     """Attach the periods' partitions, which is hard links, and say what staging must hold then.
 
     Right before they are published, all of it must be there. Beside published rows it is proved at once.
@@ -105,7 +106,7 @@ def _fill(load: LoadContext, periods: Periods, found: Mapping[Month, Mapping[Nod
 
 
 def _attach(
-    load: LoadContext, some: Sequence[PeriodLoad], found: Mapping[Month, Mapping[Node, Staged]]
+    load: LoadContext, some: Sequence[PeriodLoad], found: Mapping[Period, Mapping[Node, Staged]]
 ) -> Steps[Sequence[PeriodLoad]]:
     """Attach partitions. Of replicas one does it, and the others follow."""
     commands = [
@@ -118,7 +119,7 @@ def _attach(
     ]
     attempt = some[0].load.attempt
     yield from QueryNodes(
-        name=f"Take the rows of {months_text([each.load for each in some])} out of the group's",
+        name=f"Take the rows of {periods_text([each.load for each in some])} out of the group's",
         sql=alter_partitions(attempt.staging(load.context), commands),
         settings=ddl_settings(load.context),
         query_id=f"{attempt.name}_fill",
@@ -135,7 +136,7 @@ def _filled(each: PeriodLoad, found: Mapping[Node, Staged], now: Mapping[Node, S
         if found[node].contents.of_parts is None or came != (found[node].rows, _parts(found[node])):
             raise VerificationError(
                 f"Staging {each.load.staging} on {node} got {came[0]} rows of the {found[node].rows} that were staged "
-                f"of {each.period}, or other parts. The month was not published."
+                f"of {each.period}, or other parts. The period was not published."
             )
     return replace(each, staged=now)
 

@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.cluster.node_facts import look_at
 from airflow_provider_chs3.core.cluster.topology import TableLocation, resolve_table
 from airflow_provider_chs3.core.cluster.untested_engines import NAME_PREFIX
 from airflow_provider_chs3.core.object_history.table import objects_table
-from airflow_provider_chs3.core.rehearsal.scratch import MONTH, Where
+from airflow_provider_chs3.core.rehearsal.scratch import PERIOD, Where
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.staging.ending import end_earlier_attempts
 from airflow_provider_chs3.core.staging.tables import Attempt
@@ -81,7 +81,7 @@ def clean_database(where: Where) -> Steps[Cleaned]:
 def _drop(location: TableLocation) -> Steps[None]:
     context = yield from look_at(location, settings=())
     target = location.target
-    yield from end_earlier_attempts(context, Attempt(target, (MONTH,), ""))
+    yield from end_earlier_attempts(context, Attempt(target, (PERIOD,), ""))
     yield from context.on_each(name=f"Drop {target}", sql=Sql(f"DROP TABLE IF EXISTS {table(target)} SYNC"))
     ledger, objects = location.ledger, objects_table(location.ledger)
     yield from _delete_records(target, ledger, [node for node, facts in context.nodes.items() if facts.has_ledger])

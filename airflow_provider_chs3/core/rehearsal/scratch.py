@@ -16,12 +16,13 @@ from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.staging.orphans import missing_database
-from airflow_provider_chs3.core.values.models import Month, Node, TableName
+from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 from airflow_provider_chs3.exceptions import PreflightError
 
 #: Long ago, so that no real data is there.
-MONTH = Month(2001, 2)
+PERIOD = Period.of_month(2001, 2)
 ROWS_PER_FILE = 40
 
 Row: TypeAlias = tuple[int, datetime, Decimal, str | None, tuple[str, ...]]

@@ -19,7 +19,8 @@ from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
 from airflow_provider_chs3.core.values.arguments import field_of
 from airflow_provider_chs3.core.values.load_arguments import DISTRIBUTION, WRITE_MODE, Increments, PolicyGroup, Proof
-from airflow_provider_chs3.core.values.models import Manifest, Month, NodeSpec, SettingValues
+from airflow_provider_chs3.core.values.models import Manifest, NodeSpec, SettingValues
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import ConfigurationError
 
@@ -39,13 +40,13 @@ class Policies(PolicyGroup, Increments, Proof):
 
 
 def definition_of(
-    selection: Selection, *, on_other_months: str, distribution: str, file_format: Format | None, compression: str
+    selection: Selection, *, on_other_periods: str, distribution: str, file_format: Format | None, compression: str
 ) -> str:
     """Return a digest of a load's definition.
 
     Args:
         selection: What to load from the files.
-        on_other_months: The policy of that name.
+        on_other_periods: The policy of that name.
         distribution: The policy of that name.
         file_format: The files' format; None derives it from their keys.
         compression: ClickHouse's name of their compression; `auto` derives it from their keys.
@@ -54,11 +55,11 @@ def definition_of(
         selection.columns,
         sorted(selection.select.items()),
         selection.null_as_default,
-        on_other_months,
+        on_other_periods,
         file_format.name if file_format else None,
         compression,
     )
-    # Only if given, so that months published before these options existed are not reloaded.
+    # Only if given, so that periods published before these options existed are not reloaded.
     given = {"lossy": selection.lossy_columns, "naive": selection.naive_timestamps, "csv": selection.csv.changes}
     if distribution != "where_read":
         parts = (*parts, distribution)
@@ -69,12 +70,12 @@ def definition_of(
 
 @dataclass(frozen=True, kw_only=True)
 class LoadRequest(TableRequest):
-    """A request to load one month into a table.
+    """A request to load one period into a table.
 
     In addition to the table's arguments:
 
     Args:
-        month: The month.
+        period: The period.
         source: The source of its objects.
         nonce: Makes this attempt's names unique.
         now: The time, in UTC.
@@ -91,11 +92,11 @@ class LoadRequest(TableRequest):
         is_durable: Whether inserts continue without the process that started them: the load resumes one that an
             earlier process of the owner started.
         resumes: The attempt that the task waited for: if another load came later, this one stops; None for none.
-        reload: Months to load again although unchanged, and nothing else; None if the run requests none.
+        reload: Periods to load again although unchanged, and nothing else; None if the run requests none.
         new_table: The table that is created if it is missing; None, the default, creates none.
     """
 
-    month: Month
+    period: Period
     source: Source
     nonce: str
     now: datetime
@@ -131,7 +132,7 @@ class LoadRequest(TableRequest):
         self._check_object_column()
 
     def _check_object_column(self) -> None:
-        """Check that the column holds what the month's objects are listed by."""
+        """Check that the column holds what the period's objects are listed by."""
         name, path = self.policies.object_column, self.source.kind.path
         if name and self.selection.select.get(name, "").strip() != path:
             raise ConfigurationError(
@@ -158,20 +159,20 @@ class LoadRequest(TableRequest):
 
     @property
     def definition(self) -> str:
-        """The digest of the load's definition: if it changes, the month is loaded again."""
+        """The digest of the load's definition: if it changes, the period is loaded again."""
         return definition_of(
             self.selection,
-            on_other_months=self.policies.on_other_months,
+            on_other_periods=self.policies.on_other_periods,
             distribution=self.policies.distribution,
             file_format=self.format,
             compression=self.compression,
         )
 
-    def is_left_out(self, month: Month) -> Steps[bool]:
-        """Check whether the run reloads something else than a month.
+    def is_left_out(self, period: Period) -> Steps[bool]:
+        """Check whether the run reloads something else than a period.
 
         Args:
-            month: The month.
+            period: The period.
 
         Raises:
             PreflightError: If the table is Distributed over a cluster other than the one given.
@@ -180,7 +181,7 @@ class LoadRequest(TableRequest):
         if self.reload is None:
             return False
         write_mode = self.policies.write_mode
-        return (yield from self.reload.leaves_out(self.target, self.cluster, month, write_mode=write_mode))
+        return (yield from self.reload.leaves_out(self.target, self.cluster, period, write_mode=write_mode))
 
     def structure(self, context: TargetContext, *, shard_num: int | None = None) -> Structure:
         """Return the structure that rows depend on besides objects and definition (see `core.ledger.structure_record`).
@@ -211,7 +212,7 @@ class LoadRequest(TableRequest):
         if len(found) > 1:
             (one, key), (other, other_key) = list(found.items())[:2]
             raise ConfigurationError(
-                f"The month's objects have several formats: {key} looks like {one.name}, {other_key} like "
+                f"The period's objects have several formats: {key} looks like {one.name}, {other_key} like "
                 f"{other.name}. "
                 "Give files={'file_format': …}, or a key template that matches only one of them."
             )

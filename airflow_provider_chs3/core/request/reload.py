@@ -1,4 +1,4 @@
-"""Load months again although nothing changed, as requested in the conf of a run."""
+"""Load periods again although nothing changed, as requested in the conf of a run."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.topology import local_table
-from airflow_provider_chs3.core.values.models import Month, TableName
-from airflow_provider_chs3.core.values.run_month import parse_months
+from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.run_period import parse_periods
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 #: The key in a run's conf.
 RELOAD = "chs3_reload"
 
-#: The reason for loading an unchanged month.
+#: The reason for loading an unchanged period.
 ASKED_FOR = "it is as published, but a reload was requested"
 
-_TAKES = "database, table, months and, if wanted, replace_rows_of_others"
+_TAKES = "database, table, periods and, if wanted, replace_rows_of_others"
 
 #: Other keys with these letters are meant for this package, and so are mappings under a name that is nearly `RELOAD`.
 _OURS = "chs3"
@@ -29,54 +30,54 @@ _NEARLY = 0.8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reload:
-    """The months that a run loads again. It skips other tables and other months.
+    """The periods that a run loads again. It skips other tables and other periods.
 
     Args:
         target: The table: a local one, or the Distributed one that the load names.
-        months: Its months.
+        periods: Its periods.
         replace_rows_of_others: Whether to also replace rows that somebody else inserted or changed.
     """
 
     target: TableName
-    months: tuple[Month, ...]
+    periods: tuple[Period, ...]
     replace_rows_of_others: bool = False
 
     def __str__(self) -> str:
-        return f"{self.target} {', '.join(map(str, self.months))}"
+        return f"{self.target} {', '.join(map(str, self.periods))}"
 
     @property
-    def month(self) -> Month:
-        """The single month, for a load without a month of its own.
+    def period(self) -> Period:
+        """The single period, for a load without a period of its own.
 
         Raises:
             ConfigurationError: If there are several.
         """
-        if len(self.months) > 1:
+        if len(self.periods) > 1:
             raise ConfigurationError(
-                f"This run reloads {self}, and this load takes one month: give {RELOAD} one month, or map the load "
-                "over the output of PlanMonthsOperator."
+                f"This run reloads {self}, and this load takes one period: give {RELOAD} one period, or map the load "
+                "over the output of PlanLoadsOperator."
             )
-        return self.months[0]
+        return self.periods[0]
 
-    def leaves_out(self, target: TableName, cluster: str | None, month: Month, *, write_mode: str) -> Steps[bool]:
+    def leaves_out(self, target: TableName, cluster: str | None, period: Period, *, write_mode: str) -> Steps[bool]:
         """Check whether a load is for something else.
 
         Args:
             target: The table that the load names: local, or Distributed.
             cluster: The cluster that it names, if any.
-            month: Its month.
+            period: Its period.
             write_mode: `replace` or `append`.
 
         Raises:
             PreflightError: If its table is Distributed over a cluster other than the one given.
             ConfigurationError: If it appends, which would double the rows.
         """
-        if month not in self.months or (yield from self.leaves_out_table(target, cluster)):
+        if period not in self.periods or (yield from self.leaves_out_table(target, cluster)):
             return True
         if write_mode == "append":
             raise ConfigurationError(
-                f"This run reloads {self}, and this load appends, which would add the month's rows once more: reload "
-                "months of loads with write_mode='replace'."
+                f"This run reloads {self}, and this load appends, which would add the period's rows once more: reload "
+                "periods of loads with write_mode='replace'."
             )
         return False
 
@@ -97,7 +98,7 @@ class Reload:
 
 
 def reload_of(conf: Mapping[str, Any] | None) -> Reload | None:
-    """Parse the reload in the conf of a run: `{"chs3_reload": {"database": …, "table": …, "months": […]}}`.
+    """Parse the reload in the conf of a run: `{"chs3_reload": {"database": …, "table": …, "periods": […]}}`.
 
     Args:
         conf: The run's conf.
@@ -117,16 +118,16 @@ def reload_of(conf: Mapping[str, Any] | None) -> Reload | None:
     if asked is None:
         return None
     given = dict(asked) if isinstance(asked, Mapping) else {}
-    database, table, months = (given.pop(name, None) for name in ("database", "table", "months"))
+    database, table, periods = (given.pop(name, None) for name in ("database", "table", "periods"))
     replaces = given.pop("replace_rows_of_others", False)
-    names = (database, table, *(months if isinstance(months, list) else [months]))
-    is_named = bool(months) and all(isinstance(name, str) and name for name in names)
+    names = (database, table, *(periods if isinstance(periods, list) else [periods]))
+    is_named = bool(periods) and all(isinstance(name, str) and name for name in names)
     if given or not is_named or not isinstance(replaces, bool):
         raise ConfigurationError(
             f"The run's conf has {RELOAD}={asked!r}, which takes {_TAKES}, such as "
-            f'{{"{RELOAD}": {{"database": "taxi", "table": "trips", "months": ["2026-01"]}}}}.'
+            f'{{"{RELOAD}": {{"database": "taxi", "table": "trips", "periods": ["2026-01"]}}}}.'
         )
-    return Reload(target=TableName(database, table), months=parse_months(months), replace_rows_of_others=replaces)
+    return Reload(target=TableName(database, table), periods=parse_periods(periods), replace_rows_of_others=replaces)
 
 
 def _looks_like_ours(key: str, value: Any) -> bool:

@@ -1,1 +1,1 @@
-"""Find the objects: keys, months, formats, listing."""
+"""Find the objects: keys, periods, formats, listing."""

@@ -1,14 +1,15 @@
-"""What a month consists of: objects of a storage, or rows of a database. Messages and results count it."""
+"""What a period consists of: objects of a storage, or rows of a database. Messages and results count it."""
 
 from __future__ import annotations
 
-from airflow_provider_chs3.core.values.models import Manifest, Month
+from airflow_provider_chs3.core.values.models import Manifest
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity, size_text
 from airflow_provider_chs3.exceptions import SourceError
 
 
 class Contents:
-    """What a month consists of: objects, unless a subclass says otherwise.
+    """What a period consists of: objects, unless a subclass says otherwise.
 
     Args:
         name: The word for it: `objects` or `rows`.
@@ -23,7 +24,7 @@ class Contents:
         return len(manifest.objects)
 
     def sizes(self, manifest: Manifest) -> str:
-        """Return what a month has, for the log."""
+        """Return what a period has, for the log."""
         return manifest.sizes
 
     def inserted(self, count: int) -> str:
@@ -38,31 +39,31 @@ class Contents:
         """Return how many rows the source has.
 
         Args:
-            manifest: The month.
+            manifest: The period.
             rows: The number, as text.
         """
         return f"its {quantity(len(manifest.objects), 'object')} hold {rows} rows"
 
-    def none_found(self, month: Month | None, pattern: str) -> str:
+    def none_found(self, period: Period | None, pattern: str) -> str:
         """Return what was looked for and not found.
 
         Args:
-            month: The month; None for any.
+            period: The period; None for any.
             pattern: By which it is recognized.
         """
-        return f"no object{f' of {month}' if month else ''} fits {pattern!r}"
+        return f"no object{f' of {period}' if period else ''} fits {pattern!r}"
 
-    def of_other_months(self, month: Month, place: str, counts: str) -> SourceError:
-        """Return the error of a month that has rows of other months.
+    def of_other_periods(self, period: Period, place: str, counts: str) -> SourceError:
+        """Return the error of a period that has rows of other periods.
 
         Args:
-            month: The month.
+            period: The period.
             place: The source.
             counts: The partitions of these rows, and their numbers.
         """
         return SourceError(
-            f"The objects of {month} hold rows of other months (partition: rows): {counts}. The month was not "
-            "published. policies={'on_other_months': 'leave_out'} loads the month without them."
+            f"The objects of {period} hold rows of other periods (partition: rows): {counts}. The period was not "
+            "published. policies={'on_other_periods': 'leave_out'} loads the period without them."
         )
 
 
@@ -81,14 +82,14 @@ class _Rows(Contents):
     def having(self, manifest: Manifest, rows: str) -> str:
         return f"its source has {rows} rows"
 
-    def none_found(self, month: Month | None, pattern: str) -> str:
-        return f"no rows{f' of {month}' if month else ''} by {pattern!r}"
+    def none_found(self, period: Period | None, pattern: str) -> str:
+        return f"no rows{f' of {period}' if period else ''} by {pattern!r}"
 
-    def of_other_months(self, month: Month, place: str, counts: str) -> SourceError:
-        # Left out, they would be in no month at all.
+    def of_other_periods(self, period: Period, place: str, counts: str) -> SourceError:
+        # Left out, they would be in no period at all.
         return SourceError(
-            f"{place} has rows of {month} that the table puts into other months (partition: rows): {counts}. "
-            "The month was not published. Give the source the time zone of the table's partition key: timezone=…."
+            f"{place} has rows of {period} that the table puts into other periods (partition: rows): {counts}. "
+            "The period was not published. Give the source the time zone of the table's partition key: timezone=…."
         )
 
 

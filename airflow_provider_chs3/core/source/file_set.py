@@ -1,4 +1,4 @@
-"""The month's files, and the statements that read them."""
+"""The period's files, and the statements that read them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOOK_THREADS = 64
 
 @dataclass(frozen=True)
 class Files:
-    """The month's files and the settings for reading them.
+    """The period's files and the settings for reading them.
 
     Args:
         source: Their source.

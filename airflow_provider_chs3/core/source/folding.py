@@ -1,4 +1,4 @@
-"""Fold listed objects into their months, page by page: a bucket's keys may not fit into memory."""
+"""Fold listed objects into their periods, page by page: a bucket's keys may not fit into memory."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from itertools import islice
 from operator import lt
 
 from airflow_provider_chs3.core.source.key_template import END, KeyTemplate
-from airflow_provider_chs3.core.values.models import Fingerprint, Month
-from airflow_provider_chs3.core.values.month_objects import MonthObjects
+from airflow_provider_chs3.core.values.models import Fingerprint
 from airflow_provider_chs3.core.values.object_page import ObjectPage
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 
-#: What levels begin with that do not count, and how folders end; `MonthKeys.select` is the same for one key.
+#: What levels begin with that do not count, and how folders end; `PeriodKeys.select` is the same for one key.
 _MAYBE_NO_DATA = re.compile(f"/[_.{END}]")
 
 
-class FoldedMonth:
-    """A month's objects, folded into their number, size and fingerprint.
+class FoldedPeriod:
+    """A period's objects, folded into their number, size and fingerprint.
 
     Attributes:
         count: Number of the objects.
@@ -32,9 +33,9 @@ class FoldedMonth:
         self._fingerprint = Fingerprint()
 
     @property
-    def summary(self) -> MonthObjects:
+    def summary(self) -> PeriodObjects:
         """The objects, as far as a comparison needs them."""
-        return MonthObjects(self.count, self.size_bytes, str(self._fingerprint))
+        return PeriodObjects(self.count, self.size_bytes, str(self._fingerprint))
 
     def add(self, paths: Sequence[str], sizes_bytes: Sequence[int], etags: Sequence[str]) -> None:
         """Add objects, given as columns; there is at least one.
@@ -57,21 +58,21 @@ class Folding:
     Args:
         template: The template of the keys.
         base: The part of all paths before the key.
-        wanted: The months that are folded; None folds all.
+        wanted: The periods that are folded; None folds all.
 
     Attributes:
-        months: Each month with objects.
+        periods: Each period with objects.
     """
 
-    def __init__(self, template: KeyTemplate, base: str, wanted: Collection[Month] | None) -> None:
-        self.months: dict[Month, FoldedMonth] = {}
+    def __init__(self, template: KeyTemplate, base: str, wanted: Collection[Period] | None) -> None:
+        self.periods: dict[Period, FoldedPeriod] = {}
         self._template = template
         self._start = len(base)
         self._runs = template.runs(base)
         self._wanted = wanted
 
     def add(self, page: ObjectPage) -> None:
-        """Add the objects of a page to their months."""
+        """Add the objects of a page to their periods."""
         paths, at, start = page.paths, 0, 0
         text = "".join([f"{path}{END}" for path in paths])
         while at < len(paths):
@@ -81,17 +82,17 @@ class Folding:
                 at += 1
                 continue
             until = at + text.count(END, start, run.end())
-            month = self._month_of(run, paths[at])
-            if month is not None and (self._wanted is None or month in self._wanted):
-                self._add_run(month, run, paths[at:until], page.sizes_bytes[at:until], page.etags[at:until])
+            period = self._period_of(run, paths[at])
+            if period is not None and (self._wanted is None or period in self._wanted):
+                self._add_run(period, run, paths[at:until], page.sizes_bytes[at:until], page.etags[at:until])
             at, start = until, run.end()
 
-    def _month_of(self, run: re.Match[str], path: str) -> Month | None:
+    def _period_of(self, run: re.Match[str], path: str) -> Period | None:
         template = self._template
-        return template.month_in(run) if template.is_read_in_one_way else template.month_of(path[self._start :])
+        return template.period_in(run) if template.is_read_in_one_way else template.period_of(path[self._start :])
 
     def _add_run(
-        self, month: Month, run: re.Match[str], paths: Sequence[str], sizes_bytes: Sequence[int], etags: Sequence[str]
+        self, period: Period, run: re.Match[str], paths: Sequence[str], sizes_bytes: Sequence[int], etags: Sequence[str]
     ) -> None:
         if 0 in sizes_bytes or _MAYBE_NO_DATA.search(run.string, run.start(), run.end()):
             # The slash before the first level is part of the beginning.
@@ -104,4 +105,4 @@ class Folding:
             if not objects:
                 return
             paths, sizes_bytes, etags = zip(*objects, strict=True)
-        self.months.setdefault(month, FoldedMonth()).add(paths, sizes_bytes, etags)
+        self.periods.setdefault(period, FoldedPeriod()).add(paths, sizes_bytes, etags)

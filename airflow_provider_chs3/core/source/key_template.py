@@ -1,4 +1,4 @@
-"""Templates of the keys of a month, such as `trips/{YYYY-MM}/*.parquet`."""
+"""Templates of the keys of a period, such as `trips/{YYYY-MM}/*.parquet`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from functools import cached_property, lru_cache, partial
 
 import pendulum
 
-from airflow_provider_chs3.core.source.prefixes import MonthKeys, cut, shared_prefix, without_longer
-from airflow_provider_chs3.core.values.models import FIRST_YEAR, LAST_YEAR, Month
+from airflow_provider_chs3.core.source.prefixes import PeriodKeys, cut, shared_prefix, without_longer
+from airflow_provider_chs3.core.values.period import FIRST_YEAR, LAST_YEAR, Period
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
 _YEAR_TOKENS = ("YYYY", "YY")
 _MONTH_TOKENS = ("MMMM", "MMM", "MM", "M")
-#: Tokens that vary within a month, so they match any value.
+#: Tokens that vary within a period, so they match any value.
 _VARYING_TOKENS = {"DD": r"\d{2}", "D": r"\d{1,2}", "HH": r"\d{2}", "H": r"\d{1,2}"}
 _TOKEN = re.compile("|".join((*_YEAR_TOKENS, *_MONTH_TOKENS, *_VARYING_TOKENS)))
-#: Token of the month → its text → the month's number.
+#: Token of the period → its text → the period's number.
 _MONTH_NUMBERS = {
     token: {pendulum.datetime(2001, number, 1).format(token, locale="en"): number for number in range(1, 13)}
     for token in _MONTH_TOKENS
 }
-#: Patterns of the tokens of the month, the longest first: {M} must match 12, not 1.
+#: Patterns of the tokens of the period, the longest first: {M} must match 12, not 1.
 _MONTH_PATTERNS = {
     "YYYY": "[0-9]{4}",
     "YY": "[0-9]{2}",
@@ -51,7 +51,7 @@ _HELP = "use {YYYY-MM} (case matters), as in 'trips/{YYYY-MM}/*.parquet', or {YY
 
 @dataclass(frozen=True)
 class _Piece:
-    """A piece of the template: text, or a pattern with the name of its token of the month, if any."""
+    """A piece of the template: text, or a pattern with the name of its token of the period, if any."""
 
     text: str = ""
     pattern: str = ""
@@ -62,7 +62,7 @@ class _Piece:
 class KeyTemplate:
     """A template of keys.
 
-    Tokens in braces stand for the month (`YYYY`, `YY`, `MM`, `M`, `MMM`, `MMMM`) or for what varies in it (`DD`, `D`,
+    Tokens in braces stand for the period (`YYYY`, `YY`, `MM`, `M`, `MMM`, `MMMM`) or for what varies in it (`DD`, `D`,
     `HH`, `H`); `*` and `?` stay within one level, `**` crosses levels; a template that ends with `/` takes everything
     below. All else is literal. Under the literal beginning, keys with a level that starts with `_` or `.` (such as
     `_SUCCESS`) do not count; neither do empty objects and keys that end with `/`.
@@ -71,7 +71,7 @@ class KeyTemplate:
         text: The template, without the bucket.
 
     Raises:
-        ConfigurationError: If a token is unknown, or the template does not distinguish months.
+        ConfigurationError: If a token is unknown, or the template does not distinguish periods.
     """
 
     text: str
@@ -81,47 +81,50 @@ class KeyTemplate:
             raise ConfigurationError(f"key={self.text!r}: give a key in the bucket, without a slash in front; {_HELP}.")
         tokens = set(_TOKEN.findall(" ".join(re.findall(r"\{([^{}]*)\}", self.text))))
         if not (tokens & set(_YEAR_TOKENS) and tokens & set(_MONTH_TOKENS)):
-            raise ConfigurationError(f"key={self.text!r} has no month in it: {_HELP}.")
-        january = self.keys_of(Month(2001, 1)).pattern
-        for name, other in (("October", self._pieces(Month(2001, 10))), ("November", self._pieces(Month(2001, 11)))):
+            raise ConfigurationError(f"key={self.text!r} has no period in it: {_HELP}.")
+        january = self.keys_of(Period.of_month(2001, 1)).pattern
+        for name, other in (
+            ("October", self._pieces(Period.of_month(2001, 10))),
+            ("November", self._pieces(Period.of_month(2001, 11))),
+        ):
             if january.fullmatch("".join(_SAMPLES.get(piece.pattern, piece.text) for piece in other)):
                 raise ConfigurationError(
                     f"key={self.text!r} takes keys of {name} for January too, as digits may stand beside {{M}}: use "
                     "{MM}, or put separators around it."
                 )
 
-    def keys_of(self, month: Month) -> MonthKeys:
-        """Return the keys that belong to the month."""
-        return _keys_of(self._pieces(month))
+    def keys_of(self, period: Period) -> PeriodKeys:
+        """Return the keys that belong to the period."""
+        return _keys_of(self._pieces(period))
 
     @cached_property
-    def keys_of_all(self) -> MonthKeys:
-        """The keys that may belong to any month; `month_of` returns which."""
+    def keys_of_all(self) -> PeriodKeys:
+        """The keys that may belong to any period; `period_of` returns which."""
         return _keys_of(self._pieces(None))
 
-    def month_of(self, key: str) -> Month | None:
-        """Return the month that a key belongs to, the reverse of `keys_of`; None if it belongs to none.
+    def period_of(self, key: str) -> Period | None:
+        """Return the period that a key belongs to, the reverse of `keys_of`; None if it belongs to none.
 
         Raises:
-            SourceError: If the key names two months.
+            SourceError: If the key names two periods.
         """
-        months = self.months_named(key)
-        if len(months) > 1:
+        periods = self.periods_named(key)
+        if len(periods) > 1:
             raise SourceError(
-                f"{key!r} may belong to {' or to '.join(map(str, months))} by key={self.text!r}, as a wildcard "
-                "precedes the month: replace it with what the keys have there, or move the object to a key with one "
+                f"{key!r} may belong to {' or to '.join(map(str, periods))} by key={self.text!r}, as a wildcard "
+                "precedes the period: replace it with what the keys have there, or move the object to a key with one "
                 "date."
             )
-        return months[0] if months else None
+        return periods[0] if periods else None
 
-    def months_named(self, key: str) -> tuple[Month, ...]:
-        """Return the months that a key names, sorted: of two dates behind a wildcard, either may be the template's."""
+    def periods_named(self, key: str) -> tuple[Period, ...]:
+        """Return the periods that a key names, sorted: of two dates behind a wildcard, either may be the template's."""
         found = [pattern.fullmatch(key) for pattern in self._readings]
-        return tuple(sorted({month for each in found if each and (month := self.month_in(each)) is not None}))
+        return tuple(sorted({period for each in found if each and (period := self.period_in(each)) is not None}))
 
     @cached_property
     def is_read_in_one_way(self) -> bool:
-        """Whether a key names one month at most, as no wildcard may take what looks like the month."""
+        """Whether a key names one period at most, as no wildcard may take what looks like the period."""
         seen: set[str] = set()
         may_take = crosses_levels = False
         for piece in self._pieces(None):
@@ -139,18 +142,18 @@ class KeyTemplate:
         shortest = [replace(each, pattern=_SHORTEST.get(each.pattern, each.pattern)) for each in self._pieces(None)]
         return self.keys_of_all.pattern, re.compile(_pattern(shortest), re.DOTALL)
 
-    def month_in(self, matched: re.Match[str]) -> Month | None:
-        """Return the month that a match of `keys_of_all` or `runs` names; None if it names none."""
+    def period_in(self, matched: re.Match[str]) -> Period | None:
+        """Return the period that a match of `keys_of_all` or `runs` names; None if it names none."""
         texts = matched.groups()
-        if texts not in self._months_by_texts:
-            self._months_by_texts[texts] = self._month_of(matched.groupdict())
-        return self._months_by_texts[texts]
+        if texts not in self._periods_by_texts:
+            self._periods_by_texts[texts] = self._period_of(matched.groupdict())
+        return self._periods_by_texts[texts]
 
     def runs(self, base: str) -> re.Pattern[str]:
-        """Return the pattern of a run: one path, or several of the same month, with `END` behind each.
+        """Return the pattern of a run: one path, or several of the same period, with `END` behind each.
 
         One match for a whole page takes a tenth of the time of one for each key. The group `beginning` is the paths'
-        literal beginning. Of a template whose keys do not begin with their month, a run is one path.
+        literal beginning. Of a template whose keys do not begin with their period, a run is one path.
 
         Args:
             base: The part of a path before the key.
@@ -165,65 +168,65 @@ class KeyTemplate:
         return re.compile(run, re.DOTALL)
 
     def narrower(self, prefix: str) -> tuple[str, ...]:
-        """Cut a prefix into longer ones: each key of a month that begins with it begins with exactly one of them.
+        """Cut a prefix into longer ones: each key of a period that begins with it begins with exactly one of them.
 
-        They follow from what months are called, whatever is in the bucket, and so may be of months without objects: at
-        most a dozen or two at a time.
+        They follow from what periods are called, whatever is in the bucket, and so may be of periods without objects:
+        at most a dozen or two at a time.
 
         Args:
             prefix: A beginning of keys.
 
         Returns:
-            The prefixes, sorted; none where months cannot be told apart behind it.
+            The prefixes, sorted; none where periods cannot be told apart behind it.
         """
-        return cut(prefix, self._month_prefixes)
+        return cut(prefix, self._period_prefixes)
 
-    def together(self, months: Collection[Month]) -> tuple[MonthKeys, Callable[[str], tuple[str, ...]]]:
-        """Return keys with the beginning that the keys of these months have in common, and what cuts it into theirs.
+    def together(self, periods: Collection[Period]) -> tuple[PeriodKeys, Callable[[str], tuple[str, ...]]]:
+        """Return keys with the beginning that the keys of these periods have in common, and what cuts it into theirs.
 
         Args:
-            months: The months; at least one.
+            periods: The periods; at least one.
         """
-        prefixes = without_longer(_literal_beginning(self._pieces(month)) for month in months)
+        prefixes = without_longer(_literal_beginning(self._pieces(period)) for period in periods)
         common = replace(self.keys_of_all, prefix=shared_prefix(prefixes), is_one_key=False)
         return common, partial(cut, prefixes=prefixes)
 
     @cached_property
-    def _month_prefixes(self) -> list[str]:
-        """The beginnings of the keys of all months."""
-        return without_longer(_literal_beginning(self._pieces(month)) for month in _all_months())
+    def _period_prefixes(self) -> list[str]:
+        """The beginnings of the keys of all periods."""
+        return without_longer(_literal_beginning(self._pieces(period)) for period in _all_periods())
 
     @cached_property
-    def _months_by_texts(self) -> dict[tuple[str, ...], Month | None]:
-        """The months found for the tokens' texts: a listing has the same texts again and again."""
+    def _periods_by_texts(self) -> dict[tuple[str, ...], Period | None]:
+        """The periods found for the tokens' texts: a listing has the same texts again and again."""
         return {}
 
-    def _month_of(self, found: Mapping[str, str]) -> Month | None:
+    def _period_of(self, found: Mapping[str, str]) -> Period | None:
         numbers = {_MONTH_NUMBERS[token][text] for token, text in found.items() if token in _MONTH_NUMBERS}
         years = {_year(text) for token, text in found.items() if token in _YEAR_TOKENS}
-        # Tokens that name the month twice, as in {YYYY-MM}/{MMM}, must agree.
+        # Tokens that name the period twice, as in {YYYY-MM}/{MMM}, must agree.
         if len(numbers) > 1 or len(years) > 1:
             return None
         try:
-            return Month(years.pop(), numbers.pop())
+            return Period(years.pop(), numbers.pop())
         except ConfigurationError:
             return None
 
-    def _pieces(self, month: Month | None) -> list[_Piece]:
+    def _pieces(self, period: Period | None) -> list[_Piece]:
         pieces: list[_Piece] = []
         text = self.text + ("**" if self.text.endswith("/") else "")
         for tokens, wildcard, stray, literal in _PIECE.findall(text):
             if stray:
                 raise ConfigurationError(f"key={self.text!r} has a brace without its partner: {_HELP}.")
             if tokens:
-                pieces += self._token_pieces(tokens[1:-1], month)
+                pieces += self._token_pieces(tokens[1:-1], period)
             elif wildcard:
                 pieces.append(_Piece(pattern=_WILDCARDS[wildcard]))
             else:
                 pieces.append(_Piece(text=literal))
         return pieces
 
-    def _token_pieces(self, tokens: str, month: Month | None) -> list[_Piece]:
+    def _token_pieces(self, tokens: str, period: Period | None) -> list[_Piece]:
         pieces: list[_Piece] = []
         rest = tokens
         while rest:
@@ -235,7 +238,7 @@ class KeyTemplate:
             if found in _VARYING_TOKENS:
                 pieces.append(_Piece(pattern=_VARYING_TOKENS[found]))
             elif _TOKEN.fullmatch(found):
-                pieces.append(_month_piece(found, month))
+                pieces.append(_period_piece(found, period))
             else:
                 pieces.append(_Piece(text=found))
             rest = rest[len(found) :]
@@ -246,30 +249,30 @@ def _year(text: str) -> int:
     return int(text) if len(text) == 4 else (int(text) - _FIRST_OF_TWO_DIGITS) % 100 + _FIRST_OF_TWO_DIGITS
 
 
-def _month_piece(token: str, month: Month | None) -> _Piece:
-    if month is None:
+def _period_piece(token: str, period: Period | None) -> _Piece:
+    if period is None:
         return _Piece(pattern=_MONTH_PATTERNS[token], token=token)
     is_year = token in _YEAR_TOKENS
-    return _Piece(text=_written(token, month.year if is_year else 2001, 1 if is_year else month.number))
+    return _Piece(text=_written(token, period.year if is_year else 2001, 1 if is_year else period.number))
 
 
 @lru_cache(maxsize=1024)
-def _written(token: str, year: int, month: int) -> str:
-    return pendulum.datetime(year, month, 1).format(token, locale="en")
+def _written(token: str, year: int, period: int) -> str:
+    return pendulum.datetime(year, period, 1).format(token, locale="en")
 
 
-def _all_months() -> Iterator[Month]:
-    return (Month(year, number) for year in range(FIRST_YEAR, LAST_YEAR + 1) for number in range(1, 13))
+def _all_periods() -> Iterator[Period]:
+    return (Period(year, number) for year in range(FIRST_YEAR, LAST_YEAR + 1) for number in range(1, 13))
 
 
 def _literal_beginning(pieces: Sequence[_Piece]) -> str:
     return "".join(piece.text for piece in itertools.takewhile(lambda piece: not piece.pattern, pieces))
 
 
-def _keys_of(pieces: Sequence[_Piece]) -> MonthKeys:
+def _keys_of(pieces: Sequence[_Piece]) -> PeriodKeys:
     literal = list(itertools.takewhile(lambda piece: not piece.pattern, pieces))
     any_depth = any(piece.pattern == _WILDCARDS["**"] for piece in pieces)
-    return MonthKeys(
+    return PeriodKeys(
         prefix=_literal_beginning(pieces),
         pattern=re.compile(_pattern(pieces), re.DOTALL),
         is_one_key=len(literal) == len(pieces),
@@ -278,7 +281,7 @@ def _keys_of(pieces: Sequence[_Piece]) -> MonthKeys:
 
 
 def _is_read_in_one_way(pieces: Sequence[_Piece]) -> bool:
-    """Whether a key that begins with these pieces names one month only; of `{M}`, 1 is the beginning of 12, too."""
+    """Whether a key that begins with these pieces names one period only; of `{M}`, 1 is the beginning of 12, too."""
     return all(
         following.text and not following.text[0].isdigit()
         for each, following in itertools.pairwise((*pieces, _Piece()))

@@ -1,4 +1,4 @@
-"""List the months of a source: what is there, with versions."""
+"""List the periods of a source: what is there, with versions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 from typing import Self
 
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.values.models import Manifest, Month, Unit
-from airflow_provider_chs3.core.values.month_objects import MonthObjects
+from airflow_provider_chs3.core.values.models import Manifest, Unit
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import ConfigurationError
 
@@ -24,7 +25,7 @@ class AccessTrial(ABC):
     @property
     def options(self) -> str:
         """The options of the command line that say where it is."""
-        return "--source-table and --month-column"
+        return "--source-table and --time-column"
 
     @abstractmethod
     def list_from_worker(self) -> Steps[Sequence[Unit]] | None:
@@ -44,7 +45,7 @@ class AccessTrial(ABC):
 
 
 class SourceListing(ABC):
-    """What a source has of months, and where."""
+    """What a source has of periods, and where."""
 
     @property
     @abstractmethod
@@ -54,14 +55,14 @@ class SourceListing(ABC):
     @property
     @abstractmethod
     def pattern(self) -> str:
-        """The pattern by which a month's objects are recognized there, for messages."""
+        """The pattern by which a period's objects are recognized there, for messages."""
 
     @abstractmethod
-    def access_trial(self, month: Month | None) -> AccessTrial:
-        """Return a try to get at a month's objects, or at those of any month."""
+    def access_trial(self, period: Period | None) -> AccessTrial:
+        """Return a try to get at a period's objects, or at those of any period."""
 
-    def list_month(self, month: Month) -> Steps[tuple[Self, Manifest]]:
-        """List the month's objects, each with its version.
+    def list_period(self, period: Period) -> Steps[tuple[Self, Manifest]]:
+        """List the period's objects, each with its version.
 
         Returns:
             The source, with all that listing found out about it, and the manifest.
@@ -69,40 +70,40 @@ class SourceListing(ABC):
         Raises:
             SourceError: If ClickHouse cannot read one of them.
         """
-        source, manifests = yield from self.list_months([month])
-        return source, manifests[month]
+        source, manifests = yield from self.list_periods([period])
+        return source, manifests[period]
 
     @abstractmethod
-    def list_months(self, months: Collection[Month]) -> Steps[tuple[Self, dict[Month, Manifest]]]:
-        """List the objects of the months to load, each with its version.
+    def list_periods(self, periods: Collection[Period]) -> Steps[tuple[Self, dict[Period, Manifest]]]:
+        """List the objects of the periods to load, each with its version.
 
         Returns:
-            The source, with all that listing found out about it, and the manifest of each month.
+            The source, with all that listing found out about it, and the manifest of each period.
 
         Raises:
             SourceError: If ClickHouse cannot read one of them.
         """
 
     @abstractmethod
-    def summarize_months(self, months: Collection[Month] | None) -> Steps[dict[Month, MonthObjects]]:
-        """List months for a comparison alone: also those whose objects cannot be loaded.
+    def summarize_periods(self, periods: Collection[Period] | None) -> Steps[dict[Period, PeriodObjects]]:
+        """List periods for a comparison alone: also those whose objects cannot be loaded.
 
         Args:
-            months: The months; None for all that exist.
+            periods: The periods; None for all that exist.
 
         Returns:
-            Each requested or existing month.
+            Each requested or existing period.
 
         Raises:
             SourceError: If all were requested, and a storage of objects has none.
         """
 
-    def missing_marker(self, ready_key: str, month: Month) -> Steps[str]:
-        """Return the key of a month's ready marker if it is not there; empty if it is.
+    def missing_marker(self, ready_key: str, period: Period) -> Steps[str]:
+        """Return the key of a period's ready marker if it is not there; empty if it is.
 
         Args:
-            ready_key: The key, a template of it, or a name beside the month's objects.
-            month: The month.
+            ready_key: The key, a template of it, or a name beside the period's objects.
+            period: The period.
 
         Raises:
             ConfigurationError: If it may be several objects, or none can be there.

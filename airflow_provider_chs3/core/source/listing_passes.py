@@ -1,4 +1,4 @@
-"""Which prefixes are listed for the objects of several months, so that each is listed once."""
+"""Which prefixes are listed for the objects of several periods, so that each is listed once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, TypeVar
 
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.source.prefixes import MonthKeys
-from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.core.source.prefixes import PeriodKeys
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Gather, Steps
 
 T = TypeVar("T")
@@ -22,33 +22,33 @@ class ListingPass(NamedTuple):
 
     Args:
         keys: The keys that it lists.
-        months: The months whose objects are among them; None for all.
+        periods: The periods whose objects are among them; None for all.
         narrower: How the worker may cut the prefix; None if it may not.
     """
 
-    keys: MonthKeys
-    months: Collection[Month] | None
+    keys: PeriodKeys
+    periods: Collection[Period] | None
     narrower: Callable[[str], Sequence[str]] | None = None
 
 
-def passes_of(template: KeyTemplate, months: Collection[Month] | None, *, may_join: bool) -> list[ListingPass]:
-    """Return the passes that list the objects of months: one for each prefix, or of many one for all.
+def passes_of(template: KeyTemplate, periods: Collection[Period] | None, *, may_join: bool) -> list[ListingPass]:
+    """Return the passes that list the objects of periods: one for each prefix, or of many one for all.
 
-    A page holds the keys of many small months; a prefix that has more than a page is cut.
+    A page holds the keys of many small periods; a prefix that has more than a page is cut.
 
     Args:
         template: The template of the keys.
-        months: The months; None for all.
+        periods: The periods; None for all.
         may_join: Whether one pass may list what many prefixes have in common.
     """
-    if months is None:
+    if periods is None:
         return [ListingPass(template.keys_of_all, None, template.narrower)]
-    by_prefix: dict[str, set[Month]] = defaultdict(set)
-    for month in months:
-        by_prefix[template.keys_of(month).prefix].add(month)
+    by_prefix: dict[str, set[Period]] = defaultdict(set)
+    for period in periods:
+        by_prefix[template.keys_of(period).prefix].add(period)
     if len(by_prefix) > _FEW_PREFIXES and may_join:
-        keys, narrower = template.together(months)
-        return [ListingPass(keys, months, narrower)]
+        keys, narrower = template.together(periods)
+        return [ListingPass(keys, periods, narrower)]
     return [ListingPass(template.keys_of(min(some)), some) for some in by_prefix.values()]
 
 

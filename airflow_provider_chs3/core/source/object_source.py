@@ -9,19 +9,20 @@ from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import Self, TypeVar
 
-from airflow_provider_chs3.core.source.folding import FoldedMonth, Folding
+from airflow_provider_chs3.core.source.folding import FoldedPeriod, Folding
 from airflow_provider_chs3.core.source.formats import format_of_key
 from airflow_provider_chs3.core.source.globs import any_name, glob_of_key, grouped_by_glob, plain_prefix
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.source.listing import AccessTrial
 from airflow_provider_chs3.core.source.listing_passes import ListingPass, passes_of, run_passes
-from airflow_provider_chs3.core.source.prefixes import MonthKeys
+from airflow_provider_chs3.core.source.prefixes import PeriodKeys
 from airflow_provider_chs3.core.source.reading import Batch
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals
-from airflow_provider_chs3.core.values.models import Manifest, Month, Unit
-from airflow_provider_chs3.core.values.month_objects import MonthObjects
+from airflow_provider_chs3.core.values.models import Manifest, Unit
 from airflow_provider_chs3.core.values.object_page import ObjectPage
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, Steps
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
@@ -42,7 +43,7 @@ class ObjectSource(Source):
 
     Args:
         bucket: The bucket, or its equivalent in the storage; empty if a named collection names it.
-        template: Template of the keys of a month.
+        template: Template of the keys of a period.
         base: The part of `_path` before the key; found by listing if a named collection names the bucket.
     """
 
@@ -67,7 +68,7 @@ class ObjectSource(Source):
 
     @property
     def pattern(self) -> str:
-        """The template of a month's keys, for messages."""
+        """The template of a period's keys, for messages."""
         return self.template.text
 
     @property
@@ -104,85 +105,85 @@ class ObjectSource(Source):
         in_order = literals(shape[argument] for argument in self.kind.shape)
         return Sql(f"{name}({first}{located.text}, {in_order})", located.secrets)
 
-    def list_months(self, months: Collection[Month]) -> Steps[tuple[Self, dict[Month, Manifest]]]:
-        """List the objects of months, in one pass over each prefix that they share.
+    def list_periods(self, periods: Collection[Period]) -> Steps[tuple[Self, dict[Period, Manifest]]]:
+        """List the objects of periods, in one pass over each prefix that they share.
 
         Returns:
-            The source, with its base known from now on, and the manifest of each month.
+            The source, with its base known from now on, and the manifest of each period.
 
         Raises:
             SourceError: If ClickHouse cannot read an object because of its key.
         """
-        source, listed = self, dict[Month, Manifest]()
-        for found, manifests in (yield from self._listed_by(self._list, months)):
+        source, listed = self, dict[Period, Manifest]()
+        for found, manifests in (yield from self._listed_by(self._list, periods)):
             # Of a named collection, a prefix without objects does not show the base.
             source = found if any(each.objects for each in manifests.values()) or not listed else source
             listed |= manifests
-        return source, {month: listed[month] for month in sorted(months)}
+        return source, {period: listed[period] for period in sorted(periods)}
 
-    def summarize_months(self, months: Collection[Month] | None) -> Steps[dict[Month, MonthObjects]]:
-        """List months for a comparison alone, page by page: all of them may not fit into memory.
+    def summarize_periods(self, periods: Collection[Period] | None) -> Steps[dict[Period, PeriodObjects]]:
+        """List periods for a comparison alone, page by page: all of them may not fit into memory.
 
-        S3 lists in the order of keys; other storages and ClickHouse may not. A month that was not listed in order is
-        listed again, alone. See `Source.summarize_months`.
+        S3 lists in the order of keys; other storages and ClickHouse may not. A period that was not listed in order is
+        listed again, alone. See `Source.summarize_periods`.
         """
-        folded = {month: FoldedMonth() for month in months or ()}
-        for found in (yield from self._listed_by(self._fold, months)):
+        folded = {period: FoldedPeriod() for period in periods or ()}
+        for found in (yield from self._listed_by(self._fold, periods)):
             folded.update(found)
-        if months is None and not folded:
-            raise SourceError(f"No object of any month under {self.place}/{self.pattern}: check bucket and key.")
-        listed = {month: found.summary for month, found in folded.items()}
-        for month in (month for month, found in folded.items() if not found.is_sorted):
-            _, manifest = yield from self.list_month(month)
-            listed[month] = MonthObjects.of(manifest)
+        if periods is None and not folded:
+            raise SourceError(f"No object of any period under {self.place}/{self.pattern}: check bucket and key.")
+        listed = {period: found.summary for period, found in folded.items()}
+        for period in (period for period, found in folded.items() if not found.is_sorted):
+            _, manifest = yield from self.list_period(period)
+            listed[period] = PeriodObjects.of(manifest)
         return listed
 
     def _listed_by(
-        self, list_pass: Callable[[ListingPass], Steps[T]], months: Collection[Month] | None
+        self, list_pass: Callable[[ListingPass], Steps[T]], periods: Collection[Period] | None
     ) -> Steps[list[T]]:
         """Return the results of all passes: at the same time, unless each is a query to one server."""
         from_worker = not self.lists_through_clickhouse
-        passes = [list_pass(each) for each in passes_of(self.template, months, may_join=from_worker)]
+        passes = [list_pass(each) for each in passes_of(self.template, periods, may_join=from_worker)]
         return (yield from run_passes(passes, at_once=from_worker))
 
-    def _list(self, each_pass: ListingPass) -> Steps[tuple[Self, dict[Month, Manifest]]]:
-        months = each_pass.months or ()
+    def _list(self, each_pass: ListingPass) -> Steps[tuple[Self, dict[Period, Manifest]]]:
+        periods = each_pass.periods or ()
         source, pages = yield from self._pages(each_pass)
-        start, each_keys = len(source.base), {month: self.template.keys_of(month) for month in months}
-        found: dict[Month, list[Unit]] = {month: [] for month in months}
+        start, each_keys = len(source.base), {period: self.template.keys_of(period) for period in periods}
+        found: dict[Period, list[Unit]] = {period: [] for period in periods}
         for each in chain.from_iterable(page.objects() for page in pages):
             key = each.path[start:]
-            for month in self._months_of(key, months):
-                if each_keys[month].select(key, each.size_bytes):
+            for period in self._periods_of(key, periods):
+                if each_keys[period].select(key, each.size_bytes):
                     source.check_readable(each, key)
-                    found[month].append(each)
-        return source, {month: Manifest.of(some) for month, some in found.items()}
+                    found[period].append(each)
+        return source, {period: Manifest.of(some) for period, some in found.items()}
 
-    def _months_of(self, key: str, months: Collection[Month]) -> Sequence[Month]:
-        if len(months) == 1 and self.template.is_read_in_one_way:
-            return tuple(months)
-        month = self.template.month_of(key)
-        return (month,) if month is not None and month in months else ()
+    def _periods_of(self, key: str, periods: Collection[Period]) -> Sequence[Period]:
+        if len(periods) == 1 and self.template.is_read_in_one_way:
+            return tuple(periods)
+        period = self.template.period_of(key)
+        return (period,) if period is not None and period in periods else ()
 
-    def _fold(self, each_pass: ListingPass) -> Steps[dict[Month, FoldedMonth]]:
+    def _fold(self, each_pass: ListingPass) -> Steps[dict[Period, FoldedPeriod]]:
         source, pages = yield from self._pages(each_pass)
-        folding = Folding(self.template, source.base, each_pass.months)
+        folding = Folding(self.template, source.base, each_pass.periods)
         for page in pages:
             folding.add(page)
-        return folding.months
+        return folding.periods
 
-    def missing_marker(self, ready_key: str, month: Month) -> Steps[str]:
-        """Return the key of a month's ready marker if it is not there; see `Source.missing_marker`."""
+    def missing_marker(self, ready_key: str, period: Period) -> Steps[str]:
+        """Return the key of a period's ready marker if it is not there; see `Source.missing_marker`."""
         key = ready_key
         if "{" in ready_key:
-            keys = KeyTemplate(ready_key).keys_of(month)
+            keys = KeyTemplate(ready_key).keys_of(period)
             if not keys.is_one_key:
                 raise ConfigurationError(
                     f"policies['ready_key']={ready_key!r} must name one object: remove wildcards and days from it."
                 )
             key = keys.prefix
         elif "/" not in ready_key:
-            prefix = self.template.keys_of(month).prefix
+            prefix = self.template.keys_of(period).prefix
             key = prefix[: prefix.rfind("/") + 1] + ready_key
         source, pages = yield from self._listed(key, levels_below=0)
         return "" if any(f"{source.base}{key}" in page.paths for page in pages) else key
@@ -250,9 +251,9 @@ class ObjectSource(Source):
         """Return how the paths of a batch begin, as they are listed."""
         return self.base + plain_prefix(batch.glob)
 
-    def access_trial(self, month: Month | None) -> AccessTrial:
-        """Return a try to get at a month's objects, or at those of any month."""
-        return ObjectTrial(self, month)
+    def access_trial(self, period: Period | None) -> AccessTrial:
+        """Return a try to get at a period's objects, or at those of any period."""
+        return ObjectTrial(self, period)
 
     def check_readable(self, each: Unit, key: str) -> None:
         """Check that ClickHouse can read an object.
@@ -273,15 +274,15 @@ class ObjectSource(Source):
 
 @dataclass(frozen=True)
 class ObjectTrial(AccessTrial):
-    """A try to list the first objects of a month, and to read one.
+    """A try to list the first objects of a period, and to read one.
 
     Args:
         source: The source.
-        month: The month; None for any.
+        period: The period; None for any.
     """
 
     source: ObjectSource
-    month: Month | None
+    period: Period | None
 
     @property
     def where(self) -> str:
@@ -294,9 +295,9 @@ class ObjectTrial(AccessTrial):
         return "--bucket and --key"
 
     @property
-    def _keys(self) -> MonthKeys:
+    def _keys(self) -> PeriodKeys:
         template = self.source.template
-        return template.keys_of(self.month) if self.month else template.keys_of_all
+        return template.keys_of(self.period) if self.period else template.keys_of_all
 
     def list_from_worker(self) -> Steps[Sequence[Unit]] | None:
         """List the first page from the worker; None if ClickHouse lists."""

@@ -1,4 +1,4 @@
-"""Keys by their prefixes: those of a month, and a prefix cut into longer ones that can be listed side by side."""
+"""Keys by their prefixes: those of a period, and a prefix cut into longer ones that can be listed side by side."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _FEW_PREFIXES = 8
 
 
 @dataclass(frozen=True)
-class MonthKeys:
-    """The keys of one month, or of all months.
+class PeriodKeys:
+    """The keys of one period, or of all periods.
 
     Args:
         prefix: Their literal prefix, used for listing.
@@ -27,7 +27,7 @@ class MonthKeys:
     levels_below: int | None
 
     def select(self, key: str, size_bytes: int) -> bool:
-        """Check whether an object with this key and size contains data of the month."""
+        """Check whether an object with this key and size contains data of the period."""
         if size_bytes == 0 or key.endswith("/") or not self.pattern.fullmatch(key):
             return False
         below = key[len(self.prefix) :]

@@ -90,7 +90,7 @@ class SourceReading(ABC):
 
     @property
     def why_one_by_one(self) -> str:
-        """Why its months are loaded one by one; empty if one insert may read several."""
+        """Why its periods are loaded one by one; empty if one insert may read several."""
         return ""
 
     @property
@@ -110,7 +110,7 @@ class SourceReading(ABC):
         """Check access by the servers where reading would take long to fail, and that known columns have their types.
 
         Args:
-            manifest: A month; it has objects.
+            manifest: A period; it has objects.
             settings: Settings of statements that look at them.
 
         Raises:

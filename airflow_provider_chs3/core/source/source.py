@@ -1,4 +1,4 @@
-"""The place that a month comes from: it lists what is there, renders what reads it, and knows what proves that."""
+"""The place that a period comes from: it lists what is there, renders what reads it, and knows what proves that."""
 
 from __future__ import annotations
 
@@ -8,4 +8,6 @@ from airflow_provider_chs3.core.source.reading import SourceReading
 
 
 class Source(SourceListing, SourceReading, SourceProof):
-    """The place that months come from: a storage of objects, or a table of a database, of which a month is one unit."""
+    """The place that periods come from: a storage of objects, or a table of a database, of which a period is one
+    unit.
+    """

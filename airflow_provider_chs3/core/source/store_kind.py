@@ -30,7 +30,7 @@ class StoreKind:
         no_cache: Settings that keep statements from caches that go by the time of the last write: if clocks differ,
             these would return an earlier version of an object.
         probe_settings: Settings of the doctor, which looks for storage that does not answer.
-        contents: What a month consists of. Default: objects.
+        contents: What a period consists of. Default: objects.
         connection: What to check of the worker's connection, for the doctor. Default: that to the storage.
         server_remedy: What else to check where servers do not reach the storage, for the doctor.
         format: The format of all objects; None if it follows from keys, or the user gives it.

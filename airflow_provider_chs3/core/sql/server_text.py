@@ -39,7 +39,7 @@ def readable(column: str) -> str:
     return f"replaceRegexpAll({found}, {literal(_SPACE_AROUND)}, '')"
 
 
-# The page asks for the clauses of one table once for each of its months.
+# The page asks for the clauses of one table once for each of its periods.
 @lru_cache(maxsize=256)
 def top_level(text: str) -> str:
     """Blank everything within quotes or parentheses, character by character.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, one_of, table
 from airflow_provider_chs3.core.staging.tables import (
-    MONTHS_IN_COMMENT,
+    PERIODS_IN_COMMENT,
     Attempt,
     ddl_settings,
     holds_any,
@@ -30,9 +30,9 @@ _END_TIMEOUT_SECONDS = 300
 
 
 def end_earlier_attempts(context: TargetContext, *attempts: Attempt) -> Steps[None]:
-    """End what other attempts of their months run or left, queries first, before staging is created.
+    """End what other attempts of their periods run or left, queries first, before staging is created.
 
-    Months that others publish together with one of them lose their staging, too; that load makes another one for them.
+    Periods that others publish together with one of them lose their staging, too; that load makes another one for them.
 
     Args:
         context: The nodes.
@@ -47,35 +47,35 @@ def end_earlier_attempts(context: TargetContext, *attempts: Attempt) -> Steps[No
 
 
 class Group(NamedTuple):
-    """What a load of several months has staged.
+    """What a load of several periods has staged.
 
     Args:
         names: Its tables.
-        months: The months of all of them.
+        periods: The periods of all of them.
         began: Unix time at which the first one was created.
     """
 
     names: set[str]
-    months: set[str]
+    periods: set[str]
     began: int
 
 
-def find_groups(context: TargetContext, *months: Attempt) -> Steps[dict[str, Group]]:
-    """Return what loads of several months, some of these among them, have staged: nonce → its tables.
+def find_groups(context: TargetContext, *periods: Attempt) -> Steps[dict[str, Group]]:
+    """Return what loads of several periods, some of these among them, have staged: nonce → its tables.
 
     Args:
         context: The nodes.
-        *months: Attempts at each month.
+        *periods: Attempts at each period.
 
     Returns:
         Tables as the coordinator has them, else the last node that has. A replica that was down while others dropped
         one still has it.
     """
     query = (
-        f"SELECT name, {MONTHS_IN_COMMENT}, toUnixTimestamp(metadata_modification_time) FROM system.tables "
-        f"WHERE {in_staging(context)} AND ({holds_any(months)} OR {holds_any(months, is_published=False)})"
+        f"SELECT name, {PERIODS_IN_COMMENT}, toUnixTimestamp(metadata_modification_time) FROM system.tables "
+        f"WHERE {in_staging(context)} AND ({holds_any(periods)} OR {holds_any(periods, is_published=False)})"
     )
-    answers = yield from context.on_each(name="Look for what loads of several months left", sql=Sql(query))
+    answers = yield from context.on_each(name="Look for what loads of several periods left", sql=Sql(query))
     tables = {row[0]: row for rows in (*answers.values(), answers[context.coordinator]) for row in rows}
     groups: dict[str, Group] = {}
     for name, of_table, created in tables.values():
@@ -102,7 +102,7 @@ def drop_staging(context: TargetContext, *attempts: Attempt) -> Steps[None]:
     """Drop the staging of attempts whose statements have all ended well, so that there is nothing to kill.
 
     Its files are those of the published parts, so nobody waits for servers to remove their other names, which took them
-    a tenth of a second for sixty months. Replicas are waited for, as the last one removes the path in Keeper.
+    a tenth of a second for sixty periods. Replicas are waited for, as the last one removes the path in Keeper.
     """
     end = " SYNC" if context.table_facts.is_replicated else ""
     yield from _drop(context, {each.name: context.nodes for each in attempts}, end=end)
@@ -120,7 +120,7 @@ def end_attempts(context: TargetContext, *attempts: Attempt) -> Steps[None]:
 
 
 def end_attempts_with(context: TargetContext, *nonces: str) -> Steps[None]:
-    """End all attempts of nonces: of groups of months, and of each of their months.
+    """End all attempts of nonces: of groups of periods, and of each of their periods.
 
     Args:
         context: The nodes.
@@ -190,7 +190,7 @@ def _end(context: TargetContext, *, queries: str, tables: str, of_several: str =
         context: The nodes.
         queries: Condition on `initial_query_id` that finds the queries.
         tables: Condition on `name` that finds the staging.
-        of_several: Condition that finds staging of several months, whose queries are found by its name. None by
+        of_several: Condition that finds staging of several periods, whose queries are found by its name. None by
             default.
     """
     known: set[str] = set()
@@ -245,7 +245,7 @@ def _names(found: Mapping[Node, Sequence[Row]]) -> set[str]:
 
 
 def _drop(context: TargetContext, nodes_of: Mapping[str, Collection[Node]], *, end: str = " SYNC") -> Steps[None]:
-    """Drop all tables side by side: of sixty months a server takes a while to remove the files of each."""
+    """Drop all tables side by side: of sixty periods a server takes a while to remove the files of each."""
     drops = tuple(_drop_on(context, nodes, name, end) for name, nodes in nodes_of.items())
     yield from Gather(name="Drop staging", workflows=drops) if len(drops) > 1 else drops[0]
 

@@ -1,4 +1,4 @@
-"""ALTER partitions of a table: those of several months with one statement."""
+"""ALTER partitions of a table: those of several periods with one statement."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals
 from airflow_provider_chs3.core.staging.ending import begins_with_any, end_named
 from airflow_provider_chs3.core.staging.tables import (
     IS_STAGING,
-    MONTHS_IN_COMMENT,
+    PERIODS_IN_COMMENT,
     Attempt,
     holds_any,
     in_staging,
@@ -38,33 +38,33 @@ def take_over(context: TargetContext, attempt: Attempt) -> Steps[None]:
     )
     ask = QueryNodes(name="Look for other attempts", sql={context.coordinator: Sql(query)})
     found = (yield from ask)[context.coordinator]
-    names = [name for name, is_of_month in found if is_of_month]
+    names = [name for name, is_of_period in found if is_of_period]
     if not names or names[0] != attempt.name:
         raise SupersededError(superseded(attempt))
-    # A load of several months yields to that of one.
-    if older := names[1:] + [name for name, is_of_month in found if not is_of_month]:
+    # A load of several periods yields to that of one.
+    if older := names[1:] + [name for name, is_of_period in found if not is_of_period]:
         yield from end_named(context, older)
 
 
-def settle_with_rivals(context: TargetContext, attempt: Attempt, months: Collection[Attempt]) -> Steps[list[Attempt]]:
-    """End other loads of several months that began earlier, and return the months that are left to others.
+def settle_with_rivals(context: TargetContext, attempt: Attempt, periods: Collection[Attempt]) -> Steps[list[Attempt]]:
+    """End other loads of several periods that began earlier, and return the periods that are left to others.
 
-    These are those that a load of one month has staged, and those that a load of several months is publishing that
+    These are those that a load of one period has staged, and those that a load of several periods is publishing that
     began later, by the coordinator's clock. Of two loads that see each other, one ends the other: both agree which.
 
     Args:
         context: The nodes.
-        attempt: The attempt that publishes several months, whose staging is there.
-        months: Attempts at each of its months.
+        attempt: The attempt that publishes several periods, whose staging is there.
+        periods: Attempts at each of its periods.
 
     Raises:
         SupersededError: If its staging is gone.
         TransientError: If queries of the others do not end.
     """
-    prefixes = literals(each.prefix for each in months)
+    prefixes = literals(each.prefix for each in periods)
     query = (
-        f"SELECT name, {MONTHS_IN_COMMENT}, toUnixTimestamp(metadata_modification_time), "
-        f"{begins_with_any(prefixes)} AS is_of_one, {holds_any(months)} AS is_of_several FROM system.tables "
+        f"SELECT name, {PERIODS_IN_COMMENT}, toUnixTimestamp(metadata_modification_time), "
+        f"{begins_with_any(prefixes)} AS is_of_one, {holds_any(periods)} AS is_of_several FROM system.tables "
         f"WHERE {in_staging(context)} AND {IS_STAGING}"
     )
     ask = QueryNodes(name="Look for other attempts", sql={context.coordinator: Sql(query)})
@@ -81,12 +81,12 @@ def settle_with_rivals(context: TargetContext, attempt: Attempt, months: Collect
     if older:
         yield from end_named(context, older)
     held = {
-        month
+        period
         for name, of_table, *_, is_of_several in others
         if is_of_several and nonce_of(name) in newer
-        for month in of_table
+        for period in of_table
     }
     alone = [name for name, *_, is_of_one, _ in others if is_of_one]
     return [
-        each for each in months if str(each.months[0]) in held or any(name.startswith(each.prefix) for name in alone)
+        each for each in periods if str(each.periods[0]) in held or any(name.startswith(each.prefix) for name in alone)
     ]

@@ -14,7 +14,8 @@ from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
 from airflow_provider_chs3.core.sql.server_text import items
 from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
-from airflow_provider_chs3.core.values.models import ADAPTIVE_BUFFERS, Month, Node, SettingValues, TableName, range_text
+from airflow_provider_chs3.core.values.models import ADAPTIVE_BUFFERS, Node, SettingValues, TableName
+from airflow_provider_chs3.core.values.period import Period, range_text
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError
 
@@ -31,8 +32,8 @@ _MANY_COLUMNS = 50
 
 #: The condition on `system.tables` that finds tables that are named like staging.
 IS_STAGING = "match(name, '^chs3_[0-9a-f]{16}_[0-9a-f]{16}')"
-#: The months of a staging table, as an array of texts; empty if it has another comment, as any table may.
-MONTHS_IN_COMMENT = "JSONExtract(comment, 'months', 'Array(String)')"
+#: The periods of a staging table, as an array of texts; empty if it has another comment, as any table may.
+PERIODS_IN_COMMENT = "JSONExtract(comment, 'periods', 'Array(String)')"
 _INSERTED, _PUBLISHED = "inserted", "published"
 
 
@@ -42,22 +43,22 @@ class Attempt:
 
     Args:
         target: The local table.
-        months: The periods, in order.
+        periods: The periods, in order.
         nonce: Makes its names unique for ever: a late query of a dead attempt must not find a table to write into, and
             a stale attempt must not publish the rows of its successor.
         number: Counts the staging tables from which several periods are published; 0 is the one that is inserted into.
     """
 
     target: TableName
-    months: tuple[Month, ...]
+    periods: tuple[Period, ...]
     nonce: str
     number: int = 0
 
     @cached_property
     def prefix(self) -> str:
         """Beginning of the names of all attempts of exactly these periods."""
-        months = ",".join(map(str, self.months))
-        identity = f"{self.target.database}\0{self.target.table}\0{months}" + f"\0{self.number}" * bool(self.number)
+        periods = ",".join(map(str, self.periods))
+        identity = f"{self.target.database}\0{self.target.table}\0{periods}" + f"\0{self.number}" * bool(self.number)
         return f"chs3_{hashlib.sha256(identity.encode()).hexdigest()[:16]}_"
 
     @property
@@ -68,8 +69,8 @@ class Attempt:
     @property
     def comment(self) -> str:
         """Comment of the staging table: what it is for, as JSON. Without it, it would have the target's."""
-        role = _PUBLISHED if self.number else _INSERTED if len(self.months) > 1 else "inserted and published"
-        of = {"database": self.target.database, "table": self.target.table, "months": [*map(str, self.months)]}
+        role = _PUBLISHED if self.number else _INSERTED if len(self.periods) > 1 else "inserted and published"
+        of = {"database": self.target.database, "table": self.target.table, "periods": [*map(str, self.periods)]}
         return json.dumps({"role": role, "attempt": self.nonce, **of})
 
     def staging(self, context: TargetContext) -> TableName:
@@ -96,7 +97,7 @@ def create_staging(context: TargetContext, attempt: Attempt, *, without_merges: 
             merges rows.
 
     Raises:
-        SupersededError: If it was killed: the attempt that starts last ends all others of the month.
+        SupersededError: If it was killed: the attempt that starts last ends all others of the period.
     """
     head = f"CREATE TABLE {table(attempt.staging(context))} AS {table(context.target)} ENGINE ="
     engines = {
@@ -123,19 +124,19 @@ def create_staging(context: TargetContext, attempt: Attempt, *, without_merges: 
 
 
 def holds_any(attempts: Collection[Attempt], *, is_published: bool = True) -> str:
-    """Return the condition on `system.tables` that finds staging of several months, one of these among them.
+    """Return the condition on `system.tables` that finds staging of several periods, one of these among them.
 
     Args:
-        attempts: Attempts at months of one table; at least one.
-        is_published: Whether the months are published from it; else they are inserted into it. True by default.
+        attempts: Attempts at periods of one table; at least one.
+        is_published: Whether the periods are published from it; else they are inserted into it. True by default.
     """
     role, target = _PUBLISHED if is_published else _INSERTED, next(iter(attempts)).target
-    months = literals(sorted({str(month) for attempt in attempts for month in attempt.months}))
+    periods = literals(sorted({str(period) for attempt in attempts for period in attempt.periods}))
     return (
         f"({IS_STAGING} AND JSONExtractString(comment, 'role') = {literal(role)} "
         f"AND JSONExtractString(comment, 'database') = {literal(target.database)} "
         f"AND JSONExtractString(comment, 'table') = {literal(target.table)} "
-        f"AND hasAny({MONTHS_IN_COMMENT}, [{months}]))"
+        f"AND hasAny({PERIODS_IN_COMMENT}, [{periods}]))"
     )
 
 
@@ -158,7 +159,7 @@ def _staging_settings(context: TargetContext, node: Node, attempt: Attempt, with
     own = items(on_node.settings) if on_node else ()
     yield from (each for each in own if each.partition(" ")[0] not in DURABLE)
     if not attempt.number or table_facts.is_replicated:
-        # A REPLACE PARTITION that was recorded must not be of rows that a power cut takes away. What months are
+        # A REPLACE PARTITION that was recorded must not be of rows that a power cut takes away. What periods are
         # published from together has links alone to parts that are on the disk; replicas may fetch some.
         yield from durable_settings()
     if without_merges or not table_facts.is_plain:
@@ -174,7 +175,7 @@ def _staging_settings(context: TargetContext, node: Node, attempt: Attempt, with
 def superseded(attempt: Attempt) -> str:
     """Return the message for an attempt that a newer one has ended."""
     return (
-        f"Another load of {attempt.target} for {range_text(attempt.months)} started later and took over, or somebody "
+        f"Another load of {attempt.target} for {range_text(attempt.periods)} started later and took over, or somebody "
         "ended this one: it stopped and published nothing more. Let the other one finish, or if there is none, clear "
         "this task. To avoid overlaps, give the DAG max_active_runs=1, or the task max_active_tis_per_dag=1; if the "
         "other load is of another DAG, give both tasks a pool of one slot."

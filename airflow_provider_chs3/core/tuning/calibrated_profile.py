@@ -16,8 +16,8 @@ _SAME_MEMORY = 0.1
 class Knobs:
     """Deviations from the tuning rules; None follows the rule.
 
-    They do not depend on the size of one month: threads scale with the cores, and blocks with the rule's block for the
-    month and the memory, so that the memory of a load stays bounded for any month.
+    They do not depend on the size of one period: threads scale with the cores, and blocks with the rule's block for the
+    period and the memory, so that the memory of a load stays bounded for any period.
 
     Args:
         insert_threads: Insert threads per core of the load's resource share.
@@ -100,7 +100,7 @@ class Profile:
 
     Args:
         knobs: Deviations from the rules; none if nothing was better by more than noise.
-        parallel_months: Number of parallel months that was the fastest; None if not tried.
+        parallel_loads: Number of parallel periods that was the fastest; None if not tried.
         measured_on: The files and nodes for which it applies.
         at: Day of the calibration, `YYYY-MM-DD`, in UTC.
         seconds: Time that the sample took with this profile: the median of its final trials.
@@ -108,7 +108,7 @@ class Profile:
     """
 
     knobs: Knobs
-    parallel_months: int | None
+    parallel_loads: int | None
     measured_on: Circumstances
     at: str
     seconds: float
@@ -123,7 +123,7 @@ class Profile:
         """Convert to JSON-safe values."""
         return {
             "knobs": self.knobs.turned(),
-            "parallel_months": self.parallel_months,
+            "parallel_loads": self.parallel_loads,
             "measured_on": asdict(self.measured_on),
             "at": self.at,
             "seconds": round(self.seconds, 3),

@@ -57,7 +57,7 @@ REQUIRED_SETTINGS = ("parallel_distributed_insert_select", "insert_deduplicate",
 #: Whether REPLACE PARTITION may empty a partition. Set only if nothing was staged: `core.publication.publish`.
 EMPTY_SOURCE = "allow_replace_partition_from_empty_source"
 
-#: Sent with REPLACE PARTITION and DROP TABLE, as servers otherwise refuse both for months over 50 GB.
+#: Sent with REPLACE PARTITION and DROP TABLE, as servers otherwise refuse both for periods over 50 GB.
 DDL_SETTINGS: SettingValues = {
     "max_partition_size_to_drop": 0,
     "max_table_size_to_drop": 0,

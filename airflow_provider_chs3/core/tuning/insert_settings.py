@@ -20,8 +20,8 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 #: The server's default block, in bytes and in rows: smaller blocks only make more parts.
 DEFAULT_BLOCK_BYTES = 256 * 1024**2
 DEFAULT_BLOCK_ROWS = 1_048_449
-#: Months of a group in one block. Parts are as many as the server's defaults make.
-_MONTHS_OF_A_BLOCK = 4
+#: Periods of a group in one block. Parts are as many as the server's defaults make.
+_PERIODS_OF_A_BLOCK = 4
 #: With less memory, a load uses fewer threads rather than smaller blocks.
 _SMALLEST_BLOCK_BYTES = 64 * 1024**2
 
@@ -50,7 +50,7 @@ def tuned_settings(one: ResourceShare, data: DataVolume, profile: Profile | None
 
     Args:
         one: The load's resource share.
-        data: The month's data.
+        data: The period's data.
         profile: The table's calibrated profile; None uses the rules alone.
     """
     by_rule = {each.name: each for each in _settings(one, data, BY_RULE)}
@@ -81,14 +81,14 @@ def _settings(one: ResourceShare, data: DataVolume, knobs: Knobs) -> tuple[Setti
 
 
 def _threads(one: ResourceShare, data: DataVolume, knobs: Knobs) -> Setting:
-    """Use half of the cores, as the guide does; all for a small month, where more threads do not make more parts."""
+    """Use half of the cores, as the guide does; all for a small period, where more threads do not make more parts."""
     threads, reason = one.rule_threads, f"half of {one.node_cores} cores; merges get the rest"
-    if one.parallel_months > 1:
-        reason = f"{one.node_cores} cores for {one.parallel_months} parallel months"
+    if one.parallel_loads > 1:
+        reason = f"{one.node_cores} cores for {one.parallel_loads} parallel periods"
     if is_small(one, data):
         threads, reason = (
             one.cores,
-            f"{one.cores} of {one.node_cores} cores: the month is small, so few merges follow",
+            f"{one.cores} of {one.node_cores} cores: the period is small, so few merges follow",
         )
     if knobs.insert_threads is not None:
         threads = max(1, round(one.cores * knobs.insert_threads))
@@ -102,8 +102,8 @@ def _block(one: ResourceShare, data: DataVolume, knobs: Knobs) -> tuple[Setting,
     """Use `min_insert_block_size_bytes = memory / (3 × max_insert_threads)`: memory holds three blocks per thread.
 
     But at most half of a thread's part of the data: larger blocks keep one thread sorting while others wait, which took
-    up to twice the time of the server's defaults. And a few months of a group, which each block is split by: of sixty
-    months of 600,000 rows, blocks of fifteen took 1.2 times as long as those of four.
+    up to twice the time of the server's defaults. And a few periods of a group, which each block is split by: of sixty
+    periods of 600,000 rows, blocks of fifteen took 1.2 times as long as those of four.
     """
     threads, scale = int(_threads(one, data, knobs).value), knobs.block or 1.0
     if not one.memory_bytes:
@@ -113,8 +113,8 @@ def _block(one: ResourceShare, data: DataVolume, knobs: Knobs) -> tuple[Setting,
     block_bytes = int(memory_bytes // (3 * threads) * min(1.0, scale))
     reason = f"{memory_bytes} bytes of memory / (3 × {threads} threads)"
     in_memory = Setting("min_insert_block_size_bytes", block_bytes, reason)
-    blocks = max(1, round(BLOCKS_OF_A_THREAD * threads / scale), data.months // _MONTHS_OF_A_BLOCK)
-    if (threads > 1 or data.months > 1) and data.share_bytes is not None and data.share_bytes // blocks < block_bytes:
+    blocks = max(1, round(BLOCKS_OF_A_THREAD * threads / scale), data.periods // _PERIODS_OF_A_BLOCK)
+    if (threads > 1 or data.periods > 1) and data.share_bytes is not None and data.share_bytes // blocks < block_bytes:
         return _block_of_little(data, threads, blocks, in_memory)
     return in_memory, Setting("min_insert_block_size_rows", 0, "bytes alone decide, so memory is bounded")
 
@@ -122,20 +122,20 @@ def _block(one: ResourceShare, data: DataVolume, knobs: Knobs) -> tuple[Setting,
 def _block_of_little(data: DataVolume, threads: int, blocks: int, in_memory: Setting) -> tuple[Setting, ...]:
     """Split a node's share into equal blocks; by rows if known, as bytes in memory can only be estimated."""
     part_bytes, part_rows = (data.share_bytes or 0) // blocks, -(-(data.share_rows or 0) // blocks)
-    reason = f"a node's share of the month / {blocks}: two blocks for each of {threads} threads, so all have work"
-    if data.months > 1:
-        reason = f"a node's share of the months / {blocks}: each block is split by month"
+    reason = f"a node's share of the period / {blocks}: two blocks for each of {threads} threads, so all have work"
+    if data.periods > 1:
+        reason = f"a node's share of the periods / {blocks}: each block is split by period"
     smallest_bytes = min(DEFAULT_BLOCK_BYTES, int(in_memory.value))
-    if data.months >= 2 * _MONTHS_OF_A_BLOCK and 0 < part_rows <= DEFAULT_BLOCK_ROWS:
-        # Parts are hardly more, as each month has its own anyway. In blocks of the server's size one thread had twice
-        # the work of the other, and the disk waited until the first block was full: of sixty months of 50,000 rows.
-        months_rows = -(-(data.share_rows or 0) * _MONTHS_OF_A_BLOCK // data.months)
-        return in_memory, Setting("min_insert_block_size_rows", min(months_rows, DEFAULT_BLOCK_ROWS), reason)
+    if data.periods >= 2 * _PERIODS_OF_A_BLOCK and 0 < part_rows <= DEFAULT_BLOCK_ROWS:
+        # Parts are hardly more, as each period has its own anyway. In blocks of the server's size one thread had twice
+        # the work of the other, and the disk waited until the first block was full: of sixty periods of 50,000 rows.
+        periods_rows = -(-(data.share_rows or 0) * _PERIODS_OF_A_BLOCK // data.periods)
+        return in_memory, Setting("min_insert_block_size_rows", min(periods_rows, DEFAULT_BLOCK_ROWS), reason)
     if part_bytes < smallest_bytes and part_rows <= DEFAULT_BLOCK_ROWS:
         # With so little data, the server's own limits make no more parts than that.
         if smallest_bytes == DEFAULT_BLOCK_BYTES:
             return ()
-        part_rows, reason = part_rows and DEFAULT_BLOCK_ROWS, "the server's default, as the month is small"
+        part_rows, reason = part_rows and DEFAULT_BLOCK_ROWS, "the server's default, as the period is small"
     if part_rows:
         return in_memory, Setting("min_insert_block_size_rows", part_rows, reason)
     block_bytes = max(part_bytes, smallest_bytes)
@@ -176,7 +176,7 @@ def load_settings(
 
     Args:
         one: The load's resource share.
-        data: The month's data.
+        data: The period's data.
         known: Names that every node knows → the highest number that the user's profile allows, or None. Other settings
             are skipped, and tuned ones are capped.
         own: The user's settings, which override tuned ones.

@@ -29,7 +29,7 @@ def read_threads(one: ResourceShare, data: DataVolume, knobs: Knobs) -> Setting:
 
     Args:
         one: The load's resource share.
-        data: The month's data.
+        data: The period's data.
         knobs: Deviations from the rules.
     """
     threads, more = min(one.node_cores, 2 * one.cores), _threads_of_small_files(one, data)
@@ -37,7 +37,7 @@ def read_threads(one: ResourceShare, data: DataVolume, knobs: Knobs) -> Setting:
         return Setting("max_threads", max(1, round(one.cores * knobs.read_threads)), "")
     if more > threads:
         return Setting("max_threads", more, f"{data.files_per_node} small files per node: threads mostly wait for S3")
-    if one.parallel_months > 1:
+    if one.parallel_loads > 1:
         reason = f"twice this load's {one.cores} cores, at most all: reading waits for S3 much of the time"
         return Setting("max_threads", threads, reason)
     return Setting("max_threads", threads, f"all {threads} cores read")
@@ -62,7 +62,7 @@ def reader_bytes(one: ResourceShare, data: DataVolume) -> int:
 
     Args:
         one: The load's resource share.
-        data: The month's data.
+        data: The period's data.
     """
     return min(_PARQUET_READER_BYTES, _reader_share(one)) if data.is_parquet else 0
 
@@ -72,7 +72,7 @@ def reader_memory(one: ResourceShare, data: DataVolume) -> Iterator[Setting]:
 
     Args:
         one: The load's resource share.
-        data: The month's data.
+        data: The period's data.
     """
     size_bytes = reader_bytes(one, data)
     if size_bytes:
@@ -84,7 +84,7 @@ def downloads(data: DataVolume, threads: int) -> Iterator[Setting]:
     """Compute the settings for downloads and parallel parsing.
 
     Args:
-        data: The month's data.
+        data: The period's data.
         threads: Number of reading threads.
     """
     if 0 < data.largest_file_bytes <= 2 * _DOWNLOAD_BUFFER_BYTES:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow
 from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.values.arguments import field_of
-from airflow_provider_chs3.core.values.load_arguments import PARALLEL_MONTHS, MemoryShare
+from airflow_provider_chs3.core.values.load_arguments import PARALLEL_LOADS, MemoryShare
 from airflow_provider_chs3.core.values.models import NodeSpec
 from airflow_provider_chs3.core.values.quantities import size_text
 
@@ -40,7 +40,7 @@ class ShareOptions(MemoryShare):
 
     group = ""
 
-    parallel_months: int | None = field_of(PARALLEL_MONTHS)
+    parallel_loads: int | None = field_of(PARALLEL_LOADS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class ResourceShare:
     Args:
         node_cores: Cores of the smallest node.
         memory_bytes: Memory for this load; 0 if unknown.
-        parallel_months: Number of loads that share the node.
+        parallel_loads: Number of loads that share the node.
         is_isolated: Whether loads have all memory.
         notes: Explanations of the share.
         limit_bytes: Memory limit of the load's insert on a node; 0 sets no limit.
@@ -58,7 +58,7 @@ class ResourceShare:
 
     node_cores: int
     memory_bytes: int
-    parallel_months: int = 1
+    parallel_loads: int = 1
     is_isolated: bool = False
     notes: tuple[str, ...] = ()
     limit_bytes: int = 0
@@ -66,7 +66,7 @@ class ResourceShare:
     @property
     def cores(self) -> int:
         """The load's cores, at least one."""
-        return max(1, self.node_cores // self.parallel_months)
+        return max(1, self.node_cores // self.parallel_loads)
 
     @property
     def remarks(self) -> str:
@@ -77,9 +77,9 @@ class ResourceShare:
     def rule_threads(self) -> int:
         """Insert threads by the guide's rule: half of the cores, as the other half merges.
 
-        Parallel months may together use all cores: while one merges, another inserts.
+        Parallel periods may together use all cores: while one merges, another inserts.
         """
-        return max(1, self.node_cores // max(2, self.parallel_months))
+        return max(1, self.node_cores // max(2, self.parallel_loads))
 
 
 def smallest(specs: Iterable[NodeSpec]) -> NodeSpec:
@@ -94,34 +94,34 @@ def resource_share_of(
     data: DataVolume,
     now: Collection[NodeNow] = (),
     *,
-    calibrated_months: int | None = None,
+    calibrated_loads: int | None = None,
 ) -> ResourceShare:
     """Compute one load's resource share, for the smallest node.
 
     Args:
         spec: The smallest node.
         share: The user's options.
-        data: The month's data.
+        data: The period's data.
         now: What runs on the nodes at the start; it makes the share smaller, never larger.
-        calibrated_months: Calibrated number of parallel months, used for large months if the user gives no number.
+        calibrated_loads: Calibrated number of parallel periods, used for large periods if the user gives no number.
             None computes it from the nodes and the data.
     """
     notes = []
-    months = share.parallel_months
-    if months is None:
-        months = by_rule = _default_months(spec, share, data)
-        # By default a small month takes all cores, as if no other month loads at the same time.
-        if calibrated_months and by_rule > 1:
-            months = calibrated_months
-        origin = "computed from the nodes and the data" if months == by_rule else "calibrated"
-        notes.append(f"parallel_months={months} ({origin})")
+    periods = share.parallel_loads
+    if periods is None:
+        periods = by_rule = _default_periods(spec, share, data)
+        # By default a small period takes all cores, as if no other period loads at the same time.
+        if calibrated_loads and by_rule > 1:
+            periods = calibrated_loads
+        origin = "computed from the nodes and the data" if periods == by_rule else "calibrated"
+        notes.append(f"parallel_loads={periods} ({origin})")
     running = max((each.inserts for each in now), default=0)
-    if running + 1 > months:
-        months = running + 1
-        notes.append(f"this load takes 1/{months}, as other inserts are running ({running})")
+    if running + 1 > periods:
+        periods = running + 1
+        notes.append(f"this load takes 1/{periods}, as other inserts are running ({running})")
     share_bytes = int(spec.memory_bytes * share.memory_share)
-    memory_bytes = share_bytes // months
-    notes += _too_small(share_bytes, months, data)
+    memory_bytes = share_bytes // periods
+    notes += _too_small(share_bytes, periods, data)
     busy = max((each.memory_in_use_bytes for each in now), default=0)
     free = max(spec.memory_bytes - busy, int(memory_bytes * _LEAST_FRACTION))
     if free < memory_bytes:
@@ -130,23 +130,23 @@ def resource_share_of(
     return ResourceShare(
         node_cores=max(1, spec.cores),
         memory_bytes=memory_bytes,
-        parallel_months=months,
+        parallel_loads=periods,
         is_isolated=share.memory_share == ISOLATED,
         notes=tuple(notes),
         limit_bytes=_limit(share_bytes, now),
     )
 
 
-def _too_small(share_bytes: int, months: int, data: DataVolume) -> Iterator[str]:
-    """Warn if so many months would together exceed the share even with the smallest blocks."""
+def _too_small(share_bytes: int, periods: int, data: DataVolume) -> Iterator[str]:
+    """Warn if so many periods would together exceed the share even with the smallest blocks."""
     needed = _SMALLEST_BLOCKS_BYTES
     if data.share_bytes is not None:
         needed = min(needed, 3 * data.share_bytes)
-    if 0 < share_bytes < months * needed:
+    if 0 < share_bytes < periods * needed:
         fitting = share_bytes // needed
-        fewer = f"load {fitting} at a time (parallel_months), or " if fitting else ""
+        fewer = f"load {fitting} at a time (parallel_loads), or " if fitting else ""
         yield (
-            f"such a load needs about {needed} bytes even with the smallest blocks, and {months} at a time need more "
+            f"such a load needs about {needed} bytes even with the smallest blocks, and {periods} at a time need more "
             f"than the {share_bytes} that loads may use: {fewer}give loads more memory (memory_share, node_specs)"
         )
 
@@ -160,8 +160,8 @@ def _limit(share_bytes: int, now: Collection[NodeNow]) -> int:
     return min([max(share_bytes, _LEAST_LIMIT_BYTES), *profiles]) if share_bytes else 0
 
 
-def _default_months(spec: NodeSpec, share: ShareOptions, data: DataVolume) -> int:
-    """Return how many months keep all cores busy: one if a month is so small that all cores share it."""
+def _default_periods(spec: NodeSpec, share: ShareOptions, data: DataVolume) -> int:
+    """Return how many periods keep all cores busy: one if a period is so small that all cores share it."""
     alone = ResourceShare(node_cores=max(1, spec.cores), memory_bytes=int(spec.memory_bytes * share.memory_share))
     return 1 if is_small(alone, data) else alone.node_cores // alone.rule_threads
 

@@ -1,1 +1,1 @@
-"""Write a month of a table back to objects, and prove that they hold its rows."""
+"""Write a period of a table back to objects, and prove that they hold its rows."""

@@ -1,4 +1,4 @@
-"""The manifest of an unloaded month: which objects hold it, and what they were proved to hold."""
+"""The manifest of an unloaded period: which objects hold it, and what they were proved to hold."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class UnloadedFile:
 
 @dataclass(frozen=True, kw_only=True)
 class UnloadManifest:
-    """A month's objects.
+    """A period's objects.
 
     Args:
         table: The table, as `database.table`.
-        month: The month.
+        period: The period.
         columns: Name and type of each column.
         attempt: The attempt that wrote the objects.
         files: The objects.
@@ -58,7 +58,7 @@ class UnloadManifest:
     """
 
     table: str
-    month: str
+    period: str
     columns: tuple[tuple[str, str], ...]
     attempt: str
     files: tuple[UnloadedFile, ...]
@@ -115,7 +115,7 @@ class UnloadManifest:
             )
             return cls(
                 table=told["table"],
-                month=told["month"],
+                period=told["period"],
                 columns=tuple((name, kind) for name, kind in told["columns"]),
                 attempt=told["attempt"],
                 files=files,

@@ -8,50 +8,50 @@ from dataclasses import dataclass
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.source.globs import plain_prefix
 from airflow_provider_chs3.core.source.object_source import ObjectSource
-from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.exceptions import ConfigurationError
 
-_SAMPLE = Month(2001, 10)
-#: The name of an object of an attempt, below the month's folder.
+_SAMPLE = Period.of_month(2001, 10)
+#: The name of an object of an attempt, below the period's folder.
 _OWN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{12}/\d+\.parquet")
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnloadRequest(TableRequest):
-    """A month of a table, and the folder that it is written to.
+    """A period of a table, and the folder that it is written to.
 
     Besides the table, it has these arguments.
 
     Args:
-        month: The month.
-        source: Where the objects go, and how the servers get in; its template names the month's folder.
+        period: The period.
+        source: Where the objects go, and how the servers get in; its template names the period's folder.
 
     Raises:
-        ConfigurationError: If the template does not end with the month's folder, or has wildcards.
+        ConfigurationError: If the template does not end with the period's folder, or has wildcards.
     """
 
-    month: Month
+    period: Period
     source: ObjectSource
 
     def __post_init__(self) -> None:
         template = self.source.template
         folder = template.keys_of(_SAMPLE).prefix
-        is_read_back = template.month_of(f"{folder}attempt/1.parquet") == _SAMPLE
+        is_read_back = template.period_of(f"{folder}attempt/1.parquet") == _SAMPLE
         is_plain = plain_prefix(folder) == folder and not set("*?") & set(template.text)
         if not (template.text.endswith("/") and is_read_back and is_plain):
             raise ConfigurationError(
-                f"key={template.text!r} does not name a month's folder: end it with one, as in 'exports/{{YYYY-MM}}/', "
-                "made of letters, digits and / _ . = - only."
+                f"key={template.text!r} does not name a period's folder: end it with one, as in "
+                f"'exports/{{YYYY-MM}}/', made of letters, digits and / _ . = - only."
             )
 
     @property
     def folder(self) -> str:
-        """The beginning of the month's keys."""
-        return self.source.template.keys_of(self.month).prefix
+        """The beginning of the period's keys."""
+        return self.source.template.keys_of(self.period).prefix
 
     @property
     def manifest_key(self) -> str:
-        """Key of the object that names the month's files; loads ignore it, as its name begins with `_`."""
+        """Key of the object that names the period's files; loads ignore it, as its name begins with `_`."""
         return f"{self.folder}_manifest.json"
 
     def file_key(self, attempt: str, node: str) -> str:
@@ -64,5 +64,5 @@ class UnloadRequest(TableRequest):
         return f"{self.folder}{attempt}/{node}.parquet"
 
     def is_of_an_attempt(self, key: str) -> bool:
-        """Whether an object is of some attempt at this month, and not somebody else's."""
+        """Whether an object is of some attempt at this period, and not somebody else's."""
         return key.startswith(self.folder) and _OWN.fullmatch(key, len(self.folder)) is not None

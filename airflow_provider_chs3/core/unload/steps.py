@@ -28,7 +28,7 @@ class UnloadContext:
 
     Args:
         target: The local table on every node.
-        partition_id: Id of the month's partition.
+        partition_id: Id of the period's partition.
         columns: Name and type of each column that is stored and can be inserted.
         nodes: The nodes that write, one of each shard, by the shard's number.
         permissions: Settings that the columns' types may need, also where objects are written and read.
@@ -52,7 +52,7 @@ class UnloadContext:
 
     @property
     def rows(self) -> str:
-        """The FROM and WHERE of the month's rows on a node."""
+        """The FROM and WHERE of the period's rows on a node."""
         return f"FROM {table(self.target)} WHERE _partition_id = {literal(self.partition_id)}"
 
 
@@ -65,7 +65,7 @@ def inspect(request: UnloadRequest) -> Steps[UnloadContext]:
     """Find the table on every node, and wait until those that write have all rows of their shards.
 
     Raises:
-        PreflightError: If the table is missing on a node, differs between nodes, is not partitioned by month, or
+        PreflightError: If the table is missing on a node, differs between nodes, is not partitioned by period, or
             nothing says which nodes have the same rows.
         ReplicasBehindError: If a replica that is to write lacks parts which another one has.
     """
@@ -74,7 +74,7 @@ def inspect(request: UnloadRequest) -> Steps[UnloadContext]:
     columns = _columns(context)
     _check_engines(context)
     yield from check_shards(context)
-    partition_id = yield from partition_id_of(context, request.month)
+    partition_id = yield from partition_id_of(context, request.period)
     # Replicas that do not write may lag.
     writers = replace(context, nodes={node: context.nodes[node] for node in context.publishers})
     yield from follow(writers, context.target)
@@ -112,7 +112,7 @@ def _columns(context: TargetContext) -> tuple[tuple[str, str], ...]:
         raise PreflightError(
             [
                 f"Table {context.target} has a column '_partition_id'. It hides ClickHouse's virtual column, which "
-                "finds the month's rows: rename the column."
+                "finds the period's rows: rename the column."
             ]
         )
     if odd := [str(node) for node, others in by_node.items() if others != columns]:
@@ -126,7 +126,7 @@ def _columns(context: TargetContext) -> tuple[tuple[str, str], ...]:
 
 
 def fingerprints(context: UnloadContext, attempt: str) -> Steps[dict[str, Fingerprint]]:
-    """Read the fingerprint of the month's rows on each node that has some."""
+    """Read the fingerprint of the period's rows on each node that has some."""
     sql = Sql(f"SELECT {_fingerprint(context)} {context.rows}")
     answers = yield from QueryNodes(
         name="Read the rows of the table",

@@ -100,7 +100,7 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
 _TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
     (
         frozenset({MEMORY_LIMIT_EXCEEDED}),
-        "Give loads more memory (memory_share, node_specs, the server's limits), or load fewer months at once.",
+        "Give loads more memory (memory_share, node_specs, the server's limits), or load fewer periods at once.",
     ),
     (frozenset({TOO_MANY_PARTS}), "Wait for merges; see why they lag: docs/merge-health.md."),
     (frozenset({159, 160}), "It took too long: raise the limit that the message names, or load less at once."),
@@ -111,7 +111,7 @@ _TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
     ),
     (
         frozenset({33, 354, 554, 561}),
-        "A file was cut off or damaged when it was read: the retry reads all objects of the month again.",
+        "A file was cut off or damaged when it was read: the retry reads all objects of the period again.",
     ),
     (frozenset({TOO_MANY_QUERIES, 203}), "The server is busy: run fewer queries at once, or load later."),
     (frozenset({201}), "The user's quota is used up: raise it, or delay the retry until its interval is over."),
@@ -195,7 +195,7 @@ def hint_of(error: Chs3Error) -> str:
     if hint := _hint_of_source(error):
         return hint
     if is_too_many_partitions(error):
-        return "One block held rows of too many months: the files of a month should hold only that month."
+        return "One block held rows of too many periods: the files of a period should hold only that period."
     if error.code == ACCESS_DENIED and (lacks := _LACKS.search(error.message)):
         grant = _OF_SYSTEM.sub("SELECT ON ", lacks["grant"])
         return f"Let an administrator GRANT {grant} to user {lacks['user']!r} there; docs/privileges.md has all grants."

@@ -1,4 +1,4 @@
-"""The arguments of operators that work month by month: those of their own, and those in groups."""
+"""The arguments of operators that work period by period: those of their own, and those in groups."""
 
 from __future__ import annotations
 
@@ -65,15 +65,15 @@ class Increments(Group):
 
     group = "increments"
 
-    incremental: bool = argument(True, "Whether to load new objects alone if nothing else of the month changed.")
+    incremental: bool = argument(True, "Whether to load new objects alone if nothing else of the period changed.")
     max_increments: int = argument(
-        30, "Load a month whole after this many such loads, if merges remove rows of its table.", least=0
+        30, "Load a period whole after this many such loads, if merges remove rows of its table.", least=0
     )
     object_column: str | None = argument(
         None,
         "A column that `select` fills with `_path`: if objects are overwritten or deleted, only their rows are "
         "replaced.",
-        without="none; the month is loaded whole",
+        without="none; the period is loaded whole",
     )
 
 
@@ -85,27 +85,27 @@ class PolicyGroup(Group):
 
     on_no_objects: str = argument(
         "fail",
-        "If the month has no objects: `fail` (a retry helps if they arrive late), `skip` the month, or publish it "
+        "If the period has no objects: `fail` (a retry helps if they arrive late), `skip` the period, or publish it "
         "`empty`.",
         choices=("fail", "skip", "empty"),
     )
     ready_key: str | None = argument(
         None,
-        "An object that must exist, such as `_SUCCESS`; a name without `/` is looked up beside the month's objects. It "
-        "may be a template.",
+        "An object that must exist, such as `_SUCCESS`; a name without `/` is looked up beside the period's objects. "
+        "It may be a template.",
     )
     min_object_age_seconds: float = argument(
         0, "Minimum age of the objects, in seconds; if one is younger, the task fails for a retry.", least=0
     )
     max_shrink_fraction: float = argument(
-        0.5, "Stop if the month lost more than this fraction of its published bytes.", least=0, most=1
+        0.5, "Stop if the period lost more than this fraction of its published bytes.", least=0, most=1
     )
-    on_other_months: str = argument(
-        "fail", "`fail`, or `leave_out` rows that belong to another month.", choices=("fail", "leave_out")
+    on_other_periods: str = argument(
+        "fail", "`fail`, or `leave_out` rows that belong to another period.", choices=("fail", "leave_out")
     )
     on_target_changed: str = argument(
         "fail",
-        "`fail`, or `reload` a month that was changed by others since it was published.",
+        "`fail`, or `reload` a period that was changed by others since it was published.",
         choices=("fail", "reload"),
     )
     replace_unknown: bool = argument(
@@ -174,11 +174,11 @@ def _conn_id(name: str, option: str, help: str, *, type: str = "str") -> Argumen
 
 TABLE = Argument(
     name="table",
-    help="A MergeTree table partitioned by month, on every node of `cluster`; or a Distributed table over it.",
+    help="A MergeTree table partitioned by period, on every node of `cluster`; or a Distributed table over it.",
     type="str",
     default=REQUIRED,
 )
-TIMEZONE = Argument(name="timezone", help="Time zone in which months begin and end.", without="the DAG's")
+TIMEZONE = Argument(name="timezone", help="Time zone in which periods begin and end.", without="the DAG's")
 DATABASE = Argument(
     name="database",
     help="The table's database.",
@@ -214,23 +214,23 @@ S3_KEY = Argument(
     name="s3_key", help="Another name of `key`, as in the transfers of Airflow's own providers.", is_template=False
 )
 S3_BUCKET = Argument(name="s3_bucket", help="Another name of `bucket`.", is_template=False)
-MONTH = Argument(
-    name="month",
-    help="The month, `YYYY-MM`.",
-    without="the run's partition key, else the month of its data interval; in a run that asks to reload a month, that "
+PERIOD = Argument(
+    name="period",
+    help="The period, `YYYY-MM`.",
+    without="the run's partition key, else the period of its data interval; in a run that asks to reload a period, that "
     "one",
 )
-MONTHS = Argument(
-    name="months",
-    help="Months, `YYYY-MM`, as a list or separated by commas.",
+PERIODS = Argument(
+    name="periods",
+    help="Periods, `YYYY-MM`, as a list or separated by commas.",
     type="Sequence[str] | str | None",
 )
-MONTHS_OF_LOAD = Argument(
-    name="months",
-    help="Instead of `month`, several months, `YYYY-MM`, as a list or separated by commas; if the list is empty, the "
+PERIODS_OF_LOAD = Argument(
+    name="periods",
+    help="Instead of `period`, several periods, `YYYY-MM`, as a list or separated by commas; if the list is empty, the "
     "task is skipped.",
     type="Sequence[str] | str | None",
-    without="the one in `month`",
+    without="the one in `period`",
 )
 COLUMNS = Argument(
     name="columns",
@@ -283,9 +283,9 @@ SETTINGS = Argument(
     help="ClickHouse settings for the insert; they override computed ones.",
     type="Mapping[str, str | int] | str | None",
 )
-PARALLEL_MONTHS = Argument(
-    name="parallel_months",
-    help="Number of months that share cores and memory.",
+PARALLEL_LOADS = Argument(
+    name="parallel_loads",
+    help="Number of periods that share cores and memory.",
     type="int | None",
     without="as many as keep all cores busy",
     least=1,
@@ -312,7 +312,7 @@ CANCEL_ON_KILL = _flag(
 )
 WAIT_FOR_MERGES = _flag(
     "wait_for_merges",
-    "Whether to wait until the month's merges have settled, too; `monthly_load` has a sensor for it, shown as a "
+    "Whether to wait until the period's merges have settled, too; `scheduled_load` has a sensor for it, shown as a "
     "separate task.",
 )
 MERGE_HEALTH = Argument(
@@ -321,19 +321,19 @@ MERGE_HEALTH = Argument(
     type="Mapping[str, Any] | None",
 )
 
-LOOKBACK_MONTHS = Argument(
-    name="lookback_months",
-    help="Check the run's months, those of its data interval, and this many months before the last of them. Of these, "
-    "months that were never loaded and have no objects are skipped.",
+LOOKBACK = Argument(
+    name="lookback",
+    help="Check the run's periods, those of its data interval, and this many periods before the last of them. Of "
+    "these, periods that were never loaded and have no objects are skipped.",
     type="int | str | None",
     least=0,
 )
-LAST_MONTH = Argument(
-    name="last_month",
-    help="The month to look back from, `YYYY-MM`.",
-    without="the run's last month, which needs a data interval or a partition key",
+LAST_PERIOD = Argument(
+    name="last_period",
+    help="The period to look back from, `YYYY-MM`.",
+    without="the run's last period, which needs a data interval or a partition key",
 )
-ALL_MONTHS = _flag("all_months", "Whether to take all months in the bucket.")
+ALL_PERIODS = _flag("all_periods", "Whether to take all periods in the bucket.")
 DEFINITION = Argument(
     name="definition",
     help="The load's arguments that define its rows, as the load has them: `columns`, `select`, `csv`, `files`, "
@@ -342,9 +342,9 @@ DEFINITION = Argument(
     type="Mapping[str, Any] | None",
     without="only the load compares them",
 )
-MONTHS_PER_TASK = Argument(
-    name="months_per_task",
-    help="Group small months, at most this many of them and 1 GiB of objects, for the argument `months` of a load.",
+PERIODS_PER_TASK = Argument(
+    name="periods_per_task",
+    help="Group small periods, at most this many of them and 1 GiB of objects, for the argument `periods` of a load.",
     type="int | None",
     without="no groups",
     least=1,
@@ -367,14 +367,14 @@ LEAST_TRY_SECONDS = Argument(
 )
 CLOSED_FOR_DAYS = Argument(
     name="closed_for_days",
-    help="Days after its end, in UTC, at which a month counts as closed, if `months` is not given.",
+    help="Days after its end, in UTC, at which a period counts as closed, if `periods` is not given.",
     type="float | str",
     default=7,
     least=0,
 )
 TARGET_PARTS = Argument(
     name="target_parts",
-    help="Number of parts on a node above which a month is merged there, into one part.",
+    help="Number of parts on a node above which a period is merged there, into one part.",
     type="int | str",
     default=1,
     least=1,
@@ -407,22 +407,22 @@ OLDER_THAN_SECONDS = Argument(
 DRY_RUN_ONLY = _flag("dry_run_only", "Whether to only report the tables, and drop none.")
 
 #: In the order of the operators' signatures.
-OF_MONTH_TASKS = (TABLE, TIMEZONE, DATABASE, CLUSTER, STAGING_DATABASE, CLICKHOUSE_CONN_ID, OBJECTS)
+OF_PERIOD_TASKS = (TABLE, TIMEZONE, DATABASE, CLUSTER, STAGING_DATABASE, CLICKHOUSE_CONN_ID, OBJECTS)
 OF_S3 = (KEY, BUCKET, S3_KEY, S3_BUCKET, AWS_CONN_ID)
-OF_READING = (MONTH, COLUMNS, SELECT, CSV, FILES, CASTS, DISTRIBUTION, SETTINGS, TUNING, CANCEL_ON_KILL)
+OF_READING = (PERIOD, COLUMNS, SELECT, CSV, FILES, CASTS, DISTRIBUTION, SETTINGS, TUNING, CANCEL_ON_KILL)
 OF_LOADS = (
-    *(MONTHS_OF_LOAD, WRITE_MODE, CREATE_TABLE, POLICIES, INCREMENTS, PARALLEL_MONTHS, PROGRESS_INTERVAL_SECONDS),
+    *(PERIODS_OF_LOAD, WRITE_MODE, CREATE_TABLE, POLICIES, INCREMENTS, PARALLEL_LOADS, PROGRESS_INTERVAL_SECONDS),
     *(DEFERRABLE, WAIT_FOR_MERGES, MERGE_HEALTH),
 )
-OF_PLANS = (MONTHS, LOOKBACK_MONTHS, LAST_MONTH, ALL_MONTHS, DEFINITION, MONTHS_PER_TASK, CREATE_TABLE)
-OF_ADOPTION = (MONTHS, ALL_MONTHS, DEFINITION)
+OF_PLANS = (PERIODS, LOOKBACK, LAST_PERIOD, ALL_PERIODS, DEFINITION, PERIODS_PER_TASK, CREATE_TABLE)
+OF_ADOPTION = (PERIODS, ALL_PERIODS, DEFINITION)
 OF_CALIBRATION = (BUDGET_SECONDS, LEAST_TRY_SECONDS)
 OF_CLEANING = (DATABASE, CLUSTER, OLDER_THAN_SECONDS, DRY_RUN_ONLY, CLICKHOUSE_CONN_ID)
 OF_MERGING = (
-    *(TABLE, MONTHS, CLOSED_FOR_DAYS, TARGET_PARTS, MAX_RUNNING, POLL_INTERVAL_SECONDS, DATABASE, CLUSTER),
+    *(TABLE, PERIODS, CLOSED_FOR_DAYS, TARGET_PARTS, MAX_RUNNING, POLL_INTERVAL_SECONDS, DATABASE, CLUSTER),
     *(CLICKHOUSE_CONN_ID, CANCEL_ON_KILL, DEFERRABLE),
 )
-OF_LEDGERS = (TABLE, MONTHS, DATABASE, CLUSTER, STAGING_DATABASE, CLICKHOUSE_CONN_ID)
+OF_LEDGERS = (TABLE, PERIODS, DATABASE, CLUSTER, STAGING_DATABASE, CLICKHOUSE_CONN_ID)
 
 #: What a plan compares of a load's arguments, where given: all else in these groups does not change its rows.
 PLANNED = ("columns", "select", "csv", "files", "casts", "policies", "distribution", "settings")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from airflow_provider_chs3.core.values.models import Month, SettingValues, TableName
+from airflow_provider_chs3.core.values.models import SettingValues, TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity
 
 
@@ -14,23 +15,23 @@ class LoadResult:
     """The result of a load.
 
     Args:
-        status: `published`, `unchanged`, `skipped` (no objects, or its run covers other months), `appended`.
-        month: The month.
+        status: `published`, `unchanged`, `skipped` (no objects, or its run covers other periods), `appended`.
+        period: The period.
         target: The table.
         reason: The reason why it was loaded or not.
         fingerprint: Fingerprint of the objects.
-        objects: Number of the month's objects; 0 of rows of a database.
+        objects: Number of the period's objects; 0 of rows of a database.
         source_bytes: Their total size.
-        rows: Rows of the month in the target, over all nodes.
+        rows: Rows of the period in the target, over all nodes.
         rows_by_node: The same per node.
         loaded_objects: Number of objects that this load read: all, or in an increment the new ones; 0 if nothing was
             loaded.
         loaded_bytes: Their total size.
         loaded_rows: Their rows.
-        object_changes: Number of `new`, `overwritten` and `deleted` objects since the month was published, if known.
-        other_month_rows: Skipped rows that belong to other months.
+        object_changes: Number of `new`, `overwritten` and `deleted` objects since the period was published, if known.
+        other_period_rows: Skipped rows that belong to other periods.
         parts: Parts at publishing, over all nodes.
-        table_bytes: Bytes that the month takes on disk at publishing, each row counted once; 0 where it was appended.
+        table_bytes: Bytes that the period takes on disk at publishing, each row counted once; 0 where it was appended.
         insert_seconds: Duration of the insert in seconds.
         peak_memory_bytes: Peak memory on one node; None if the insert was too short to observe.
         attempt: The attempt's nonce.
@@ -39,11 +40,11 @@ class LoadResult:
         seconds_by_step: Step → seconds, for the steps of `core.workflow.step_timer.STEP_NAMES` that ran.
         counted_by: Source of the objects' row count: Parquet `footers`, the `insert` that read them, or a
             `second read`; empty if nothing was counted.
-        has_no_objects: Whether it was skipped because the month has no objects, or no rows of a table of a database.
+        has_no_objects: Whether it was skipped because the period has no objects, or no rows of a table of a database.
     """
 
     status: str
-    month: Month
+    period: Period
     target: TableName
     reason: str
     fingerprint: str = ""
@@ -55,7 +56,7 @@ class LoadResult:
     loaded_bytes: int = 0
     loaded_rows: int = 0
     object_changes: Mapping[str, int] = field(default_factory=dict)
-    other_month_rows: int = 0
+    other_period_rows: int = 0
     parts: int = 0
     table_bytes: int = 0
     insert_seconds: float = 0.0
@@ -69,7 +70,7 @@ class LoadResult:
 
     def summary(self) -> str:
         """Summarize the result in one line for people."""
-        of = f"{self.target} {self.month}"
+        of = f"{self.target} {self.period}"
         if self.status == "skipped":
             return f"{of} skipped: {self.reason}."
         rows = quantity(self.rows, "row")
@@ -80,7 +81,7 @@ class LoadResult:
         speed = f"{self.loaded_rows / self.insert_seconds:,.0f} rows/s" if self.insert_seconds else "nothing to insert"
         parts = f"{quantity(self.parts, 'part')} on {quantity(len(self.rows_by_node), 'node')}"
         new = f", {self.loaded_rows:,} of them new," if self.loaded_objects < self.objects else ""
-        left_out = f"; {self.other_month_rows:,} rows of other months left out" if self.other_month_rows else ""
+        left_out = f"; {self.other_period_rows:,} rows of other periods left out" if self.other_period_rows else ""
         return (
             f"{of} {self.status} ({self.reason}): {rows}{new} in "
             f"{self.insert_seconds:.1f} s ({speed}), {parts}{left_out}."
@@ -90,7 +91,7 @@ class LoadResult:
         """Return JSON-safe values for XCom."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return values | {
-            "month": str(self.month),
+            "period": str(self.period),
             "target": str(self.target),
             "rows_by_node": dict(self.rows_by_node),
             "object_changes": dict(self.object_changes),

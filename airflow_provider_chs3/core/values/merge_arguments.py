@@ -12,8 +12,8 @@ from airflow_provider_chs3.core.values.load_arguments import (
     CLUSTER,
     DATABASE,
     DEFERRABLE,
-    MONTH,
-    MONTHS,
+    PERIOD,
+    PERIODS,
     TABLE,
 )
 
@@ -27,7 +27,7 @@ class Thresholds(Group):
     """
 
     spare_parts: int = argument(
-        10, "Number of parts that a settled month may have on a node, besides those too large to merge.", least=0
+        10, "Number of parts that a settled period may have on a node, besides those too large to merge.", least=0
     )
     # The server sleeps for 5 to 60 seconds between two merges.
     settled_after_seconds: float = argument(
@@ -38,7 +38,7 @@ class Thresholds(Group):
     )
     stuck_fraction: float = argument(
         0.5,
-        "Fraction of `parts_to_delay_insert` (for a month) or `max_parts_in_total` (for the table) above which parts "
+        "Fraction of `parts_to_delay_insert` (for a period) or `max_parts_in_total` (for the table) above which parts "
         "are many.",
         least=0,
         most=1,
@@ -66,8 +66,8 @@ class Reactions(Group):
 #: In the order of the sensor's signature.
 OF_SENSOR = (
     TABLE,
-    replace(MONTH, help="The month, `YYYY-MM`; or give `months`.", without=""),
-    replace(MONTHS, help="Several months, as a list, which may be empty.", type="Sequence[str] | None"),
+    replace(PERIOD, help="The period, `YYYY-MM`; or give `periods`.", without=""),
+    replace(PERIODS, help="Several periods, as a list, which may be empty.", type="Sequence[str] | None"),
     *(DATABASE, CLUSTER, CLICKHOUSE_CONN_ID),
     *declared(Reactions).values(),
     *(replace(each, is_template=False) for each in declared(Thresholds).values()),

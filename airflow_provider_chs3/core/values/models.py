@@ -19,23 +19,23 @@ SettingValues: TypeAlias = Mapping[str, SettingValue]
 #: A table setting: from this many columns on, the buffer of each starts small when a part is written.
 ADAPTIVE_BUFFERS = "min_columns_to_activate_adaptive_write_buffer"
 
-#: So that ClickHouse's `DateTime` holds the months before and after too.
+#: So that ClickHouse's `DateTime` holds the periods before and after too.
 FIRST_YEAR, LAST_YEAR = 1971, 2104
 #: More would take memory, and less would take time.
 _DIGESTED_AT_ONCE = 1_000
-_MONTH_FORMAT = re.compile(r"(\d{4})-(\d{2})")
+_PERIOD_FORMAT = re.compile(r"(\d{4})-(\d{2})")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Month:
+class Period:
     """A calendar month; the instants it covers depend on a time zone given elsewhere.
 
     Args:
-        year: 1971 to 2104, so that ClickHouse's `DateTime` covers the months before and after too.
+        year: 1971 to 2104, so that ClickHouse's `DateTime` covers the periods before and after too.
         number: 1 to 12.
 
     Raises:
-        ConfigurationError: If it is not a month.
+        ConfigurationError: If it is not a period.
     """
 
     year: int
@@ -44,53 +44,53 @@ class Month:
     def __post_init__(self) -> None:
         if not (FIRST_YEAR <= self.year <= LAST_YEAR and 1 <= self.number <= 12):
             raise ConfigurationError(
-                f"{self.year:04d}-{self.number:02d} is not a month: give YYYY-MM between 1971-01 and 2104-12."
+                f"{self.year:04d}-{self.number:02d} is not a period: give YYYY-MM between 1971-01 and 2104-12."
             )
 
     @classmethod
-    def parse(cls, text: str) -> Month:
-        """Parse a month written as `YYYY-MM`, such as `2026-10`.
+    def parse(cls, text: str) -> Period:
+        """Parse a period written as `YYYY-MM`, such as `2026-10`.
 
         Raises:
             ConfigurationError: If the text does not have that form.
         """
-        found = _month_of(text) if isinstance(text, str) else None
+        found = _period_of(text) if isinstance(text, str) else None
         if found is None:
-            raise ConfigurationError(f"{text!r} is not a month: give it as YYYY-MM, such as '2026-10'.")
+            raise ConfigurationError(f"{text!r} is not a period: give it as YYYY-MM, such as '2026-10'.")
         return found
 
     def __str__(self) -> str:
         return f"{self.year:04d}-{self.number:02d}"
 
-    def shifted(self, months: int) -> Month:
-        """Return the month this many months later, or earlier if negative."""
-        count = self.year * 12 + self.number - 1 + months
-        return Month(count // 12, count % 12 + 1)
+    def shifted(self, periods: int) -> Period:
+        """Return the period this many periods later, or earlier if negative."""
+        count = self.year * 12 + self.number - 1 + periods
+        return Period(count // 12, count % 12 + 1)
 
 
-def range_text(months: Sequence[Month]) -> str:
-    """Return months as a text: the first and the last of them, and how many there are.
+def range_text(periods: Sequence[Period]) -> str:
+    """Return periods as a text: the first and the last of them, and how many there are.
 
     Args:
-        months: The months, in order; at least one.
+        periods: The periods, in order; at least one.
     """
-    first, last = months[0], months[-1]
-    return str(first) if len(months) == 1 else f"{first} … {last} ({len(months)} months)"
+    first, last = periods[0], periods[-1]
+    return str(first) if len(periods) == 1 else f"{first} … {last} ({len(periods)} periods)"
 
 
-# There are few months, and each is in the records of many tables.
+# There are few periods, and each is in the records of many tables.
 @lru_cache(maxsize=2_048)
-def _month_of(text: str) -> Month | None:
-    matched = _MONTH_FORMAT.fullmatch(text)
-    return Month(int(matched[1]), int(matched[2])) if matched else None
+def _period_of(text: str) -> Period | None:
+    matched = _PERIOD_FORMAT.fullmatch(text)
+    return Period(int(matched[1]), int(matched[2])) if matched else None
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What of a month is listed and recorded by itself: an object, a data file, or the month's rows of a database.
+    """What of a period is listed and recorded by itself: an object, a data file, or the period's rows of a database.
 
     Args:
-        path: ClickHouse's `_path`: `<bucket>/<key>`, or the table and the month.
+        path: ClickHouse's `_path`: `<bucket>/<key>`, or the table and the period.
         size_bytes: Its size in bytes; of rows an estimate.
         version: A text that changes with what it holds: of an object its ETag, without quotes.
         last_modified: Time of the last write, to the second, in UTC.
@@ -177,7 +177,7 @@ class Manifest:
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectChanges:
-    """The differences between the objects that a month was loaded from and those of now.
+    """The differences between the objects that a period was loaded from and those of now.
 
     Args:
         new: The objects that came since.

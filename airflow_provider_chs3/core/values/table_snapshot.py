@@ -1,4 +1,4 @@
-"""A snapshot of an Iceberg table, or a version of a Delta table: its data files, and the months that they hold."""
+"""A snapshot of an Iceberg table, or a version of a Delta table: its data files, and the periods that they hold."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from airflow_provider_chs3.core.values.models import FIRST_YEAR, LAST_YEAR, Manifest, Month, Unit
+from airflow_provider_chs3.core.values.models import Manifest, Unit
+from airflow_provider_chs3.core.values.period import FIRST_YEAR, LAST_YEAR, Period
 from airflow_provider_chs3.exceptions import SourceError
 
-#: The first and the last month that there is: a file of all of them is one that does not say which it holds.
-ALL_MONTHS = (Month(FIRST_YEAR, 1), Month(LAST_YEAR, 12))
+#: The first and the last period that there is: a file of all of them is one that does not say which it holds.
+ALL_PERIODS = (Period(FIRST_YEAR, 1), Period(LAST_YEAR, 12))
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class DataFile:
         size_bytes: Its size in bytes.
         rows: Number of its rows.
         written_at: Time at which it was committed, in UTC.
-        months: The first and the last month of its rows; None if no row has a month.
+        periods: The first and the last period of its rows; None if no row has a period.
         problem: Why its rows differ from what the table shows of it, and the remedy; empty if they do not.
         deletes: A text that changes with the delete files that may remove rows of it; empty if none may.
         deleted: The positions of the rows that these remove, from 0, in order; known only for files to load.
@@ -32,7 +33,7 @@ class DataFile:
     size_bytes: int
     rows: int
     written_at: datetime
-    months: tuple[Month, Month] | None
+    periods: tuple[Period, Period] | None
     problem: str = ""
     deletes: str = ""
     deleted: tuple[int, ...] = field(default=(), repr=False)
@@ -58,37 +59,37 @@ class TableSnapshot:
     columns: frozenset[str]
     files: tuple[DataFile, ...]
 
-    def manifests(self, months: Collection[Month] | None, *, is_to_load: bool) -> dict[Month, Manifest]:
-        """Return the data files of months as objects.
+    def manifests(self, periods: Collection[Period] | None, *, is_to_load: bool) -> dict[Period, Manifest]:
+        """Return the data files of periods as objects.
 
         Args:
-            months: The months; None for all that have files.
+            periods: The periods; None for all that have files.
             is_to_load: Whether their rows are wanted. Otherwise, a file with a problem is one that has changed.
 
         Raises:
-            SourceError: If a file of a month to load has a problem.
+            SourceError: If a file of a period to load has a problem.
         """
-        wanted = set(self._months() if months is None else months)
-        found: dict[Month, list[Unit]] = {month: [] for month in wanted}
+        wanted = set(self._periods() if periods is None else periods)
+        found: dict[Period, list[Unit]] = {period: [] for period in wanted}
         for each in self.files:
-            for month in _months_between(each.months, wanted):
+            for period in _periods_between(each.periods, wanted):
                 if is_to_load and each.problem:
                     raise SourceError(each.problem)
-                found[month].append(Unit(each.path, each.size_bytes, each.version, each.written_at))
-        return {month: Manifest.of(some) for month, some in found.items()}
+                found[period].append(Unit(each.path, each.size_bytes, each.version, each.written_at))
+        return {period: Manifest.of(some) for period, some in found.items()}
 
-    def _months(self) -> Iterator[Month]:
+    def _periods(self) -> Iterator[Period]:
         for each in self.files:
-            if each.months and each.months != ALL_MONTHS:
-                yield from each.months
+            if each.periods and each.periods != ALL_PERIODS:
+                yield from each.periods
 
 
-def _months_between(months: tuple[Month, Month] | None, wanted: Collection[Month]) -> Iterator[Month]:
-    if months is None:
+def _periods_between(periods: tuple[Period, Period] | None, wanted: Collection[Period]) -> Iterator[Period]:
+    if periods is None:
         return
-    first, last = months
+    first, last = periods
     if first == last:
         if first in wanted:
             yield first
         return
-    yield from (month for month in wanted if first <= month <= last)
+    yield from (period for period in wanted if first <= period <= last)

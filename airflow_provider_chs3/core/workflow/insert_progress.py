@@ -99,7 +99,7 @@ def outcome_query(query_id: str, cluster: str | None) -> Sql:
     It gives no row until the node that started the query has written its log.
     """
     log, of_query = _on_all_nodes("query_log", cluster), f"initial_query_id = {literal(query_id)}"
-    # The log is partitioned by month, and nobody asks for a query older than a month.
+    # The log is partitioned by period, and nobody asks for a query older than a period.
     recent = "event_date >= today() - 31 AND type != 'QueryStart'"
     sql = Sql(
         # Text that is not UTF-8 would come as bytes.

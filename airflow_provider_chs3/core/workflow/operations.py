@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.values.models import Month, Node, SettingValues
+from airflow_provider_chs3.core.values.models import Node, SettingValues
 from airflow_provider_chs3.core.values.object_page import ObjectPage
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.table_snapshot import TableSnapshot
 from airflow_provider_chs3.exceptions import Chs3Error
 
@@ -86,11 +87,11 @@ class ListSnapshot(Step[TableSnapshot]):
 
     Args:
         snapshot: Its id; None for the current one.
-        months: The months to load: their files are inspected closely.
+        periods: The periods to load: their files are inspected closely.
     """
 
     snapshot: str | None
-    months: frozenset[Month]
+    periods: frozenset[Period]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Files of messages, one for each month of their timestamps."""
+"""Files of messages, one for each period of their timestamps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from airflow_provider_chs3.core.values.models import FIRST_YEAR, LAST_YEAR, Month
+from airflow_provider_chs3.core.values.period import FIRST_YEAR, LAST_YEAR, Period
 from airflow_provider_chs3.exceptions import SourceError
 
 #: What is held in memory before a row group is written: of keys and values, and of messages, each with a kilobyte more.
@@ -24,14 +24,14 @@ class MessageFiles:
     """Parquet files in a temporary folder; use it in a `with` block.
 
     Args:
-        timezone: Name of the time zone in which months begin.
+        timezone: Name of the time zone in which periods begin.
     """
 
     def __init__(self, timezone: str) -> None:
         self._timezone = timezone
         self._folder = tempfile.TemporaryDirectory(prefix="chs3-landing-")
-        self._writers: dict[Month, Any] = {}
-        self._rows: dict[Month, int] = {}
+        self._writers: dict[Period, Any] = {}
+        self._rows: dict[Period, int] = {}
         self._waiting: list[Any] = []
         self._waiting_bytes = 0
 
@@ -47,7 +47,7 @@ class MessageFiles:
         """Add a message of confluent-kafka.
 
         Raises:
-            SourceError: If its timestamp is in no month.
+            SourceError: If its timestamp is in no period.
         """
         self._waiting.append(message)
         self._waiting_bytes += len(message)
@@ -55,15 +55,15 @@ class MessageFiles:
         if self._waiting_bytes >= _ROW_GROUP_BYTES or len(self._waiting) >= _ROW_GROUP_MESSAGES:
             self._write()
 
-    def finished(self) -> Iterator[tuple[Month, Path, int]]:
-        """Finish the files, and return them in the order of months, with their messages. Raises as `add`."""
+    def finished(self) -> Iterator[tuple[Period, Path, int]]:
+        """Finish the files, and return them in the order of periods, with their messages. Raises as `add`."""
         self._write()
-        for month, writer in sorted(self._writers.items()):
+        for period, writer in sorted(self._writers.items()):
             writer.close()
-            yield month, self._path(month), self._rows[month]
+            yield period, self._path(period), self._rows[period]
 
-    def _path(self, month: Month) -> Path:
-        return Path(self._folder.name) / f"{month}.parquet"
+    def _path(self, period: Period) -> Path:
+        return Path(self._folder.name) / f"{period}.parquet"
 
     def _write(self) -> None:
         if not self._waiting:
@@ -77,16 +77,16 @@ class MessageFiles:
         numbers = pc.add(pc.multiply(pc.year(local), 12), pc.subtract(pc.month(local), 1))
         for number in sorted(pc.unique(numbers).to_pylist()):
             rows = table if pc.all(pc.equal(numbers, number)).as_py() else table.filter(pc.equal(numbers, number))
-            month = Month(number // 12, number % 12 + 1)
-            self._writer(month, rows.schema).write_table(rows)
-            self._rows[month] = self._rows.get(month, 0) + rows.num_rows
+            period = Period(number // 12, number % 12 + 1)
+            self._writer(period, rows.schema).write_table(rows)
+            self._rows[period] = self._rows.get(period, 0) + rows.num_rows
 
-    def _writer(self, month: Month, schema: Any) -> Any:
+    def _writer(self, period: Period, schema: Any) -> Any:
         import pyarrow.parquet as pq
 
-        if month not in self._writers:
-            self._writers[month] = pq.ParquetWriter(self._path(month), schema, compression="zstd")
-        return self._writers[month]
+        if period not in self._writers:
+            self._writers[period] = pq.ParquetWriter(self._path(period), schema, compression="zstd")
+        return self._writers[period]
 
 
 def _table(messages: list[Any]) -> Any:
@@ -117,7 +117,7 @@ def _milliseconds(message: Any) -> int:
     if kind == TIMESTAMP_NOT_AVAILABLE or not _FIRST <= milliseconds < _END:
         raise SourceError(
             f"The message at offset {message.offset()} of topic {message.topic()!r}, partition {message.partition()}, "
-            f"has the timestamp {milliseconds}, which is in no month from {FIRST_YEAR} to {LAST_YEAR}. Producers give "
+            f"has the timestamp {milliseconds}, which is in no period from {FIRST_YEAR} to {LAST_YEAR}. Producers give "
             "milliseconds since 1970; a topic with message.timestamp.type=LogAppendTime takes the broker's clock."
         )
     at: int = milliseconds

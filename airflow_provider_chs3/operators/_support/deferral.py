@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.merges.watch import MergeWatch
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.merge_arguments import Reactions, Thresholds, merge_health
-from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Insert
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
@@ -45,7 +45,7 @@ def insert_trigger(task: LoadTask, context: Context, step: Insert, request: Load
         started_at=time.time(),
         ends_at=(started_at + timeout).timestamp() if started_at and timeout else None,
         # Of the attempt that is waited for, which may be another process's.
-        load=replace(StopRequest.of(request, [request.month]), nonce=step.attempt).as_json(),
+        load=replace(StopRequest.of(request, [request.period]), nonce=step.attempt).as_json(),
         clickhouse_conn_id=task.clickhouse_conn_id,
         poll_interval_seconds=task.progress_interval_seconds,
         cancel_on_kill=task.cancel_on_kill,
@@ -53,7 +53,7 @@ def insert_trigger(task: LoadTask, context: Context, step: Insert, request: Load
 
 
 def settle(task: LoadTask, context: Context, results: Sequence[LoadResult], deadline: Deadline) -> Any:
-    """Wait until the merges of loaded months have settled; a deferrable task leaves its worker for it.
+    """Wait until the merges of loaded periods have settled; a deferrable task leaves its worker for it.
 
     Args:
         task: The task that has loaded them.
@@ -64,7 +64,7 @@ def settle(task: LoadTask, context: Context, results: Sequence[LoadResult], dead
     since, hook, found = time.time(), task.hook(), [each.as_json() for each in results]
     hook.deadline = deadline
     with airflow_errors():
-        wait = MergeWait.after(task, tuple(each.month for each in results))
+        wait = MergeWait.after(task, tuple(each.period for each in results))
         merges = wait.outcome(hook, task.log, is_patient=not task.deferrable)
     if merges is not None:
         return task.done(context, found, merges, since=since)
@@ -78,25 +78,25 @@ def settle(task: LoadTask, context: Context, results: Sequence[LoadResult], dead
 
 @dataclass(frozen=True, kw_only=True)
 class MergeWait:
-    """The merges of months, and when they are over.
+    """The merges of periods, and when they are over.
 
     Args:
         merges: Those of the table.
-        months: The months.
+        periods: The periods.
         thresholds: What counts as few, many and long.
         reactions: What to do where merges are stuck, or leave too many parts.
         poll_interval_seconds: Time between two looks while things change; it grows while they don't.
     """
 
     merges: Merges
-    months: tuple[Month, ...]
+    periods: tuple[Period, ...]
     thresholds: Thresholds
     reactions: Reactions
     poll_interval_seconds: float
 
     @classmethod
-    def after(cls, task: LoadTask, months: tuple[Month, ...]) -> MergeWait:
-        """Return what a load waits for after it has published months.
+    def after(cls, task: LoadTask, periods: tuple[Period, ...]) -> MergeWait:
+        """Return what a load waits for after it has published periods.
 
         Raises:
             ConfigurationError: If an argument in its `merge_health` is not known, or wrong.
@@ -107,7 +107,7 @@ class MergeWait:
         )
         return cls(
             merges=merges,
-            months=months,
+            periods=periods,
             thresholds=thresholds,
             reactions=reactions,
             poll_interval_seconds=task.progress_interval_seconds,
@@ -126,7 +126,7 @@ class MergeWait:
         """
         watch = MergeWatch(self.thresholds, self.reactions, poll_interval_seconds=self.poll_interval_seconds)
         while True:
-            log.info("%s %s", self.merges.table, watch.judge(self.merges.look(hook, self.months)))
+            log.info("%s %s", self.merges.table, watch.judge(self.merges.look(hook, self.periods)))
             if watch.is_over():
                 return as_json(watch.verdicts)
             if not is_patient:
@@ -140,7 +140,7 @@ class MergeWait:
             table=self.merges.table,
             database=self.merges.database,
             cluster=self.merges.cluster,
-            months=[str(month) for month in self.months],
+            periods=[str(period) for period in self.periods],
             thresholds=asdict(self.thresholds),
             reactions=asdict(self.reactions),
             poll_interval_seconds=self.poll_interval_seconds,

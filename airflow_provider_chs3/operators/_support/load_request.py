@@ -17,7 +17,8 @@ from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
 from airflow_provider_chs3.core.tuning.insert_settings import tunable
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
 from airflow_provider_chs3.core.values.load_arguments import Files, Increments, PolicyGroup, Tuning
-from airflow_provider_chs3.core.values.models import Month, SettingValues, TableName
+from airflow_provider_chs3.core.values.models import SettingValues, TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Insert
 from airflow_provider_chs3.hooks.connection import check_settings, parse_node_specs
 from airflow_provider_chs3.operators._support.new_table import new_table_of
@@ -28,21 +29,21 @@ from airflow_provider_chs3.sources.listing import Listing
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.operators._support.month_task import MonthTask
+    from airflow_provider_chs3.operators._support.period_task import PeriodTask
     from airflow_provider_chs3.operators._support.tasks import LoadTask, ReadsFiles
 
 
 def load_request(
-    task: LoadTask, context: Context, listing: Listing, *, resumes: str | None, month: Month
+    task: LoadTask, context: Context, listing: Listing, *, resumes: str | None, period: Period
 ) -> LoadRequest:
-    """Return one attempt at the months of a task.
+    """Return one attempt at the periods of a task.
 
     Args:
         task: The task, with its templates rendered.
         context: Airflow's.
         listing: Says how the servers get at the objects.
         resumes: The attempt that the task has waited for; None if there is none.
-        month: The first of them.
+        period: The first of them.
 
     Raises:
         ConfigurationError: If an argument is wrong.
@@ -61,8 +62,8 @@ def load_request(
         **loaded,
         **of_the_nodes(task),
         new_table=new_table_of(task.create_table, loaded, cluster=loaded["cluster"] or loaded["default_cluster"]),
-        month=month,
-        share=ShareOptions.merged(tuning, parallel_months=task.parallel_months),
+        period=period,
+        share=ShareOptions.merged(tuning, parallel_loads=task.parallel_loads),
         use_calibration=tuning.use_calibration,
         owner=_owner(context),
         is_durable=task.defers_inserts,
@@ -87,19 +88,19 @@ def of_the_nodes(task: ReadsFiles) -> dict[str, Any]:
     }
 
 
-def end_load(request: LoadRequest, months: Sequence[Month], **runner_arguments: Any) -> None:
+def end_load(request: LoadRequest, periods: Sequence[Period], **runner_arguments: Any) -> None:
     """End a load from outside, in a handler of a signal.
 
     Args:
         request: The load.
-        months: The months.
+        periods: The periods.
         **runner_arguments: Of the `Runner`.
     """
-    stop = StopRequest.of(request, months)
+    stop = StopRequest.of(request, periods)
     Runner(**runner_arguments, listing=None, in_turns=True).run(stop_load(stop))
 
 
-def what_is_loaded(task: MonthTask, listing: Listing, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def what_is_loaded(task: PeriodTask, listing: Listing, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a request that defines what is read, where it goes, and how.
 
     Args:

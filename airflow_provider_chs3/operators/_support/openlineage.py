@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.operators._support.month_task import MonthTask
+from airflow_provider_chs3.operators._support.period_task import PeriodTask
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from openlineage.client.facet_v2 import DatasetFacet
 
     from airflow_provider_chs3.core.request.load_request import LoadRequest
-    from airflow_provider_chs3.core.values.models import Month, TableName
+    from airflow_provider_chs3.core.values.models import TableName
+    from airflow_provider_chs3.core.values.period import Period
     from airflow_provider_chs3.core.workflow.operations import Insert
 
 #: More objects are reported as the prefix of their keys: catalogues have a node for each dataset.
@@ -25,18 +26,18 @@ _MOST_OBJECTS = 20
 _SQL_CHARACTERS = 10_000
 
 
-class LoadLineage(MonthTask):
-    """A load of months that Airflow's OpenLineage provider can ask: objects in, table out.
+class LoadLineage(PeriodTask):
+    """A load of periods that Airflow's OpenLineage provider can ask: objects in, table out.
 
     Attributes:
         inserts: The inserts that this process has seen.
-        results: What the load has done, for each month; empty until it is done.
+        results: What the load has done, for each period; empty until it is done.
     """
 
     inserts: Sequence[Insert] = ()
     results: Sequence[dict[str, Any]] = ()
-    #: Once there is a request: its months.
-    _loading: Sequence[Month] = ()
+    #: Once there is a request: its periods.
+    _loading: Sequence[Period] = ()
     _request: LoadRequest | None = None
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any]:
@@ -45,7 +46,7 @@ class LoadLineage(MonthTask):
 
     def get_openlineage_facets_on_complete(self, task_instance: object) -> OperatorLineage[Any, Any]:
         """Return the objects that were read, the table with its rows, the statement and its id."""
-        from airflow_provider_chs3.core.values.models import Month
+        from airflow_provider_chs3.core.values.period import Period
 
         if not self.results:  # it was skipped
             return self._lineage(inserts=(), inputs=[])
@@ -54,8 +55,8 @@ class LoadLineage(MonthTask):
         ran = [each for each in self.inserts if each.query_id in query_ids]
         # An earlier process of the task may have seen some: what is known of all is where the objects are.
         paths = [path for each in ran for path in each.paths] if len(ran) == len(query_ids) else []
-        months = [Month.parse(each["month"]) for each in read]
-        return self._lineage(inserts=ran, inputs=self._inputs(paths, months=months))
+        periods = [Period.parse(each["period"]) for each in read]
+        return self._lineage(inserts=ran, inputs=self._inputs(paths, periods=periods))
 
     def get_openlineage_facets_on_failure(self, task_instance: object) -> OperatorLineage[Any, Any]:
         """Return the objects that were to be read, and the statement. The provider itself adds the error."""
@@ -64,7 +65,7 @@ class LoadLineage(MonthTask):
         # Attempts before the last one have started over.
         last = [each for each in self.inserts if each.attempt == self.inserts[-1].attempt]
         paths = [path for each in last for path in each.paths]
-        inputs = self._inputs(paths, months=self._loading)
+        inputs = self._inputs(paths, periods=self._loading)
         return self._lineage(inserts=last, inputs=inputs, has_failed=True)
 
     def _that_read(self) -> list[Mapping[str, Any]]:
@@ -89,7 +90,7 @@ class LoadLineage(MonthTask):
             )
         return lineage
 
-    def _inputs(self, paths: Sequence[str], *, months: Sequence[Month]) -> list[InputDataset]:
+    def _inputs(self, paths: Sequence[str], *, periods: Sequence[Period]) -> list[InputDataset]:
         from openlineage.client.event_v2 import InputDataset
 
         from airflow_provider_chs3.core.source.key_template import KeyTemplate
@@ -105,7 +106,7 @@ class LoadLineage(MonthTask):
         store = self.store
         if store.place:
             template = KeyTemplate(store.template)
-            prefixes = {f"{store.place}/{template.keys_of(month).prefix}" for month in months}
+            prefixes = {f"{store.place}/{template.keys_of(period).prefix}" for period in periods}
             if len(prefixes) > 1:
                 return [InputDataset(*self._named(prefix.rstrip("/"))) for prefix in sorted(prefixes)]
             (prefix,) = prefixes
@@ -175,15 +176,15 @@ def _overwritten() -> dict[str, DatasetFacet]:
 
 
 def _written(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return how much was written, and the months as a subset of the table."""
+    """Return how much was written, and the periods as a subset of the table."""
     from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics
     from openlineage.client.generated import base_subset_dataset as subset
 
-    months = [subset.Partition(identifier=each["month"], dimensions={"month": each["month"]}) for each in results]
+    periods = [subset.Partition(identifier=each["period"], dimensions={"period": each["period"]}) for each in results]
     rows, size_bytes = (sum(each[name] for each in results) for name in ("rows", "table_bytes"))
     return {
         "outputStatistics": statistics.OutputStatisticsOutputDatasetFacet(rowCount=rows, size=size_bytes or None),
         "subset": subset.OutputSubsetOutputDatasetFacet(
-            outputCondition=subset.PartitionSubsetCondition(partitions=months)
+            outputCondition=subset.PartitionSubsetCondition(partitions=periods)
         ),
     }

@@ -20,7 +20,7 @@ _POINTS = frozenset({"CronTriggerTimetable", "DeltaTriggerTimetable", "MultipleC
 def check_schedule(task: BaseOperator, *, instead: str) -> None:
     """Check that the scheduled runs of a task's DAG have a data interval.
 
-    Runs of a DAG without a schedule may get a month from their conf, so that they are checked when they run.
+    Runs of a DAG without a schedule may get a period from their conf, so that they are checked when they run.
 
     Args:
         task: The task, in its DAG.
@@ -37,7 +37,7 @@ def check_schedule(task: BaseOperator, *, instead: str) -> None:
     cron, zone = (repr(schedule), repr(task.dag.timezone.name)) if is_cron else ("'0 3 * * *'", "'UTC'")
     raise ConfigurationError(
         f"DAG {task.dag_id!r} has schedule={given}, whose runs have no data interval (since Airflow 3), and task "
-        f"{task.task_id!r} takes its month from there: give the DAG schedule=CronDataIntervalTimetable({cron}, "
+        f"{task.task_id!r} takes its period from there: give the DAG schedule=CronDataIntervalTimetable({cron}, "
         f"timezone={zone}), from airflow.timetables.interval, or the task {instead}."
     )
 

@@ -11,19 +11,19 @@ from airflow_provider_chs3.core.values.load_arguments import OF_LOADS, OF_READIN
 from airflow_provider_chs3.defaults import PROGRESS_INTERVAL_SECONDS
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.declared import takes
-from airflow_provider_chs3.operators._support.month_task import MonthTask
+from airflow_provider_chs3.operators._support.period_task import PeriodTask
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.values.models import Month
+    from airflow_provider_chs3.core.values.period import Period
 
 
 @takes(*OF_READING)
-class ReadsFiles(MonthTask):
-    """Read the files of a month."""
+class ReadsFiles(PeriodTask):
+    """Read the files of a period."""
 
-    template_fields: Sequence[str] = (*MonthTask.template_fields, *templated(OF_READING))
+    template_fields: Sequence[str] = (*PeriodTask.template_fields, *templated(OF_READING))
     #: Arguments that may be files of the DAG folder.
     file_fields: ClassVar[Sequence[str]] = ("select", "csv", "settings", "files", "casts", "tuning")
     template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(file_fields, "json")
@@ -31,7 +31,7 @@ class ReadsFiles(MonthTask):
     def __init__(
         self,
         *,
-        month: str | None = None,
+        period: str | None = None,
         columns: Sequence[str] | None = None,
         select: Mapping[str, str] | str | None = None,
         csv: Mapping[str, Any] | str | None = None,
@@ -44,8 +44,8 @@ class ReadsFiles(MonthTask):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.month = month
-        self.has_month = month is not None
+        self.period = period
+        self.has_period = period is not None
         self.columns = columns
         # Objects, once the files are read that they may name.
         self.select: Any = select
@@ -59,30 +59,30 @@ class ReadsFiles(MonthTask):
         check_groups({"files": files, "casts": casts, "tuning": tuning})
 
     @property
-    def argument_for_month(self) -> str | None:
-        """The argument that would give the task a month; see `MonthTask`."""
-        return None if self.has_month else "month"
+    def argument_for_period(self) -> str | None:
+        """The argument that would give the task a period; see `PeriodTask`."""
+        return None if self.has_period else "period"
 
 
 @takes(*OF_LOADS)
 class LoadTask(ReadsFiles):
-    """Load a month, or several."""
+    """Load a period, or several."""
 
     template_fields: Sequence[str] = (*ReadsFiles.template_fields, *templated(OF_LOADS))
-    #: The months of the run, once they are known.
-    _loading: Sequence[Month] = ()
+    #: The periods of the run, once they are known.
+    _loading: Sequence[Period] = ()
     file_fields: ClassVar[Sequence[str]] = (*ReadsFiles.file_fields, "policies", "increments")
     template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(file_fields, "json")
 
     def __init__(
         self,
         *,
-        months: Sequence[str] | str | None = None,
+        periods: Sequence[str] | str | None = None,
         write_mode: str = "replace",
         create_table: str = "never",
         policies: Mapping[str, Any] | str | None = None,
         increments: Mapping[str, Any] | str | None = None,
-        parallel_months: int | None = None,
+        parallel_loads: int | None = None,
         progress_interval_seconds: float = PROGRESS_INTERVAL_SECONDS,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         wait_for_merges: bool = False,
@@ -90,15 +90,15 @@ class LoadTask(ReadsFiles):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if self.has_month and months is not None:
-            raise ConfigurationError(f"month={self.month!r}, months={months!r}: give one of the two.")
-        self.months = months
-        self.has_months = months is not None
+        if self.has_period and periods is not None:
+            raise ConfigurationError(f"period={self.period!r}, periods={periods!r}: give one of the two.")
+        self.periods = periods
+        self.has_periods = periods is not None
         self.write_mode = write_mode
         self.create_table = create_table
         self.policies: Any = policies
         self.increments: Any = increments
-        self.parallel_months = parallel_months
+        self.parallel_loads = parallel_loads
         self.progress_interval_seconds = progress_interval_seconds
         self.deferrable = deferrable
         self.wait_for_merges = wait_for_merges
@@ -108,9 +108,9 @@ class LoadTask(ReadsFiles):
             self.check_append((policies or {}).get("allow_duplicates", False))
 
     @property
-    def argument_for_month(self) -> str | None:
-        """The argument that would give the task a month; see `MonthTask`."""
-        return None if self.has_months else super().argument_for_month
+    def argument_for_period(self) -> str | None:
+        """The argument that would give the task a period; see `PeriodTask`."""
+        return None if self.has_periods else super().argument_for_period
 
     def check_append(self, allow_duplicates: object) -> None:
         """Check that what is appended is not appended again by a retry.

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.plugin.api.months import MonthsAnswer, task_as_json
+from airflow_provider_chs3.plugin.api.periods import PeriodsAnswer, task_as_json
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
 from airflow_provider_chs3.plugin.observation.cluster import ClusterOverview, InsertOverview
 from airflow_provider_chs3.plugin.observation.cluster_facts import look_at_cluster
-from airflow_provider_chs3.plugin.observation.month_state import MonthState
-from airflow_provider_chs3.plugin.observation.months import MonthOverview
+from airflow_provider_chs3.plugin.observation.period_state import PeriodState
+from airflow_provider_chs3.plugin.observation.periods import PeriodOverview
 
 _NOTHING = ClusterOverview(cluster=None, nodes={}, processes={}, down={})
 
@@ -29,11 +29,11 @@ class ClusterAnswer(Answer):
 
     seen: ClusterOverview = _NOTHING
 
-    def as_json(self, months: MonthsAnswer, *, readable_dags: Collection[str]) -> dict[str, Any]:
+    def as_json(self, periods: PeriodsAnswer, *, readable_dags: Collection[str]) -> dict[str, Any]:
         """Return the values that `api.cluster_schemas.ConnectionNodes` is made of.
 
         Args:
-            months: The state of the months, with what the inserts load.
+            periods: The state of the periods, with what the inserts load.
             readable_dags: DAGs whose tasks may be named.
         """
         nodes = sorted({*self.seen.nodes, *self.seen.down})
@@ -44,7 +44,7 @@ class ClusterAnswer(Answer):
                 {"name": str(node), "error": self.seen.down.get(node, ""), "state": self.seen.nodes.get(node)}
                 for node in nodes
             ],
-            "loads": list(_loads(self.seen, months, readable_dags)),
+            "loads": list(_loads(self.seen, periods, readable_dags)),
         }
 
 
@@ -59,25 +59,28 @@ def _look(conn_id: str) -> ClusterAnswer:
     return ClusterAnswer(conn_id=conn_id, seen_at=time.time(), seen=seen)
 
 
-def _loads(seen: ClusterOverview, months: MonthsAnswer, readable_dags: Collection[str]) -> Iterator[dict[str, Any]]:
+def _loads(seen: ClusterOverview, periods: PeriodsAnswer, readable_dags: Collection[str]) -> Iterator[dict[str, Any]]:
     """Return the running loads: those between two queries are known from Airflow; appends are in no ledger."""
     left = {each.query_id: each for each in seen.inserts}
-    for table, of_table in months.tables.items():
-        for month in of_table:
-            if month.state is MonthState.LOADING:
-                insert = left.pop(month.insert.query_id, None) if month.insert else None
-                yield _load(table, month, insert, readable_dags)
+    for table, of_table in periods.tables.items():
+        for period in of_table:
+            if period.state is PeriodState.LOADING:
+                insert = left.pop(period.insert.query_id, None) if period.insert else None
+                yield _load(table, period, insert, readable_dags)
     for insert in left.values():
         yield _load(None, None, insert, readable_dags)
 
 
 def _load(
-    table: TableName | None, month: MonthOverview | None, insert: InsertOverview | None, readable_dags: Collection[str]
+    table: TableName | None,
+    period: PeriodOverview | None,
+    insert: InsertOverview | None,
+    readable_dags: Collection[str],
 ) -> dict[str, Any]:
     return {
         "table": str(table) if table else None,
-        "month": month.month if month else None,
-        "task": task_as_json(month.owner, readable_dags) if month else None,
-        "total_rows": month.insert.total_rows if month and month.insert else None,
+        "period": period.period if period else None,
+        "task": task_as_json(period.owner, readable_dags) if period else None,
+        "total_rows": period.insert.total_rows if period and period.insert else None,
         "insert": insert,
     }

@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from airflow_provider_chs3.plugin.api.schemas import NodeError, SeenByAll
 from airflow_provider_chs3.plugin.observation.cluster import InsertOverview, NodeOverview
-from airflow_provider_chs3.plugin.observation.months import Task
+from airflow_provider_chs3.plugin.observation.periods import Task
 
 
 class ClusterNode(NodeError):
@@ -19,7 +19,7 @@ class RunningLoad(BaseModel):
     """A running load; an append is in no ledger and has no table here."""
 
     table: str | None
-    month: str | None
+    period: str | None
     task: Task | None
     total_rows: int | None
     insert: InsertOverview | None
@@ -49,7 +49,7 @@ class DagRights(BaseModel):
 
 
 class Rights(BaseModel):
-    """The rights on the DAG of a month and on that of the actions; None without that DAG."""
+    """The rights on the DAG of a period and on that of the actions; None without that DAG."""
 
     dag: DagRights | None
     actions_dag: DagRights | None

@@ -1,4 +1,4 @@
-"""Runs of the DAGs that load months: active, failed, and missing ones (held or late)."""
+"""Runs of the DAGs that load periods: active, failed, and missing ones (held or late)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sqlalchemy import ColumnElement, and_, case, exists, false, func, or_, sele
 from sqlalchemy.orm import aliased
 
 from airflow_provider_chs3.plugin.constants import LOADERS
-from airflow_provider_chs3.plugin.observation.month_state import MonthState
+from airflow_provider_chs3.plugin.observation.period_state import PeriodState
 
 #: From Airflow 3.2: whether a DAG has so many runs that it may not have another one yet. Before, nothing was due then.
 _HAS_ALL_RUNS = getattr(DagModel, "exceeds_max_non_backfill", false())
 #: What only the next load changes.
-_WAITING = (MonthState.UNFINISHED, MonthState.CHANGED_IN_STORAGE)
-#: Of the month that a run is for, what a load may change; anything more urgent is shown instead.
-_CALM = (*_WAITING, MonthState.PUBLISHED, MonthState.MERGING, MonthState.TOO_MANY_PARTS)
+_WAITING = (PeriodState.UNFINISHED, PeriodState.CHANGED_IN_STORAGE)
+#: Of the period that a run is for, what a load may change; anything more urgent is shown instead.
+_CALM = (*_WAITING, PeriodState.PUBLISHED, PeriodState.MERGING, PeriodState.TOO_MANY_PARTS)
 #: The summary of Airflow's timetable for `schedule=None`.
 _NO_SCHEDULE = "None"
 #: Schedulers create runs within seconds; a busy one, or one that restarts, takes minutes.
@@ -37,7 +37,7 @@ class Schedule:
     Args:
         is_paused: Whether it is paused.
         due_at: Time at which Airflow is to create its next run; None if there is none, or may not have another one now.
-        month: The month in which that run's data interval begins, as `YYYY-MM` in UTC; empty if not known.
+        period: The period in which that run's data interval begins, as `YYYY-MM` in UTC; empty if not known.
         is_there: Whether Airflow has it, as its file was read last.
         is_broken: Whether its file cannot be imported.
         is_awaited: Whether it has a schedule, or a run that is queued or running.
@@ -45,7 +45,7 @@ class Schedule:
 
     is_paused: bool
     due_at: datetime | None
-    month: str
+    period: str
     is_there: bool
     is_broken: bool
     is_awaited: bool
@@ -55,14 +55,14 @@ class Schedule:
         return self.is_there and not self.is_paused and self.due_at is not None and self.due_at + _GRACE < now
 
     def why_no_run(self, state: str) -> str:
-        """Return why no run comes that would change a month, as the end of a sentence about the DAG; else nothing.
+        """Return why no run comes that would change a period, as the end of a sentence about the DAG; else nothing.
 
         Args:
-            state: The state of the month.
+            state: The state of the period.
         """
         if self.is_there:
             # A plan without a load may have been all that was asked for; a load that was killed was not.
-            return "" if self.is_awaited or state != MonthState.UNFINISHED else "has no schedule, and no run is active"
+            return "" if self.is_awaited or state != PeriodState.UNFINISHED else "has no schedule, and no run is active"
         return "cannot be imported: fix its file first" if self.is_broken else "is no longer in Airflow"
 
 
@@ -89,7 +89,7 @@ def schedules_of(dag_ids: Collection[str]) -> dict[str, Schedule]:
         row.dag_id: Schedule(
             is_paused=row.is_paused,
             due_at=row.due_at,
-            month=f"{row.due_for.astimezone(UTC):%Y-%m}" if row.due_for else "",
+            period=f"{row.due_for.astimezone(UTC):%Y-%m}" if row.due_for else "",
             is_there=not row.is_stale,
             is_broken=bool(row.is_stale and row.has_import_errors),
             is_awaited=row.is_at_work or row.timetable_summary != _NO_SCHEDULE,
@@ -116,7 +116,7 @@ def newest_runs(dag_ids: Collection[str], *, with_loaders: bool) -> NewestRuns:
 
     Args:
         dag_ids: The DAGs.
-        with_loaders: Whether to return others that have tasks which load months, too: they may have loaded none yet.
+        with_loaders: Whether to return others that have tasks which load periods, too: they may have loaded none yet.
     """
     is_busy = and_(DagRun.state.in_(State.unfinished_dr_states), ~DagModel.is_paused)
     asked = (
@@ -163,29 +163,29 @@ def _is_of(dag_ids: Collection[str], *, with_loaders: bool) -> ColumnElement[boo
 
 
 def mark_waiting(connections: Iterable[Mapping[str, Any]], schedules: Mapping[str, Schedule], now: datetime) -> None:
-    """Give months that wait for a run of their DAG that does not come a state of its own.
+    """Give periods that wait for a run of their DAG that does not come a state of its own.
 
     Args:
-        connections: What `MonthsAnswer.as_json` returned for each connection; changed in place.
+        connections: What `PeriodsAnswer.as_json` returned for each connection; changed in place.
         schedules: The schedule of each DAG that the user may read.
         now: The time.
     """
-    for month in (month for seen in connections for table in seen["tables"] for month in table["months"]):
-        dag_id = month["task"]["dag_id"] if month["task"] else ""
+    for period in (period for seen in connections for table in seen["tables"] for period in table["periods"]):
+        dag_id = period["task"]["dag_id"] if period["task"] else ""
         if dag_id in schedules:
-            month |= _waiting(month, dag_id, schedules[dag_id], now)
+            period |= _waiting(period, dag_id, schedules[dag_id], now)
 
 
-def _waiting(month: Mapping[str, Any], dag_id: str, schedule: Schedule, now: datetime) -> dict[str, str]:
-    if month["state"] in _WAITING and (why_no_run := schedule.why_no_run(month["state"])):
-        why = f"the DAG {dag_id}, which loaded it last, {why_no_run}; {month['why']}"
-        return {"state": MonthState.STRANDED, "why": why}
-    if schedule.is_paused and month["state"] in _WAITING:
-        why = f"the DAG {dag_id}, which loaded it last, is paused; {month['why']}"
-        return {"state": MonthState.HELD, "why": why}
-    is_expected = month["state"] in _WAITING or (month["state"] in _CALM and month["month"] == schedule.month)
+def _waiting(period: Mapping[str, Any], dag_id: str, schedule: Schedule, now: datetime) -> dict[str, str]:
+    if period["state"] in _WAITING and (why_no_run := schedule.why_no_run(period["state"])):
+        why = f"the DAG {dag_id}, which loaded it last, {why_no_run}; {period['why']}"
+        return {"state": PeriodState.STRANDED, "why": why}
+    if schedule.is_paused and period["state"] in _WAITING:
+        why = f"the DAG {dag_id}, which loaded it last, is paused; {period['why']}"
+        return {"state": PeriodState.HELD, "why": why}
+    is_expected = period["state"] in _WAITING or (period["state"] in _CALM and period["period"] == schedule.period)
     if schedule.due_at and schedule.is_overdue(now) and is_expected:
         at = f"{schedule.due_at.astimezone(UTC):%Y-%m-%d %H:%M}"
-        why = f"a run of the DAG {dag_id} was due at {at} UTC, and Airflow has not created it; {month['why']}"
-        return {"state": MonthState.LATE, "why": why, "since": f"{at}:00"}
+        why = f"a run of the DAG {dag_id} was due at {at} UTC, and Airflow has not created it; {period['why']}"
+        return {"state": PeriodState.LATE, "why": why, "since": f"{at}:00"}
     return {}

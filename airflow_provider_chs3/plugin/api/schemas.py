@@ -1,6 +1,6 @@
 """The schemas of the API's answers, from which the page's types are made.
 
-FastAPI checks each answer against them, and tests check those of the months, as there are many.
+FastAPI checks each answer against them, and tests check those of the periods, as there are many.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from airflow_provider_chs3.plugin.observation.month_details import FinishedLoad, NodeShare
-from airflow_provider_chs3.plugin.observation.months import MonthRow
+from airflow_provider_chs3.plugin.observation.period_details import FinishedLoad, NodeShare
+from airflow_provider_chs3.plugin.observation.periods import PeriodRow
 
 
-class TableMonths(BaseModel):
-    """The months of one table, in order."""
+class TablePeriods(BaseModel):
+    """The periods of one table, in order."""
 
     database: str
     table: str
-    months: list[MonthRow]
+    periods: list[PeriodRow]
 
 
 class NodeError(BaseModel):
@@ -53,11 +53,11 @@ class ShardNode(NodeError):
     is_missed: bool
 
 
-class ConnectionMonths(Seen):
+class ConnectionPeriods(Seen):
     """The tables behind a connection."""
 
     nodes: list[ShardNode]
-    tables: list[TableMonths]
+    tables: list[TablePeriods]
 
 
 class FailedRun(BaseModel):
@@ -68,14 +68,14 @@ class FailedRun(BaseModel):
     ended_at: float | None
 
 
-class Months(BaseModel):
-    """The months of all connections; and the owners, active runs and failed newest runs of the DAGs that load them.
+class Periods(BaseModel):
+    """The periods of all connections; and the owners, active runs and failed newest runs of the DAGs that load them.
 
-    Of the DAGs whose months need a person, and the DAG of the actions: which the user may edit, and which the user may
+    Of the DAGs whose periods need a person, and the DAG of the actions: which the user may edit, and which the user may
     start runs of. Of all DAGs: which Airflow cannot import.
     """
 
-    connections: list[ConnectionMonths]
+    connections: list[ConnectionPeriods]
     owners: dict[str, str]
     busy_dags: list[str]
     failed_runs: list[FailedRun]
@@ -85,8 +85,8 @@ class Months(BaseModel):
     broken_dags: list[str]
 
 
-class NodeOfMonth(NodeError):
-    """A node, and its share of a month; none if it did not answer."""
+class NodeOfPeriod(NodeError):
+    """A node, and its share of a period; none if it did not answer."""
 
     share: NodeShare | None
 
@@ -109,7 +109,7 @@ class Entry(BaseModel):
 
 
 class Reads(Entry):
-    """A load: of the month's objects, those that it reads."""
+    """A load: of the period's objects, those that it reads."""
 
     loaded_objects: int
     loaded_bytes: int
@@ -122,7 +122,7 @@ class Load(Reads):
     reason: str | None
     rows: int | None
     parts: int | None
-    other_month_rows: int | None
+    other_period_rows: int | None
     insert_seconds: float | None
     peak_memory_bytes: int | None
     memory_bytes: int | None
@@ -159,11 +159,11 @@ class Failure(Entry):
     is_terminal: bool | None
 
 
-class MonthDetails(BaseModel):
-    """One month in detail; its SQL is empty if Airflow has none, or only for those who may read XComs."""
+class PeriodDetails(BaseModel):
+    """One period in detail; its SQL is empty if Airflow has none, or only for those who may read XComs."""
 
     error: str
-    nodes: list[NodeOfMonth]
+    nodes: list[NodeOfPeriod]
     load: Load | None
     inserting: Inserting | None
     failure: Failure | None
@@ -172,13 +172,13 @@ class MonthDetails(BaseModel):
 
 
 class NodePartsSince(NodeError):
-    """The parts of a month on a node: Unix time and the number from then on; none, with the reason, without a log."""
+    """The parts of a period on a node: Unix time and the number from then on; none, with the reason, without a log."""
 
     parts: list[tuple[float, int]]
 
 
-class MonthParts(BaseModel):
-    """The parts of a month over time; times are of Unix."""
+class PeriodParts(BaseModel):
+    """The parts of a period over time; times are of Unix."""
 
     error: str
     begun_at: float | None

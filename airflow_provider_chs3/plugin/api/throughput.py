@@ -9,10 +9,10 @@ from enum import IntEnum
 from typing import Any
 
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.plugin.api.months import task_as_json
+from airflow_provider_chs3.plugin.api.periods import task_as_json
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
-from airflow_provider_chs3.plugin.observation.months import Task
+from airflow_provider_chs3.plugin.observation.periods import Task
 from airflow_provider_chs3.plugin.observation.speed.parts_over_time import PartsAt
 from airflow_provider_chs3.plugin.observation.speed.throughput import NOTHING, Throughput, look_at_throughput
 from airflow_provider_chs3.plugin.scope import Scope
@@ -23,7 +23,7 @@ class Days(IntEnum):
 
     DAY = 1
     WEEK = 7
-    MONTH = 30
+    PERIOD = 30
     QUARTER = 90
 
 
@@ -41,14 +41,14 @@ class ThroughputAnswer(Answer):
         """Return JSON-safe values.
 
         Args:
-            scope: Only loads of its months, judged beside all loads of the table; None for all.
+            scope: Only loads of its periods, judged beside all loads of the table; None for all.
             readable_dags: DAGs whose tasks may be named.
         """
         tasks = [(each, task_as_json(each.owner, readable_dags)) for each in self.seen.loads]
         loads = [
             each.model_copy(update={"task": task and Task(**task)})
             for each, task in tasks
-            if scope is None or scope.has(self.conn_id, each.table_name, each.month, task)
+            if scope is None or scope.has(self.conn_id, each.table_name, each.period, task)
         ]
         return {
             **self._as_json(),

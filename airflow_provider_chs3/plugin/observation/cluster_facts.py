@@ -25,7 +25,7 @@ from airflow_provider_chs3.plugin.observation.cluster import (
     Replication,
     RunningMerge,
 )
-from airflow_provider_chs3.plugin.observation.months_facts import target_of
+from airflow_provider_chs3.plugin.observation.periods_facts import target_of
 
 #: Tables, merges and entries of replication queues that are listed for each node; the others are only counted.
 NAMED = 10

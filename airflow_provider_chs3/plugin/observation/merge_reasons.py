@@ -1,4 +1,4 @@
-"""Explain in one text why a month's merges are as they are on all nodes, and give the statement that helps."""
+"""Explain in one text why a period's merges are as they are on all nodes, and give the statement that helps."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def utc_text(at: float) -> str:
 
 
 def way_out(verdicts: Sequence[Verdict], table: TableName) -> str:
-    """Return the statement that unblocks a stuck month, for each node that it is stuck on; empty if no single one does.
+    """Return the statement that unblocks a stuck period, for each node that it is stuck on; empty if no single one
+    does.
 
     It is not for ON CLUSTER, which a cluster without Keeper refuses.
 

@@ -21,7 +21,7 @@ class AzureBlobs(Storage):
     own identity, and the servers read with the identity that Azure gives their machines.
 
     Args:
-        blob: Template of the names of a month's blobs, as `key` of `S3ToClickHouseOperator`:
+        blob: Template of the names of a period's blobs, as `key` of `S3ToClickHouseOperator`:
             `trips/{YYYY-MM}/*.parquet`.
         container: The container; leave it out where `named_collection` names it.
         wasb_conn_id: Connection of type `wasb`. Default: `wasb_default`.

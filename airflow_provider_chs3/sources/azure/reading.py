@@ -57,7 +57,7 @@ class AzureBlobSource(ObjectSource):
 
     Args:
         bucket: The container; empty if a named collection names it.
-        template: Template of the names of a month's blobs.
+        template: Template of the names of a period's blobs.
         access: How the servers get at it.
         base: The container and a slash; found by listing if a named collection names the container.
 

@@ -1,4 +1,4 @@
-"""Tables of databases that months are loaded from: one of these is the `objects` of operators and `monthly_load`."""
+"""Tables of databases that periods are loaded from: one of these is the `objects` of operators and `scheduled_load`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class TableRows(Storage):
-    """Rows of a table, in which one column decides the month of each row."""
+    """Rows of a table, in which one column decides the period of each row."""
 
     template_fields: ClassVar[Sequence[str]] = ("table", "schema", "named_collection", "server_address")
     options: ClassVar[Mapping[str, str]] = {
         "source_table": "table",
-        **same_names("month_column", "named_collection", "key_column", "fingerprint", "timezone"),
+        **same_names("time_column", "named_collection", "key_column", "fingerprint", "timezone"),
     }
 
     table: str
-    month_column: str
+    time_column: str
     schema: str | None = None
     key_column: str | None = None
     fingerprint: str | None = None
@@ -70,7 +70,7 @@ class TableRows(Storage):
         return SqlTable(
             name=self.table,
             schema=self.schema,
-            month_column=self.month_column,
+            time_column=self.time_column,
             key_column=self.key_column,
             fingerprint=self.fingerprint,
             timezone=self.timezone,

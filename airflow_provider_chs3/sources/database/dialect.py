@@ -12,7 +12,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from airflow_provider_chs3.core.source.formats import Format
 from airflow_provider_chs3.core.source.reading import KnownColumn
 from airflow_provider_chs3.core.source.store_kind import StoreKind
-from airflow_provider_chs3.core.values.models import Month, Setting
+from airflow_provider_chs3.core.values.models import Setting
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 TEXT = "Nullable(String)"
@@ -22,16 +23,16 @@ NULLS = Setting("external_table_functions_use_nulls", 1, "NULL stays NULL")
 
 @dataclass(frozen=True, kw_only=True)
 class SqlTable:
-    """A table whose rows belong to months.
+    """A table whose rows belong to periods.
 
     Args:
         name: The table, or a view.
         schema: Its schema; None where the database has none.
-        month_column: The column that decides the month of a row: a date, or a time.
-        key_column: The column whose values divide a month's rows among the nodes; None lets one node read all rows.
-        fingerprint: An aggregate that changes with the month's rows, in the database's SQL; None takes a digest of all
+        time_column: The column that decides the period of a row: a date, or a time.
+        key_column: The column whose values divide a period's rows among the nodes; None lets one node read all rows.
+        fingerprint: An aggregate that changes with the period's rows, in the database's SQL; None takes a digest of all
             their values.
-        timezone: The zone in which months of a column begin that has instants.
+        timezone: The zone in which periods of a column begin that has instants.
 
     Raises:
         ConfigurationError: If a text is empty or has characters that databases do not know, or there is no such zone.
@@ -39,7 +40,7 @@ class SqlTable:
 
     name: str
     schema: str | None
-    month_column: str
+    time_column: str
     key_column: str | None
     fingerprint: str | None
     timezone: str
@@ -47,7 +48,7 @@ class SqlTable:
     def __post_init__(self) -> None:
         given = {"schema": self.schema, "key_column": self.key_column, "fingerprint": self.fingerprint}
         optional = {name: value for name, value in given.items() if value is not None}
-        for name, value in {"table": self.name, "month_column": self.month_column, **optional}.items():
+        for name, value in {"table": self.name, "time_column": self.time_column, **optional}.items():
             if not _is_text(value):
                 way_out = "give one, or leave it out" if name in optional else "give one"
                 raise ConfigurationError(f"{name}={value!r} is empty, or not text that a database can hold: {way_out}.")
@@ -105,16 +106,16 @@ class Dialect(ABC):
         """Return how a column is read, from a row of the answer to `columns`."""
 
     @abstractmethod
-    def in_month(self, column: SqlColumn, month: Month, timezone: str) -> str:
-        """Return the condition of a month's rows: a range, which an index serves.
+    def in_period(self, column: SqlColumn, period: Period, timezone: str) -> str:
+        """Return the condition of a period's rows: a range, which an index serves.
 
         Raises:
-            ConfigurationError: If the column says no month.
+            ConfigurationError: If the column says no period.
         """
 
     @abstractmethod
-    def first_of_months(self, column: SqlColumn, timezone: str) -> str:
-        """Return the expression of the month, as `YYYY-MM`; or several, of months which may have a row."""
+    def first_of_periods(self, column: SqlColumn, timezone: str) -> str:
+        """Return the expression of the period, as `YYYY-MM`; or several, of periods which may have a row."""
 
     @abstractmethod
     def slice_of(self, column: SqlColumn, *, number: int, count: int) -> str:
@@ -129,42 +130,42 @@ class Dialect(ABC):
         names = (table.schema, table.name) if table.schema else (table.name,)
         return ".".join(map(self.quoted, names))
 
-    def rows_of_month(
-        self, table: SqlTable, columns: Sequence[SqlColumn], month: Month, *, part: tuple[int, int] = (0, 1)
+    def rows_of_period(
+        self, table: SqlTable, columns: Sequence[SqlColumn], period: Period, *, part: tuple[int, int] = (0, 1)
     ) -> str:
-        """Return the statement that reads a month's rows, or one slice of them.
+        """Return the statement that reads a period's rows, or one slice of them.
 
         Each column is sent under `own_prefix` and its number.
 
         Args:
             table: The table.
             columns: Its columns, the ones that are sent.
-            month: The month.
+            period: The period.
             part: The slice's number from 0, and how many there are. Default: all rows.
         """
         by_name, prefix = {each.name: each for each in columns}, own_prefix(columns)
         sent = ", ".join(f"{each.written} AS {prefix}{number}" for number, each in enumerate(columns))
-        condition = self.in_month(by_name[table.month_column], month, table.timezone)
+        condition = self.in_period(by_name[table.time_column], period, table.timezone)
         number, count = part
         if count > 1 and table.key_column:
             condition += f" AND {self.slice_of(by_name[table.key_column], number=number, count=count)}"
         return f"SELECT {sent} FROM {self.located(table)} WHERE {condition}"
 
-    def version_of_month(self, table: SqlTable, columns: Sequence[SqlColumn], month: Month) -> str:
-        """Return the statement for a month's rows, the sum of their keys, and what changes with them."""
+    def version_of_period(self, table: SqlTable, columns: Sequence[SqlColumn], period: Period) -> str:
+        """Return the statement for a period's rows, the sum of their keys, and what changes with them."""
         by_name = {each.name: each for each in columns}
         key = by_name[table.key_column] if table.key_column else None
         keys = f"SUM({self.quoted(key.name)})" if key and key.is_integer else "0"
-        condition = self.in_month(by_name[table.month_column], month, table.timezone)
+        condition = self.in_period(by_name[table.time_column], period, table.timezone)
         changes = f"({table.fingerprint})" if table.fingerprint else self.digest(columns)
         return f"SELECT COUNT(*), {keys}, {changes} FROM {self.located(table)} WHERE {condition}"
 
-    def months(self, table: SqlTable, columns: Sequence[SqlColumn]) -> str:
-        """Return the statement for all months that have rows, among what may be none, as of dates without a month."""
-        (column,) = (each for each in columns if each.name == table.month_column)
-        month = self.first_of_months(column, table.timezone)
+    def periods(self, table: SqlTable, columns: Sequence[SqlColumn]) -> str:
+        """Return the statement for all periods that have rows, among what may be none, as of dates without a period."""
+        (column,) = (each for each in columns if each.name == table.time_column)
+        period = self.first_of_periods(column, table.timezone)
         where = f"{self.quoted(column.name)} IS NOT NULL"
-        return f"SELECT DISTINCT {month} FROM {self.located(table)} WHERE {where}"
+        return f"SELECT DISTINCT {period} FROM {self.located(table)} WHERE {where}"
 
 
 def own_prefix(columns: Sequence[SqlColumn]) -> str:
@@ -176,17 +177,17 @@ def own_prefix(columns: Sequence[SqlColumn]) -> str:
     return next(prefix for prefix in prefixes if not any(each.name.startswith(prefix) for each in columns))
 
 
-def not_a_month(column: SqlColumn) -> ConfigurationError:
-    """Return the error of a column that says no month."""
+def not_a_period(column: SqlColumn) -> ConfigurationError:
+    """Return the error of a column that says no period."""
     return ConfigurationError(
-        f"month_column={column.name!r} is of type {column.type}: give the column of a date or a time."
+        f"time_column={column.name!r} is of type {column.type}: give the column of a date or a time."
     )
 
 
-def bounds_of(month: Month, timezone: str) -> tuple[datetime, datetime]:
-    """Return the instants in which a month begins and ends in a zone."""
-    zone, after = zone_of(timezone), month.shifted(1)
-    return datetime(month.year, month.number, 1, tzinfo=zone), datetime(after.year, after.number, 1, tzinfo=zone)
+def bounds_of(period: Period, timezone: str) -> tuple[datetime, datetime]:
+    """Return the instants in which a period begins and ends in a zone."""
+    zone, after = zone_of(timezone), period.shifted(1)
+    return datetime(period.year, period.number, 1, tzinfo=zone), datetime(after.year, after.number, 1, tzinfo=zone)
 
 
 def zone_of(timezone: str) -> ZoneInfo:
@@ -202,9 +203,9 @@ def zone_of(timezone: str) -> ZoneInfo:
         raise ConfigurationError(f"timezone={timezone!r} is not known: give a name such as 'Europe/Berlin'.") from None
 
 
-def days_of(month: Month) -> tuple[str, str]:
-    """Return the first days of a month and of the next one."""
-    return f"{month}-01", f"{month.shifted(1)}-01"
+def days_of(period: Period) -> tuple[str, str]:
+    """Return the first days of a period and of the next one."""
+    return f"{period}-01", f"{period.shifted(1)}-01"
 
 
 def _is_text(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""A table of PostgreSQL or MySQL as the worker sees it: its columns, and the version of each month."""
+"""A table of PostgreSQL or MySQL as the worker sees it: its columns, and the version of each period."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from contextlib import closing
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.core.values.object_page import ObjectPage
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, SourceError, TransientError
 from airflow_provider_chs3.sources.database.dialect import Dialect, SqlColumn, SqlTable
 from airflow_provider_chs3.sources.database.reading import SqlAccess, SqlSource, unit_of, version_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Connection
     from airflow.providers.common.sql.hooks.sql import DbApiHook
 
-#: Bytes that a value is taken for: databases do not report the size of a month.
+#: Bytes that a value is taken for: databases do not report the size of a period.
 _BYTES_OF_A_VALUE = 8
 _PATH = "_path"
 
@@ -47,7 +47,7 @@ class RowsListing(Listing):
     def __init__(self, conn_id: str, table: SqlTable) -> None:
         self.conn_id = conn_id
         self.table = table
-        # Months of a plan are asked about at the same time.
+        # Periods of a plan are asked about at the same time.
         self._lock = threading.Lock()
 
     @cached_property
@@ -117,7 +117,7 @@ class RowsListing(Listing):
                 f"There is no table {self.table.shown} at {self.address}, or {self.connection.login!r} may not see it."
             )
         names = [each.name for each in found]
-        for name in (self.table.month_column, self.table.key_column):
+        for name in (self.table.time_column, self.table.key_column):
             if name and name not in names:
                 raise SourceError(f"{self.table.shown} has no column {name!r}. It has {', '.join(map(repr, names))}.")
         if _PATH in names:
@@ -130,18 +130,18 @@ class RowsListing(Listing):
     def pages(
         self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
     ) -> Iterator[ObjectPage]:
-        """Yield the month as one object, if it has rows; all months if the prefix is empty; see `Listing.pages`."""
-        months = [Month.parse(prefix)] if prefix else self._months()
-        found = (self._unit(month) for month in months)
+        """Yield the period as one object, if it has rows; all periods if the prefix is empty; see `Listing.pages`."""
+        periods = [Period.parse(prefix)] if prefix else self._periods()
+        found = (self._unit(period) for period in periods)
         yield ObjectPage.of([each for each in found if each is not None])
 
-    def _months(self) -> list[Month]:
-        rows = self._ask(self.dialect.months(self.table, self.columns))
-        found = (_month(_text(value)) for row in rows for value in row)
-        return sorted({month for month in found if month})
+    def _periods(self) -> list[Period]:
+        rows = self._ask(self.dialect.periods(self.table, self.columns))
+        found = (_period(_text(value)) for row in rows for value in row)
+        return sorted({period for period in found if period})
 
-    def _unit(self, month: Month) -> Any:
-        statement = self.dialect.version_of_month(self.table, self.columns, month)
+    def _unit(self, period: Period) -> Any:
+        statement = self.dialect.version_of_period(self.table, self.columns, period)
         table = self.table
         answers = self._ask(statement)
         # Rows and keys come first.
@@ -150,12 +150,12 @@ class RowsListing(Listing):
         rows, keys, changes = answers[0]
         if not rows:
             return None
-        # What is read of the rows, and how, is part of it: another column, or another zone, is another month.
+        # What is read of the rows, and how, is part of it: another column, or another zone, is another period.
         read = [(each.name, each.type, each.read) for each in self.columns]
-        parts = [read, table.month_column, table.timezone, table.fingerprint, _text(changes)]
+        parts = [read, table.time_column, table.timezone, table.fingerprint, _text(changes)]
         digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
         version = version_of(int(rows), int(keys or 0), digest)
-        return unit_of(self.place, month, version=version, size_bytes=int(rows) * len(read) * _BYTES_OF_A_VALUE)
+        return unit_of(self.place, period, version=version, size_bytes=int(rows) * len(read) * _BYTES_OF_A_VALUE)
 
     def _ask(self, statement: str, parameters: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
         try:
@@ -218,10 +218,10 @@ class RowsListing(Listing):
         """Check whether an error may pass by itself."""
 
 
-def _month(text: str) -> Month | None:
-    """Return the month; None of a date that no table holds, such as 9999-12-31, 0000-00-00 or infinity."""
+def _period(text: str) -> Period | None:
+    """Return the period; None of a date that no table holds, such as 9999-12-31, 0000-00-00 or infinity."""
     try:
-        return Month.parse(text)
+        return Period.parse(text)
     except ConfigurationError:
         return None
 

@@ -1,4 +1,4 @@
-"""A table of a database as a source: a month of it is one object, whose version changes with its rows."""
+"""A table of a database as a source: a period of it is one object, whose version changes with its rows."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of
 from airflow_provider_chs3.core.values.error_codes import UNKNOWN_FUNCTION
-from airflow_provider_chs3.core.values.models import Manifest, Month, SettingValues, Unit
-from airflow_provider_chs3.core.values.month_objects import MonthObjects
+from airflow_provider_chs3.core.values.models import Manifest, SettingValues, Unit
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, PreflightError, SourceError
 from airflow_provider_chs3.sources.database.dialect import Dialect, SqlColumn, SqlTable, own_prefix
 
 #: What distinguishes a server from all others of a cluster.
 _SERVER = "toString((serverUUID(), hostName(), tcpPort()))"
-_ANY_MONTH = Month(2000, 1)
+_ANY_PERIOD = Period.of_month(2000, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +79,8 @@ class SqlSource(Source):
 
     @property
     def pattern(self) -> str:
-        """The column that decides the month, for messages."""
-        return self.table.month_column
+        """The column that decides the period, for messages."""
+        return self.table.time_column
 
     @property
     def named_collection(self) -> str | None:
@@ -91,9 +92,9 @@ class SqlSource(Source):
         """Host and port at which the servers look for the database; empty if a named collection says it."""
         return self.access.host
 
-    def access_trial(self, month: Month | None) -> AccessTrial:
-        """Return a try to get at a month's rows, or at the table's columns."""
-        return RowsTrial(self, month)
+    def access_trial(self, period: Period | None) -> AccessTrial:
+        """Return a try to get at a period's rows, or at the table's columns."""
+        return RowsTrial(self, period)
 
     @property
     def known_columns(self) -> tuple[SqlColumn, ...]:
@@ -102,8 +103,8 @@ class SqlSource(Source):
 
     @property
     def why_one_by_one(self) -> str:
-        """Why its months are loaded one by one: a statement to the database reads one."""
-        return f"{self.place} has rows, which are read month by month"
+        """Why its periods are loaded one by one: a statement to the database reads one."""
+        return f"{self.place} has rows, which are read period by period"
 
     @property
     def server_identity(self) -> str:
@@ -114,32 +115,32 @@ class SqlSource(Source):
         """Return the source as the servers of these shards read it together."""
         return replace(self, shards=tuple(map(tuple, shards)))
 
-    def list_months(self, months: Collection[Month]) -> Steps[tuple[Self, dict[Month, Manifest]]]:
-        """Ask the database for the versions of months; a month without rows has no object."""
+    def list_periods(self, periods: Collection[Period]) -> Steps[tuple[Self, dict[Period, Manifest]]]:
+        """Ask the database for the versions of periods; a period without rows has no object."""
         listed = {}
-        for month in months:
-            name = f"Look at {self.place}, {month}"
-            pages = yield from ListObjects(name=name, bucket=self.place, prefix=str(month))
-            listed[month] = Manifest.of(each for page in pages for each in page.objects())
+        for period in periods:
+            name = f"Look at {self.place}, {period}"
+            pages = yield from ListObjects(name=name, bucket=self.place, prefix=str(period))
+            listed[period] = Manifest.of(each for page in pages for each in page.objects())
         return self, listed
 
-    def summarize_months(self, months: Collection[Month] | None) -> Steps[dict[Month, MonthObjects]]:
-        """Ask the database for the versions of months for a comparison alone; see `Source.summarize_months`."""
-        if months is None:
-            pages = yield from ListObjects(name=f"Look for months in {self.place}", bucket=self.place, prefix="")
-            manifests = {_month_of(each.path): Manifest((each,)) for page in pages for each in page.objects()}
+    def summarize_periods(self, periods: Collection[Period] | None) -> Steps[dict[Period, PeriodObjects]]:
+        """Ask the database for the versions of periods for a comparison alone; see `Source.summarize_periods`."""
+        if periods is None:
+            pages = yield from ListObjects(name=f"Look for periods in {self.place}", bucket=self.place, prefix="")
+            manifests = {_period_of(each.path): Manifest((each,)) for page in pages for each in page.objects()}
         else:
-            _, manifests = yield from self.list_months(months)
-        return {each: MonthObjects.of(found, rows=self.known_rows(found)) for each, found in manifests.items()}
+            _, manifests = yield from self.list_periods(periods)
+        return {each: PeriodObjects.of(found, rows=self.known_rows(found)) for each, found in manifests.items()}
 
-    def describe(self, month: Month) -> Sql:
-        """Return the statement for the columns that a server gets of a month."""
-        function = self.table_function(str(month), file_format="")
+    def describe(self, period: Period) -> Sql:
+        """Return the statement for the columns that a server gets of a period."""
+        function = self.table_function(str(period), file_format="")
         return Sql(f"DESCRIBE TABLE {function.text}", function.secrets)
 
     def check_access(self, manifest: Manifest, *, settings: SettingValues) -> Steps[None]:
         """Check that the servers get in, and read each column as the type that its values are sent for."""
-        sql = self.describe(_month_of(manifest.objects[0].path))
+        sql = self.describe(_period_of(manifest.objects[0].path))
         try:
             rows = yield from Query(name=f"Read the columns of {self.place}", sql=sql, settings=settings)
         except ClickHouseServerError as error:
@@ -159,12 +160,12 @@ class SqlSource(Source):
         return PreflightError(
             [
                 f"The servers are too old to read {self.place}: 26.9 passes queries to a database, 25.8 does not. "
-                "Upgrade them, or export the month as files and load those."
+                "Upgrade them, or export the period as files and load those."
             ]
         )
 
     def known_rows(self, manifest: Manifest) -> int:
-        """Return the rows of all months of a manifest."""
+        """Return the rows of all periods of a manifest."""
         return sum(_rows_and_keys(each.version)[0] for each in manifest.objects)
 
     def checksum_of(self, manifest: Manifest) -> Checksum | None:
@@ -175,12 +176,12 @@ class SqlSource(Source):
         return Checksum(column=str(self.table.key_column), total=total)
 
     def batches(self, manifest: Manifest) -> list[Batch]:
-        """Return one batch for each month."""
+        """Return one batch for each period."""
         return [Batch(self.glob_of(each.path), (each.path,)) for each in manifest.objects]
 
     def glob_of(self, path: str) -> str:
-        """Return the month as text."""
-        return str(_month_of(path))
+        """Return the period as text."""
+        return str(_period_of(path))
 
     def table_function(
         self,
@@ -191,24 +192,27 @@ class SqlSource(Source):
         structure: str = "auto",
         compression: str = "auto",
     ) -> Sql:
-        """Return a sub-query of the month's rows: all of them on this server, or on each server its slice.
+        """Return a sub-query of the period's rows: all of them on this server, or on each server its slice.
 
-        The glob is the month. The database knows the rest: format, structure and compression are not needed.
+        The glob is the period. The database knows the rest: format, structure and compression are not needed.
         """
         shards = self.shards if cluster else ()
         readers = shards if self.table.key_column else shards[:1]
-        month, count = Month.parse(glob), max(1, len(readers))
-        parts = [self._rows(month, (number, count), readers[number] if readers else ()) for number in range(count)]
+        period, count = Period.parse(glob), max(1, len(readers))
+        parts = [self._rows(period, (number, count), readers[number] if readers else ()) for number in range(count)]
         return Sql(f"({' UNION ALL '.join(parts)})", (self.access.password,) if self.access.password else ())
 
-    def _rows(self, month: Month, part: tuple[int, int], servers: Sequence[str]) -> str:
-        query, prefix = self.dialect.rows_of_month(self.table, self.columns, month, part=part), own_prefix(self.columns)
+    def _rows(self, period: Period, part: tuple[int, int], servers: Sequence[str]) -> str:
+        query, prefix = (
+            self.dialect.rows_of_period(self.table, self.columns, period, part=part),
+            own_prefix(self.columns),
+        )
         # A column that cannot be NULL is sent as such by some databases only.
         values = [
             f"toNullable({each.read.format(f'{prefix}{number}', is_hex=f'{prefix}is_hex')}) AS {identifier(each.name)}"
             for number, each in enumerate(self.columns)
         ]
-        path = f"{literal(f'{self.place}/{month}')} AS _path"
+        path = f"{literal(f'{self.place}/{period}')} AS _path"
         # A constant condition: the other servers do not ask for these rows at all.
         where = f" WHERE {one_of(_SERVER, servers)}" if servers else ""
         return f"SELECT {', '.join([*values, path])} FROM {self._function(query)}{where}"
@@ -236,7 +240,7 @@ class SqlSource(Source):
 
 
 def version_of(rows: int, keys: int, digest: str) -> str:
-    """Return the version of a month.
+    """Return the version of a period.
 
     Args:
         rows: Its rows.
@@ -248,15 +252,15 @@ def version_of(rows: int, keys: int, digest: str) -> str:
 
 @dataclass(frozen=True)
 class RowsTrial(AccessTrial):
-    """A try to ask the database for a month's version, and for the table's columns.
+    """A try to ask the database for a period's version, and for the table's columns.
 
     Args:
         source: The source.
-        month: The month; None asks for columns alone, as all months take a pass over the table.
+        period: The period; None asks for columns alone, as all periods take a pass over the table.
     """
 
     source: SqlSource
-    month: Month | None
+    period: Period | None
 
     @property
     def where(self) -> str:
@@ -264,35 +268,35 @@ class RowsTrial(AccessTrial):
         return self.source.place
 
     def list_from_worker(self) -> Steps[Sequence[Unit]] | None:
-        """Ask the database for the month's version; None without a month, as the worker knows the columns already."""
-        return None if self.month is None else self._version(self.month)
+        """Ask the database for the period's version; None without a period, as the worker knows the columns already."""
+        return None if self.period is None else self._version(self.period)
 
-    def _version(self, month: Month) -> Steps[Sequence[Unit]]:
-        _, manifest = yield from self.source.list_month(month)
+    def _version(self, period: Period) -> Steps[Sequence[Unit]]:
+        _, manifest = yield from self.source.list_period(period)
         return manifest.objects
 
     def read_on_server(self, listed: Sequence[Unit]) -> Sql | None:
-        """Return the statement that reads the columns; None if the month has no rows."""
-        return None if self.month and not listed else self.source.describe(self.month or _ANY_MONTH)
+        """Return the statement that reads the columns; None if the period has no rows."""
+        return None if self.period and not listed else self.source.describe(self.period or _ANY_PERIOD)
 
 
 def _rows_and_keys(version: str) -> tuple[int, int]:
-    """Return a month's rows and the sum of their keys, of what `version_of` returned."""
+    """Return a period's rows and the sum of their keys, of what `version_of` returned."""
     rows, keys, _ = version.split("/")
     return int(rows), int(keys)
 
 
-def _month_of(path: str) -> Month:
-    return Month.parse(path.rpartition("/")[2])
+def _period_of(path: str) -> Period:
+    return Period.parse(path.rpartition("/")[2])
 
 
-def unit_of(place: str, month: Month, *, version: str, size_bytes: int) -> Unit:
-    """Return a month as the object that a load records.
+def unit_of(place: str, period: Period, *, version: str, size_bytes: int) -> Unit:
+    """Return a period as the object that a load records.
 
     Args:
         place: Database, schema and table.
-        month: The month.
+        period: The period.
         version: Its version.
         size_bytes: An estimate of its size.
     """
-    return Unit(f"{place}/{month}", size_bytes, version, datetime.fromtimestamp(0, UTC))
+    return Unit(f"{place}/{period}", size_bytes, version, datetime.fromtimestamp(0, UTC))

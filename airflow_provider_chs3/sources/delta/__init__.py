@@ -19,17 +19,17 @@ class DeltaTable(LakehouseTable):
 
     Args:
         uri: Where the table is: `s3://lake/trips`.
-        month_column: The column that decides a row's month: a partition column of dates or of texts such as
-            `2026-01`, or a column of dates or timestamps whose statistics show that each file holds one month.
+        time_column: The column that decides a row's period: a partition column of dates or of texts such as
+            `2026-01`, or a column of dates or timestamps whose statistics show that each file holds one period.
         aws_conn_id: AWS connection for the log, and for the servers' reads. Default: Airflow's
             `[chs3] aws_conn_id`, `aws_default`. None: a public bucket, read without keys.
         endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.
     """
 
-    template_fields: ClassVar[Sequence[str]] = ("uri", "month_column", "aws_conn_id", "endpoint_url")
+    template_fields: ClassVar[Sequence[str]] = ("uri", "time_column", "aws_conn_id", "endpoint_url")
     options: ClassVar[Mapping[str, str]] = {
         "source_table": "uri",
-        **same_names("month_column", "aws_conn_id", "endpoint_url"),
+        **same_names("time_column", "aws_conn_id", "endpoint_url"),
     }
 
     uri: str
@@ -43,4 +43,4 @@ class DeltaTable(LakehouseTable):
         """Return the listing, as seen from the worker."""
         from airflow_provider_chs3.sources.delta.listing import DeltaListing
 
-        return DeltaListing(uri=self.uri, month_column=self.month_column, aws_conn_id=self.aws_conn_id)
+        return DeltaListing(uri=self.uri, time_column=self.time_column, aws_conn_id=self.aws_conn_id)

@@ -9,8 +9,8 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from airflow_provider_chs3.core.values.models import Month
-from airflow_provider_chs3.core.values.table_snapshot import ALL_MONTHS, DataFile, TableSnapshot
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.table_snapshot import ALL_PERIODS, DataFile, TableSnapshot
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ConfigurationError,
@@ -20,9 +20,9 @@ from airflow_provider_chs3.exceptions import (
 )
 from airflow_provider_chs3.sources.lakehouse.listing import (
     TableListing,
-    month_of,
-    months_between,
     path_of,
+    period_of,
+    periods_between,
     split_url,
     with_problems,
 )
@@ -39,21 +39,21 @@ class DeltaListing(TableListing):
 
     Args:
         uri: `s3://<bucket>/<folder>`.
-        month_column: The column by which rows belong to months.
+        time_column: The column by which rows belong to periods.
         aws_conn_id: The AWS connection.
     """
 
-    def __init__(self, *, uri: str, month_column: str, aws_conn_id: str | None) -> None:
+    def __init__(self, *, uri: str, time_column: str, aws_conn_id: str | None) -> None:
         super().__init__(aws_conn_id)
         self.uri = uri
-        self.month_column = month_column
+        self.time_column = time_column
 
     @property
     def location(self) -> tuple[str, str]:
         """The bucket and the folder of the table; see `TableListing.location`."""
         return split_url(self.uri.rstrip("/"))
 
-    def snapshot(self, pinned: str | None, months: Collection[Month]) -> TableSnapshot:
+    def snapshot(self, pinned: str | None, periods: Collection[Period]) -> TableSnapshot:
         """Return the data files of a version; see `TableListing.snapshot`."""
         with self._errors(pinned):
             table = self._table(pinned)
@@ -103,7 +103,7 @@ class DeltaListing(TableListing):
             if pinned and kind == "DeltaError":
                 raise ObjectsChangedError(
                     f"Version {pinned} of {self.uri} is gone: the table's log was cleaned up while it was loaded. "
-                    "The month was not published."
+                    "The period was not published."
                 ) from None
             text = str(error).partition("\n")[0]
             if "nsupported" in text:
@@ -114,7 +114,7 @@ class DeltaListing(TableListing):
         """Yield the data files of a version, with the problems that the log shows."""
         import pyarrow as pa
 
-        partitioned = self.month_column in table.metadata().partition_columns
+        partitioned = self.time_column in table.metadata().partition_columns
         self._check_column(table)
         root, deleted = self.uri.rstrip("/"), _with_deleted_rows(table)
         for each in pa.table(table.get_add_actions(flatten=True)).to_pylist():
@@ -124,44 +124,44 @@ class DeltaListing(TableListing):
             if path in deleted:
                 problem = _problem(path)
             at = datetime.fromtimestamp(each["modification_time"] // 1000, UTC)
-            months = self._partition_months(each) if partitioned else self._months(each)
-            found = DataFile(path, each["size_bytes"], each["num_records"] or 0, at, months, problem)
-            yield with_problems(found, table=self.uri, month_column=self.month_column)
+            periods = self._partition_periods(each) if partitioned else self._periods(each)
+            found = DataFile(path, each["size_bytes"], each["num_records"] or 0, at, periods, problem)
+            yield with_problems(found, table=self.uri, time_column=self.time_column)
 
     def _check_column(self, table: DeltaTable) -> None:
-        if self.month_column not in (names := [field.name for field in table.schema().fields]):
+        if self.time_column not in (names := [field.name for field in table.schema().fields]):
             raise ConfigurationError(
-                f"month_column={self.month_column!r} is not a column of {self.uri}: it has {', '.join(names)}."
+                f"time_column={self.time_column!r} is not a column of {self.uri}: it has {', '.join(names)}."
             )
 
-    def _partition_months(self, action: Mapping[str, Any]) -> tuple[Month, Month] | None:
-        value = action[f"partition.{self.month_column}"]
+    def _partition_periods(self, action: Mapping[str, Any]) -> tuple[Period, Period] | None:
+        value = action[f"partition.{self.time_column}"]
         if isinstance(value, str):
             matched = _TEXT.fullmatch(value)
             value = date(int(matched[1]), int(matched[2]), 1) if matched else value
         if value is not None and not isinstance(value, date):
             raise ConfigurationError(
-                f"month_column={self.month_column!r} has a partition {value!r}, which names no month: give a column of "
+                f"time_column={self.time_column!r} has a partition {value!r}, which names no period: give a column of "
                 "dates, of timestamps, or of texts such as '2026-01'."
             )
-        month = month_of(value)
-        return (month, month) if month else None
+        period = period_of(value)
+        return (period, period) if period else None
 
-    def _months(self, action: Mapping[str, Any]) -> tuple[Month, Month] | None:
-        rows, column = action["num_records"], self.month_column
+    def _periods(self, action: Mapping[str, Any]) -> tuple[Period, Period] | None:
+        rows, column = action["num_records"], self.time_column
         if rows and action.get(f"null_count.{column}") == rows:
             return None
         first, last = (action.get(f"{bound}.{column}") for bound in ("min", "max"))
         if not (isinstance(first, date) and isinstance(last, date)):
-            return ALL_MONTHS
-        # The log cuts off what is below a millisecond, which is never where a month ends.
-        return months_between(first, last)
+            return ALL_PERIODS
+        # The log cuts off what is below a millisecond, which is never where a period ends.
+        return periods_between(first, last)
 
 
 def _problem(path: str) -> str:
     return (
         f"{path} has rows that a deletion vector removes, and a load reads only data files. Purge the table "
-        "(REORG TABLE … APPLY (PURGE)), then load the month again."
+        "(REORG TABLE … APPLY (PURGE)), then load the period again."
     )
 
 

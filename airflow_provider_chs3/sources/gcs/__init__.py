@@ -18,7 +18,7 @@ class GcsObjects(Storage):
     """Objects in Google Cloud Storage, read through its XML API with an HMAC key.
 
     Args:
-        object_name: Template of the names of a month's objects, as `key` of `S3ToClickHouseOperator`:
+        object_name: Template of the names of a period's objects, as `key` of `S3ToClickHouseOperator`:
             `trips/{YYYY-MM}/*.parquet`.
         bucket: The bucket; leave it out where `named_collection` names it.
         hmac_conn_id: Connection of type `aws` that holds an HMAC key and the `endpoint_url` of Google. Default:

@@ -14,7 +14,7 @@ class GcsSource(S3Source):
 
     Args:
         bucket: The bucket; empty if a named collection names it.
-        template: Template of the names of a month's objects.
+        template: Template of the names of a period's objects.
         endpoint_url: URL of the XML API, as reachable from the ClickHouse servers.
         credentials: An HMAC key, a named collection, or none for a public bucket.
         base: The part of `_path` before the name; found by listing if a named collection names the bucket.

@@ -18,7 +18,7 @@ class HdfsFiles(Storage):
     """Files in HDFS. The worker lists them by WebHDFS, and the servers read them from the data nodes.
 
     Args:
-        path: Template of the absolute paths of a month's files, as `key` of `S3ToClickHouseOperator`:
+        path: Template of the absolute paths of a period's files, as `key` of `S3ToClickHouseOperator`:
             `/lake/trips/{YYYY-MM}/*.parquet`.
         hdfs_url: URL of the name node as seen from the servers, with the user that they read as:
             `hdfs://user@namenode:8020`.
@@ -35,7 +35,7 @@ class HdfsFiles(Storage):
 
     @property
     def template(self) -> str:
-        """Template of the paths of a month's files, without the slash at their beginning."""
+        """Template of the paths of a period's files, without the slash at their beginning."""
         return self.path.lstrip("/")
 
     def listing(self) -> Listing:

@@ -48,7 +48,7 @@ class HdfsSource(ObjectSource):
 
     Args:
         bucket: Empty.
-        template: Template of the paths of a month's files, without the slash at their beginning.
+        template: Template of the paths of a period's files, without the slash at their beginning.
         name_node_url: URL of the name node, as reachable from the servers, and the user that they read as:
             `hdfs://user@host:8020`.
 
@@ -117,7 +117,7 @@ class HdfsSource(ObjectSource):
         if each.version.endswith(BEING_WRITTEN):
             raise NotReadyError(
                 f"{each.path} is being written, and only its first {each.size_bytes:,} bytes can be read: the retry "
-                "loads the month once the file is closed. Files that are written under another name, and renamed when "
+                "loads the period once the file is closed. Files that are written under another name, and renamed when "
                 "they are whole, never stop a load."
             )
 

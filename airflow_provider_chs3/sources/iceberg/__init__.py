@@ -19,8 +19,8 @@ class IcebergTable(LakehouseTable):
 
     Args:
         table: The table in its catalog: `lake.trips`.
-        month_column: The column of dates or timestamps that decides a row's month. Partition the table by its month or
-            day; otherwise statistics must show that each file holds one month.
+        time_column: The column of dates or timestamps that decides a row's period. Partition the table by its period or
+            day; otherwise statistics must show that each file holds one period.
         iceberg_conn_id: Connection to the catalog, with the properties of pyiceberg's catalogs in `extra`, and
             `catalog_name` there if a SQL catalog's name is not `chs3`. Default: `iceberg_default`.
         aws_conn_id: AWS connection for metadata, and for the servers' reads. Default: Airflow's
@@ -30,14 +30,14 @@ class IcebergTable(LakehouseTable):
 
     template_fields: ClassVar[Sequence[str]] = (
         "table",
-        "month_column",
+        "time_column",
         "iceberg_conn_id",
         "aws_conn_id",
         "endpoint_url",
     )
     options: ClassVar[Mapping[str, str]] = {
         **{"source_table": "table", "storage_conn_id": "iceberg_conn_id"},
-        **same_names("month_column", "aws_conn_id", "endpoint_url"),
+        **same_names("time_column", "aws_conn_id", "endpoint_url"),
     }
 
     table: str
@@ -54,7 +54,7 @@ class IcebergTable(LakehouseTable):
 
         return IcebergListing(
             table=self.table,
-            month_column=self.month_column,
+            time_column=self.time_column,
             iceberg_conn_id=self.iceberg_conn_id,
             aws_conn_id=self.aws_conn_id,
         )

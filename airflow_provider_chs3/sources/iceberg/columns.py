@@ -78,7 +78,7 @@ def _problem(path: str, columns: Iterable[str]) -> str:
     return (
         f"{path} was written when the table had other columns: {', '.join(map(repr, columns))}. ClickHouse reads "
         "columns by their names, and Iceberg by their ids. Rewrite the table's files (rewrite_data_files), then load "
-        "the month again."
+        "the period again."
     )
 
 

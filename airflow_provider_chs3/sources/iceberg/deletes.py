@@ -141,7 +141,7 @@ def problem_of(path: str, table: str, deletes: Iterable[IcebergFile]) -> str:
 def _problem(path: str, table: str, kind: str) -> str:
     return (
         f"{path} of {table} has rows that {kind}, and a load supports only position deletes in Parquet. Compact the "
-        "table (rewrite_data_files), then load the month again."
+        "table (rewrite_data_files), then load the period again."
     )
 
 

@@ -8,16 +8,16 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.table_snapshot import DataFile, TableSnapshot
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, ObjectsChangedError, TransientError
 from airflow_provider_chs3.sources.iceberg.columns import ColumnHistory
 from airflow_provider_chs3.sources.iceberg.deletes import DeletedRows, DeleteFiles, digest_of, problem_of
 from airflow_provider_chs3.sources.lakehouse.listing import (
     TableListing,
-    month_of,
-    months_between,
     path_of,
+    period_of,
+    periods_between,
     split_url,
     with_problems,
 )
@@ -38,16 +38,16 @@ class IcebergListing(TableListing):
 
     Args:
         table: `<namespace>.<table>`.
-        month_column: The column of dates or times by which rows belong to months.
+        time_column: The column of dates or times by which rows belong to periods.
         iceberg_conn_id: Connection to the catalog: its properties in `extra`, or `host`, `login` and `password` of a
             REST catalog.
         aws_conn_id: The AWS connection.
     """
 
-    def __init__(self, *, table: str, month_column: str, iceberg_conn_id: str, aws_conn_id: str | None) -> None:
+    def __init__(self, *, table: str, time_column: str, iceberg_conn_id: str, aws_conn_id: str | None) -> None:
         super().__init__(aws_conn_id)
         self.table = table
-        self.month_column = month_column
+        self.time_column = time_column
         self.iceberg_conn_id = iceberg_conn_id
         self._deleted_rows = DeletedRows()
 
@@ -57,7 +57,7 @@ class IcebergListing(TableListing):
         with self._errors():
             return split_url(self._loaded.location())
 
-    def snapshot(self, pinned: str | None, months: Collection[Month]) -> TableSnapshot:
+    def snapshot(self, pinned: str | None, periods: Collection[Period]) -> TableSnapshot:
         """Return the data files of a snapshot; see `TableListing.snapshot`."""
         with self._errors():
             table = self._loaded.refresh()
@@ -72,7 +72,7 @@ class IcebergListing(TableListing):
                 return TableSnapshot("", names, ())
             try:
                 found = list(self._files(table, snapshot))
-                checked = ColumnHistory(table).checked([each for each, _ in found if _is_of(each, months)])
+                checked = ColumnHistory(table).checked([each for each, _ in found if _is_of(each, periods)])
                 deletes = {each.path: some for each, some in found if some}
                 known = {each.path: each for each in self._deleted_rows.known(table.io, checked, deletes)}
             except FileNotFoundError as error:
@@ -82,7 +82,7 @@ class IcebergListing(TableListing):
     def _is_gone(self, snapshot: str) -> ObjectsChangedError:
         return ObjectsChangedError(
             f"Snapshot {snapshot} of {self.table} is gone: the table was vacuumed (expire_snapshots) while it was "
-            "loaded. The month was not published."
+            "loaded. The period was not published."
         )
 
     @cached_property
@@ -153,7 +153,7 @@ class IcebergListing(TableListing):
         delete_files = DeleteFiles(table, entries)
         bucket = split_url(table.location())[0]
         committed = {each.snapshot_id: each.timestamp_ms for each in table.snapshots()}
-        column = _month_field(table, self.month_column)
+        column = _period_field(table, self.time_column)
         for spec_id, entry in entries:
             file = entry.data_file
             if file.content != DataFileContent.DATA:
@@ -162,10 +162,10 @@ class IcebergListing(TableListing):
             deletes = delete_files.of(spec_id, entry)
             problem = problem or problem_of(path, self.table, deletes) or _problem(file, path, self.table)
             at = _EPOCH + timedelta(seconds=committed.get(entry.snapshot_id or 0, 0) // 1000)
-            months = _months(table.specs()[spec_id], entry, column)
+            periods = _periods(table.specs()[spec_id], entry, column)
             size, digest = file.file_size_in_bytes, digest_of(deletes)
-            found = DataFile(path, size, file.record_count, at, months, problem, deletes=digest)
-            yield with_problems(found, table=self.table, month_column=self.month_column), deletes
+            found = DataFile(path, size, file.record_count, at, periods, problem, deletes=digest)
+            yield with_problems(found, table=self.table, time_column=self.time_column), deletes
 
 
 _DENIED = "the catalog denies access: check the keys; Glue needs glue:GetTable on catalog, database and table"
@@ -204,41 +204,41 @@ def _problem(file: IcebergFile, path: str, table: str) -> str:
     return f"{path} of {table} is not Parquet: rewrite the table's files as Parquet."
 
 
-def _is_of(file: DataFile, months: Collection[Month]) -> bool:
-    return file.months is not None and any(file.months[0] <= month <= file.months[1] for month in months)
+def _is_of(file: DataFile, periods: Collection[Period]) -> bool:
+    return file.periods is not None and any(file.periods[0] <= period <= file.periods[1] for period in periods)
 
 
-def _month_field(table: Table, month_column: str) -> NestedField:
-    """Return the column of months.
+def _period_field(table: Table, time_column: str) -> NestedField:
+    """Return the column of periods.
 
     Raises:
         ConfigurationError: If there is none of this name, or it holds neither dates nor times.
     """
-    found = next((each for each in table.schema().fields if each.name == month_column), None)
+    found = next((each for each in table.schema().fields if each.name == time_column), None)
     if found is None:
         names = ", ".join(each.name for each in table.schema().fields)
-        raise ConfigurationError(f"month_column={month_column!r} is not a column of the table: it has {names}.")
+        raise ConfigurationError(f"time_column={time_column!r} is not a column of the table: it has {names}.")
     if not str(found.field_type).startswith(("date", "timestamp")):
         raise ConfigurationError(
-            f"month_column={month_column!r} is of type {found.field_type}: give a column of dates or timestamps."
+            f"time_column={time_column!r} is of type {found.field_type}: give a column of dates or timestamps."
         )
     return found
 
 
-def _months(spec: PartitionSpec, entry: ManifestEntry, column: NestedField) -> tuple[Month, Month] | None:
-    """Return the first and the last month of a file: by its partition, else by its statistics."""
+def _periods(spec: PartitionSpec, entry: ManifestEntry, column: NestedField) -> tuple[Period, Period] | None:
+    """Return the first and the last period of a file: by its partition, else by its statistics."""
     file = entry.data_file
     for place, field in enumerate(spec.fields):
         transform = str(field.transform)
-        if field.source_id != column.field_id or transform not in ("month", "day", "hour", "identity"):
+        if field.source_id != column.field_id or transform not in ("period", "day", "hour", "identity"):
             continue
         value = file.partition[place]
-        month = month_of(None if value is None else _moment(value, transform, column))
-        return (month, month) if month else None
+        period = period_of(None if value is None else _moment(value, transform, column))
+        return (period, period) if period else None
     if file.record_count and (file.null_value_counts or {}).get(column.field_id) == file.record_count:
         return None
     first, last = (_bound(each, column) for each in (file.lower_bounds, file.upper_bounds))
-    return months_between(first, last)
+    return periods_between(first, last)
 
 
 def _bound(bounds: Mapping[int, bytes] | None, column: NestedField) -> date | datetime | None:
@@ -257,7 +257,7 @@ def _moment(value: Any, transform: str, column: NestedField) -> date | datetime 
     if isinstance(value, date):
         return value
     try:
-        if transform == "month":
+        if transform == "period":
             return date(1970 + value // 12, value % 12 + 1, 1)
         if transform == "hour":
             return _EPOCH + timedelta(hours=value)

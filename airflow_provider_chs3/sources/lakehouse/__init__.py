@@ -1,4 +1,4 @@
-"""Tables of lakehouses as the `objects` of operators and `monthly_load`: a month is the data files of a snapshot."""
+"""Tables of lakehouses as the `objects` of operators and `scheduled_load`: a period is the data files of a snapshot."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class LakehouseTable(Storage):
-    """A table whose snapshot lists the files of a month."""
+    """A table whose snapshot lists the files of a period."""
 
     kind_name: ClassVar[str] = "s3.reading:S3"
 
-    month_column: str
+    time_column: str
     aws_conn_id: str | None = AWS_CONN_ID
     endpoint_url: str | None = None
 

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from airflow_provider_chs3.core.values.models import FIRST_YEAR, LAST_YEAR, Month
-from airflow_provider_chs3.core.values.table_snapshot import ALL_MONTHS, DataFile, TableSnapshot
+from airflow_provider_chs3.core.values.period import FIRST_YEAR, LAST_YEAR, Period
+from airflow_provider_chs3.core.values.table_snapshot import ALL_PERIODS, DataFile, TableSnapshot
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.sources.s3.listing import S3Listing
 
@@ -37,12 +37,12 @@ class TableListing(S3Listing):
         return self.location[0]
 
     @abstractmethod
-    def snapshot(self, pinned: str | None, months: Collection[Month]) -> TableSnapshot:
+    def snapshot(self, pinned: str | None, periods: Collection[Period]) -> TableSnapshot:
         """Return the data files of a snapshot.
 
         Args:
             pinned: The snapshot's id; None for the current one.
-            months: The months to load: their files are inspected closely.
+            periods: The periods to load: their files are inspected closely.
 
         Raises:
             ConfigurationError: If the table or the connection is wrong.
@@ -67,50 +67,50 @@ def split_url(url: str) -> tuple[str, str]:
     return bucket, key
 
 
-def month_of(value: Any) -> Month | None:
-    """Return the month of a date or a time; None if there is no value, or no table holds such a month.
+def period_of(value: Any) -> Period | None:
+    """Return the period of a date or a time; None if there is no value, or no table holds such a period.
 
     Args:
         value: A date or a datetime.
     """
     if value is None or not FIRST_YEAR <= value.year <= LAST_YEAR:
         return None
-    return Month(value.year, value.month)
+    return Period(value.year, value.month)
 
 
-def months_between(first: Any, last: Any) -> tuple[Month, Month]:
-    """Return the months of a file by the least and the greatest of its dates or times.
+def periods_between(first: Any, last: Any) -> tuple[Period, Period]:
+    """Return the periods of a file by the least and the greatest of its dates or times.
 
     Args:
         first: The least one, a date or a datetime; None if it is not known.
         last: The greatest one.
     """
     if first is None or last is None:
-        return ALL_MONTHS
-    # What is out of range belongs to no month, but the rest of the file may.
-    return month_of(first) or ALL_MONTHS[0], month_of(last) or ALL_MONTHS[1]
+        return ALL_PERIODS
+    # What is out of range belongs to no period, but the rest of the file may.
+    return period_of(first) or ALL_PERIODS[0], period_of(last) or ALL_PERIODS[1]
 
 
-def with_problems(file: DataFile, *, table: str, month_column: str) -> DataFile:
-    """Return the file, with a problem if it may hold rows of several months.
+def with_problems(file: DataFile, *, table: str, time_column: str) -> DataFile:
+    """Return the file, with a problem if it may hold rows of several periods.
 
     Args:
         file: The file.
         table: The table's name, for people.
-        month_column: The column of dates or times.
+        time_column: The column of dates or times.
     """
-    if file.problem or file.months is None or file.months[0] == file.months[1]:
+    if file.problem or file.periods is None or file.periods[0] == file.periods[1]:
         return file
-    return replace(file, problem=_problem(file.path, *file.months, table=table, month_column=month_column))
+    return replace(file, problem=_problem(file.path, *file.periods, table=table, time_column=time_column))
 
 
-def _problem(path: str, first: Month, last: Month, *, table: str, month_column: str) -> str:
+def _problem(path: str, first: Period, last: Period, *, table: str, time_column: str) -> str:
     holds = f"holds rows of {first} to {last}"
-    if (first, last) == ALL_MONTHS:
-        holds = f"does not show to which month its rows belong: it has no statistics of {month_column!r}"
+    if (first, last) == ALL_PERIODS:
+        holds = f"does not show to which period its rows belong: it has no statistics of {time_column!r}"
     return (
-        f"{path} of {table} {holds}, and files are loaded whole. Partition the table by month or day of "
-        f"{month_column!r}, and rewrite its files."
+        f"{path} of {table} {holds}, and files are loaded whole. Partition the table by period or day of "
+        f"{time_column!r}, and rewrite its files."
     )
 
 

@@ -12,8 +12,9 @@ from airflow_provider_chs3.core.source.object_source import read_a_little
 from airflow_provider_chs3.core.source.reading import Batch
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.quoting import Sql, literals
-from airflow_provider_chs3.core.values.models import Manifest, Month, Unit
-from airflow_provider_chs3.core.values.month_objects import MonthObjects
+from airflow_provider_chs3.core.values.models import Manifest, Unit
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.core.values.table_snapshot import TableSnapshot
 from airflow_provider_chs3.core.workflow.operations import ListSnapshot, Steps
 from airflow_provider_chs3.exceptions import SourceError
@@ -54,17 +55,17 @@ class TableSource(S3Source):
         """All columns of the table: what files lack is a partition's value or NULL, and never the target's default."""
         return self.columns
 
-    def list_months(self, months: Collection[Month]) -> Steps[tuple[Self, dict[Month, Manifest]]]:
-        """List the data files of months, all of one snapshot.
+    def list_periods(self, periods: Collection[Period]) -> Steps[tuple[Self, dict[Period, Manifest]]]:
+        """List the data files of periods, all of one snapshot.
 
         Returns:
-            The source, pinned to its snapshot, and the manifest of each month.
+            The source, pinned to its snapshot, and the manifest of each period.
 
         Raises:
-            SourceError: If files do not have the rows that the table shows of a month, or too many rows were deleted.
+            SourceError: If files do not have the rows that the table shows of a period, or too many rows were deleted.
         """
-        found = yield from self._snapshot(months)
-        manifests = found.manifests(months, is_to_load=True)
+        found = yield from self._snapshot(periods)
+        manifests = found.manifests(periods, is_to_load=True)
         paths = {each.path for manifest in manifests.values() for each in manifest.objects}
         for each in chain.from_iterable(manifest.objects for manifest in manifests.values()):
             self.check_readable(each, each.key)
@@ -79,7 +80,7 @@ class TableSource(S3Source):
             raise SourceError(
                 f"Delete files remove {rows:,} rows of the {len(deleted)} data files of {self.table} to load, and a "
                 f"load takes at most {MOST_DELETED_ROWS:,}. Compact the table (rewrite_data_files), or load fewer "
-                "months at once."
+                "periods at once."
             )
         if deleted and _ROW_NUMBER in columns:
             raise SourceError(
@@ -108,31 +109,31 @@ class TableSource(S3Source):
         deleted = (number << _ROW_BITS | each for number, rows in enumerate(found.values(), start=1) for each in rows)
         return f"{batch.condition} AND {row} NOT IN [{', '.join(map(str, deleted))}]"
 
-    def summarize_months(self, months: Collection[Month] | None) -> Steps[dict[Month, MonthObjects]]:
-        """List the data files of months for a comparison alone; see `Source.summarize_months`."""
+    def summarize_periods(self, periods: Collection[Period] | None) -> Steps[dict[Period, PeriodObjects]]:
+        """List the data files of periods for a comparison alone; see `Source.summarize_periods`."""
         found = yield from self._snapshot(())
-        manifests = found.manifests(months, is_to_load=False)
-        return {month: MonthObjects.of(manifest) for month, manifest in manifests.items()}
+        manifests = found.manifests(periods, is_to_load=False)
+        return {period: PeriodObjects.of(manifest) for period, manifest in manifests.items()}
 
-    def _snapshot(self, months: Collection[Month]) -> Steps[TableSnapshot]:
-        """Return the snapshot; the worker looks closely at files of these months."""
+    def _snapshot(self, periods: Collection[Period]) -> Steps[TableSnapshot]:
+        """Return the snapshot; the worker looks closely at files of these periods."""
         of = f"snapshot {self.snapshot}" if self.snapshot else "the current snapshot"
         name = f"List {of} of {self.table}"
-        return (yield from ListSnapshot(name=name, snapshot=self.snapshot, months=frozenset(months)))
+        return (yield from ListSnapshot(name=name, snapshot=self.snapshot, periods=frozenset(periods)))
 
-    def access_trial(self, month: Month | None) -> AccessTrial:
-        """Return a try to get at a month's data files, or at those of any month."""
-        return TableTrial(self, month)
+    def access_trial(self, period: Period | None) -> AccessTrial:
+        """Return a try to get at a period's data files, or at those of any period."""
+        return TableTrial(self, period)
 
-    def list_for_trial(self, month: Month | None) -> Steps[list[Unit]]:
-        """List the data files of a month, or of any, whether their rows may be loaded or not."""
+    def list_for_trial(self, period: Period | None) -> Steps[list[Unit]]:
+        """List the data files of a period, or of any, whether their rows may be loaded or not."""
         found = yield from self._snapshot(())
-        manifests = found.manifests(None if month is None else [month], is_to_load=False)
+        manifests = found.manifests(None if period is None else [period], is_to_load=False)
         return [each for manifest in manifests.values() for each in manifest.objects]
 
-    def missing_marker(self, ready_key: str, month: Month) -> Steps[str]:
+    def missing_marker(self, ready_key: str, period: Period) -> Steps[str]:
         """Refuse a ready marker: a snapshot is complete, and its files have no place of their own beside it."""
-        return Source.missing_marker(self, ready_key, month)
+        return Source.missing_marker(self, ready_key, period)
 
 
 @dataclass(frozen=True)
@@ -141,11 +142,11 @@ class TableTrial(AccessTrial):
 
     Args:
         source: The source.
-        month: The month; None for any.
+        period: The period; None for any.
     """
 
     source: TableSource
-    month: Month | None
+    period: Period | None
 
     @property
     def where(self) -> str:
@@ -153,8 +154,8 @@ class TableTrial(AccessTrial):
         return self.source.table
 
     def list_from_worker(self) -> Steps[Sequence[Unit]]:
-        """List the data files of the month from the worker."""
-        return (yield from self.source.list_for_trial(self.month))
+        """List the data files of the period from the worker."""
+        return (yield from self.source.list_for_trial(self.period))
 
     def read_on_server(self, listed: Sequence[Unit]) -> Sql | None:
         """Return the statement that reads the footer of the smallest data file."""

@@ -18,12 +18,12 @@ class MySqlRows(TableRows):
 
     Args:
         table: The table or view.
-        month_column: The column that decides a row's month: a `DATE`, `DATETIME` or `TIMESTAMP`. Rows with NULL in it
-            belong to no month, and are not loaded.
+        time_column: The column that decides a row's period: a `DATE`, `DATETIME` or `TIMESTAMP`. Rows with NULL in it
+            belong to no period, and are not loaded.
         schema: Another database than the connection's, on the same server. Default: none.
         key_column: As in `PostgresRows`.
         fingerprint: As in `PostgresRows`.
-        timezone: The zone in which months of a `TIMESTAMP` begin. Default: `UTC`.
+        timezone: The zone in which periods of a `TIMESTAMP` begin. Default: `UTC`.
         mysql_conn_id: Connection of type `mysql`. Default: `mysql_default`.
         server_address: As in `PostgresRows`.
         named_collection: As in `PostgresRows`.

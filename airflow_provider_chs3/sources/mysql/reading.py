@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from airflow_provider_chs3.core.source.contents import ROWS
 from airflow_provider_chs3.core.source.store_kind import StoreKind
-from airflow_provider_chs3.core.values.models import Month, Setting
+from airflow_provider_chs3.core.values.models import Setting
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.sources.database.dialect import (
     NULLS,
     TYPED,
@@ -16,7 +17,7 @@ from airflow_provider_chs3.sources.database.dialect import (
     SqlTable,
     bounds_of,
     days_of,
-    not_a_month,
+    not_a_period,
 )
 
 MYSQL = StoreKind(
@@ -80,19 +81,19 @@ class MySql(Dialect):
             return SqlColumn(name=name, type=full, written=column)
         return SqlColumn(name=name, type=full, written=_text_of(kind, column))
 
-    def in_month(self, column: SqlColumn, month: Month, timezone: str) -> str:
-        """Return the condition of a month's rows."""
+    def in_period(self, column: SqlColumn, period: Period, timezone: str) -> str:
+        """Return the condition of a period's rows."""
         name, kind = self.quoted(column.name), column.type.partition("(")[0]
         if kind == "timestamp":
-            first, end = (f"FROM_UNIXTIME({int(each.timestamp())})" for each in bounds_of(month, timezone))
+            first, end = (f"FROM_UNIXTIME({int(each.timestamp())})" for each in bounds_of(period, timezone))
         elif kind in ("date", "datetime"):
-            first, end = (f"'{day}'" for day in days_of(month))
+            first, end = (f"'{day}'" for day in days_of(period))
         else:
-            raise not_a_month(column)
+            raise not_a_period(column)
         return f"{name} >= {first} AND {name} < {end}"
 
-    def first_of_months(self, column: SqlColumn, timezone: str) -> str:
-        """Return the expression of the month; of instants, those of a day before and a day after."""
+    def first_of_periods(self, column: SqlColumn, timezone: str) -> str:
+        """Return the expression of the period; of instants, those of a day before and a day after."""
         if column.type.startswith("timestamp"):
             # Few servers know zones by name, and no zone is a day from UTC.
             since = f"UNIX_TIMESTAMP({self.quoted(column.name)})"

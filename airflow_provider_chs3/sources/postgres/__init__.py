@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 class PostgresRows(TableRows):
     """Rows of a table or view in PostgreSQL. The worker needs the extra `postgres` of this package.
 
-    The worker asks the database for the version of a month, and the servers read its rows: both with the login of the
+    The worker asks the database for the version of a period, and the servers read its rows: both with the login of the
     connection, unless the servers have a named collection.
 
     Args:
         table: The table or view.
-        month_column: The column that decides a row's month: a `date`, `timestamp` or `timestamptz`. Rows with NULL in
-            it belong to no month, and are not loaded.
+        time_column: The column that decides a row's period: a `date`, `timestamp` or `timestamptz`. Rows with NULL in
+            it belong to no period, and are not loaded.
         schema: The table's schema. Default: `public`.
-        key_column: The column whose values divide a month's rows among the nodes, such as the primary key; whole
+        key_column: The column whose values divide a period's rows among the nodes, such as the primary key; whole
             numbers are also summed up as proof. Default: none; one node reads all rows.
-        fingerprint: An aggregate in the database's SQL that changes with every change of the month's rows, such as
+        fingerprint: An aggregate in the database's SQL that changes with every change of the period's rows, such as
             `sum(extract(epoch FROM updated_at)::numeric)`; the number of rows always counts too. Default: a digest of
-            all values of the month, for which the database reads the month each time it is compared.
-        timezone: The zone in which months of a `timestamptz` begin. Default: `UTC`.
+            all values of the period, for which the database reads the period each time it is compared.
+        timezone: The zone in which periods of a `timestamptz` begin. Default: `UTC`.
         postgres_conn_id: Connection of type `postgres`. Default: `postgres_default`.
         server_address: `host:port` as the ClickHouse servers reach the database. Default: the connection's.
         named_collection: A named collection on the servers that holds host, port, database, user and password.

@@ -9,7 +9,7 @@ from datetime import UTC
 
 from airflow_provider_chs3.core.source.contents import ROWS
 from airflow_provider_chs3.core.source.store_kind import StoreKind
-from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.sources.database.dialect import (
     NULLS,
     TYPED,
@@ -18,7 +18,7 @@ from airflow_provider_chs3.sources.database.dialect import (
     SqlTable,
     bounds_of,
     days_of,
-    not_a_month,
+    not_a_period,
     own_prefix,
 )
 
@@ -110,17 +110,17 @@ class Postgres(Dialect):
             is_container=category in _CONTAINERS,
         )
 
-    def rows_of_month(
-        self, table: SqlTable, columns: Sequence[SqlColumn], month: Month, *, part: tuple[int, int] = (0, 1)
+    def rows_of_period(
+        self, table: SqlTable, columns: Sequence[SqlColumn], period: Period, *, part: tuple[int, int] = (0, 1)
     ) -> str:
-        """Return the statement that reads a month's rows; see `Dialect.rows_of_month`.
+        """Return the statement that reads a period's rows; see `Dialect.rows_of_period`.
 
         The servers take all texts for UTF-8, but their session has the encoding of the database or the role. So the
         statement looks, once, and in another encoding sends texts in hex. Always would take twice as long.
         """
         in_hex = [replace(each, written=each.as_hex or each.written) for each in columns]
         plain, other = (
-            super(Postgres, self).rows_of_month(table, each, month, part=part).removeprefix("SELECT ")
+            super(Postgres, self).rows_of_period(table, each, period, part=part).removeprefix("SELECT ")
             for each in (columns, in_hex)
         )
         encoding, is_hex = "current_setting('client_encoding')", f"{own_prefix(columns)}is_hex"
@@ -129,20 +129,20 @@ class Postgres(Dialect):
             f"UNION ALL SELECT 1 AS {is_hex}, {other} AND {encoding} <> 'UTF8'"
         )
 
-    def in_month(self, column: SqlColumn, month: Month, timezone: str) -> str:
-        """Return the condition of a month's rows."""
+    def in_period(self, column: SqlColumn, period: Period, timezone: str) -> str:
+        """Return the condition of a period's rows."""
         name = self.quoted(column.name)
         if column.type == _INSTANT:
-            first, end = (f"{each.astimezone(UTC):%Y-%m-%d %H:%M:%S}+00" for each in bounds_of(month, timezone))
+            first, end = (f"{each.astimezone(UTC):%Y-%m-%d %H:%M:%S}+00" for each in bounds_of(period, timezone))
         elif column.type in ("date", "timestamp without time zone"):
-            first, end = days_of(month)
+            first, end = days_of(period)
         else:
-            raise not_a_month(column)
+            raise not_a_period(column)
         kind = "timestamptz" if column.type == _INSTANT else "date" if column.type == "date" else "timestamp"
         return f"{name} >= '{first}'::{kind} AND {name} < '{end}'::{kind}"
 
-    def first_of_months(self, column: SqlColumn, timezone: str) -> str:
-        """Return the expression of the month."""
+    def first_of_periods(self, column: SqlColumn, timezone: str) -> str:
+        """Return the expression of the period."""
         name = self.quoted(column.name)
         if column.type == _INSTANT:
             name = f"({name} AT TIME ZONE '{_zone(timezone)}')"

@@ -19,9 +19,9 @@ class S3Objects(Storage):
     """Objects in S3.
 
     Args:
-        key: Template of the keys of a month's objects, without the bucket: `trips/{YYYY-MM}/*.parquet`.
+        key: Template of the keys of a period's objects, without the bucket: `trips/{YYYY-MM}/*.parquet`.
         bucket: The bucket; leave it out where `named_collection` names it.
-        aws_conn_id: As in `MonthlyOperator`. Default: Airflow's `[chs3] aws_conn_id`, `aws_default`.
+        aws_conn_id: As in `PeriodOperator`. Default: Airflow's `[chs3] aws_conn_id`, `aws_default`.
         named_collection: A named collection on the servers that holds URL and keys; ClickHouse then lists, too.
         role_arn: A role that the servers may assume; ClickHouse then lists, too.
         endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.

@@ -1,4 +1,4 @@
-"""Events of S3: the months that a run should plan because their objects changed."""
+"""Events of S3: the periods that a run should plan because their objects changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.models import Month
+from airflow_provider_chs3.core.values.period import Period
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Asset, Context
@@ -20,13 +20,13 @@ _TEST_EVENT = "s3:TestEvent"
 _LOG = logging.getLogger(__name__)
 
 
-def months_of_events(
+def periods_of_events(
     context: Context, asset: Asset, *, bucket: str, key: str, since: timedelta = timedelta(days=1)
 ) -> list[str]:
-    """Return the months whose objects were written or deleted, as the asset's watcher received it from SQS.
+    """Return the periods whose objects were written or deleted, as the asset's watcher received it from SQS.
 
     They are those of all events since `since`, not only of the run's own. Airflow starts one run for a burst of events
-    and gives it the first ones; the others would wait for the next event. Naming a month again costs a plan one
+    and gives it the first ones; the others would wait for the next event. Naming a period again costs a plan one
     comparison. SQS messages that are not notifications of S3 are logged and ignored.
 
     Args:
@@ -37,19 +37,19 @@ def months_of_events(
         since: How far to look back; longer than a run takes. Default: a day.
 
     Returns:
-        The months, `YYYY-MM`, in order: for `months` of `monthly_load`.
+        The periods, `YYYY-MM`, in order: for `periods` of `scheduled_load`.
 
     Raises:
         ConfigurationError: If `key` is not a template.
     """
     recent = context["inlet_events"][asset].after((datetime.now(UTC) - since).isoformat())
     own = context["triggering_asset_events"].get(asset, ())
-    named = named_months((*_bodies(own), *_bodies(recent)), bucket=bucket, template=KeyTemplate(key))
+    named = named_periods((*_bodies(own), *_bodies(recent)), bucket=bucket, template=KeyTemplate(key))
     if named.not_understood:
         _LOG.warning("%d messages are not notifications of S3, and were ignored.", named.not_understood)
-    months = [str(month) for month in named.months]
-    _LOG.info("Months named by events: %s", ", ".join(months) or "none")
-    return months
+    periods = [str(period) for period in named.periods]
+    _LOG.info("Periods named by events: %s", ", ".join(periods) or "none")
+    return periods
 
 
 def _bodies(events: Iterable[Any]) -> Iterator[str]:
@@ -61,38 +61,38 @@ def _bodies(events: Iterable[Any]) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class NamedMonths:
-    """The months that notifications are about.
+class NamedPeriods:
+    """The periods that notifications are about.
 
     Args:
-        months: Months of objects that were written or deleted, in order.
+        periods: Periods of objects that were written or deleted, in order.
         not_understood: Number of messages that are no notifications of S3.
     """
 
-    months: tuple[Month, ...]
+    periods: tuple[Period, ...]
     not_understood: int
 
 
-def named_months(bodies: Iterable[str], *, bucket: str, template: KeyTemplate) -> NamedMonths:
-    """Return the months of the objects that notifications are about.
+def named_periods(bodies: Iterable[str], *, bucket: str, template: KeyTemplate) -> NamedPeriods:
+    """Return the periods of the objects that notifications are about.
 
     It understands what S3 sends to SQS, also through SNS or EventBridge. Objects of other buckets, and keys that the
-    template takes for no month, count for none.
+    template takes for no period, count for none.
 
     Args:
         bodies: The messages' bodies.
         bucket: The bucket.
         template: The template of the keys.
     """
-    months: set[Month] = set()
+    periods: set[Period] = set()
     not_understood = 0
     for body in bodies:
         objects = _objects(body)
         if objects is None:
             not_understood += 1
             continue
-        months.update(month for of, key in objects if of == bucket for month in template.months_named(key))
-    return NamedMonths(tuple(sorted(months)), not_understood)
+        periods.update(period for of, key in objects if of == bucket for period in template.periods_named(key))
+    return NamedPeriods(tuple(sorted(periods)), not_understood)
 
 
 def _objects(body: str) -> list[tuple[str, str]] | None:

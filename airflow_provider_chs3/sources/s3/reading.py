@@ -69,7 +69,7 @@ class S3Source(ObjectSource):
 
     Args:
         bucket: The bucket; empty if a named collection names it.
-        template: Template of the keys of a month.
+        template: Template of the keys of a period.
         endpoint_url: URL of the storage, as reachable from the ClickHouse servers.
         credentials: Credentials of the ClickHouse servers.
         base: The part of `_path` before the key; found by listing if a named collection names the bucket.

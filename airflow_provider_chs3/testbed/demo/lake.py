@@ -21,11 +21,11 @@ DISTRIBUTED_TABLE = "trips_all"
 
 @dataclass(frozen=True)
 class PartsOnNode:
-    """The parts of all months on one node.
+    """The parts of all periods on one node.
 
     Attributes:
-        parts: Month → active parts.
-        merges: Month → running merges.
+        parts: Period → active parts.
+        merges: Period → running merges.
         names: Names of the active parts.
         delay_limit: Parts in one partition at which the server slows down inserts.
         throw_limit: Parts in one partition at which it rejects inserts.
@@ -40,21 +40,21 @@ class PartsOnNode:
 
 @dataclass(frozen=True)
 class Lake:
-    """Months of trips in a bucket, and the table that they are loaded into.
+    """Periods of trips in a bucket, and the table that they are loaded into.
 
     Attributes:
         cluster: The ClickHouse nodes.
         s3: The S3 server.
         trips: The generator of the trips.
-        months: `YYYY-MM`, in order.
-        late_month: The month whose last file arrives late.
+        periods: `YYYY-MM`, in order.
+        late_period: The period whose last file arrives late.
     """
 
     cluster: Cluster
     s3: S3Endpoint
     trips: Trips
-    months: Sequence[str]
-    late_month: str
+    periods: Sequence[str]
+    late_period: str
 
     def create_tables(self) -> None:
         """Create the table on every node, and a Distributed one over it."""
@@ -75,10 +75,10 @@ class Lake:
         """
         client, size_bytes = self.s3.client(), 0
         client.create_bucket(Bucket=BUCKET)
-        for month in self.months:
-            files = list(self.trips.files(month))
-            for name, content in files[:-1] if month == self.late_month else files:
-                client.put_object(Bucket=BUCKET, Key=f"trips/{month}/{name}", Body=content)
+        for period in self.periods:
+            files = list(self.trips.files(period))
+            for name, content in files[:-1] if period == self.late_period else files:
+                client.put_object(Bucket=BUCKET, Key=f"trips/{period}/{name}", Body=content)
                 size_bytes += len(content)
         return size_bytes
 
@@ -88,29 +88,29 @@ class Lake:
         Returns:
             Its key.
         """
-        *_, (name, content) = self.trips.files(self.late_month)
-        key = f"trips/{self.late_month}/{name}"
+        *_, (name, content) = self.trips.files(self.late_period)
+        key = f"trips/{self.late_period}/{name}"
         self.s3.client().put_object(Bucket=BUCKET, Key=key, Body=content)
         return key
 
     def differences(self) -> list[str]:
-        """Compare the rows, sums and checksum of every month on all nodes with the generator's.
+        """Compare the rows, sums and checksum of every period on all nodes with the generator's.
 
         Returns:
-            One line for each month that differs.
+            One line for each period that differs.
         """
         found = []
         with self.cluster.nodes[0].client() as client:
-            for month in self.months:
-                expected = self.trips.facts(month)
-                loaded = read_facts(client, f"{DATABASE}.{DISTRIBUTED_TABLE}", month)
+            for period in self.periods:
+                expected = self.trips.facts(period)
+                loaded = read_facts(client, f"{DATABASE}.{DISTRIBUTED_TABLE}", period)
                 if loaded != expected:
-                    found.append(f"{month}: the files have {expected}, the table has {loaded}")
+                    found.append(f"{period}: the files have {expected}, the table has {loaded}")
         return found
 
-    def rows_by_month(self) -> list[dict[str, int]]:
-        """Count the rows of every month on each node."""
-        sql = f"SELECT formatDateTime(pickup_at, '%Y-%m') AS month, count() FROM {DATABASE}.{TABLE} GROUP BY month"
+    def rows_by_period(self) -> list[dict[str, int]]:
+        """Count the rows of every period on each node."""
+        sql = f"SELECT formatDateTime(pickup_at, '%Y-%m') AS period, count() FROM {DATABASE}.{TABLE} GROUP BY period"
         return [dict(_ask(node, sql)) for node in self.cluster.nodes]
 
     def loads(self) -> list[dict[str, Any]]:
@@ -126,12 +126,12 @@ class Lake:
         return [_parts(node) for node in self.cluster.nodes]
 
 
-def months_from(first: str, count: int) -> list[str]:
-    """Return consecutive months.
+def periods_from(first: str, count: int) -> list[str]:
+    """Return consecutive periods.
 
     Args:
         first: `YYYY-MM`.
-        count: Number of months.
+        count: Number of periods.
 
     Returns:
         `YYYY-MM` of each.
@@ -148,15 +148,15 @@ def _parts(node: RunningNode) -> PartsOnNode:
         _ask(node, "SELECT name, toUInt64(value) FROM system.merge_tree_settings WHERE name LIKE 'parts_to_%_insert'")
     )
     return PartsOnNode(
-        parts=Counter(_month(partition) for partition, _ in active),
-        merges=Counter(_month(partition) for (partition,) in merges),
+        parts=Counter(_period(partition) for partition, _ in active),
+        merges=Counter(_period(partition) for (partition,) in merges),
         names=frozenset(name for _, name in active),
         delay_limit=limits["parts_to_delay_insert"],
         throw_limit=limits["parts_to_throw_insert"],
     )
 
 
-def _month(partition: str) -> str:
+def _period(partition: str) -> str:
     return f"{partition[:4]}-{partition[4:]}"
 
 

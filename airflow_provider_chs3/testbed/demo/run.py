@@ -17,47 +17,47 @@ from pathlib import Path
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.demo.airflow import DemoAirflow, DemoError, command
-from airflow_provider_chs3.testbed.demo.lake import BUCKET, DATABASE, DISTRIBUTED_TABLE, TABLE, Lake, months_from
+from airflow_provider_chs3.testbed.demo.lake import BUCKET, DATABASE, DISTRIBUTED_TABLE, TABLE, Lake, periods_from
 from airflow_provider_chs3.testbed.demo.screen import Screen
 from airflow_provider_chs3.testbed.nodes import PLAIN_LOADER
 from airflow_provider_chs3.testbed.s3 import S3Server
 from airflow_provider_chs3.testbed.trips import Trips
 
 _ROOT = Path(__file__).resolve().parents[3]
-_DAG_ID = "chs3_monthly_load"
+_DAG_ID = "chs3_scheduled_load"
 _DAG = _ROOT / "dags" / f"{_DAG_ID}.py"
 _LOG = _ROOT / ".dev" / "demo.log"
-_FIRST_MONTH = "2026-01"
+_FIRST_PERIOD = "2026-01"
 _NODES = 3
 # There must be more files than nodes, or some nodes have nothing to read.
-_FILES_PER_MONTH = 6
+_FILES_PER_PERIOD = 6
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Load months of trips into a local cluster with a real Airflow, and show and check the results.
+    """Load periods of trips into a local cluster with a real Airflow, and show and check the results.
 
     Args:
-        arguments: The command line: `--months`, `--rows-per-month`, `--keep`.
+        arguments: The command line: `--periods`, `--rows-per-period`, `--keep`.
 
     Returns:
-        The exit code: 0 if every month has exactly the rows of its files, else 1.
+        The exit code: 0 if every period has exactly the rows of its files, else 1.
     """
     parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__)
-    parser.add_argument("--months", type=int, default=6, help="number of months (%(default)s)")
-    parser.add_argument("--rows-per-month", type=int, default=500_000, help="rows of each month (%(default)s)")
+    parser.add_argument("--periods", type=int, default=6, help="number of periods (%(default)s)")
+    parser.add_argument("--rows-per-period", type=int, default=500_000, help="rows of each period (%(default)s)")
     parser.add_argument("--keep", action="store_true", help="keep the servers running at the end, until Ctrl-C")
     given = parser.parse_args(arguments)
-    if given.months < 1 or given.rows_per_month < _FILES_PER_MONTH:
-        parser.error(f"give at least 1 month and {_FILES_PER_MONTH} rows per month")
+    if given.periods < 1 or given.rows_per_period < _FILES_PER_PERIOD:
+        parser.error(f"give at least 1 period and {_FILES_PER_PERIOD} rows per period")
     screen = Screen()
     try:
-        return _demo(screen, months=given.months, rows_per_month=given.rows_per_month, keep=given.keep)
+        return _demo(screen, periods=given.periods, rows_per_period=given.rows_per_period, keep=given.keep)
     except RuntimeError as error:
         print(f"./dev demo: {error}", file=sys.stderr)
         return 1
 
 
-def _demo(screen: Screen, *, months: int, rows_per_month: int, keep: bool) -> int:
+def _demo(screen: Screen, *, periods: int, rows_per_period: int, keep: bool) -> int:
     if not _DAG.exists():
         raise DemoError(f"The demo runs {_DAG}, which does not exist: run it in a clone of the repository.")
     _remove_airflow_settings()
@@ -73,9 +73,9 @@ def _demo(screen: Screen, *, months: int, rows_per_month: int, keep: bool) -> in
             connections={"chs3_default": cluster.airflow_connection(), "aws_default": s3.airflow_connection()},
         ) as airflow,
     ):
-        names = months_from(_FIRST_MONTH, months)
-        trips = Trips(rows_per_month=rows_per_month, files_per_month=_FILES_PER_MONTH)
-        lake = Lake(cluster, s3, trips, names, late_month=names[months // 2])
+        names = periods_from(_FIRST_PERIOD, periods)
+        trips = Trips(rows_per_period=rows_per_period, files_per_period=_FILES_PER_PERIOD)
+        lake = Lake(cluster, s3, trips, names, late_period=names[periods // 2])
         _prepare(screen, lake, airflow)
         unchanged = _run(screen, lake, airflow)
         exit_code = _last_screen(screen, lake, unchanged)
@@ -97,42 +97,42 @@ def _prepare(screen: Screen, lake: Lake, airflow: DemoAirflow) -> None:
     screen.detail(f"Airflow's full log: {airflow.log}")
     screen.step(f"Creating {DATABASE}.{TABLE} on every node, and {DATABASE}.{DISTRIBUTED_TABLE} (Distributed) over it")
     lake.create_tables()
-    screen.step(f"Putting {len(lake.months)} months of trips into s3://{BUCKET}/trips/, creating Airflow's database")
+    screen.step(f"Putting {len(lake.periods)} periods of trips into s3://{BUCKET}/trips/, creating Airflow's database")
     with ThreadPoolExecutor(max_workers=1) as pool:
         uploaded = pool.submit(lake.upload)
         airflow.run("db", "migrate", tell=screen.detail)
         size_bytes = uploaded.result()
-    files = len(lake.months) * lake.trips.files_per_month - 1
-    screen.detail(f"{files} Parquet files, {size_bytes / 1024**2:.0f} MiB; one file of {lake.late_month} is late")
+    files = len(lake.periods) * lake.trips.files_per_period - 1
+    screen.detail(f"{files} Parquet files, {size_bytes / 1024**2:.0f} MiB; one file of {lake.late_period} is late")
 
 
 def _run(screen: Screen, lake: Lake, airflow: DemoAirflow) -> bool:
     """Run the DAG three times.
 
     Returns:
-        Whether unchanged data was not loaded again: months without a load in the ledger, and the objects before the
+        Whether unchanged data was not loaded again: periods without a load in the ledger, and the objects before the
         late one.
     """
-    screen.step("Loading every month")
-    _run_dag(screen, airflow, lake.months)
+    screen.step("Loading every period")
+    _run_dag(screen, airflow, lake.periods)
     names = [node.names for node in lake.parts()]
 
-    again = lake.months[0]
+    again = lake.periods[0]
     screen.step(f"Running {again} again: nothing changed, so nothing is loaded")
     _run_dag(screen, airflow, [again])
     is_unchanged = names == [node.names for node in lake.parts()]
 
     screen.step(f"The late file arrives: s3://{BUCKET}/{lake.upload_late_file()}")
-    screen.detail("Running every month again: one of them has a new file, and only that file is loaded")
-    _run_dag(screen, airflow, lake.months)
+    screen.detail("Running every period again: one of them has a new file, and only that file is loaded")
+    _run_dag(screen, airflow, lake.periods)
     loads = lake.loads()
-    loaded = Counter(load["month"] for load in loads)
+    loaded = Counter(load["period"] for load in loads)
     is_alone = loads[-1]["loaded_objects"] == 1
-    return is_unchanged and is_alone and loaded == Counter([*lake.months, lake.late_month])
+    return is_unchanged and is_alone and loaded == Counter([*lake.periods, lake.late_period])
 
 
-def _run_dag(screen: Screen, airflow: DemoAirflow, months: Sequence[str]) -> None:
-    arguments = ("dags", "test", _DAG_ID, "--conf", json.dumps({"months": list(months)}))
+def _run_dag(screen: Screen, airflow: DemoAirflow, periods: Sequence[str]) -> None:
+    arguments = ("dags", "test", _DAG_ID, "--conf", json.dumps({"periods": list(periods)}))
     screen.detail(f"$ {command(arguments)}")
     airflow.run(*arguments, tell=lambda text: screen.detail(f"  {text}"))
 
@@ -140,7 +140,7 @@ def _run_dag(screen: Screen, airflow: DemoAirflow, months: Sequence[str]) -> Non
 def _last_screen(screen: Screen, lake: Lake, unchanged: bool) -> int:
     screen.line()
     screen.settings(lake.loads()[-1])
-    screen.months(lake)
+    screen.periods(lake)
     node = lake.parts()[0]
     screen.line(
         f"Servers slow inserts down at {node.delay_limit} parts in one partition, and refuse at {node.throw_limit}."
@@ -151,13 +151,13 @@ def _last_screen(screen: Screen, lake: Lake, unchanged: bool) -> int:
         for line in differences:
             screen.line(f"  {line}")
     else:
-        total = len(lake.months) * lake.trips.rows_per_month
-        screen.line(f"Right: {total:,} rows; rows, sums and checksum of every month are those of its files.")
+        total = len(lake.periods) * lake.trips.rows_per_period
+        screen.line(f"Right: {total:,} rows; rows, sums and checksum of every period are those of its files.")
     if unchanged:
         late = lake.loads()[-1]
         screen.line(
-            f"Right: for the late file {late['loaded_objects']} of {late['objects']} objects of {lake.late_month} was "
-            f"read, {late['loaded_rows']:,} rows in {late['insert_seconds']:.2f} s; no other month was touched."
+            f"Right: for the late file {late['loaded_objects']} of {late['objects']} objects of {lake.late_period} was "
+            f"read, {late['loaded_rows']:,} rows in {late['insert_seconds']:.2f} s; no other period was touched."
         )
     else:
         screen.line("WRONG: unchanged objects were loaded again.")

@@ -18,7 +18,7 @@ from airflow_provider_chs3.testbed.demo.lake import Lake, PartsOnNode
 
 # If output goes to a file, rich would use 80 columns.
 _FILE_COLUMNS = 120
-# The parts that background merges leave of a month far below 150 GiB, the size at which parts are no longer merged.
+# The parts that background merges leave of a period far below 150 GiB, the size at which parts are no longer merged.
 _FEW_PARTS = 10
 
 
@@ -54,42 +54,42 @@ class Screen:
             table.add_row(name, str(value), load["setting_reasons"][name])
         self._console.print(table)
 
-    def months(self, lake: Lake) -> None:
-        """Show every month: its last load, the nodes of its rows, and the state of its merges."""
-        loads, nodes, rows = lake.loads(), lake.parts(), lake.rows_by_month()
-        times = Counter(load["month"] for load in loads)
-        newest = {load["month"]: load for load in loads}
-        headings = ("month", "objects", "rows", "insert seconds", "rows/s", "loads", "rows by node", "parts", "merges")
-        table = _table("Months", *headings, right=range(1, 6))
-        for month in lake.months:
-            load = newest[month]
+    def periods(self, lake: Lake) -> None:
+        """Show every period: its last load, the nodes of its rows, and the state of its merges."""
+        loads, nodes, rows = lake.loads(), lake.parts(), lake.rows_by_period()
+        times = Counter(load["period"] for load in loads)
+        newest = {load["period"]: load for load in loads}
+        headings = ("period", "objects", "rows", "insert seconds", "rows/s", "loads", "rows by node", "parts", "merges")
+        table = _table("Periods", *headings, right=range(1, 6))
+        for period in lake.periods:
+            load = newest[period]
             table.add_row(
-                month,
+                period,
                 str(load["objects"]),
                 f"{load['rows']:,}",
                 f"{load['insert_seconds']:.2f}",
                 f"{load['loaded_rows'] / load['insert_seconds']:,.0f}",
-                str(times[month]),
-                " + ".join(f"{on_node.get(month, 0):,}" for on_node in rows),
-                " + ".join(str(node.parts.get(month, 0)) for node in nodes),
-                merge_state(month, nodes),
+                str(times[period]),
+                " + ".join(f"{on_node.get(period, 0):,}" for on_node in rows),
+                " + ".join(str(node.parts.get(period, 0)) for node in nodes),
+                merge_state(period, nodes),
             )
         self._console.print(table)
 
 
-def merge_state(month: str, nodes: Sequence[PartsOnNode]) -> str:
-    """Describe the current state of the merges of a month.
+def merge_state(period: str, nodes: Sequence[PartsOnNode]) -> str:
+    """Describe the current state of the merges of a period.
 
     Args:
-        month: `YYYY-MM`.
+        period: `YYYY-MM`.
         nodes: The parts on each node.
 
     Returns:
         `healthy` if every node has few parts and no merge runs; otherwise a description.
     """
-    merges = sum(node.merges.get(month, 0) for node in nodes)
-    most = max(nodes, key=lambda node: node.parts.get(month, 0))
-    parts = most.parts.get(month, 0)
+    merges = sum(node.merges.get(period, 0) for node in nodes)
+    most = max(nodes, key=lambda node: node.parts.get(period, 0))
+    parts = most.parts.get(period, 0)
     if parts >= most.delay_limit:
         return f"not healthy: {parts} parts on a node, inserts are slowed down"
     if merges:

@@ -15,12 +15,12 @@ from airflow_provider_chs3.testbed.s3 import S3Server
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 
 BUCKET = "taxi"
-_MONTHS = ("2026-01", "2026-02", "2026-03")
+_PERIODS = ("2026-01", "2026-02", "2026-03")
 _NAMED_COLLECTION = "chs3_s3"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start a cluster and an S3 server with three months of trips, print how to use them, and wait for Ctrl-C.
+    """Start a cluster and an S3 server with three periods of trips, print how to use them, and wait for Ctrl-C.
 
     Args:
         arguments: The command line: `--nodes`.
@@ -33,8 +33,8 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     with S3Server.start() as s3:
         s3.client().create_bucket(Bucket=BUCKET)
-        for month in _MONTHS:
-            Trips().upload(s3.client(), month, bucket=BUCKET, prefix=f"trips/{month}/")
+        for period in _PERIODS:
+            Trips().upload(s3.client(), period, bucket=BUCKET, prefix=f"trips/{period}/")
         collections = {_NAMED_COLLECTION: s3.named_collection()}
         with ClickHouseCluster.start(given.nodes, named_collections=collections, loader=PLAIN_LOADER) as cluster:
             print(_how_to_use(cluster, s3), flush=True)
@@ -67,7 +67,7 @@ def _how_to_use(cluster: ClickHouseCluster, s3: S3Server) -> str:
             f"  {each.name}  tcp {each.host}:{each.tcp_port}  http {each.host}:{each.http_port}"
             for each in cluster.nodes
         ),
-        f"S3: {s3.endpoint_url}, bucket `{BUCKET}` with trips/<month>/*.parquet for {', '.join(_MONTHS)};"
+        f"S3: {s3.endpoint_url}, bucket `{BUCKET}` with trips/<period>/*.parquet for {', '.join(_PERIODS)};"
         f" ClickHouse reads it through the named collection `{_NAMED_COLLECTION}`.",
         *_exports("Airflow, and for `./dev test --chs3-clickhouse=env --chs3-s3=env`", for_airflow),
         *_exports("curl, the AWS CLI and boto3", for_clients),

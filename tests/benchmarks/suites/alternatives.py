@@ -1,4 +1,4 @@
-"""The same month by the ways that people use, and by this package: what it takes, and what a kill leaves."""
+"""The same period by the ways that people use, and by this package: what it takes, and what a kill leaves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.benchmarks.forked import Forked
-from tests.benchmarks.lake import BUCKET, Months
+from tests.benchmarks.lake import BUCKET, Periods
 from tests.benchmarks.measure import SECONDS
 from tests.benchmarks.rounds import Comparison, Figures, Table, Verdict, measure_in_turns
 from tests.benchmarks.servers import held_to
@@ -42,17 +42,17 @@ _NUMBERS = count(1)
 
 @dataclass(frozen=True, kw_only=True)
 class Arena:
-    """The servers, and the month to load.
+    """The servers, and the period to load.
 
     Args:
         cluster: The cluster.
         s3: Where the files are.
-        months: The month.
+        periods: The period.
     """
 
     cluster: ClickHouseCluster
     s3: S3Endpoint
-    months: Months
+    periods: Periods
 
     @contextmanager
     def table(self, files: int) -> Iterator[Given]:
@@ -67,8 +67,8 @@ class Arena:
                 # A server of moto is a process, and does not go into another one.
                 s3=S3Endpoint(self.s3.endpoint_url, self.s3.access_key, self.s3.secret_key, self.s3.region),
                 bucket=BUCKET,
-                prefix=self.months.prefix,
-                month=self.months.names[0],
+                prefix=self.periods.prefix,
+                period=self.periods.names[0],
                 files=files,
             )
         finally:
@@ -88,7 +88,7 @@ class Arena:
 
     def expected_rows(self, files: int) -> int:
         """Rows of the first so many files."""
-        return self.months.total_rows // _FILES * files
+        return self.periods.total_rows // _FILES * files
 
     def rows(self, given: Given) -> int:
         """Rows of the table on all nodes."""
@@ -127,12 +127,12 @@ def run(bench: TrialContext) -> Iterator[Comparison | Table]:
         bench: What suites are given.
     """
     rows = bench.sized(full=6_000_000, quick=2_000_000)
-    months = Months(prefix="alternatives", names=["2026-10"], rows=rows, files=_FILES)
+    periods = Periods(prefix="alternatives", names=["2026-10"], rows=rows, files=_FILES)
     ways = [way for way in WAYS if _is_there(bench, way)]
     with bench.s3() as s3, ClickHouseCluster.start(_NODES) as cluster:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
-        months.upload(s3.endpoint)
-        arena = Arena(cluster=cluster, s3=s3.endpoint, months=months)
+        periods.upload(s3.endpoint)
+        arena = Arena(cluster=cluster, s3=s3.endpoint, periods=periods)
         with held_to(_CORES, cluster) as size:
             yield _measure(bench, arena, ways, size)
             yield _strike(bench, arena, [*ways, *([AFTER_DROP] if _is_there(bench, AFTER_DROP) else [])])
@@ -147,9 +147,9 @@ def _is_there(bench: TrialContext, way: Way) -> bool:
 
 def _measure(bench: TrialContext, arena: Arena, ways: Sequence[Way], size: str) -> Comparison:
     variants = {_name(way): lambda way=way: _measured(arena, way) for way in ways}
-    rows = f"{arena.months.total_rows:,} rows in {_FILES} files"
+    rows = f"{arena.periods.total_rows:,} rows in {_FILES} files"
     return Comparison(
-        title=f"One month loaded in {len(ways)} ways: {rows}, {_NODES} nodes {size}",
+        title=f"One period loaded in {len(ways)} ways: {rows}, {_NODES} nodes {size}",
         variants=list(variants),
         figures=[SECONDS, _CPU, _MEMORY],
         rounds=measure_in_turns(

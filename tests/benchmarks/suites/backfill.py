@@ -1,4 +1,4 @@
-"""Years of months: by the server's defaults one after another, and by the operator so many at a time."""
+"""Years of periods: by the server's defaults one after another, and by the operator so many at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import RunningNode
-from tests.benchmarks.lake import BUCKET, Lake, Months
+from tests.benchmarks.lake import BUCKET, Lake, Periods
 from tests.benchmarks.measure import HEALTHY, PARTS, SECONDS, watched
 from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns
 from tests.benchmarks.suite import TrialContext
@@ -18,8 +18,8 @@ TITLE = "Backfill"
 
 _QUERIES = "queries' MiB at the same time"
 _PROCESS = "process's MiB above its start"
-_MONTHS = 60
-_MONTHS_IN_QUICK = 12
+_PERIODS = 60
+_PERIODS_IN_QUICK = 12
 _FILES = 4
 _MOST_ROUNDS = 2
 _PARALLEL = (1, 2, 4)
@@ -29,29 +29,29 @@ _MIB = 1024**2
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
-    """Compare months side by side with months one after another, one node.
+    """Compare periods side by side with periods one after another, one node.
 
     Args:
         bench: What suites are given.
     """
-    most = _MONTHS_IN_QUICK if bench.is_quick else _MONTHS
+    most = _PERIODS_IN_QUICK if bench.is_quick else _PERIODS
     count = max(2, min(most, round(most * bench.scale)))
     names = [f"{2021 + number // 12}-{number % 12 + 1:02}" for number in range(count)]
-    months = Months(prefix="backfill", names=names, rows=bench.sized(full=600_000, quick=600_000), files=_FILES)
+    periods = Periods(prefix="backfill", names=names, rows=bench.sized(full=600_000, quick=600_000), files=_FILES)
     with bench.s3() as s3, ClickHouseCluster.start(1) as one:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
-        months.upload(s3.endpoint)
-        yield _side_by_side(bench, Lake(one, s3.endpoint, "bench_one"), months)
+        periods.upload(s3.endpoint)
+        yield _side_by_side(bench, Lake(one, s3.endpoint, "bench_one"), periods)
 
 
-def _side_by_side(bench: TrialContext, lake: Lake, months: Months) -> Comparison:
+def _side_by_side(bench: TrialContext, lake: Lake, periods: Periods) -> Comparison:
     def by_defaults() -> None:
-        for month in months.names:
-            lake.insert(months, month, {})
+        for period in periods.names:
+            lake.insert(periods, period, {})
 
     specs = {"default": {"cores": os.cpu_count(), "memory": f"{_MEMORY_GIB}GiB"}}
     declared = {"node_specs": specs, "memory_share": _MEMORY_SHARE}
-    rows = months.total_rows
+    rows = periods.total_rows
     variants = {"plain, defaults, one by one": _with_memory(lake, watched(lake, rows, by_defaults, staging=False))}
     for parallel in _PARALLEL:
         variants[_name(parallel)] = _with_memory(
@@ -59,13 +59,13 @@ def _side_by_side(bench: TrialContext, lake: Lake, months: Months) -> Comparison
             watched(
                 lake,
                 rows,
-                lambda parallel=parallel: lake.load_side_by_side(months, parallel, **declared),
+                lambda parallel=parallel: lake.load_side_by_side(periods, parallel, **declared),
                 staging=True,
             ),
         )
     share_mib = _MEMORY_GIB * 1024 * _MEMORY_SHARE
     return Comparison(
-        title=f"{len(months.names)} months of {months.rows:,} rows, one node",
+        title=f"{len(periods.names)} periods of {periods.rows:,} rows, one node",
         aim=f"All loads together may use a share of {_MEMORY_SHARE:g} of the declared {_MEMORY_GIB} GiB.",
         variants=list(variants),
         figures=[SECONDS, HEALTHY, PARTS, _QUERIES, _PROCESS],
@@ -86,7 +86,7 @@ def _side_by_side(bench: TrialContext, lake: Lake, months: Months) -> Comparison
 
 
 def _name(parallel: int) -> str:
-    return f"parallel_months={parallel}"
+    return f"parallel_loads={parallel}"
 
 
 def _with_memory(lake: Lake, measure: Callable[[], Figures]) -> Callable[[], Figures]:

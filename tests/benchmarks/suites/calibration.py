@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from tests.benchmarks.kinds import AMAZON, MONTH, Kind
+from tests.benchmarks.kinds import AMAZON, PERIOD, Kind
 from tests.benchmarks.lake import BUCKET, TABLE, Lake
 from tests.benchmarks.measure import SECONDS
 from tests.benchmarks.rounds import Comparison, Figures, Gate, Table, measure_in_turns
@@ -65,7 +65,7 @@ def _calibrate(bench: TrialContext, lake: Lake, kind: Kind, place: str) -> dict[
     bench.say(f"Calibrate with {kind.name}, {place}")
     return CalibrateLoadOperator(
         task_id="calibrate",
-        **lake.where(kind.key, MONTH),
+        **lake.where(kind.key, PERIOD),
         budget_seconds=30 if bench.is_quick else 120,
         least_try_seconds=0 if bench.is_quick else 1,
     ).execute({})
@@ -80,7 +80,7 @@ def _told(kind: Kind, place: str, found: dict[str, Any]) -> dict[str, str | floa
         "seconds": found["seconds"],
         "noise, %": 100 * found["noise"],
         "better in the trials, ratio": 1 / found["gain"],
-        "months in parallel": found["profile"]["parallel_months"] or "not tried",
+        "periods in parallel": found["profile"]["parallel_loads"] or "not tried",
         "settings": settings or "the rules'",
     }
 
@@ -94,7 +94,7 @@ def _compared(
     def load(*, use_calibration: bool) -> Figures:
         _forget_loads(lake)
         start = time.monotonic()
-        result = lake.load_files(kind.key, MONTH, use_calibration=use_calibration)
+        result = lake.load_files(kind.key, PERIOD, use_calibration=use_calibration)
         seconds = time.monotonic() - start
         return {SECONDS: seconds, _INSERT: result["insert_seconds"], _PARTS: result["parts"]}
 

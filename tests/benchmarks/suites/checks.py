@@ -29,7 +29,7 @@ _MOST = 1.05
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
-    """Load a month of each format with its checks and without, into one node.
+    """Load a period of each format with its checks and without, into one node.
 
     Args:
         bench: What suites are given.

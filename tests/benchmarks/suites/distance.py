@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from tests.benchmarks.kinds import AMAZON, MONTH, Kind
+from tests.benchmarks.kinds import AMAZON, PERIOD, Kind
 from tests.benchmarks.lake import BUCKET, Lake
 from tests.benchmarks.measure import MEMORY, PARTS, SECONDS, watched
 from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns
@@ -52,7 +52,7 @@ def _compared(
         _DEFAULTS: watched(
             lake, all_rows, lambda: lake.insert_files(f"{kind.prefix}*", file_format, {}), staging=False
         ),
-        _PACKAGE: watched(lake, all_rows, lambda: lake.load_files(kind.key, MONTH), staging=True),
+        _PACKAGE: watched(lake, all_rows, lambda: lake.load_files(kind.key, PERIOD), staging=True),
     }
     gated = is_far and kind.files == _MANY and not bench.is_quick
     title = f"{kind.name[0].upper()}{kind.name[1:]}: {kind.files} files, {all_rows:,} rows, {place}"

@@ -1,4 +1,4 @@
-"""The fixed cost of a load: a month of a few rows, with S3 near by and far away, on one node and on many."""
+"""The fixed cost of a load: a period of a few rows, with S3 near by and far away, on one node and on many."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statistics import median
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.benchmarks.kinds import AMAZON
-from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
+from tests.benchmarks.lake import BUCKET, TABLE, Lake, Periods
 from tests.benchmarks.measure import SECONDS
 from tests.benchmarks.rounds import Comparison, Figures, measure_in_turns
 from tests.benchmarks.servers import BenchS3, far_away
@@ -19,7 +19,7 @@ from tests.benchmarks.suite import TrialContext
 
 TITLE = "Fixed cost of a load"
 
-_MONTH = "2026-01"
+_PERIOD = "2026-01"
 _ROWS = 5_000
 _WORKER = "worker's CPU seconds"
 _STEPS = ("list", "inspect", "plan", "stage", "insert", "verify", "publish")
@@ -32,20 +32,20 @@ _LOGS = {
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
-    """Load a small month into one, three and twenty nodes, and find it unchanged.
+    """Load a small period into one, three and twenty nodes, and find it unchanged.
 
     Args:
         bench: What suites are given.
     """
-    months = Months(prefix="fixed", names=[_MONTH], rows=_ROWS, files=1)
+    periods = Periods(prefix="fixed", names=[_PERIOD], rows=_ROWS, files=1)
     with bench.s3() as s3:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
-        months.upload(s3.endpoint)
+        periods.upload(s3.endpoint)
         for nodes in (1, 3) if bench.is_quick else (1, 3, 20):
-            yield _compared(bench, s3, months, nodes)
+            yield _compared(bench, s3, periods, nodes)
 
 
-def _compared(bench: TrialContext, s3: BenchS3, months: Months, nodes: int) -> Comparison:
+def _compared(bench: TrialContext, s3: BenchS3, periods: Periods, nodes: int) -> Comparison:
     with ExitStack() as stack:
         cluster = stack.enter_context(ClickHouseCluster.start(nodes, server_settings=_LOGS))
         places = {"S3 on loopback": s3.endpoint}
@@ -57,9 +57,9 @@ def _compared(bench: TrialContext, s3: BenchS3, months: Months, nodes: int) -> C
         next(iter(lakes.values())).start_afresh()
         variants: dict[str, Callable[[], Figures]] = {}
         for place, lake in lakes.items():
-            variants[f"load, {place}"] = _loading(lake, months)
-            variants[f"unchanged, {place}"] = _finding_unchanged(lake, months)
-        title = f"{nodes} node{'s' if nodes > 1 else ''}: {months.total_rows:,} rows in one Parquet file"
+            variants[f"load, {place}"] = _loading(lake, periods)
+            variants[f"unchanged, {place}"] = _finding_unchanged(lake, periods)
+        title = f"{nodes} node{'s' if nodes > 1 else ''}: {periods.total_rows:,} rows in one Parquet file"
         rounds = measure_in_turns(title, variants, rounds=bench.rounds, console=bench.console, warm_up=True)
     measured = Comparison(title=title, variants=list(variants), figures=[SECONDS, _WORKER], rounds=rounds)
     steps = (*_STEPS, _OTHER)
@@ -71,8 +71,8 @@ def _compared(bench: TrialContext, s3: BenchS3, months: Months, nodes: int) -> C
     )
 
 
-def _loading(lake: Lake, months: Months) -> Callable[[], Figures]:
-    load = _timed(lake, months, "published")
+def _loading(lake: Lake, periods: Periods) -> Callable[[], Figures]:
+    load = _timed(lake, periods, "published")
 
     def measure() -> Figures:
         # The ledger stays: loads make it once.
@@ -83,26 +83,26 @@ def _loading(lake: Lake, months: Months) -> Callable[[], Figures]:
     return measure
 
 
-def _finding_unchanged(lake: Lake, months: Months) -> Callable[[], Figures]:
-    find = _timed(lake, months, "unchanged")
+def _finding_unchanged(lake: Lake, periods: Periods) -> Callable[[], Figures]:
+    find = _timed(lake, periods, "unchanged")
 
     def measure() -> Figures:
         # Variants come in another order in each round.
         lake.connect()
-        lake.load(months, _MONTH)
+        lake.load(periods, _PERIOD)
         return find()
 
     return measure
 
 
-def _timed(lake: Lake, months: Months, status: str) -> Callable[[], Figures]:
+def _timed(lake: Lake, periods: Periods, status: str) -> Callable[[], Figures]:
     def measure() -> Figures:
         lake.connect()
         before, start = os.times(), time.monotonic()
-        result = lake.load(months, _MONTH)
+        result = lake.load(periods, _PERIOD)
         seconds, after = time.monotonic() - start, os.times()
         if result["status"] != status:
-            raise RuntimeError(f"The month is {result['status']}, not {status}.")
+            raise RuntimeError(f"The period is {result['status']}, not {status}.")
         steps = {step: result["seconds_by_step"].get(step, 0.0) for step in _STEPS}
         cpu_seconds = after.user + after.system - before.user - before.system
         return {SECONDS: seconds, _WORKER: cpu_seconds, **steps, _OTHER: seconds - sum(steps.values())}

@@ -1,4 +1,4 @@
-"""The same month in every format, as few large files and as many small ones."""
+"""The same period in every format, as few large files and as many small ones."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from airflow_provider_chs3.core.values.models import SettingValues
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import COLUMNS, create_table_sql
-from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
+from tests.benchmarks.lake import BUCKET, TABLE, Lake, Periods
 from tests.benchmarks.measure import MEMORY, SECONDS, SPEED, watched
 from tests.benchmarks.rounds import Comparison, Figures, measure_in_turns
 from tests.benchmarks.suite import TrialContext
 
 TITLE = "Formats"
 
-MONTH = "2026-01"
+PERIOD = "2026-01"
 FEW, _MANY, _MANY_IN_QUICK = 4, 64, 16
 
 
@@ -71,7 +71,7 @@ def run(bench: TrialContext) -> Iterator[Comparison]:
     Args:
         bench: What suites are given.
     """
-    # So that all files of a month have the same number of rows.
+    # So that all files of a period have the same number of rows.
     rows = -(-bench.sized(full=4_000_000, quick=250_000) // (FEW * _MANY)) * FEW * _MANY
     with lake_with_source(bench, rows, "bench_formats") as lake:
         yield _compared(bench, lake, f"{rows:,} rows in {FEW} large files", rows, FEW, [*FORMATS, *_ROW_GROUPS])
@@ -81,7 +81,7 @@ def run(bench: TrialContext) -> Iterator[Comparison]:
 
 @contextmanager
 def lake_with_source(bench: TrialContext, rows: int, conn_id: str) -> Iterator[Lake]:
-    """Start one node and S3, and give a lake whose table `source` has a month of rows.
+    """Start one node and S3, and give a lake whose table `source` has a period of rows.
 
     Args:
         bench: What suites are given.
@@ -91,10 +91,10 @@ def lake_with_source(bench: TrialContext, rows: int, conn_id: str) -> Iterator[L
     with bench.s3() as s3, ClickHouseCluster.start(1) as one:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
         lake = Lake(one, s3.endpoint, conn_id)
-        source = Months(prefix="source", names=[MONTH], rows=rows, files=FEW)
+        source = Periods(prefix="source", names=[PERIOD], rows=rows, files=FEW)
         source.upload(s3.endpoint)
         lake.start_afresh()
-        lake.insert(source, MONTH, {})
+        lake.insert(source, PERIOD, {})
         lake.ask_every_node(f"RENAME TABLE {TABLE} TO source")
         yield lake
 
@@ -123,14 +123,14 @@ def _prefix(one: Format, files: int) -> str:
 
 
 def write(lake: Lake, one: Format, files: int) -> int:
-    """Let ClickHouse write the month's files; give their bytes.
+    """Let ClickHouse write the period's files; give their bytes.
 
     Args:
         lake: Whose table `source` has the rows.
         one: The format.
         files: How many.
     """
-    prefix = f"{_prefix(one, files)}/{MONTH}/"
+    prefix = f"{_prefix(one, files)}/{PERIOD}/"
     url = f"{lake.s3.endpoint_url}/{BUCKET}/{prefix}{{_partition_id}}.{one.ending}"
     target = f"FUNCTION s3('{url}', '{lake.s3.access_key}', '{lake.s3.secret_key}', '{one.clickhouse}')"
     with lake.cluster.nodes[0].client() as client:
@@ -152,7 +152,7 @@ def load_of(lake: Lake, one: Format, rows: int, files: int) -> Callable[[], Figu
         rows: Of all files.
         files: How many.
     """
-    months = Months(prefix=_prefix(one, files), names=[MONTH], rows=rows, files=files)
-    key = f"{months.prefix}/{{YYYY-MM}}/*.{one.ending}"
+    periods = Periods(prefix=_prefix(one, files), names=[PERIOD], rows=rows, files=files)
+    key = f"{periods.prefix}/{{YYYY-MM}}/*.{one.ending}"
     create_sql = create_table_sql(f"default.{TABLE}")
-    return watched(lake, rows, lambda: lake.load(months, MONTH, key=key), create_sql=create_sql, staging=True)
+    return watched(lake, rows, lambda: lake.load(periods, PERIOD, key=key), create_sql=create_sql, staging=True)

@@ -1,4 +1,4 @@
-"""Nights in which a month gets one file each: new objects alone, the month whole, and plain appends of each file."""
+"""Nights in which a period gets one file each: new objects alone, the period whole, and plain appends of each file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
-from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
+from tests.benchmarks.lake import BUCKET, TABLE, Lake, Periods
 from tests.benchmarks.measure import SECONDS
 from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns
 from tests.benchmarks.suite import TrialContext
@@ -17,42 +17,44 @@ TITLE = "Increments"
 
 _APPENDS, _PACKAGE, _WHOLE = "plain append of each file", "this package", "this package, incremental=False"
 _INSERT = "seconds of inserts"
-_WRITTEN = "rows inserted per row of the month"
-_MONTH = "2026-01"
+_WRITTEN = "rows inserted per row of the period"
+_PERIOD = "2026-01"
 _LATE_FILES = 24
 _ADDED, _OVERWRITTEN = "its last file, added", "its last file, overwritten, with object_column"
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
-    """Load a file a night on three nodes, then one late file into a month that takes long.
+    """Load a file a night on three nodes, then one late file into a period that takes long.
 
     Args:
         bench: What suites are given.
     """
     nights = bench.sized(full=30, quick=8)
-    months = Months(prefix="pool", names=[_MONTH], rows=nights * bench.sized(full=400_000, quick=50_000), files=nights)
+    periods = Periods(
+        prefix="pool", names=[_PERIOD], rows=nights * bench.sized(full=400_000, quick=50_000), files=nights
+    )
     with bench.s3() as s3, ClickHouseCluster.start(3) as three:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
-        months.upload(s3.endpoint)
+        periods.upload(s3.endpoint)
         lake = Lake(three, s3.endpoint, "bench_increments")
-        yield _nights(bench, lake, months)
+        yield _nights(bench, lake, periods)
         yield _late_file(bench, lake)
 
 
-def _nights(bench: TrialContext, lake: Lake, months: Months) -> Comparison:
+def _nights(bench: TrialContext, lake: Lake, periods: Periods) -> Comparison:
     variants = {
-        _APPENDS: _played(lake, months, "appends", lambda key: _append(lake, months, key)),
-        _PACKAGE: _played(lake, months, "increments", lambda _: _load(lake, "increments")),
-        _WHOLE: _played(lake, months, "whole", lambda _: _load(lake, "whole", incremental=False)),
+        _APPENDS: _played(lake, periods, "appends", lambda key: _append(lake, periods, key)),
+        _PACKAGE: _played(lake, periods, "increments", lambda _: _load(lake, "increments")),
+        _WHOLE: _played(lake, periods, "whole", lambda _: _load(lake, "whole", incremental=False)),
     }
-    title = f"{months.files} nights, {months.rows // months.files:,} rows each, three nodes"
+    title = f"{periods.files} nights, {periods.rows // periods.files:,} rows each, three nodes"
     rounds = measure_in_turns("nights", variants, rounds=bench.rounds, console=bench.console, warm_up=False)
     return Comparison(
         title=title,
         variants=list(variants),
         figures=[SECONDS, _INSERT, _WRITTEN],
         rounds=rounds,
-        aim="rows inserted: at most 1.05 of the month's; inserts: at most 1.1 times the appends",
+        aim="rows inserted: at most 1.05 of the period's; inserts: at most 1.1 times the appends",
         gates=[
             Gate(variant=_PACKAGE, figure=_WRITTEN, at_most=1.05, is_ratio=False),
             Gate(variant=_PACKAGE, figure=_INSERT, at_most=1.1),
@@ -60,7 +62,9 @@ def _nights(bench: TrialContext, lake: Lake, months: Months) -> Comparison:
     )
 
 
-def _played(lake: Lake, months: Months, prefix: str, load: Callable[[str], tuple[float, int]]) -> Callable[[], Figures]:
+def _played(
+    lake: Lake, periods: Periods, prefix: str, load: Callable[[str], tuple[float, int]]
+) -> Callable[[], Figures]:
     """Play all nights on an empty table; the time in which files come does not count."""
 
     def measure() -> Figures:
@@ -68,17 +72,17 @@ def _played(lake: Lake, months: Months, prefix: str, load: Callable[[str], tuple
         client = lake.s3.client()
         _empty(client, prefix)
         seconds = insert_seconds = rows = 0.0
-        for night in range(months.files):
-            key = f"{prefix}/{_MONTH}/{night:03}.parquet"
-            source = {"Bucket": BUCKET, "Key": f"{months.prefix}/{_MONTH}/{night:03}.parquet"}
+        for night in range(periods.files):
+            key = f"{prefix}/{_PERIOD}/{night:03}.parquet"
+            source = {"Bucket": BUCKET, "Key": f"{periods.prefix}/{_PERIOD}/{night:03}.parquet"}
             client.copy_object(Bucket=BUCKET, Key=key, CopySource=source)
             start = time.monotonic()
             inserted = load(key)
             seconds += time.monotonic() - start
             insert_seconds, rows = insert_seconds + inserted[0], rows + inserted[1]
-        if lake.rows() != months.total_rows:
-            raise RuntimeError(f"The table holds {lake.rows()} rows, the files {months.total_rows}.")
-        return {SECONDS: seconds, _INSERT: insert_seconds, _WRITTEN: rows / months.total_rows}
+        if lake.rows() != periods.total_rows:
+            raise RuntimeError(f"The table holds {lake.rows()} rows, the files {periods.total_rows}.")
+        return {SECONDS: seconds, _INSERT: insert_seconds, _WRITTEN: rows / periods.total_rows}
 
     return measure
 
@@ -88,23 +92,23 @@ def _empty(client: Any, prefix: str) -> None:
         client.delete_object(Bucket=BUCKET, Key=each["Key"])
 
 
-def _append(lake: Lake, months: Months, key: str) -> tuple[float, int]:
+def _append(lake: Lake, periods: Periods, key: str) -> tuple[float, int]:
     start = time.monotonic()
     lake.insert_files(key, "Parquet", {})
-    return time.monotonic() - start, months.rows // months.files
+    return time.monotonic() - start, periods.rows // periods.files
 
 
 def _load(lake: Lake, prefix: str, **options: Any) -> tuple[float, int]:
-    result = lake.load_files(f"{prefix}/{{YYYY-MM}}/*.parquet", _MONTH, **options)
+    result = lake.load_files(f"{prefix}/{{YYYY-MM}}/*.parquet", _PERIOD, **options)
     return result["insert_seconds"], result["loaded_rows"]
 
 
 def _late_file(bench: TrialContext, lake: Lake) -> Comparison:
-    """A file of 1/24 of a month that takes about a minute to load whole."""
+    """A file of 1/24 of a period that takes about a minute to load whole."""
     rows = bench.sized(full=60_000_000, quick=2_400_000)
-    months = Months(prefix="late", names=[_MONTH], rows=rows, files=_LATE_FILES, copies=_LATE_FILES)
-    months.upload(lake.s3)
-    changes = _Changes(lake, months)
+    periods = Periods(prefix="late", names=[_PERIOD], rows=rows, files=_LATE_FILES, copies=_LATE_FILES)
+    periods.upload(lake.s3)
+    changes = _Changes(lake, periods)
 
     def measured(load: Callable[[], Figures]) -> Callable[[], Figures]:
         def measure() -> Figures:
@@ -114,13 +118,13 @@ def _late_file(bench: TrialContext, lake: Lake) -> Comparison:
         return measure
 
     variants = {
-        "the whole month": measured(lambda: _timed(lambda: _load(lake, "late", incremental=False))),
+        "the whole period": measured(lambda: _timed(lambda: _load(lake, "late", incremental=False))),
         _ADDED: measured(changes.add),
         _OVERWRITTEN: measured(changes.overwrite),
     }
     rounds = measure_in_turns("late file", variants, rounds=bench.rounds, console=bench.console, warm_up=False)
     return Comparison(
-        title=f"A late file of 1/{_LATE_FILES} of a month, {months.total_rows:,} rows, three nodes",
+        title=f"A late file of 1/{_LATE_FILES} of a period, {periods.total_rows:,} rows, three nodes",
         variants=list(variants),
         figures=[SECONDS],
         rounds=rounds,
@@ -133,14 +137,14 @@ def _late_file(bench: TrialContext, lake: Lake) -> Comparison:
 
 
 class _Changes:
-    """Loads of a month after its last file changed."""
+    """Loads of a period after its last file changed."""
 
-    def __init__(self, lake: Lake, months: Months) -> None:
+    def __init__(self, lake: Lake, periods: Periods) -> None:
         self._lake, self._client = lake, lake.s3.client()
-        self._last = f"late/{_MONTH}/{_LATE_FILES - 1:03}.parquet"
+        self._last = f"late/{_PERIOD}/{_LATE_FILES - 1:03}.parquet"
         self._body = self._client.get_object(Bucket=BUCKET, Key=self._last)["Body"].read()
-        others = Trips(seed=1, rows_per_month=months.rows // _LATE_FILES, files_per_month=1)
-        ((_, self._other_body),) = others.files(_MONTH)
+        others = Trips(seed=1, rows_per_period=periods.rows // _LATE_FILES, files_per_period=1)
+        ((_, self._other_body),) = others.files(_PERIOD)
 
     def add(self) -> Figures:
         self._client.delete_object(Bucket=BUCKET, Key=self._last)

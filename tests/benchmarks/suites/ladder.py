@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from airflow_provider_chs3.core.values.models import SettingValues
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import create_table_sql
-from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
+from tests.benchmarks.lake import BUCKET, TABLE, Lake, Periods
 from tests.benchmarks.measure import HEALTHY, MEMORY, MERGED, PARTS, SECONDS, SPEED, watched
 from tests.benchmarks.rounds import Comparison, Figures, measure_in_turns
 from tests.benchmarks.servers import held_to
@@ -23,7 +23,7 @@ TITLE = "The guide's ladder"
 _HELD_TO_CORES = 0.5
 _CORES = 2
 _MEMORY_BYTES = 1024**3
-_MONTHS = ["2026-01", "2026-02", "2026-03"]
+_PERIODS = ["2026-01", "2026-02", "2026-03"]
 
 #: What the guide's servers did by default.
 _THEN: SettingValues = {
@@ -83,54 +83,54 @@ _STEPS = (
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
-    """Climb it on three nodes, into a table partitioned by month, and into one that is not.
+    """Climb it on three nodes, into a table partitioned by period, and into one that is not.
 
     Args:
         bench: What suites are given.
     """
     rows = bench.sized(full=2_000_000, quick=500_000)
-    months = Months(prefix="ladder", names=_MONTHS, rows=rows, files=12)
+    periods = Periods(prefix="ladder", names=_PERIODS, rows=rows, files=12)
     specs = {"default": {"cores": _CORES, "memory": str(_MEMORY_BYTES)}}
     with bench.s3() as s3, ClickHouseCluster.start(3) as three, held_to(_HELD_TO_CORES, three) as size:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
-        bench.say(f"{months.total_rows:,} rows; three nodes {size}; S3: {s3.described}")
-        months.upload(s3.endpoint)
+        bench.say(f"{periods.total_rows:,} rows; three nodes {size}; S3: {s3.described}")
+        periods.upload(s3.endpoint)
         lake = Lake(three, s3.endpoint, "bench_ladder", specs)
-        about = f"{months.total_rows:,} rows of {len(_MONTHS)} months, three nodes {size}"
-        yield from _by_month(bench, lake, months, about)
-        yield from _not_partitioned(bench, lake, months, about)
+        about = f"{periods.total_rows:,} rows of {len(_PERIODS)} periods, three nodes {size}"
+        yield from _by_period(bench, lake, periods, about)
+        yield from _not_partitioned(bench, lake, periods, about)
 
 
-def _by_month(bench: TrialContext, lake: Lake, months: Months, about: str) -> Iterator[Comparison]:
+def _by_period(bench: TrialContext, lake: Lake, periods: Periods, about: str) -> Iterator[Comparison]:
     create_sql = create_table_sql(f"default.{TABLE}") + _DEDUPLICATES
-    variants = _variants(lake, months, create_sql)
+    variants = _variants(lake, periods, create_sql)
     variants["this package"] = watched(
         lake,
-        months.total_rows,
-        lambda: lake.load_side_by_side(months, parallel_months=2, memory_share=1),
+        periods.total_rows,
+        lambda: lake.load_side_by_side(periods, parallel_loads=2, memory_share=1),
         create_sql=create_sql,
         staging=True,
     )
-    yield from _climb(bench, f"Partitioned by month: {about}", variants)
+    yield from _climb(bench, f"Partitioned by period: {about}", variants)
 
 
-def _not_partitioned(bench: TrialContext, lake: Lake, months: Months, about: str) -> Iterator[Comparison]:
+def _not_partitioned(bench: TrialContext, lake: Lake, periods: Periods, about: str) -> Iterator[Comparison]:
     partitioned = create_table_sql(f"default.{TABLE}")
     create_sql = partitioned.replace(" PARTITION BY toYYYYMM(pickup_at)", "") + _DEDUPLICATES
     assert "PARTITION" not in create_sql, "the test bed's table has another partition key now"
-    yield from _climb(bench, f"Not partitioned: {about}", _variants(lake, months, create_sql))
+    yield from _climb(bench, f"Not partitioned: {about}", _variants(lake, periods, create_sql))
 
 
 #: Without Keeper there are no replicated tables, the only ones that deduplicate by default.
 _DEDUPLICATES = " SETTINGS non_replicated_deduplication_window = 1000"
 
 
-def _variants(lake: Lake, months: Months, create_sql: str) -> dict[str, Callable[[], Figures]]:
+def _variants(lake: Lake, periods: Periods, create_sql: str) -> dict[str, Callable[[], Figures]]:
     return {
         step.name: watched(
             lake,
-            months.total_rows,
-            lambda step=step: lake.insert(months, "*", step.settings, into=step.into),
+            periods.total_rows,
+            lambda step=step: lake.insert(periods, "*", step.settings, into=step.into),
             create_sql=create_sql,
             staging=False,
         )

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
+from tests.benchmarks.lake import BUCKET, TABLE, Lake, Periods
 from tests.benchmarks.measure import MEMORY, SECONDS, SPEED, load_of, peak_memory_bytes, watched
 from tests.benchmarks.rounds import Comparison, Figures, Gate, Table, Verdict, measure_in_turns
 from tests.benchmarks.suite import TrialContext
@@ -21,46 +21,46 @@ _GATE = Gate(variant=_PACKAGE, figure=SECONDS, at_most=1.10)
 #: It holds for loads that take longer.
 _GATE_FROM_SECONDS = 60
 _MOST_FIXED_SECONDS = 1.5
-#: Rows to the file: a month has as many files as it takes.
+#: Rows to the file: a period has as many files as it takes.
 _FILE_ROWS = 500_000
 _SMALL_ROUNDS = 2
 
 
 def run(bench: TrialContext) -> Iterator[Comparison | Table]:
-    """Load a month that takes a while, and one that takes no time, into one node.
+    """Load a period that takes a while, and one that takes no time, into one node.
 
     Args:
         bench: What suites are given.
     """
     rows = bench.sized(full=110_000_000, quick=6_000_000)
     files = max(12, rows // _FILE_ROWS)
-    large = Months(prefix="large", names=["2026-01"], rows=rows, files=files, copies=max(3, files // 12))
-    small = Months(prefix="small", names=["2026-01"], rows=5_000, files=4)
+    large = Periods(prefix="large", names=["2026-01"], rows=rows, files=files, copies=max(3, files // 12))
+    small = Periods(prefix="small", names=["2026-01"], rows=5_000, files=4)
     with bench.s3() as s3, ClickHouseCluster.start(1) as one:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
-        for months in (large, small):
-            months.upload(s3.endpoint)
+        for periods in (large, small):
+            periods.upload(s3.endpoint)
         lake = Lake(one, s3.endpoint, "bench_limit")
         yield from _small(bench, lake, small)
         yield _large(bench, lake, large)
 
 
-def _small(bench: TrialContext, lake: Lake, months: Months) -> Iterator[Comparison | Table]:
-    (month,) = months.names
+def _small(bench: TrialContext, lake: Lake, periods: Periods) -> Iterator[Comparison | Table]:
+    (period,) = periods.names
     variants = {
         _PLAIN: watched(
             lake,
-            months.total_rows,
-            lambda: lake.insert(months, month, {}),
+            periods.total_rows,
+            lambda: lake.insert(periods, period, {}),
             staging=False,
         ),
-        _PACKAGE: load_of(lake, months),
+        _PACKAGE: load_of(lake, periods),
     }
     measured = Comparison(
-        title=f"A small month: {months.total_rows:,} rows, one node",
+        title=f"A small period: {periods.total_rows:,} rows, one node",
         variants=list(variants),
         figures=[SECONDS],
-        rounds=measure_in_turns("Small month", variants, rounds=_SMALL_ROUNDS * bench.rounds, console=bench.console),
+        rounds=measure_in_turns("Small period", variants, rounds=_SMALL_ROUNDS * bench.rounds, console=bench.console),
     )
     yield measured
     pairs = zip(measured.values(_PACKAGE, SECONDS), measured.values(_PLAIN, SECONDS), strict=True)
@@ -78,42 +78,42 @@ def _small(bench: TrialContext, lake: Lake, months: Months) -> Iterator[Comparis
     yield Table(title="The fixed cost of a load", rows=[row], verdicts=[verdict])
 
 
-def _large(bench: TrialContext, lake: Lake, months: Months) -> Comparison:
-    (month,) = months.names
+def _large(bench: TrialContext, lake: Lake, periods: Periods) -> Comparison:
+    (period,) = periods.names
     lake.start_afresh()
     # It warms the servers up, too.
-    settings = lake.load(months, month)["settings"]
+    settings = lake.load(periods, period)["settings"]
     variants = {
         _PLAIN: watched(
             lake,
-            months.total_rows,
-            lambda: lake.insert(months, month, settings),
+            periods.total_rows,
+            lambda: lake.insert(periods, period, settings),
             staging=False,
         ),
-        _PACKAGE: load_of(lake, months),
-        _READ: lambda: _read(lake, months, settings),
+        _PACKAGE: load_of(lake, periods),
+        _READ: lambda: _read(lake, periods, settings),
     }
     measured = Comparison(
-        title=f"A large month: {months.total_rows:,} rows in {months.files} files, one node",
+        title=f"A large period: {periods.total_rows:,} rows in {periods.files} files, one node",
         variants=list(variants),
         figures=[SECONDS, SPEED, MEMORY],
-        rounds=measure_in_turns("Large month", variants, rounds=bench.rounds, console=bench.console, warm_up=False),
+        rounds=measure_in_turns("Large period", variants, rounds=bench.rounds, console=bench.console, warm_up=False),
         aim="Aim: 1.03 for loads of more than a minute.",
     )
     is_long = median(measured.values(_PLAIN, SECONDS)) > _GATE_FROM_SECONDS
     return replace(measured, gates=[_GATE] if is_long else [])
 
 
-def _read(lake: Lake, months: Months, settings: Mapping[str, Any]) -> Figures:
+def _read(lake: Lake, periods: Periods, settings: Mapping[str, Any]) -> Figures:
     """Read what a load reads, and write nothing: no load can be faster."""
     lake.start_afresh()
     lake.ask_every_node(f"CREATE OR REPLACE TABLE nothing AS {TABLE} ENGINE = Null")
     began_at, start = time.time(), time.monotonic()
-    lake.insert(months, months.names[0], settings, into=f"FUNCTION cluster('{lake.cluster.name}', default, nothing)")
+    lake.insert(periods, periods.names[0], settings, into=f"FUNCTION cluster('{lake.cluster.name}', default, nothing)")
     seconds = time.monotonic() - start
     lake.ask_every_node("SYSTEM FLUSH LOGS")
     return {
         SECONDS: seconds,
-        SPEED: months.total_rows / seconds / 1e6,
+        SPEED: periods.total_rows / seconds / 1e6,
         MEMORY: peak_memory_bytes(lake, began_at) / 1e6,
     }

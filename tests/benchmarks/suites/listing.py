@@ -1,4 +1,4 @@
-"""Listing all months of a bucket, near and far: plain boto3, and this package, which also folds them into prints."""
+"""Listing all periods of a bucket, near and far: plain boto3, and this package, which also folds them into prints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.benchmarks.suite import TrialContext
 
 TITLE = "Listing"
 
-_MONTHS = [f"{2010 + number // 12}-{number % 12 + 1:02}" for number in range(200)]
+_PERIODS = [f"{2010 + number // 12}-{number % 12 + 1:02}" for number in range(200)]
 _FAR_SECONDS = 0.1
 _SIZES, _LARGEST = (10_000, 100_000, 1_000_000), 10_000_000
 #: Plain boto3 takes minutes for more, and nothing that fewer do not tell.
@@ -36,10 +36,10 @@ def run(bench: TrialContext) -> Iterator[Table]:
         for full in (*_SIZES, *([] if seconds else [_LARGEST])):
             if bench.is_quick and full > _MOST_PLAIN:
                 continue
-            of_each = max(1, bench.sized(full=full, quick=full) // len(_MONTHS))
-            objects = MadeUp(months=_MONTHS, of_each=of_each, seconds=seconds)
+            of_each = max(1, bench.sized(full=full, quick=full) // len(_PERIODS))
+            objects = MadeUp(periods=_PERIODS, of_each=of_each, seconds=seconds)
             for way in [_PLAIN, _PACKAGE] if full <= _MOST_PLAIN else [_PACKAGE]:
-                bench.say(f"{way}: {of_each * len(_MONTHS):,} objects, {seconds:g} s away")
+                bench.say(f"{way}: {of_each * len(_PERIODS):,} objects, {seconds:g} s away")
                 taken, server_cpu_seconds = _list(objects, way)
                 cpu_ms = taken.result.cpu_seconds / taken.result.objects * 1e6
                 plain_ms = cpu_ms if way == _PLAIN else plain_ms
@@ -54,7 +54,7 @@ def run(bench: TrialContext) -> Iterator[Table]:
         is_met=grown <= _FLAT_MIB,
     )
     yield Table(
-        title=f"Listing {len(_MONTHS)} months from a server that generates its pages",
+        title=f"Listing {len(_PERIODS)} periods from a server that generates its pages",
         rows=rows,
         verdicts=[*verdicts, flat],
     )
@@ -67,7 +67,7 @@ def _list(objects: MadeUp, way: str) -> tuple[Taken, float]:
         given = Listing(key=objects.key, prefix=objects.key.partition("{")[0])
         before = server.cpu_seconds()
         taken = Forked(_WAYS[way], given, connection).taken()
-        expected = objects.of_each * len(objects.months)
+        expected = objects.of_each * len(objects.periods)
         if taken.result.objects != expected:
             raise RuntimeError(f"{taken.result.objects:,} objects were listed of {expected:,}.")
         return taken, server.cpu_seconds() - before
@@ -77,7 +77,7 @@ def _row(
     objects: MadeUp, way: str, taken: Taken, cpu_ms: float, ratio: float, server_cpu_seconds: float
 ) -> dict[str, str | float]:
     return {
-        "objects": f"{objects.of_each * len(objects.months):,}",
+        "objects": f"{objects.of_each * len(objects.periods):,}",
         "ms away": f"{objects.seconds * 1000:.0f}",
         "way": way,
         "seconds": taken.result.seconds,

@@ -1,4 +1,4 @@
-"""What a load takes of a node's memory, beside the share that it was given: more data, more months, wide rows."""
+"""What a load takes of a node's memory, beside the share that it was given: more data, more periods, wide rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
+from tests.benchmarks.lake import BUCKET, TABLE, Lake, Periods
 from tests.benchmarks.node_size import NodeSize
 from tests.benchmarks.rounds import Table, Verdict
 from tests.benchmarks.suite import TrialContext
@@ -18,7 +18,7 @@ TITLE = "Memory"
 _SIZE = NodeSize(cores=2, memory_gib=8, held_to_cores=2)
 _SHARE = 0.5
 _ALL_INSERTS, _PROCESS = "MB, all inserts", "MB, process"
-_YEAR = tuple(f"2026-{month:02}" for month in range(1, 13))
+_YEAR = tuple(f"2026-{period:02}" for period in range(1, 13))
 _WIDE_COLUMNS = 300
 #: Rows in a row group of the files, but for the one that is a single group.
 _GROUP_ROWS = 100_000
@@ -30,8 +30,8 @@ class Case:
 
     Args:
         name: What it is called.
-        rows: Rows of each month.
-        months: Which months, all at the same time.
+        rows: Rows of each period.
+        periods: Which periods, all at the same time.
         files: Files of each.
         columns: Numbers of eight bytes in each row, beside its time.
         group_rows: Rows in each row group of a file, at most.
@@ -39,7 +39,7 @@ class Case:
 
     name: str
     rows: int
-    months: tuple[str, ...] = _YEAR[:1]
+    periods: tuple[str, ...] = _YEAR[:1]
     files: int = 8
     columns: int = 8
     group_rows: int = _GROUP_ROWS
@@ -53,9 +53,9 @@ def run(bench: TrialContext) -> Iterator[Table]:
     """
     rows = bench.sized(full=4_000_000, quick=400_000)
     cases = (
-        Case(name="a month", rows=rows),
+        Case(name="a period", rows=rows),
         Case(name="ten times the rows", rows=10 * rows),
-        Case(name="12 months in parallel", rows=rows, months=_YEAR),
+        Case(name="12 periods in parallel", rows=rows, periods=_YEAR),
         Case(name=f"{_WIDE_COLUMNS} columns", rows=rows // 2, columns=_WIDE_COLUMNS),
         Case(name="one file of one row group", rows=5 * rows, files=1, group_rows=5 * rows),
     )
@@ -97,13 +97,13 @@ def _write(lake: Lake, case: Case, *, prefix: str) -> None:
             f", output_format_parquet_row_group_size_bytes = {2**40}, output_format_parquet_parallel_encoding = 0"
         )
     with lake.cluster.nodes[0].client() as client:
-        for month in case.months:
+        for period in case.periods:
             for file in range(case.files):
-                url = f"{lake.s3.endpoint_url}/{BUCKET}/{prefix}/{month}/{file}.parquet"
+                url = f"{lake.s3.endpoint_url}/{BUCKET}/{prefix}/{period}/{file}.parquet"
                 access = f"'{url}', '{lake.s3.access_key}', '{lake.s3.secret_key}'"
                 client.execute(
                     f"INSERT INTO FUNCTION s3({access}, 'Parquet') SELECT "
-                    f"toDateTime('{month}-01', 'UTC') + number % 2000000 AS at, {numbers} "
+                    f"toDateTime('{period}-01', 'UTC') + number % 2000000 AS at, {numbers} "
                     f"FROM numbers({case.rows // case.files}) SETTINGS {settings}"
                 )
 
@@ -114,14 +114,14 @@ def _measured(bench: TrialContext, lake: Lake, case: Case, *, prefix: str) -> Ma
         f"CREATE TABLE {TABLE} (at DateTime('UTC'), {columns}) ENGINE = MergeTree PARTITION BY toYYYYMM(at) ORDER BY at"
     )
     before_bytes = _process_bytes(lake, "VmRSS")
-    months = Months(prefix=prefix, names=case.months, rows=case.rows, files=case.files)
-    began_at, parallel = time.time(), len(case.months)
+    periods = Periods(prefix=prefix, names=case.periods, rows=case.rows, files=case.files)
+    began_at, parallel = time.time(), len(case.periods)
 
-    def load(month: str) -> dict[str, object]:
-        return lake.load(months, month, memory_share=_SHARE, parallel_months=parallel)
+    def load(period: str) -> dict[str, object]:
+        return lake.load(periods, period, memory_share=_SHARE, parallel_loads=parallel)
 
     with ThreadPoolExecutor(parallel) as pool:
-        results = list(pool.map(load, case.months))
+        results = list(pool.map(load, case.periods))
     peaks = _peaks(lake, began_at)
     bench.say(f"  {case.name}: {sum(peaks) / 1e6:.0f} MB")
     return {

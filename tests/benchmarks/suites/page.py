@@ -1,4 +1,4 @@
-"""How long the page takes to tell the state of many tables of many months, of which it knows nothing yet."""
+"""How long the page takes to tell the state of many tables of many periods, of which it knows nothing yet."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from dataclasses import asdict
 from pathlib import Path
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from tests.benchmarks.lake import BUCKET, Lake, Months
+from tests.benchmarks.lake import BUCKET, Lake, Periods
 from tests.benchmarks.many_tables import create_tables
 from tests.benchmarks.page_server import ANSWER, CPU_SECONDS, SECONDS, STATEMENTS, Look
 from tests.benchmarks.rounds import Comparison, Gate
 from tests.benchmarks.suite import ROOT, TrialContext
 
-TITLE = "The months page"
+TITLE = "The periods page"
 
 _TABLES, _TABLES_IN_QUICK = 100, 20
-_MONTHS = [f"{2016 + number // 12}-{number % 12 + 1:02}" for number in range(120)]
+_PERIODS = [f"{2016 + number // 12}-{number % 12 + 1:02}" for number in range(120)]
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
-    """Measure the page's answer about all months, and the statements that it sends.
+    """Measure the page's answer about all periods, and the statements that it sends.
 
     Args:
         bench: What suites are given.
@@ -36,19 +36,19 @@ def run(bench: TrialContext) -> Iterator[Comparison]:
         tempfile.TemporaryDirectory(prefix="chs3-bench-") as folder,
     ):
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
-        month = Months(prefix="page", names=_MONTHS[:1], rows=600, files=3)
-        month.upload(s3.endpoint)
+        period = Periods(prefix="page", names=_PERIODS[:1], rows=600, files=3)
+        period.upload(s3.endpoint)
         lake = Lake(cluster, s3.endpoint, "chs3_default")
         lake.start_afresh()
-        lake.load(month, _MONTHS[0])
-        bench.say(f"Publish {len(_MONTHS)} months of {tables} tables")
-        create_tables(cluster, _MONTHS, tables=tables)
-        look = Look(months=tables * len(_MONTHS), rounds=bench.rounds, result_file=str(Path(folder, "rounds.json")))
+        lake.load(period, _PERIODS[0])
+        bench.say(f"Publish {len(_PERIODS)} periods of {tables} tables")
+        create_tables(cluster, _PERIODS, tables=tables)
+        look = Look(periods=tables * len(_PERIODS), rounds=bench.rounds, result_file=str(Path(folder, "rounds.json")))
         command = [sys.executable, "-m", "tests.benchmarks.page_server", json.dumps(asdict(look))]
         subprocess.run(command, cwd=ROOT, check=True)
         rounds = json.loads(Path(look.result_file).read_text(encoding="utf-8"))
     yield Comparison(
-        title=f"{tables} tables of {len(_MONTHS)} months, one node",
+        title=f"{tables} tables of {len(_PERIODS)} periods, one node",
         variants=[STATEMENTS, ANSWER],
         figures=[SECONDS, CPU_SECONDS],
         rounds=rounds,

@@ -19,11 +19,11 @@ TITLE = "DAG parsing"
 _MILLISECONDS = "milliseconds"
 _OPERATORS = "airflow_provider_chs3.operators"
 _LOAD = f"{_OPERATORS}.s3_to_clickhouse"
-_GROUP = f"{_OPERATORS}.monthly_load"
+_GROUP = f"{_OPERATORS}.scheduled_load"
 _ALL = [
     _LOAD,
     _GROUP,
-    *(f"{_OPERATORS}.{name}" for name in ("assets", "ledger", "optimize", "plan_months", "retries")),
+    *(f"{_OPERATORS}.{name}" for name in ("assets", "ledger", "optimize", "plan_loads", "retries")),
     "airflow_provider_chs3.sensors.merge_health",
 ]
 _OWN = "this package: all operators and sensors, without what they import from others"
@@ -34,7 +34,7 @@ _IMPORTS = [
     Parse(name="Airflow's SQL operators", modules=["airflow.providers.common.sql.operators.sql"]),
     Parse(name="Airflow's S3 operators", modules=["airflow.providers.amazon.aws.operators.s3"]),
     Parse(name="this package: S3ToClickHouseOperator", modules=[_LOAD]),
-    Parse(name="this package: monthly_load", modules=[_GROUP]),
+    Parse(name="this package: scheduled_load", modules=[_GROUP]),
     Parse(name=_WHOLE, modules=_ALL),
     Parse(name=_OWN, modules=_ALL, without_others=True),
 ]

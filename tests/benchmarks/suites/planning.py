@@ -1,4 +1,4 @@
-"""Which of two hundred months are to be loaded: none, and how long it takes to find that out of their objects."""
+"""Which of two hundred periods are to be loaded: none, and how long it takes to find that out of their objects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.benchmarks.suite import TrialContext
 
 TITLE = "Planning"
 
-_MONTHS = [f"{2010 + number // 12}-{number % 12 + 1:02}" for number in range(200)]
+_PERIODS = [f"{2010 + number // 12}-{number % 12 + 1:02}" for number in range(200)]
 #: Objects → how often a plan over them is measured.
 _SIZES = {10_000: 5, 100_000: 3, 1_000_000: 1}
 _MOST_IN_QUICK = 100_000
@@ -66,7 +66,7 @@ class Measured:
             "worker's MiB above Airflow's": self.memory_mib,
             "requests to S3": self.taken[-1].result.requests,
             "queries to ClickHouse": self.queries,
-            "of these for months": self.lookups,
+            "of these for periods": self.lookups,
         }
 
 
@@ -78,16 +78,16 @@ def run(bench: TrialContext) -> Iterator[Table]:
     """
     with bench.s3() as s3, ClickHouseCluster.start(3) as cluster:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
-        create_table(cluster, _MONTHS)
+        create_table(cluster, _PERIODS)
         measured = {}
         for size, rounds in _sizes(bench, s3).items():
             bench.say(f"Plan over {size:,} objects")
-            objects = Objects(bucket=BUCKET, prefix=f"planning-{size}", months=_MONTHS, count=size)
+            objects = Objects(bucket=BUCKET, prefix=f"planning-{size}", periods=_PERIODS, count=size)
             objects.put(s3)
             publish(cluster, objects)
             measured[size] = _measure(cluster, s3, objects, rounds=rounds)
     yield Table(
-        title=f"A plan over {len(_MONTHS)} unchanged months; a table on three nodes, {s3.described}",
+        title=f"A plan over {len(_PERIODS)} unchanged periods; a table on three nodes, {s3.described}",
         rows=[each.row(size) for size, each in measured.items()],
         verdicts=list(_verdicts(measured)),
     )
@@ -95,7 +95,7 @@ def run(bench: TrialContext) -> Iterator[Table]:
 
 def _sizes(bench: TrialContext, s3: BenchS3) -> dict[int, int]:
     scaled = {bench.sized(full=size, quick=size): often for size, often in _SIZES.items()}
-    sizes = {max(1, size // len(_MONTHS)) * len(_MONTHS): often for size, often in scaled.items()}
+    sizes = {max(1, size // len(_PERIODS)) * len(_PERIODS): often for size, often in scaled.items()}
     if s3.folder is None:
         bench.say(
             f"Skipped: more than {_MOST_BY_REQUESTS:,} objects, as {s3.described.partition(',')[0]} is not a folder."
@@ -114,8 +114,8 @@ def _measure(cluster: ClickHouseCluster, s3: BenchS3, objects: Objects, *, round
     given = Plan(bucket=BUCKET, key=objects.key, table=TABLE, s3_port=urlsplit(s3.endpoint.endpoint_url).port or 80)
     taken = [Forked(plan, given, connections).taken() for _ in range(rounds)]
     planned = taken[-1].result
-    if planned.months:
-        raise RuntimeError(f"{planned.months} months are to be loaded, and all are as published.")
+    if planned.periods:
+        raise RuntimeError(f"{planned.periods} periods are to be loaded, and all are as published.")
     between = f"{_IS_OF_PLAN} AND toFloat64(event_time_microseconds) BETWEEN {planned.began_at} AND {planned.ended_at}"
     return Measured(
         taken=taken,
@@ -150,7 +150,7 @@ def _verdicts(measured: Mapping[int, Measured]) -> Iterator[Verdict]:
     )
     lookups = {each.lookups for each in measured.values()}
     yield Verdict(
-        claim="unchanged months are found with one query to ClickHouse, however many",
+        claim="unchanged periods are found with one query to ClickHouse, however many",
         found=", ".join(map(str, sorted(lookups))),
         is_met=lookups == {1},
     )

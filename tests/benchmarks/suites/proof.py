@@ -22,7 +22,7 @@ from tests.benchmarks.lake import BUCKET, TABLE, Lake
 from tests.benchmarks.rounds import Figures, Table, Verdict, measure_in_turns
 from tests.benchmarks.servers import Distance, far_away
 from tests.benchmarks.suite import TrialContext
-from tests.benchmarks.suites.formats import MONTH, Format, lake_with_source, write
+from tests.benchmarks.suites.formats import PERIOD, Format, lake_with_source, write
 
 TITLE = "Proof that objects were not cut off"
 
@@ -44,7 +44,7 @@ _MOST = 0.15
 
 
 def run(bench: TrialContext) -> Iterator[Table]:
-    """Load a month of each codec with its proof and without, into one node.
+    """Load a period of each codec with its proof and without, into one node.
 
     Args:
         bench: What suites are given.
@@ -73,7 +73,7 @@ def run(bench: TrialContext) -> Iterator[Table]:
 def _compress(lake: Lake, objects: int, ending: str, pack: Callable[[bytes], bytes]) -> int:
     """Put the objects that `write` has written, compressed; give their bytes."""
     client, size_bytes = lake.s3.client(), 0
-    for each in client.list_objects_v2(Bucket=BUCKET, Prefix=f"{_CSV.ending}-{objects}/{MONTH}/")["Contents"]:
+    for each in client.list_objects_v2(Bucket=BUCKET, Prefix=f"{_CSV.ending}-{objects}/{PERIOD}/")["Contents"]:
         body = pack(client.get_object(Bucket=BUCKET, Key=each["Key"])["Body"].read())
         client.put_object(Bucket=BUCKET, Key=f"{ending}-{each['Key']}.{ending}", Body=body)
         size_bytes += len(body)
@@ -104,7 +104,7 @@ def _measured(
 
         began = time.monotonic()
         with mock.patch.object(planning, "prove_whole", timed):
-            result = lake.load_files(key, MONTH)
+            result = lake.load_files(key, PERIOD)
         seconds = time.monotonic() - began
         if result["rows"] != rows:
             raise RuntimeError(f"The load has {result['rows']} rows, the files {rows}.")

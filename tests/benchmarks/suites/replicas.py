@@ -9,7 +9,7 @@ from statistics import median
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper
 from airflow_provider_chs3.testbed.trips import create_table_sql
-from tests.benchmarks.lake import BUCKET, TABLE, Lake, Months
+from tests.benchmarks.lake import BUCKET, TABLE, Lake, Periods
 from tests.benchmarks.rounds import Table, Verdict
 from tests.benchmarks.suite import TrialContext
 
@@ -23,7 +23,7 @@ _ENGINE = f"ReplicatedMergeTree('/tables/{{shard}}/{TABLE}', '{{replica}}')"
 
 
 def run(bench: TrialContext) -> Iterator[Table]:
-    """Replace one small month by another and back.
+    """Replace one small period by another and back.
 
     Args:
         bench: What suites are given.
@@ -31,11 +31,11 @@ def run(bench: TrialContext) -> Iterator[Table]:
     if why := keeper.missing():
         bench.say(why)
         return
-    versions = [Months(prefix=prefix, names=["2026-01"], rows=5_000, files=8) for prefix in ("one", "other")]
+    versions = [Periods(prefix=prefix, names=["2026-01"], rows=5_000, files=8) for prefix in ("one", "other")]
     with bench.s3() as s3, ClickHouseCluster.start(4, replicas=2, program="server") as cluster:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
-        for months in versions:
-            months.upload(s3.endpoint)
+        for periods in versions:
+            periods.upload(s3.endpoint)
         lake = Lake(cluster, s3.endpoint, "bench_replicas")
         lake.ask_every_node(create_table_sql(f"default.{TABLE}", engine=_ENGINE))
         measured = {"all up": _seconds(bench, lake, versions)}
@@ -63,7 +63,7 @@ def run(bench: TrialContext) -> Iterator[Table]:
     yield Table(title="A load of 5,000 rows, two shards of two replicas", rows=rows, verdicts=verdicts)
 
 
-def _seconds(bench: TrialContext, lake: Lake, versions: list[Months]) -> list[float]:
+def _seconds(bench: TrialContext, lake: Lake, versions: list[Periods]) -> list[float]:
     """Of each load but the first two."""
     seconds = []
     for number in range(bench.rounds + 2):

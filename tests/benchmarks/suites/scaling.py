@@ -8,7 +8,7 @@ from dataclasses import replace
 from statistics import median
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from tests.benchmarks.lake import BUCKET, Lake, Months
+from tests.benchmarks.lake import BUCKET, Lake, Periods
 from tests.benchmarks.measure import MEMORY, PARTS, SECONDS, SPEED, load_of
 from tests.benchmarks.node_size import NodeSize
 from tests.benchmarks.rounds import Comparison, Gate, measure_in_turns
@@ -31,21 +31,21 @@ def run(bench: TrialContext) -> Iterator[Comparison]:
     """
     with bench.s3() as s3:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
-        out = _month("out", bench.sized(full=15_000_000, quick=3_000_000), bench)
-        up = _month("up", bench.sized(full=8_000_000, quick=2_000_000), bench)
-        for months in (out, up):
-            months.upload(s3.endpoint)
+        out = _period("out", bench.sized(full=15_000_000, quick=3_000_000), bench)
+        up = _period("up", bench.sized(full=8_000_000, quick=2_000_000), bench)
+        for periods in (out, up):
+            periods.upload(s3.endpoint)
         yield _out(bench, s3, out)
         yield _up(bench, s3, up)
 
 
-def _month(prefix: str, rows: int, bench: TrialContext) -> Months:
+def _period(prefix: str, rows: int, bench: TrialContext) -> Periods:
     # Files are the units that nodes share out: many of them, as in most buckets, leave nobody idle at the end.
     files, copies = (24, 4) if bench.is_quick else (60, 5)
-    return Months(prefix=prefix, names=["2026-01"], rows=rows, files=files, copies=copies)
+    return Periods(prefix=prefix, names=["2026-01"], rows=rows, files=files, copies=copies)
 
 
-def _out(bench: TrialContext, s3: BenchS3, months: Months) -> Comparison:
+def _out(bench: TrialContext, s3: BenchS3, periods: Periods) -> Comparison:
     counts = {f"{count} node{'s' if count > 1 else ''}": count for count in ((1, 3) if bench.is_quick else (1, 2, 3))}
     with ExitStack() as stack:
         clusters = [stack.enter_context(ClickHouseCluster.start(count)) for count in counts.values()]
@@ -54,28 +54,28 @@ def _out(bench: TrialContext, s3: BenchS3, months: Months) -> Comparison:
             name: Lake(cluster, s3.endpoint, f"bench_out_{len(cluster.nodes)}")
             for name, cluster in zip(counts, clusters, strict=True)
         }
-        title = f"Out: {months.total_rows:,} rows in {months.files} files, nodes {size}"
-        return _compared(bench, title, lakes, months, counts=counts, gates=_GATES)
+        title = f"Out: {periods.total_rows:,} rows in {periods.files} files, nodes {size}"
+        return _compared(bench, title, lakes, periods, counts=counts, gates=_GATES)
 
 
-def _up(bench: TrialContext, s3: BenchS3, months: Months) -> Comparison:
+def _up(bench: TrialContext, s3: BenchS3, periods: Periods) -> Comparison:
     counts = {str(_SMALL): 1, str(_TWICE): 2}
     with _SMALL.lake(s3) as small, _TWICE.lake(s3) as twice:
         lakes = {str(_SMALL): small, str(_TWICE): twice}
-        title = f"Up: {months.total_rows:,} rows in {months.files} files, one node"
-        return _compared(bench, title, lakes, months, counts=counts)
+        title = f"Up: {periods.total_rows:,} rows in {periods.files} files, one node"
+        return _compared(bench, title, lakes, periods, counts=counts)
 
 
 def _compared(
     bench: TrialContext,
     title: str,
     lakes: Mapping[str, Lake],
-    months: Months,
+    periods: Periods,
     *,
     counts: Mapping[str, int],
     gates: Sequence[Gate] = (),
 ) -> Comparison:
-    variants = {name: load_of(lake, months) for name, lake in lakes.items()}
+    variants = {name: load_of(lake, periods) for name, lake in lakes.items()}
     rounds = measure_in_turns(title.partition(":")[0], variants, rounds=bench.rounds, console=bench.console)
     measured = Comparison(
         title=title, variants=list(variants), figures=[SECONDS, SPEED, PARTS, MEMORY], rounds=rounds, gates=gates

@@ -1,4 +1,4 @@
-"""The same month from each source: what people write, and this package."""
+"""The same period from each source: what people write, and this package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow_provider_chs3.testbed.trips import COLUMNS
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.benchmarks.lake import TABLE, Lake
 from tests.benchmarks.measure import MEMORY, SECONDS, watched
-from tests.benchmarks.places import MONTH, PLACES, FilledPlace, PlaceKind
+from tests.benchmarks.places import PERIOD, PLACES, FilledPlace, PlaceKind
 from tests.benchmarks.rounds import Figures, Round, Table, measure_in_turns
 from tests.benchmarks.servers import BenchS3
 from tests.benchmarks.suite import TrialContext
@@ -24,7 +24,7 @@ _PLAIN, _PACKAGE = "plain", "this package"
 
 
 def run(bench: TrialContext) -> Iterator[Table]:
-    """Load a month of each source whose server can be started here into one node.
+    """Load a period of each source whose server can be started here into one node.
 
     Args:
         bench: What suites are given.
@@ -37,7 +37,7 @@ def run(bench: TrialContext) -> Iterator[Table]:
             except ProgramMissingError as error:
                 bench.say(f"{kind.title} is left out: {error}")
     yield Table(
-        title="A month of each source, into one node",
+        title="A period of each source, into one node",
         rows=rows,
         aim=f"The ratio is that of {_PACKAGE} to a plain INSERT … SELECT from the same table function, round by round.",
     )
@@ -76,7 +76,7 @@ def _load(lake: Lake, place: FilledPlace) -> dict[str, Any]:
     return S3ToClickHouseOperator(
         task_id="load",
         table=TABLE,
-        month=MONTH,
+        period=PERIOD,
         objects=place.objects,
         cluster=lake.cluster.name,
         clickhouse_conn_id=lake.clickhouse_conn_id,

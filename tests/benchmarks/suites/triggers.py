@@ -24,7 +24,7 @@ IN_QUICK = False
 _SENSORS = (10, 100, 1000)
 #: The most sensors of which each asks for itself: a thousand would measure the machine's limits.
 _MOST_ALONE = 100
-_MOST_MONTHS = 100
+_MOST_PERIODS = 100
 _PARTS = 3
 _TABLE = "waiting"
 
@@ -78,14 +78,14 @@ def run(bench: TrialContext) -> Iterator[Table]:
 
 
 def _measure(cluster: ClickHouseCluster, folder: Path, triggers: int, *, share: bool, seconds: float) -> Waited:
-    months = [f"{2000 + number // 12}-{number % 12 + 1:02}" for number in range(min(triggers, _MOST_MONTHS))]
-    _create_table(cluster, len(months))
+    periods = [f"{2000 + number // 12}-{number % 12 + 1:02}" for number in range(min(triggers, _MOST_PERIODS))]
+    _create_table(cluster, len(periods))
     conn_ids = ["chs3_default"] if share else [f"chs3_{number}" for number in range(triggers)]
     wait = Wait(
         conn_ids=conn_ids,
         cluster=cluster.name,
         table=_TABLE,
-        months=months,
+        periods=periods,
         triggers=triggers,
         seconds=seconds,
         result_file=str(folder / "taken.json"),
@@ -105,8 +105,8 @@ def _measure(cluster: ClickHouseCluster, folder: Path, triggers: int, *, share: 
     return Waited(triggers=triggers, share=share, taken=taken, queries=_queries(cluster, taken))
 
 
-def _create_table(cluster: ClickHouseCluster, months: int) -> None:
-    """Some parts of each month on the first node, which nothing merges."""
+def _create_table(cluster: ClickHouseCluster, periods: int) -> None:
+    """Some parts of each period on the first node, which nothing merges."""
     for node in cluster.nodes:
         with node.client() as client:
             client.execute(f"DROP TABLE IF EXISTS {_TABLE} SYNC")
@@ -115,8 +115,8 @@ def _create_table(cluster: ClickHouseCluster, months: int) -> None:
     with cluster.nodes[0].client() as client:
         client.execute(
             f"INSERT INTO {_TABLE} (trip_id, pickup_at) "
-            f"SELECT number, toDateTime('2000-01-05 00:00:00', 'UTC') + toIntervalMonth(number % {months}) "
-            f"FROM numbers({months * _PARTS})",
+            f"SELECT number, toDateTime('2000-01-05 00:00:00', 'UTC') + toIntervalMonth(number % {periods}) "
+            f"FROM numbers({periods * _PARTS})",
             settings={"max_block_size": 1, "min_insert_block_size_rows": 1, "max_threads": 1, "max_insert_threads": 1},
         )
 

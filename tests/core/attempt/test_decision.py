@@ -21,35 +21,35 @@ from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found
 from airflow_provider_chs3.core.merges.health import Health
 from airflow_provider_chs3.core.request.load_request import Policies
 from airflow_provider_chs3.core.request.reload import ASKED_FOR
-from airflow_provider_chs3.plugin.observation.month_state import LastLoad, MonthState, state_of
+from airflow_provider_chs3.plugin.observation.period_state import LastLoad, PeriodState, state_of
 
 WHY = "why"
 WHOLE = Whole(WHY)
 NO_OBJECTS, SKIPPED = Refuse("no objects", Refusal.NO_OBJECTS), Skip("no objects", has_no_objects=True)
 
 #: Each status: what a load without policies does, what the policies in its way are, and what the page shows.
-STATUSES: dict[ComparisonStatus, tuple[Decision, Policies, MonthState]] = {
-    ComparisonStatus.UNCHANGED: (Skip(WHY), Policies(), MonthState.PUBLISHED),
-    ComparisonStatus.NEW: (WHOLE, Policies(), MonthState.NEVER_LOADED),
-    ComparisonStatus.OBJECTS_CHANGED: (WHOLE, Policies(), MonthState.UNFINISHED),
-    ComparisonStatus.DEFINITION_CHANGED: (WHOLE, Policies(), MonthState.UNFINISHED),
-    ComparisonStatus.UNFINISHED: (WHOLE, Policies(), MonthState.UNFINISHED),
-    ComparisonStatus.MORE_NODES: (WHOLE, Policies(), MonthState.UNFINISHED),
-    ComparisonStatus.LEDGER_LOST: (WHOLE, Policies(), MonthState.UNFINISHED),
+STATUSES: dict[ComparisonStatus, tuple[Decision, Policies, PeriodState]] = {
+    ComparisonStatus.UNCHANGED: (Skip(WHY), Policies(), PeriodState.PUBLISHED),
+    ComparisonStatus.NEW: (WHOLE, Policies(), PeriodState.NEVER_LOADED),
+    ComparisonStatus.OBJECTS_CHANGED: (WHOLE, Policies(), PeriodState.UNFINISHED),
+    ComparisonStatus.DEFINITION_CHANGED: (WHOLE, Policies(), PeriodState.UNFINISHED),
+    ComparisonStatus.UNFINISHED: (WHOLE, Policies(), PeriodState.UNFINISHED),
+    ComparisonStatus.MORE_NODES: (WHOLE, Policies(), PeriodState.UNFINISHED),
+    ComparisonStatus.LEDGER_LOST: (WHOLE, Policies(), PeriodState.UNFINISHED),
     ComparisonStatus.FEWER_NODES: (
         Refuse(WHY, Refusal.FEWER_NODES),
         Policies(on_target_changed="reload"),
-        MonthState.CHANGED,
+        PeriodState.CHANGED,
     ),
     ComparisonStatus.TARGET_CHANGED: (
         Refuse(WHY, Refusal.TARGET_CHANGED),
         Policies(on_target_changed="reload"),
-        MonthState.CHANGED,
+        PeriodState.CHANGED,
     ),
     ComparisonStatus.ROWS_UNKNOWN: (
         Refuse(WHY, Refusal.ROWS_UNKNOWN),
         Policies(replace_unknown=True),
-        MonthState.CHANGED,
+        PeriodState.CHANGED,
     ),
 }
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.resume import ResumableLoad
@@ -15,7 +16,7 @@ from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn
 from airflow_provider_chs3.core.load.cancel import StopRequest
-from airflow_provider_chs3.core.values.models import Manifest, Month, Setting, TableName, Unit
+from airflow_provider_chs3.core.values.models import Manifest, Setting, TableName, Unit
 from airflow_provider_chs3.exceptions import ObjectsChangedError
 from tests.core.surroundings import surroundings
 
@@ -73,7 +74,7 @@ def test_a_plan_survives_json() -> None:
 def test_what_is_to_be_stopped_survives_json_but_for_the_default_cluster() -> None:
     request = StopRequest(
         target=TableName("d", "t"),
-        months=(Month(2026, 10), Month(2026, 11)),
+        periods=(Period.of_month(2026, 10), Period.of_month(2026, 11)),
         nonce="n",
         cluster=None,
         default_cluster="c",

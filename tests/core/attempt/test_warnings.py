@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
+from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
 from airflow_provider_chs3.core.cluster.node_capacity import Disk, NodeNow, OtherParts
 from airflow_provider_chs3.core.request.load_request import Policies
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
-from airflow_provider_chs3.core.values.models import Manifest, Month, Unit
+from airflow_provider_chs3.core.values.models import Manifest, Unit
 from airflow_provider_chs3.core.workflow.operations import Log
 from airflow_provider_chs3.exceptions import PreflightError, TransientError
 from tests.core.surroundings import ONE, THREE, TWO, surroundings
@@ -32,17 +33,17 @@ def with_parts(**changes):
     return replace(ROOMY, others=replace(CALM, **changes))
 
 
-def said(one=ROOMY, *, two=ROOMY, three=ROOMY, size_bytes=3_000, write_mode="replace", views=(), month_bytes=0):
+def said(one=ROOMY, *, two=ROOMY, three=ROOMY, size_bytes=3_000, write_mode="replace", views=(), period_bytes=0):
     objects = (Unit("b/k", size_bytes, "e", datetime(2026, 10, 1, tzinfo=UTC)),) if size_bytes else ()
     load = SimpleNamespace(
         context=surroundings(),
         files=SimpleNamespace(manifest=Manifest(objects)),
-        # An increment that removes rows, which rewrites the month.
-        increment=SimpleNamespace(removed=("b/k",)) if month_bytes else None,
-        manifest=SimpleNamespace(size_bytes=month_bytes),
+        # An increment that removes rows, which rewrites the period.
+        increment=SimpleNamespace(removed=("b/k",)) if period_bytes else None,
+        manifest=SimpleNamespace(size_bytes=period_bytes),
         key=SimpleNamespace(partition_id="202610"),
         request=SimpleNamespace(policies=Policies(write_mode=write_mode)),
-        months=Month(2026, 10),
+        periods=Period.of_month(2026, 10),
         group=None,
     )
     steps, sent = [], None
@@ -68,9 +69,9 @@ class TestRoom:
         ):
             said(two=tight)
 
-    def test_where_rows_are_removed_there_must_be_room_for_the_month(self):
+    def test_where_rows_are_removed_there_must_be_room_for_the_period(self):
         with pytest.raises(PreflightError, match=r"about 2\.0 KiB"):
-            said(two=replace(ROOMY, disks=(Disk("fast", "Local", 1_500),)), month_bytes=6_000)
+            said(two=replace(ROOMY, disks=(Disk("fast", "Local", 1_500),)), period_bytes=6_000)
 
     def test_the_disks_of_a_node_are_added_up(self):
         assert said(replace(ROOMY, disks=(Disk("a", "Local", 600), Disk("b", "Local", 600)))) == []
@@ -105,7 +106,7 @@ class TestParts:
     def test_large_parts_may_be_many(self):
         assert said(with_parts(fullest_parts=40, fullest_bytes=40 * 1_001)) == []
 
-    def test_a_month_without_objects_only_takes_parts_away(self):
+    def test_a_period_without_objects_only_takes_parts_away(self):
         assert said(with_parts(fullest_parts=9, parts=100), size_bytes=0) == []
 
 

@@ -168,15 +168,15 @@ def test_there_are_no_more_tries_than_foretold() -> None:
     assert len(machine.asked) <= most == ROUNDS * 5 + 2 * FINAL_ROUNDS + ROUNDS * 2
 
 
-@pytest.mark.parametrize(("side_by_side_seconds", "months"), [(7.0, 2), (10.0, 1), (13.0, 1)])
-def test_months_side_by_side_are_kept_if_they_are_faster(side_by_side_seconds: float, months: int) -> None:
+@pytest.mark.parametrize(("side_by_side_seconds", "periods"), [(7.0, 2), (10.0, 1), (13.0, 1)])
+def test_periods_side_by_side_are_kept_if_they_are_faster(side_by_side_seconds: float, periods: int) -> None:
     machine = Machine(lambda asked: side_by_side_seconds if asked.side_by_side == 2 else 10.0)
-    assert machine.calibrate(BLOCKS, side_by_side=(2,)).parallel_months == months
+    assert machine.calibrate(BLOCKS, side_by_side=(2,)).parallel_loads == periods
 
 
-def test_months_side_by_side_that_were_not_tried_to_the_end_are_not_known() -> None:
+def test_periods_side_by_side_that_were_not_tried_to_the_end_are_not_known() -> None:
     machine = Machine(lambda asked: 10.0 - asked.side_by_side)
-    assert machine.calibrate(side_by_side=(2,), budget_seconds=45).parallel_months is None
+    assert machine.calibrate(side_by_side=(2,), budget_seconds=45).parallel_loads is None
 
 
 @pytest.mark.parametrize(("seconds", "part"), [([], 0.0), ([10.0], 0.0), ([9.0, 10.0, 11.0], 0.1), ([10.0] * 4, 0.0)])

@@ -15,7 +15,7 @@ DURABLE = replace(REPLICATED, engine_full=f"{TARGET.engine_full}, fsync_after_in
 
 
 @pytest.mark.parametrize(("target", "is_told"), [(TARGET, False), (REPLICATED, True), (DURABLE, False)])
-def test_replicated_tables_may_lose_months_with_all_replicas_at_once(target, is_told):
+def test_replicated_tables_may_lose_periods_with_all_replicas_at_once(target, is_told):
     facts = replace(FACTS, target=target, known_settings=dict.fromkeys(REQUIRED_SETTINGS))
     check = check_table(surroundings(facts, facts, facts), own={})
     assert check.findings == ()

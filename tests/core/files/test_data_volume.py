@@ -1,4 +1,4 @@
-"""How much a month's files hold, before they are read."""
+"""How much a period's files hold, before they are read."""
 
 from __future__ import annotations
 
@@ -44,11 +44,13 @@ class TestTheShapeOfTheData:
         shape = shape_of(self.files("Parquet", "a", "b", "c"), reading, nodes=3, is_on_remote_disk=True)
         assert (shape.share_bytes, shape.share_rows, shape.files_per_node) == (300, 10, 1)
 
-    @pytest.mark.parametrize(("largest_month_bytes", "months"), [(None, 1), (600, 3), (1500, 1)])
-    def test_months_together_count_as_many_as_the_largest_fits(self, largest_month_bytes, months):
+    @pytest.mark.parametrize(("largest_period_bytes", "periods"), [(None, 1), (600, 3), (1500, 1)])
+    def test_periods_together_count_as_many_as_the_largest_fits(self, largest_period_bytes, periods):
         files = self.files("CSV", "a", "b", "c")
-        shape = shape_of(files, Reading(()), nodes=1, is_on_remote_disk=False, largest_month_bytes=largest_month_bytes)
-        assert shape.months == months
+        shape = shape_of(
+            files, Reading(()), nodes=1, is_on_remote_disk=False, largest_period_bytes=largest_period_bytes
+        )
+        assert shape.periods == periods
 
     def test_values_take_at_least_their_width_in_memory(self):
         reading = Reading((FileGroup({"a": "Nullable(UInt64)"}, ()),), rows=300, uncompressed_bytes=900)

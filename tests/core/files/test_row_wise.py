@@ -172,7 +172,7 @@ class TestMoreThanOneExpression:
         error = server_error(62, "Syntax error: failed at position 41 (a).")
         with pytest.raises(
             ConfigurationError,
-            match=r"The server rejects select: Syntax error.* All files of the month have a, b`x\.",
+            match=r"The server rejects select: Syntax error.* All files of the period have a, b`x\.",
         ):
             check(parsed("    Identifier a"), error, expression="DISTINCT a")
 
@@ -192,7 +192,7 @@ class TestAColumnThatAFileLacks:
         assert self.refusal("b.c").startswith("Column 'b.c' is missing in two. It has 'a'.")
 
     def test_a_field_that_no_file_is_known_to_lack_is_told_without_sql(self):
-        expected = "identifier `a.c`. Maybe you meant: ['a']. All files of the month have a."
+        expected = "identifier `a.c`. Maybe you meant: ['a']. All files of the period have a."
         assert self.refusal("a.c") == f"The server rejects select: Unknown expression or function {expected}"
 
 
@@ -248,5 +248,7 @@ class TestWhatEachNodeWouldDoForItself:
 def test_an_unknown_column_is_told_with_those_of_the_files(at):
     error = server_error(47, "Unknown expression or function identifier `nope`.")
     answers = [PLUS, ROW_WISE_PLAN][:at]
-    with pytest.raises(ConfigurationError, match=r"Unknown expression .*`nope`\. All files of the month have a, b`x\."):
+    with pytest.raises(
+        ConfigurationError, match=r"Unknown expression .*`nope`\. All files of the period have a, b`x\."
+    ):
         check(*answers, error)

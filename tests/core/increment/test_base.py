@@ -8,7 +8,7 @@ from airflow_provider_chs3.core.increment.base import why_no_base
 from airflow_provider_chs3.core.ledger.mutations import Mutation
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Evidence, Part
-from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from tests.core.surroundings import ONE, TWO, with_target
 
 PLAIN = with_target(engine="MergeTree").target
@@ -30,7 +30,7 @@ def state(parts, mutations=()):
     )
 
 
-def month(parts, *, recorded=PARTS, mutations=(), **changes):
+def period(parts, *, recorded=PARTS, mutations=(), **changes):
     was = state(recorded)
     values = {
         "event": "published",
@@ -46,36 +46,37 @@ def month(parts, *, recorded=PARTS, mutations=(), **changes):
         "evidence": was.evidence().as_text(),
         "base": "a",
     }
-    return MonthOnNode(Record(**values | changes), state(parts, mutations), has_history=True, has_rows=True)
+    return PeriodOnNode(Record(**values | changes), state(parts, mutations), has_history=True, has_rows=True)
 
 
 @pytest.mark.parametrize("parts", [PARTS, MERGED], ids=["as recorded", "merged"])
 def test_the_recorded_parts_or_merges_of_them_are_a_base(parts):
-    assert why_no_base({ONE: month(parts), TWO: month(PARTS)}, PLAIN) == ""
+    assert why_no_base({ONE: period(parts), TWO: period(PARTS)}, PLAIN) == ""
 
 
 @pytest.mark.parametrize(
     ("found", "why"),
     [
-        (month(PARTS, base=""), "was not published by a load that recorded its objects"),
-        (month(PARTS, event="intent"), "was not published by a load that recorded its objects"),
-        (month((*PARTS, Part(4, 4, 0, 4, 1, "d" * 24))), "was changed since"),
-        (month((PARTS[0],)), "was changed since"),
-        (month((PARTS[0], Part(3, 3, 0, 3, 20, "e" * 24))), "was changed since"),
-        (month(PARTS, mutations=(Mutation(9, "", "DELETE WHERE 1", False, ("202610",)),)), "was changed since"),
-        (month(PARTS, evidence=Evidence(rows=30, parts=None).as_text()), "too many parts"),
+        (period(PARTS, base=""), "was not published by a load that recorded its objects"),
+        (period(PARTS, event="intent"), "was not published by a load that recorded its objects"),
+        (period((*PARTS, Part(4, 4, 0, 4, 1, "d" * 24))), "was changed since"),
+        (period((PARTS[0],)), "was changed since"),
+        (period((PARTS[0], Part(3, 3, 0, 3, 20, "e" * 24))), "was changed since"),
+        (period(PARTS, mutations=(Mutation(9, "", "DELETE WHERE 1", False, ("202610",)),)), "was changed since"),
+        (period(PARTS, evidence=Evidence(rows=30, parts=None).as_text()), "too many parts"),
     ],
 )  # fmt: skip
 def test_anything_else_is_none(found, why):
-    assert why in why_no_base({ONE: month(PARTS), TWO: found}, PLAIN)
+    assert why in why_no_base({ONE: period(PARTS), TWO: found}, PLAIN)
 
 
 def test_parts_that_merges_may_remove_must_be_there():
-    assert "parts of it are missing" in why_no_base({ONE: month((PARTS[1],))}, SUMMING)
+    assert "parts of it are missing" in why_no_base({ONE: period((PARTS[1],))}, SUMMING)
 
 
 @pytest.mark.parametrize("change", [{"attempt": "b"}, {"base": "b"}, {"increments": 1}, {"fingerprint": "g"}])
 def test_nodes_must_have_records_of_one_load(change):
     assert (
-        why_no_base({ONE: month(PARTS), TWO: month(PARTS, **change)}, PLAIN) == "nodes have records of different loads"
+        why_no_base({ONE: period(PARTS), TWO: period(PARTS, **change)}, PLAIN)
+        == "nodes have records of different loads"
     )

@@ -1,4 +1,4 @@
-"""Where a month stands, from what was recorded on each node and what is there now."""
+"""Where a period stands, from what was recorded on each node and what is there now."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedMonth, is_changed, standing
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, is_changed, standing
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Evidence
-from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.values.models import Node
 from tests.core.surroundings import TARGET
 
@@ -34,47 +34,49 @@ AS_PUBLISHED = PartitionState(rows=10, parts=3, size_bytes=1, min_block=5, max_b
 NOTHING = PartitionState()
 PUBLISHED_EMPTY = replace(PUBLISHED, rows=0, min_block=0, max_block=0, evidence=NO_ROWS)
 
-LOADED = MonthOnNode(PUBLISHED, AS_PUBLISHED)
-EMPTY = MonthOnNode(None, NOTHING)
+LOADED = PeriodOnNode(PUBLISHED, AS_PUBLISHED)
+EMPTY = PeriodOnNode(None, NOTHING)
 VANISHING = "SummingMergeTree"
-UNKNOWN = MonthOnNode(None, AS_PUBLISHED)
+UNKNOWN = PeriodOnNode(None, AS_PUBLISHED)
 
 
-def find(*months: MonthOnNode, fingerprint: str = "f", definition: str = "d"):
-    """The standing of months that were spread over as many nodes as are given."""
-    spread = [replace(month, record=month.record and replace(month.record, nodes=len(months))) for month in months]
+def find(*periods: PeriodOnNode, fingerprint: str = "f", definition: str = "d"):
+    """The standing of periods that were spread over as many nodes as are given."""
+    spread = [
+        replace(period, record=period.record and replace(period.record, nodes=len(periods))) for period in periods
+    ]
     nodes = dict(zip((ONE, TWO, THREE), spread, strict=False))
     return stands(nodes, fingerprint=fingerprint, definition=definition)
 
 
-def stands(nodes: dict[Node, MonthOnNode], *, fingerprint: str = "f", definition: str = "d"):
-    found = standing(nodes, ExpectedMonth(fingerprint=fingerprint, definition=definition), TARGET)
+def stands(nodes: dict[Node, PeriodOnNode], *, fingerprint: str = "f", definition: str = "d"):
+    found = standing(nodes, ExpectedPeriod(fingerprint=fingerprint, definition=definition), TARGET)
     return found.standing, found.nodes
 
 
-def changed(month: MonthOnNode, *, may_lose_all: bool = False, keeps_every_row: bool = True) -> bool:
+def changed(period: PeriodOnNode, *, may_lose_all: bool = False, keeps_every_row: bool = True) -> bool:
     engines = {(False, True): "MergeTree", (False, False): "ReplacingMergeTree"}
     return is_changed(
-        month, table_facts=replace(TARGET, engine=engines.get((may_lose_all, keeps_every_row), VANISHING))
+        period, table_facts=replace(TARGET, engine=engines.get((may_lose_all, keeps_every_row), VANISHING))
     )
 
 
 class TestStanding:
-    def test_a_month_as_published_on_every_node_is_unchanged(self):
+    def test_a_period_as_published_on_every_node_is_unchanged(self):
         assert find(LOADED, LOADED, LOADED) == (ComparisonStatus.UNCHANGED, ())
 
     def test_a_first_block_of_replicas_which_is_number_0_is_one_too(self):
         first = replace(AS_PUBLISHED, parts=1, min_block=0, max_block=0, data_version=0)
-        assert not changed(MonthOnNode(replace(PUBLISHED, min_block=0, max_block=0), first))
+        assert not changed(PeriodOnNode(replace(PUBLISHED, min_block=0, max_block=0), first))
 
-    def test_a_node_without_rows_of_the_month_is_published_too(self):
-        assert find(LOADED, MonthOnNode(PUBLISHED_EMPTY, NOTHING)) == (ComparisonStatus.UNCHANGED, ())
+    def test_a_node_without_rows_of_the_period_is_published_too(self):
+        assert find(LOADED, PeriodOnNode(PUBLISHED_EMPTY, NOTHING)) == (ComparisonStatus.UNCHANGED, ())
 
-    def test_a_month_without_rows_anywhere_is_unchanged_too(self):
-        empty = MonthOnNode(PUBLISHED_EMPTY, NOTHING)
+    def test_a_period_without_rows_anywhere_is_unchanged_too(self):
+        empty = PeriodOnNode(PUBLISHED_EMPTY, NOTHING)
         assert find(empty, empty) == (ComparisonStatus.UNCHANGED, ())
 
-    def test_without_records_and_rows_a_month_is_new(self):
+    def test_without_records_and_rows_a_period_is_new(self):
         assert find(EMPTY, EMPTY) == (ComparisonStatus.NEW, (ONE, TWO))
 
     def test_rows_without_a_record_are_unknown(self):
@@ -89,13 +91,13 @@ class TestStanding:
     def test_one_node_is_enough_to_tell(self):
         assert find(LOADED, UNKNOWN, EMPTY) == (ComparisonStatus.LEDGER_LOST, (TWO,))
 
-    @pytest.mark.parametrize("other", [MonthOnNode(INTENT, NOTHING), replace(EMPTY, has_history=True)])
+    @pytest.mark.parametrize("other", [PeriodOnNode(INTENT, NOTHING), replace(EMPTY, has_history=True)])
     def test_records_that_tell_of_no_load_on_all_nodes_vouch_for_no_rows(self, other):
         assert find(LOADED, UNKNOWN, other)[0] is ComparisonStatus.ROWS_UNKNOWN
 
-    def test_a_node_that_was_not_there_when_the_month_was_published_has_lost_nothing(self):
-        months = {ONE: LOADED, TWO: LOADED, THREE: LOADED, Node(4, 1, "ch-4", 9000): UNKNOWN}
-        found, _ = stands(months)
+    def test_a_node_that_was_not_there_when_the_period_was_published_has_lost_nothing(self):
+        periods = {ONE: LOADED, TWO: LOADED, THREE: LOADED, Node(4, 1, "ch-4", 9000): UNKNOWN}
+        found, _ = stands(periods)
         assert found is ComparisonStatus.ROWS_UNKNOWN
 
     def test_without_any_record_nobody_vouches(self):
@@ -103,39 +105,39 @@ class TestStanding:
 
     @pytest.mark.parametrize("fingerprint", ["f", "other"])
     def test_a_changed_partition_is_told_with_its_nodes(self, fingerprint):
-        changed = MonthOnNode(PUBLISHED, replace(AS_PUBLISHED, max_block=8))
+        changed = PeriodOnNode(PUBLISHED, replace(AS_PUBLISHED, max_block=8))
         assert find(changed, LOADED, changed, fingerprint=fingerprint) == (
             ComparisonStatus.TARGET_CHANGED,
             (ONE, THREE),
         )
 
     def test_a_changed_partition_goes_before_an_unfinished_load(self):
-        changed = MonthOnNode(PUBLISHED, replace(AS_PUBLISHED, data_version=9))
-        assert find(changed, MonthOnNode(INTENT, NOTHING))[0] is ComparisonStatus.TARGET_CHANGED
+        changed = PeriodOnNode(PUBLISHED, replace(AS_PUBLISHED, data_version=9))
+        assert find(changed, PeriodOnNode(INTENT, NOTHING))[0] is ComparisonStatus.TARGET_CHANGED
 
     def test_an_intent_without_its_publication_is_unfinished(self):
-        assert find(LOADED, MonthOnNode(INTENT, AS_PUBLISHED)) == (ComparisonStatus.UNFINISHED, (TWO,))
+        assert find(LOADED, PeriodOnNode(INTENT, AS_PUBLISHED)) == (ComparisonStatus.UNFINISHED, (TWO,))
 
     def test_an_intent_everywhere_is_unfinished(self):
-        assert find(MonthOnNode(INTENT, NOTHING), MonthOnNode(INTENT, AS_PUBLISHED))[0] is ComparisonStatus.UNFINISHED
+        assert find(PeriodOnNode(INTENT, NOTHING), PeriodOnNode(INTENT, AS_PUBLISHED))[0] is ComparisonStatus.UNFINISHED
 
-    def test_a_month_that_was_spread_over_more_nodes_is_not_all_here(self):
-        months = {ONE: LOADED, TWO: LOADED}
-        found, _ = stands(months)
+    def test_a_period_that_was_spread_over_more_nodes_is_not_all_here(self):
+        periods = {ONE: LOADED, TWO: LOADED}
+        found, _ = stands(periods)
         assert found is ComparisonStatus.FEWER_NODES
 
-    def test_an_unfinished_month_may_be_on_more_nodes_too(self):
-        assert stands({ONE: MonthOnNode(INTENT, NOTHING)})[0] is ComparisonStatus.FEWER_NODES
+    def test_an_unfinished_period_may_be_on_more_nodes_too(self):
+        assert stands({ONE: PeriodOnNode(INTENT, NOTHING)})[0] is ComparisonStatus.FEWER_NODES
 
-    def test_a_month_from_before_a_node_came_is_loaded_on_it(self):
-        months = {ONE: LOADED, TWO: LOADED, THREE: LOADED, Node(4, 1, "ch-4", 9000): LOADED}
-        assert stands(months)[0] is ComparisonStatus.MORE_NODES
+    def test_a_period_from_before_a_node_came_is_loaded_on_it(self):
+        periods = {ONE: LOADED, TWO: LOADED, THREE: LOADED, Node(4, 1, "ch-4", 9000): LOADED}
+        assert stands(periods)[0] is ComparisonStatus.MORE_NODES
 
-    def test_a_node_that_has_not_got_the_month_is_unfinished(self):
+    def test_a_node_that_has_not_got_the_period_is_unfinished(self):
         assert find(LOADED, EMPTY) == (ComparisonStatus.UNFINISHED, (TWO,))
 
     def test_nodes_that_disagree_are_unfinished(self):
-        other = MonthOnNode(replace(PUBLISHED, attempt="older"), AS_PUBLISHED)
+        other = PeriodOnNode(replace(PUBLISHED, attempt="older"), AS_PUBLISHED)
         assert find(LOADED, other)[0] is ComparisonStatus.UNFINISHED
 
     def test_other_objects_are_told(self):
@@ -145,7 +147,7 @@ class TestStanding:
         assert find(LOADED, LOADED, definition="other") == (ComparisonStatus.DEFINITION_CHANGED, (ONE, TWO))
 
     def test_another_definition_on_one_node_is_told(self):
-        other = MonthOnNode(replace(PUBLISHED, definition="older"), AS_PUBLISHED)
+        other = PeriodOnNode(replace(PUBLISHED, definition="older"), AS_PUBLISHED)
         assert find(LOADED, other)[0] is ComparisonStatus.DEFINITION_CHANGED
 
     def test_a_single_server_is_a_cluster_of_one(self):
@@ -168,7 +170,7 @@ class TestIsChanged:
         ],
     )
     def test_somebody_changed_it(self, state, why):
-        assert changed(MonthOnNode(PUBLISHED, state)), why
+        assert changed(PeriodOnNode(PUBLISHED, state)), why
 
     @pytest.mark.parametrize(
         ("state", "why"),
@@ -179,24 +181,24 @@ class TestIsChanged:
         ],
     )
     def test_what_merges_do_is_no_change(self, state, why):
-        assert not changed(MonthOnNode(PUBLISHED, state)), why
+        assert not changed(PeriodOnNode(PUBLISHED, state)), why
 
     @pytest.mark.parametrize("is_kept", [True, False])
     def test_only_engines_that_merge_rows_away_may_have_fewer(self, is_kept):
         state = replace(AS_PUBLISHED, parts=1, rows=4, size_bytes=0)
-        assert changed(MonthOnNode(PUBLISHED, state), keeps_every_row=is_kept) is is_kept
+        assert changed(PeriodOnNode(PUBLISHED, state), keeps_every_row=is_kept) is is_kept
 
     def test_a_mutation_from_before_the_record_is_no_change(self):
         record = replace(PUBLISHED, data_version=9)
-        assert not changed(MonthOnNode(record, replace(AS_PUBLISHED, data_version=9)))
-        assert changed(MonthOnNode(record, replace(AS_PUBLISHED, data_version=10)))
+        assert not changed(PeriodOnNode(record, replace(AS_PUBLISHED, data_version=9)))
+        assert changed(PeriodOnNode(record, replace(AS_PUBLISHED, data_version=10)))
 
     @pytest.mark.parametrize(
         "state",
         [NOTHING, replace(AS_PUBLISHED, min_block=6), replace(AS_PUBLISHED, max_block=6, data_version=6), AS_PUBLISHED],
     )
     def test_with_a_ttl_parts_may_go_by_themselves(self, state):
-        assert not changed(MonthOnNode(PUBLISHED, state), may_lose_all=True)
+        assert not changed(PeriodOnNode(PUBLISHED, state), may_lose_all=True)
 
     @pytest.mark.parametrize(
         "state",
@@ -207,18 +209,18 @@ class TestIsChanged:
         ],
     )
     def test_with_a_ttl_parts_do_not_come_by_themselves(self, state):
-        assert changed(MonthOnNode(PUBLISHED, state), may_lose_all=True)
+        assert changed(PeriodOnNode(PUBLISHED, state), may_lose_all=True)
 
     @pytest.mark.parametrize("may_lose_all", [False, True])
     def test_rows_where_none_were_published_are_a_change(self, may_lose_all):
-        assert changed(MonthOnNode(PUBLISHED_EMPTY, AS_PUBLISHED), may_lose_all=may_lose_all)
+        assert changed(PeriodOnNode(PUBLISHED_EMPTY, AS_PUBLISHED), may_lose_all=may_lose_all)
 
     @pytest.mark.parametrize("may_lose_all", [False, True])
     def test_still_no_rows_are_none(self, may_lose_all):
-        assert not changed(MonthOnNode(PUBLISHED_EMPTY, NOTHING), may_lose_all=may_lose_all)
+        assert not changed(PeriodOnNode(PUBLISHED_EMPTY, NOTHING), may_lose_all=may_lose_all)
 
     def test_without_a_record_nothing_can_have_changed(self):
-        assert not changed(MonthOnNode(None, AS_PUBLISHED))
+        assert not changed(PeriodOnNode(None, AS_PUBLISHED))
 
 
 class TestIsChangedAfterAnIntent:
@@ -229,7 +231,7 @@ class TestIsChangedAfterAnIntent:
 
     @pytest.mark.parametrize(("state", "why"), [(AS_PUBLISHED, "not replaced yet"), (REPLACED, "replaced")])
     def test_what_the_attempt_left_is_no_change(self, state, why):
-        assert not changed(MonthOnNode(self.BEFORE, state)), why
+        assert not changed(PeriodOnNode(self.BEFORE, state)), why
 
     @pytest.mark.parametrize(
         ("state", "why"),
@@ -241,30 +243,30 @@ class TestIsChangedAfterAnIntent:
         ],
     )
     def test_what_somebody_else_did_is_one(self, state, why):
-        assert changed(MonthOnNode(self.BEFORE, state)), why
+        assert changed(PeriodOnNode(self.BEFORE, state)), why
 
     def test_engines_that_merge_rows_away_may_hold_fewer_than_staged(self):
-        assert not changed(MonthOnNode(self.BEFORE, replace(self.REPLACED, rows=9)), keeps_every_row=False)
+        assert not changed(PeriodOnNode(self.BEFORE, replace(self.REPLACED, rows=9)), keeps_every_row=False)
 
     def test_rows_that_came_after_the_intent_of_a_first_load_are_somebody_elses(self):
-        assert changed(MonthOnNode(INTENT, replace(self.REPLACED, rows=1)))
+        assert changed(PeriodOnNode(INTENT, replace(self.REPLACED, rows=1)))
 
     @pytest.mark.parametrize("state", [NOTHING, AS_PUBLISHED])
     def test_an_intent_to_publish_no_rows_ends_in_none_or_in_those_before(self, state):
-        assert not changed(MonthOnNode(replace(self.BEFORE, rows=0), state))
+        assert not changed(PeriodOnNode(replace(self.BEFORE, rows=0), state))
 
 
 class TestNodeWithoutLedger:
-    """A node has neither records nor history of a month that the others have published."""
+    """A node has neither records nor history of a period that the others have published."""
 
     RECORD = replace(
         PUBLISHED, evidence=Evidence(rows=10, parts=None, rows_of_shards={1: 10, 2: 10, 3: 0}).as_text(), nodes=3
     )
 
     def find(self, state: PartitionState, *, engine: str = "MergeTree", has_rows: bool = True):
-        told = MonthOnNode(self.RECORD, AS_PUBLISHED)
-        months = {ONE: told, TWO: MonthOnNode(None, state, has_rows=has_rows), THREE: told}
-        found = standing(months, ExpectedMonth(fingerprint="f", definition="d"), replace(TARGET, engine=engine))
+        told = PeriodOnNode(self.RECORD, AS_PUBLISHED)
+        periods = {ONE: told, TWO: PeriodOnNode(None, state, has_rows=has_rows), THREE: told}
+        found = standing(periods, ExpectedPeriod(fingerprint="f", definition="d"), replace(TARGET, engine=engine))
         return found.standing, found.nodes
 
     def test_with_its_rows_it_has_lost_its_ledger_alone(self):

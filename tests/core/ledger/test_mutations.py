@@ -1,4 +1,4 @@
-"""Which months a mutation is about, by what the server shows of it."""
+"""Which periods a mutation is about, by what the server shows of it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def mutation(command: str, *, number: int = 12, partition_id: str = "", **change
         ("(MATERIALIZE INDEX i)", True),
     ],
 )
-def test_a_command_is_of_another_month_only_where_it_says_so(command, concerns):
+def test_a_command_is_of_another_period_only_where_it_says_so(command, concerns):
     assert mutation(command).concerns("202605") is concerns
 
 
@@ -67,7 +67,7 @@ class TestElsewhere:
 
 class TestWaiting:
     @pytest.mark.parametrize(("command", "waits"), [(HERE, True), (ELSEWHERE, False)])
-    def test_a_month_waits_for_what_concerns_it(self, command, waits):
+    def test_a_period_waits_for_what_concerns_it(self, command, waits):
         assert wait_for([mutation(command, is_done=False, waiting=("202605",))], "202605") is waits
 
     def test_parts_that_came_later_wait_for_nothing(self):

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedMonth, is_changed, standing
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, is_changed, standing
 from airflow_provider_chs3.core.ledger.mutations import Mutation
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Contents, Evidence, Part
-from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.values.models import Node
 from tests.core.surroundings import TARGET
 
 NODE = Node(1, 1, "127.0.0.1", 9000)
-APRIL, OCTOBER = (f"(DELETE IN PARTITION ID '{month}' WHERE n = 3)" for month in ("202604", "202610"))
+APRIL, OCTOBER = (f"(DELETE IN PARTITION ID '{period}' WHERE n = 3)" for period in ("202604", "202610"))
 PUBLISHED = Record("published", "nonce", "f", "d", 100, 3, 30, 5, 9)
 PARTS = tuple(Part(block, block, 0, block, 10, f"hash {block}") for block in (5, 6, 9))
 RECORD = replace(PUBLISHED, rows=30, min_block=5, max_block=9, evidence=Evidence(rows=30, parts=PARTS).as_text())
@@ -34,8 +34,8 @@ def state_of(*parts: Part, **changes) -> PartitionState:
 
 
 def changed(*parts: Part, engine: str = "MergeTree", record: Record | None = None, **changes) -> bool:
-    month = MonthOnNode(record or RECORD, state_of(*parts, **changes))
-    return is_changed(month, table_facts=replace(TARGET, engine=engine))
+    period = PeriodOnNode(record or RECORD, state_of(*parts, **changes))
+    return is_changed(period, table_facts=replace(TARGET, engine=engine))
 
 
 def test_the_recorded_parts_are_no_change():
@@ -103,7 +103,7 @@ def test_too_many_parts_are_known_by_blocks_and_rows():
 
 
 @pytest.mark.parametrize(("command", "is_change"), [(APRIL, False), (OCTOBER, True), ("(DELETE WHERE 1)", True)])
-def test_a_version_of_another_months_mutation_is_no_change(command, is_change):
+def test_a_version_of_another_periods_mutation_is_no_change(command, is_change):
     mutations = (Mutation(12, "", command, is_done=True),)
     merged = Part(5, 9, 1, 12, 30, "new")
     assert changed(merged, mutations=mutations) == is_change
@@ -115,7 +115,7 @@ def test_parts_that_a_mutation_left_as_they_were_are_no_change():
 
 
 @pytest.mark.parametrize(("command", "is_change"), [(APRIL, False), (OCTOBER, True)])
-def test_a_mutation_that_waits_for_this_month_is_a_change(command, is_change):
+def test_a_mutation_that_waits_for_this_period_is_a_change(command, is_change):
     mutations = (Mutation(12, "", command, is_done=False, waiting=("202610",)),)
     assert changed(*PARTS, mutations=mutations) == is_change
 
@@ -123,7 +123,7 @@ def test_a_mutation_that_waits_for_this_month_is_a_change(command, is_change):
 def test_where_lightweight_updates_are_taken_a_version_proves_nothing():
     table_facts = replace(TARGET, engine_full="MergeTree SETTINGS enable_block_number_column = 1")
     state = state_of(Part(5, 9, 1, 12, 30), mutations=(Mutation(12, "", APRIL, is_done=True),))
-    assert is_changed(MonthOnNode(RECORD, state), table_facts=table_facts)
+    assert is_changed(PeriodOnNode(RECORD, state), table_facts=table_facts)
 
 
 def test_after_an_intent_either_version_is_no_change():
@@ -161,8 +161,8 @@ DONE = recorded("published", NEW, Contents(20, tuple(part.content for part in BE
     ],
 )
 def test_what_a_crash_left_is_no_change_and_not_published(record, parts):
-    month = MonthOnNode(replace(record, nodes=1), state_of(*parts))
-    found = standing({NODE: month}, ExpectedMonth(), TARGET)
+    period = PeriodOnNode(replace(record, nodes=1), state_of(*parts))
+    found = standing({NODE: period}, ExpectedPeriod(), TARGET)
     assert found.standing is ComparisonStatus.UNFINISHED
     # A load that another one took over from leaves an intent, too, and no server has crashed.
     assert ("crashed" in found.why) is (record is DONE)
@@ -182,7 +182,7 @@ def test_what_somebody_else_did_after_a_crash_is_a_change(record, parts):
     assert changed(*parts, record=record)
 
 
-def test_a_published_month_that_lacks_rows_was_not_left_by_a_crash_of_its_own():
+def test_a_published_period_that_lacks_rows_was_not_left_by_a_crash_of_its_own():
     assert changed(NEW[0], record=DONE)
 
 

@@ -7,20 +7,21 @@ import re
 from dataclasses import replace
 
 import pytest
+from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import PARTITION
 from airflow_provider_chs3.core.ledger.queries import look_up
 from airflow_provider_chs3.core.ledger.records import (
-    MonthOnNode,
+    PeriodOnNode,
     Record,
-    month_on_node,
+    period_on_node,
     record,
 )
 from airflow_provider_chs3.core.ledger.table import LedgerKey, create_ledger
 from airflow_provider_chs3.core.sql.quoting import literal
-from airflow_provider_chs3.core.values.models import Month, TableName
+from airflow_provider_chs3.core.values.models import TableName
 
 PUBLISHED = Record(
     event="published",
@@ -36,10 +37,10 @@ PUBLISHED = Record(
 AS_PUBLISHED = PartitionState(
     rows=10, parts=3, size_bytes=1, min_block=5, max_block=7, data_version=7, partition_id="202610"
 )
-LOADED = MonthOnNode(PUBLISHED, AS_PUBLISHED)
-EMPTY = MonthOnNode(None, PartitionState(partition_id="202610"))
-UNKNOWN = MonthOnNode(None, AS_PUBLISHED)
-HOSTILE = LedgerKey(TableName("d'b", "t; DROP TABLE y --"), "uu'id", Month(2026, 10), "20'2610")
+LOADED = PeriodOnNode(PUBLISHED, AS_PUBLISHED)
+EMPTY = PeriodOnNode(None, PartitionState(partition_id="202610"))
+UNKNOWN = PeriodOnNode(None, AS_PUBLISHED)
+HOSTILE = LedgerKey(TableName("d'b", "t; DROP TABLE y --"), "uu'id", Period.of_month(2026, 10), "20'2610")
 LEDGER = TableName("st`aging", LEDGER_TABLE)
 
 
@@ -56,7 +57,7 @@ class TestStatements:
         assert LEDGER_TABLE not in look_up(LEDGER, [HOSTILE], with_records=False).text
 
     @pytest.mark.parametrize("with_records", [True, False])
-    def test_the_look_up_counts_the_months_active_parts(self, with_records):
+    def test_the_look_up_counts_the_periods_active_parts(self, with_records):
         text = look_up(LEDGER, [HOSTILE], with_records=with_records).text
         assert f" AND {PARTITION} IN ({literal(HOSTILE.partition_id)}) AND active GROUP BY partition" in text
 
@@ -69,10 +70,10 @@ class TestStatements:
         assert "event IN ('intent', 'published', 'forgotten')" in look_up(LEDGER, [HOSTILE], with_records=True).text
 
     @pytest.mark.parametrize("value", ["d'b", "t; DROP TABLE y --", "uu'id", "2026-10"])
-    def test_records_are_found_by_table_uuid_and_month(self, value):
+    def test_records_are_found_by_table_uuid_and_period(self, value):
         assert f"= {literal(value)}" in HOSTILE.condition
 
-    def test_a_record_is_numbered_after_those_of_its_month_on_that_node(self):
+    def test_a_record_is_numbered_after_those_of_its_period_on_that_node(self):
         text = record(LEDGER, HOSTILE, "intent", {}).text
         assert re.search(r"SELECT greatest\(max\(sequence\) \+ 1, 0\), .* FROM .*chs3_ledger` WHERE ", text)
         assert text.endswith(HOSTILE.condition)
@@ -100,18 +101,18 @@ class TestStatements:
 class TestAnswer:
     def test_with_a_record(self):
         fields = tuple(getattr(PUBLISHED, name) for name in Record.__dataclass_fields__)
-        assert month_on_node(("202610", [([fields], 1)], 1, [], [("202610", (10, 3, 1, 5, 7, 7, []))], "u")) == replace(
-            LOADED, has_history=True, has_rows=True, table_uuid="u"
-        )
+        assert period_on_node(
+            ("202610", [([fields], 1)], 1, [], [("202610", (10, 3, 1, 5, 7, 7, []))], "u")
+        ) == replace(LOADED, has_history=True, has_rows=True, table_uuid="u")
 
     def test_without_one(self):
-        assert month_on_node(("202610", [([], 0)], 0, [], [], "")) == EMPTY
+        assert period_on_node(("202610", [([], 0)], 0, [], [], "")) == EMPTY
 
-    def test_a_month_that_was_forgotten_has_none(self):
+    def test_a_period_that_was_forgotten_has_none(self):
         fields = tuple(getattr(replace(PUBLISHED, event="forgotten"), name) for name in Record.__dataclass_fields__)
-        assert month_on_node(("202610", [([fields], 1)], 1, [], [("202610", (10, 3, 1, 5, 7, 7, []))], "u")) == replace(
-            UNKNOWN, has_history=True, has_rows=True, table_uuid="u"
-        )
+        assert period_on_node(
+            ("202610", [([fields], 1)], 1, [], [("202610", (10, 3, 1, 5, 7, 7, []))], "u")
+        ) == replace(UNKNOWN, has_history=True, has_rows=True, table_uuid="u")
 
     def test_the_record_is_asked_for_in_its_fields_order(self):
         asked = re.search(r"argMaxIf\(\(([^()]*)\), ", with_names(look_up(LEDGER, [HOSTILE], with_records=True).text))[

@@ -1,4 +1,4 @@
-"""Which changes of a table make a month another one, and in which words."""
+"""Which changes of a table make a period another one, and in which words."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_same_table_is_no_difference():
 class TestColumns:
     def test_one_that_the_files_have(self):
         after = now(AT, KIND, COUNT, Column("extra", "UInt8"))
-        assert difference_of(recorded(), after) == "the table got column 'extra', which the month's files have"
+        assert difference_of(recorded(), after) == "the table got column 'extra', which the period's files have"
 
     def test_one_that_they_do_not_have(self):
         assert difference_of(recorded(), now(AT, KIND, COUNT, Column("other", "UInt8", "DEFAULT", "7"))) == ""

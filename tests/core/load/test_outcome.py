@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.load.outcome import report
 from airflow_provider_chs3.core.values.load_result import LoadResult
-from airflow_provider_chs3.core.values.models import Month, TableName
+from airflow_provider_chs3.core.values.models import TableName
 
 RESULT = LoadResult(
     status="published",
-    month=Month(2026, 10),
+    period=Period.of_month(2026, 10),
     target=TableName("db", "trips"),
     reason="never loaded",
     objects=6,
@@ -50,7 +51,7 @@ def test_it_is_one_block_of_objects_rows_speed_steps_parts_settings_and_the_quer
         ({"objects": 1}, "look at:  there are fewer objects (1) than nodes (2)"),
         ({"rows_by_node": {"a": 9, "b": 0, "c": 0}}, "look at:  nodes have uneven shares"),
         ({"parts": 50}, "look at:  50 parts are a lot: wait for merges"),
-        ({"other_month_rows": 7}, "; 7 of other months left out"),
+        ({"other_period_rows": 7}, "; 7 of other periods left out"),
     ],
 )
 def test_it_says_what_is_worth_a_look(change, text):

@@ -1,4 +1,4 @@
-"""What the parts and merges of a month on a node mean, and whether there is anything left to wait for."""
+"""What the parts and merges of a period on a node mean, and whether there is anything left to wait for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.merges.health import (
     Health,
@@ -20,7 +21,6 @@ from airflow_provider_chs3.core.merges.health import (
 )
 from airflow_provider_chs3.core.merges.observation import Merge, MergeState, Replica, UnfinishedMutation
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
-from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError, MergeHealthError
 from tests.core.surroundings import ONE, TWO
 
@@ -35,7 +35,7 @@ LIMITS = Limits(
 )
 FEW = MergeState(
     node=ONE,
-    month=Month(2026, 10),
+    period=Period.of_month(2026, 10),
     parts=3,
     size_bytes=3 * GIB,
     two_smallest_bytes=2 * GIB,
@@ -257,10 +257,10 @@ class TestWhatIsTold:
     def test_overall_the_worst_counts(self, verdicts, expected):
         assert overall(verdicts) is expected.health
 
-    def test_json_by_month_and_node(self):
+    def test_json_by_period_and_node(self):
         told = json.loads(json.dumps(as_json([HEALTHY, SETTLING])))
         assert told["health"] == "settling"
-        assert told["months"]["2026-10"]["ch-2:9000"] == {
+        assert told["periods"]["2026-10"]["ch-2:9000"] == {
             "health": "settling",
             "parts": 3,
             "size_bytes": 3 * GIB,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_provider_chs3.core.values.period import Period
+
 from airflow_provider_chs3.core.merges.observation import Merge, MergeState, Replica, UnfinishedMutation, observe
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
-from airflow_provider_chs3.core.values.models import Month
 from tests.core.driving import Driven, drive
 from tests.core.surroundings import ONE, surroundings, with_target
 
-OCTOBER, SEPTEMBER = Month(2026, 10), Month(2026, 9)
+OCTOBER, SEPTEMBER = Period.of_month(2026, 10), Period.of_month(2026, 9)
 LIMITS = [(name, "1000") for name in Limits.__slots__]
 REPLICATED_LIMITS = [(name, "77") for name in Limits.__slots__]
 TABLE = with_target(engine_full="MergeTree ORDER BY at SETTINGS max_parts_in_total = 5")
@@ -31,10 +32,10 @@ ANSWER = {
 }
 
 
-def observed(months: dict[str, Month], **changes: Any) -> Driven:
+def observed(periods: dict[str, Period], **changes: Any) -> Driven:
     """One node that answers like this."""
     context = surroundings(TABLE, nodes=(ONE,))
-    return drive(observe(context, months), {ONE: [tuple((ANSWER | changes).values())]})
+    return drive(observe(context, periods), {ONE: [tuple((ANSWER | changes).values())]})
 
 
 def state(**changes: Any) -> MergeState:
@@ -42,7 +43,7 @@ def state(**changes: Any) -> MergeState:
     return only
 
 
-def test_parts_merges_and_mutations_are_those_of_the_month():
+def test_parts_merges_and_mutations_are_those_of_the_period():
     seen = state()
     assert (seen.parts, seen.size_bytes, seen.two_smallest_bytes, seen.merges) == (
         12,
@@ -53,13 +54,13 @@ def test_parts_merges_and_mutations_are_those_of_the_month():
     assert seen.mutations == (UnfinishedMutation(command="DELETE WHERE x", fail_reason="", age_seconds=8),)
 
 
-def test_broken_parts_are_those_of_the_month():
+def test_broken_parts_are_those_of_the_period():
     assert state().broken_parts == ("broken_202610_1_1_0",)
 
 
-def test_one_statement_serves_several_months():
+def test_one_statement_serves_several_periods():
     driven = observed({"202610": OCTOBER, "202609": SEPTEMBER})
-    assert [each.month for each in driven.result] == [OCTOBER, SEPTEMBER]
+    assert [each.period for each in driven.result] == [OCTOBER, SEPTEMBER]
     assert "partition_id IN ('202610', '202609')" in driven.steps[-1].sql[ONE].text
 
 
@@ -67,7 +68,7 @@ def test_a_server_that_has_just_started_has_had_no_time_to_merge():
     assert state(uptime_seconds=7).unchanged_seconds == 7
 
 
-def test_a_month_without_parts():
+def test_a_period_without_parts():
     assert (state(partitions=[]).parts, state(partitions=[]).unchanged_seconds) == (0, 5000)
 
 
@@ -77,14 +78,14 @@ def test_limits_are_the_servers_and_the_tables_own():
 
 
 class TestReplicated:
-    def test_the_queue_is_that_of_the_month(self):
+    def test_the_queue_is_that_of_the_period(self):
         queue = [("202610", "", "later"), ("202610", "Code: 234", ""), ("202609", "Code: 1", "")]
         expected = Replica(
             is_readonly=False, delay_seconds=31, queue=2, last_exception="Code: 234", postpone_reason="later"
         )
         assert state(replicas=[(0, 31)], queue=queue).replica == expected
 
-    def test_a_partition_to_replace_may_be_that_of_any_month(self):
+    def test_a_partition_to_replace_may_be_that_of_any_period(self):
         assert state(replicas=[(0, 31)], queue=[("", "", "")]).replica == Replica(
             is_readonly=False, delay_seconds=31, queue=1
         )

@@ -1,4 +1,4 @@
-"""One month on one node that has too many parts: how far it is, and what comes next."""
+"""One period on one node that has too many parts: how far it is, and what comes next."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError, MergeHealthE
 from tests.core.driving import server_error
 from tests.core.merges.test_health import FEW, GIB, MERGE, REPLICA
 
-JOB = Job(node=FEW.node, month=FEW.month, partition_id="202610", parts_before=3)
+JOB = Job(node=FEW.node, period=FEW.period, partition_id="202610", parts_before=3)
 FOLLOWER = Node(FEW.node.shard_num, 2, "ch-1b", 9000)
 
 
@@ -69,7 +69,7 @@ class TestStartsInVain:
         seen = after(started(after(JOB, replace(FEW, parts=9))), FEW)
         assert (seen.status, seen.failures) == (Status.WAITING, ())
 
-    def test_a_load_that_published_the_month_meanwhile_is_no_failure(self):
+    def test_a_load_that_published_the_period_meanwhile_is_no_failure(self):
         published = replace(FEW, parts=9, at_seconds=FEW.at_seconds + 60, unchanged_seconds=5)
         seen = after(started(after(JOB, FEW)), published)
         assert (seen.status, seen.failures) == (Status.WAITING, ())
@@ -89,7 +89,7 @@ class TestStartsInVain:
     def test_one_that_runs_already_is_waited_for(self):
         assert failed(JOB, server_error(216)).status is Status.RUNNING
 
-    def test_what_no_other_month_would_get_past_stops_all(self):
+    def test_what_no_other_period_would_get_past_stops_all(self):
         with pytest.raises(ClickHouseServerError):
             failed(JOB, server_error(497))
 
@@ -98,7 +98,7 @@ class TestReplicated:
     HERE = replace(FEW, parts=1, replica=REPLICA)
     THERE = replace(HERE, node=FOLLOWER)
 
-    def test_a_month_is_merged_when_every_replica_has_it(self):
+    def test_a_period_is_merged_when_every_replica_has_it(self):
         assert status(JOB, self.HERE, replace(self.THERE, parts=3)) is Status.RUNNING
         assert status(JOB, self.HERE, self.THERE) is Status.MERGED
 
@@ -110,13 +110,13 @@ class TestReplicated:
 class TestResults:
     DONE = replace(JOB, status=Status.MERGED, parts=1, size_bytes=7, started_at=1.0, ended_at=4.0)
 
-    def test_parts_bytes_and_seconds_by_month_and_node(self):
+    def test_parts_bytes_and_seconds_by_period_and_node(self):
         told = {"status": "merged", "parts_before": 3, "parts_after": 1, "size_bytes": 7, "seconds": 3}
-        assert results([self.DONE]) == {"merged": 1, "months": {"2026-10": {"ch-1:9000": told}}}
+        assert results([self.DONE]) == {"merged": 1, "periods": {"2026-10": {"ch-1:9000": told}}}
 
     def test_what_is_too_large_is_no_error(self):
         large = after(JOB, replace(FEW, size_bytes=151 * GIB))
-        told = results([self.DONE, large])["months"]["2026-10"]["ch-1:9000"]
+        told = results([self.DONE, large])["periods"]["2026-10"]["ch-1:9000"]
         assert "max_bytes_to_merge_at_max_space_in_pool (150.0 GiB)" in told["reason"]
 
     def test_no_room_is_an_error_for_a_retry(self):

@@ -1,4 +1,4 @@
-"""Which partition is the month, and which keys have none."""
+"""Which partition is the period, and which keys have none."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.preflight.target_checks import partition_id_of
-from airflow_provider_chs3.core.values.models import Month, Node
+from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.operations import QueryNodes
 from airflow_provider_chs3.exceptions import PreflightError
 from tests.core.driving import drive
@@ -47,16 +48,16 @@ def monthly(step: QueryNodes) -> dict[Node, list[tuple[int, object]]]:
     return answer(lambda instant: instant[:7], step)
 
 
-OCTOBER = Month(2026, 10)
+OCTOBER = Period.of_month(2026, 10)
 
 
-def by(function, *, month: Month = OCTOBER, context: TargetContext | None = None) -> str:
+def by(function, *, period: Period = OCTOBER, context: TargetContext | None = None) -> str:
     """Drive the question, with a partition key that does `function` to an instant."""
-    asked = partition_id_of(context or around_key(), month)
+    asked = partition_id_of(context or around_key(), period)
     return drive(asked, described(), lambda step: answer(function, step)).result
 
 
-class TestPartitionOfAMonth:
+class TestPartitionOfAPeriod:
     @pytest.mark.parametrize("of", ["Date", "Date32", "DateTime", "DateTime('Asia/Tokyo')", "DateTime64(3, 'UTC')"])
     @pytest.mark.parametrize(("name", "key"), [("at", "toYYYYMM(at)"), ("a t", "toYYYYMM(`a t`)")])
     def test_of_the_usual_key_is_known_and_nobody_is_asked(self, name, key, of):
@@ -93,29 +94,29 @@ class TestPartitionOfAMonth:
         assert step.settings == {"function_date_trunc_return_type_behavior": "0", "allow_suspicious_types": 1}
 
     @pytest.mark.parametrize("number", [2, 10, 12])
-    def test_every_day_and_the_months_of_ten_years_each_way_are_asked(self, number):
-        month = Month(2026, number)
+    def test_every_day_and_the_periods_of_ten_years_each_way_are_asked(self, number):
+        period = Period.of_month(2026, number)
         asked = set()
-        by(lambda instant: asked.add(instant[:10]) or instant[:7], month=month)
+        by(lambda instant: asked.add(instant[:10]) or instant[:7], period=period)
         last_day = calendar.monthrange(2026, number)[1]
-        assert {f"{month}-{day:02d}" for day in range(1, last_day + 1)} <= asked
-        assert {str(month.shifted(by)) for by in range(-120, 121)} <= {day[:7] for day in asked}
+        assert {f"{period}-{day:02d}" for day in range(1, last_day + 1)} <= asked
+        assert {str(period.shifted(by)) for by in range(-120, 121)} <= {day[:7] for day in asked}
 
-    def test_the_first_and_last_millisecond_of_a_month_are_asked(self):
+    def test_the_first_and_last_millisecond_of_a_period_are_asked(self):
         asked = set()
         by(lambda instant: asked.add(instant) or instant[:7])
         assert {"2026-10-01 00:00:00", "2026-10-31 23:59:59.999000"} <= asked
 
-    @pytest.mark.parametrize("of_month", [True, False])
-    def test_every_second_of_the_minute_and_minute_of_the_day_is_asked_of_it_and_of_others(self, of_month):
+    @pytest.mark.parametrize("of_period", [True, False])
+    def test_every_second_of_the_minute_and_minute_of_the_day_is_asked_of_it_and_of_others(self, of_period):
         asked = set()
-        by(lambda instant: ((instant[:7] == "2026-10") is of_month and asked.add(instant)) or instant[:7])
+        by(lambda instant: ((instant[:7] == "2026-10") is of_period and asked.add(instant)) or instant[:7])
         assert len({instant[11:16] for instant in asked}) == 24 * 60
         assert len({instant[17:19] for instant in asked}) == 60
 
-    @pytest.mark.parametrize("month", [Month(1971, 1), Month(2104, 12)])
-    def test_the_first_and_the_last_month_can_be_asked_for(self, month):
-        assert by(lambda instant: instant[:7], month=month) == str(month)
+    @pytest.mark.parametrize("period", [Period.of_month(1971, 1), Period.of_month(2104, 12)])
+    def test_the_first_and_the_last_period_can_be_asked_for(self, period):
+        assert by(lambda instant: instant[:7], period=period) == str(period)
 
     def test_the_parts_of_a_tuple_are_asked_for_as_the_table_does(self):
         asked = partition_id_of(around_key("(toYear(at), toMonth(at))"), OCTOBER)
@@ -157,7 +158,7 @@ class TestPartitionOfAMonth:
         assert "SELECT DISTINCT toYYYYMM(`at`) AS " in driven.steps[3].sql[ONE].text
 
     def test_a_text_in_the_key_that_is_no_time_zone_is_none(self):
-        asked = partition_id_of(around_key("dateTrunc('month', at)"), OCTOBER)
+        asked = partition_id_of(around_key("dateTrunc('period', at)"), OCTOBER)
         driven = drive(asked, described("Date"), {ONE: []}, monthly)
         assert "SELECT DISTINCT toYYYYMM(`at`) AS " in driven.steps[2].sql[ONE].text
 
@@ -174,11 +175,11 @@ class TestPartitionOfAMonth:
             (lambda instant: instant[11:13], "2026-10 falls into 24 partitions"),
             (lambda instant: (instant[:7], instant[11:13] == "02"), "2026-10 falls into 2 partitions"),
             (lambda instant: instant[8] < "2", "2026-10 falls into 2 partitions"),
-            (lambda instant: instant[:4], "2026-10 shares a partition with other months"),
-            (lambda instant: "all", "2026-10 shares a partition with other months"),
-            (lambda instant: instant[5:7] > "09", "2026-10 shares a partition with other months"),
-            (lambda instant: instant[5:7] > "10", "2026-10 shares a partition with other months"),
-            (lambda instant: instant[5:7], "2026-10 shares a partition with other months"),
+            (lambda instant: instant[:4], "2026-10 shares a partition with other periods"),
+            (lambda instant: "all", "2026-10 shares a partition with other periods"),
+            (lambda instant: instant[5:7] > "09", "2026-10 shares a partition with other periods"),
+            (lambda instant: instant[5:7] > "10", "2026-10 shares a partition with other periods"),
+            (lambda instant: instant[5:7], "2026-10 shares a partition with other periods"),
         ],
         ids=[
             "day",
@@ -202,14 +203,14 @@ class TestPartitionOfAMonth:
             ("", (ID, replace(AT, in_partition_key=False))),
             ("id % 10", (replace(ID, in_partition_key=True), replace(AT, in_partition_key=False))),
             ("toYYYYMM(at), id", (replace(ID, in_partition_key=True), AT)),
-            ("month", (Column("month", "String", in_partition_key=True), Column("at", "Date"))),
+            ("period", (Column("period", "String", in_partition_key=True), Column("at", "Date"))),
             ("e", (Column("e", "Enum8('Date' = 1)", in_partition_key=True),)),
             ("days[1]", (Column("days", "Array(Date)", in_partition_key=True),)),
         ],
     )
     def test_a_key_of_other_columns_is_refused_and_nothing_is_asked(self, partition_key, columns):
         with pytest.raises(PreflightError, match="it must depend on one Date or DateTime column and nothing else"):
-            drive(partition_id_of(around_key(partition_key, *columns), Month(2026, 10)))
+            drive(partition_id_of(around_key(partition_key, *columns), Period.of_month(2026, 10)))
 
     def test_the_refusal_shows_the_key_and_what_to_use(self):
         with pytest.raises(PreflightError, match=r"its key is 'toYear\(at\)'; .* PARTITION BY toYYYYMM\(`at`\)"):
@@ -218,7 +219,7 @@ class TestPartitionOfAMonth:
     def test_the_refusal_of_a_table_without_dates_says_so(self):
         context = around_key("id", replace(ID, in_partition_key=True))
         with pytest.raises(PreflightError, match="with a Date or DateTime column and PARTITION BY toYYYYMM of it"):
-            drive(partition_id_of(context, Month(2026, 10)))
+            drive(partition_id_of(context, Period.of_month(2026, 10)))
 
     def test_the_refusal_names_no_column_of_dates_within_another_type(self):
         context = around_key("toYYYYMM(t.d)", Column("t", "Tuple(d Date)", in_partition_key=True))

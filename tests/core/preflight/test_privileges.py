@@ -110,8 +110,8 @@ PLACE = TableLocation(
     [
         ("Planning", privileges_of_planning(PLACE)),
         ("Merge health", privileges_of_merge_health(PLACE)),
-        ("Merging closed months", privileges_of_optimizing(PLACE)),
-        ("The months page", privileges_of_page(PLACE)),
+        ("Merging closed periods", privileges_of_optimizing(PLACE)),
+        ("The periods page", privileges_of_page(PLACE)),
     ],
 )
 def test_the_documentation_grants_what_the_doctor_asks_for(section, needed):

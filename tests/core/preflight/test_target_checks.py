@@ -6,12 +6,13 @@ import re
 from dataclasses import replace
 
 import pytest
+from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
-from airflow_provider_chs3.core.preflight.target_checks import check_target, month_of_partition
-from airflow_provider_chs3.core.values.models import Month, Node
+from airflow_provider_chs3.core.preflight.target_checks import check_target, period_of_partition
+from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.exceptions import PreflightError
 from tests.core.surroundings import FACTS, ONE, TARGET, THREE, TWO, WITHOUT_TABLE, surroundings, with_target
 
@@ -153,14 +154,14 @@ def test_nodes_are_named_in_order_of_shards():
 
 
 @pytest.mark.parametrize(
-    ("partition_id", "key", "month"),
+    ("partition_id", "key", "period"),
     [
-        ("202610", "", Month(2026, 10)),
+        ("202610", "", Period.of_month(2026, 10)),
         ("20261001", "", None),
         ("20261005", "", None),
         ("20261001", "toYYYYMMDD(at)", None),
         ("20261001", "toDate(at)", None),
-        ("20261001", "toStartOfMonth(at)", Month(2026, 10)),
+        ("20261001", "toStartOfMonth(at)", Period.of_month(2026, 10)),
         ("202601", "toStartOfMonth(at)", None),
         ("202613", "", None),
         ("1793487600", "toStartOfHour(at)", None),
@@ -168,5 +169,5 @@ def test_nodes_are_named_in_order_of_shards():
         ("all", "tuple()", None),
     ],
 )
-def test_an_id_of_more_digits_is_no_month_unless_the_key_says_so(partition_id, key, month):
-    assert month_of_partition(partition_id, key=key) == month
+def test_an_id_of_more_digits_is_no_period_unless_the_key_says_so(partition_id, key, period):
+    assert period_of_partition(partition_id, key=key) == period

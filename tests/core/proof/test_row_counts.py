@@ -42,7 +42,7 @@ def load(file_format: str = "CSV", *, count_again: bool = False, kind: StoreKind
     return SimpleNamespace(
         files=files,
         request=SimpleNamespace(policies=policies, source=SimpleNamespace(kind=kind)),
-        months="2026-10",
+        periods="2026-10",
         context=SimpleNamespace(nodes=NODES),
     )
 

@@ -1,4 +1,4 @@
-"""Records of months that are as published, and what is known of them by now."""
+"""Records of periods that are as published, and what is known of them by now."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.cluster.node_facts import RecordTable
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
 from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Evidence, Part
-from airflow_provider_chs3.core.ledger.records import MonthOnNode, Record
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.publication.evidence_renewal import renew_records
-from airflow_provider_chs3.core.values.models import Month, TableName
+from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.workflow.operations import QueryNodes
 from airflow_provider_chs3.exceptions import PreflightError
 from tests.core.driving import drive
@@ -38,19 +39,19 @@ CURRENT = replace(RECORD, evidence=STATE.evidence(SHARDS).as_text())
 
 def load(facts=KNOWING):
     context = surroundings(facts, facts, nodes=(ONE, TWO))
-    key = LedgerKey(context.target, "uuid", Month(2026, 10), "202610")
+    key = LedgerKey(context.target, "uuid", Period.of_month(2026, 10), "202610")
     return SimpleNamespace(
         context=context,
         key_on=lambda node: key,
         request=SimpleNamespace(
-            month=key.month, selection=Selection(), structure=lambda context, shard_num: {"columns": ["n"]}
+            period=key.period, selection=Selection(), structure=lambda context, shard_num: {"columns": ["n"]}
         ),
     )
 
 
 def renewed(first: Record, second: Record, *answers, facts=KNOWING):
-    months = {node: MonthOnNode(record, STATE, has_history=True) for node, record in ((ONE, first), (TWO, second))}
-    return drive(renew_records([load(facts)], {Month(2026, 10): months}), *answers).steps
+    periods = {node: PeriodOnNode(record, STATE, has_history=True) for node, record in ((ONE, first), (TWO, second))}
+    return drive(renew_records([load(facts)], {Period.of_month(2026, 10): periods}), *answers).steps
 
 
 def test_what_is_known_already_is_not_recorded_again():
@@ -76,13 +77,13 @@ def test_a_record_gets_the_table_of_now_and_keeps_what_it_has_of_the_files():
 
 
 def test_a_replica_that_goes_by_the_record_of_another_gets_none():
-    months = {ONE: MonthOnNode(CURRENT, STATE, has_history=True), TWO: MonthOnNode(RECORD, STATE)}
-    assert drive(renew_records([load()], {Month(2026, 10): months})).steps == []
+    periods = {ONE: PeriodOnNode(CURRENT, STATE, has_history=True), TWO: PeriodOnNode(RECORD, STATE)}
+    assert drive(renew_records([load()], {Period.of_month(2026, 10): periods})).steps == []
 
 
-def test_an_error_of_another_kind_is_no_error_of_the_month():
+def test_an_error_of_another_kind_is_no_error_of_the_period():
     _, said = renewed(RECORD, RECORD, PreflightError(["it did not work"]), None)
-    assert said.name.startswith("The month is as published, but its current parts could not be recorded: ")
+    assert said.name.startswith("The period is as published, but its current parts could not be recorded: ")
 
 
 def test_evidence_is_compact_and_comes_back_as_it_was():

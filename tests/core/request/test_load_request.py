@@ -7,17 +7,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.models import Manifest, Month, TableName, Unit
+from airflow_provider_chs3.core.values.models import Manifest, TableName, Unit
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
 
 REQUEST = LoadRequest(
-    month=Month(2026, 10),
+    period=Period.of_month(2026, 10),
     source=S3Source(
         bucket="lake",
         template=KeyTemplate("t/{YYYY-MM}/"),
@@ -46,8 +47,8 @@ class TestPolicies:
             ("on_no_objects", None, "give one of fail, skip, empty"),
             ("on_target_changed", "reload", None),
             ("on_target_changed", "Fail", "give one of fail, reload"),
-            ("on_other_months", "leave_out", None),
-            ("on_other_months", "load", "give one of fail, leave_out"),
+            ("on_other_periods", "leave_out", None),
+            ("on_other_periods", "load", "give one of fail, leave_out"),
             ("max_shrink_fraction", 0, None),
             ("max_shrink_fraction", 1, None),
             ("max_shrink_fraction", 1.01, "give a number at least 0 and at most 1"),
@@ -74,7 +75,7 @@ class TestPolicies:
             max_shrink_fraction=0.5,
             replace_unknown=False,
             on_target_changed="fail",
-            on_other_months="fail",
+            on_other_periods="fail",
         )
 
 
@@ -88,7 +89,7 @@ class TestDefinition:
             {"selection": Selection(select={"a": "b"})},
             {"selection": Selection(select={"a": "c"})},
             {"selection": Selection(null_as_default=True)},
-            {"policies": Policies(on_other_months="leave_out")},
+            {"policies": Policies(on_other_periods="leave_out")},
             {"policies": Policies(distribution="sharding_key")},
             {"format": format_named("CSV")},
             {"compression": "gzip"},

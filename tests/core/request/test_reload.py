@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.request.reload import Reload, reload_of
-from airflow_provider_chs3.core.values.models import Month, TableName
+from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.exceptions import ConfigurationError
 
-OCTOBER = Month(2026, 10)
-ASKED = {"database": "d", "table": "t", "months": ["2026-10"]}
+OCTOBER = Period.of_month(2026, 10)
+ASKED = {"database": "d", "table": "t", "periods": ["2026-10"]}
 
 
-@pytest.mark.parametrize("conf", [None, {}, {"months": ["2026-10"]}])
+@pytest.mark.parametrize("conf", [None, {}, {"periods": ["2026-10"]}])
 def test_a_conf_may_ask_for_nothing(conf):
     assert reload_of(conf) is None
 
@@ -25,7 +26,7 @@ def test_a_conf_may_ask_for_nothing(conf):
         {"CHS3_RELOAD": ASKED},
         {"chs3-reload": ASKED},
         {"chs3": {"reload": ASKED}},
-        {"chs3_month": "2026-10"},
+        {"chs3_period": "2026-10"},
         {"ch3_reload": ASKED},
         {"chs3_reload": ASKED, "chs3_replace_rows_of_others": True},
     ],
@@ -38,16 +39,16 @@ def test_a_key_that_is_nearly_ours_is_refused_with_the_one_that_there_is(conf):
 
 
 @pytest.mark.parametrize(
-    "conf", [{"reload": True}, {"reload": {"cache": 1}}, {"clickhouse": {}}, {"s3_reload": "yes"}, {"months_ch": {}}]
+    "conf", [{"reload": True}, {"reload": {"cache": 1}}, {"clickhouse": {}}, {"s3_reload": "yes"}, {"periods_ch": {}}]
 )
 def test_keys_of_others_are_left_alone(conf):
     assert reload_of(conf) is None
     assert reload_of(conf | {"chs3_reload": ASKED}) is not None
 
 
-def test_it_names_the_table_and_the_months():
-    asked = reload_of({"chs3_reload": {**ASKED, "months": ["2026-10", "2026-09"]}})
-    assert asked == Reload(target=TableName("d", "t"), months=(Month(2026, 9), OCTOBER))
+def test_it_names_the_table_and_the_periods():
+    asked = reload_of({"chs3_reload": {**ASKED, "periods": ["2026-10", "2026-09"]}})
+    assert asked == Reload(target=TableName("d", "t"), periods=(Period.of_month(2026, 9), OCTOBER))
 
 
 def test_rows_of_others_are_replaced_only_if_it_says_so():
@@ -61,9 +62,9 @@ def test_rows_of_others_are_replaced_only_if_it_says_so():
     "asked",
     [
         "2026-10",
-        {"table": "t", "months": ["2026-10"]},
-        ASKED | {"months": []},
-        ASKED | {"months": [10]},
+        {"table": "t", "periods": ["2026-10"]},
+        ASKED | {"periods": []},
+        ASKED | {"periods": [10]},
         ASKED | {"table": ["t"]},
         ASKED | {"replace_rows_of_others": "no"},
         ASKED | {"replace_rows_of_others": 1},
@@ -75,6 +76,6 @@ def test_what_is_asked_wrongly_is_refused_with_an_example(asked):
         reload_of({"chs3_reload": asked})
 
 
-def test_what_is_no_month_is_refused():
-    with pytest.raises(ConfigurationError, match="2026-13 is not a month"):
-        reload_of({"chs3_reload": ASKED | {"months": ["2026-13"]}})
+def test_what_is_no_period_is_refused():
+    with pytest.raises(ConfigurationError, match="2026-13 is not a period"):
+        reload_of({"chs3_reload": ASKED | {"periods": ["2026-13"]}})

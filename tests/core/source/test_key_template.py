@@ -1,22 +1,22 @@
-"""Key templates: which keys belong to a month."""
+"""Key templates: which keys belong to a period."""
 
 from __future__ import annotations
 
 import pytest
+from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.models import Month
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
-OCTOBER = Month(2026, 10)
-MAY = Month(2026, 5)
+OCTOBER = Period.of_month(2026, 10)
+MAY = Period.of_month(2026, 5)
 
 
-def selects(template: str, key: str, month: Month = OCTOBER, *, size_bytes: int = 1) -> bool:
-    return KeyTemplate(template).keys_of(month).select(key, size_bytes)
+def selects(template: str, key: str, period: Period = OCTOBER, *, size_bytes: int = 1) -> bool:
+    return KeyTemplate(template).keys_of(period).select(key, size_bytes)
 
 
-class TestMonthTokens:
+class TestPeriodTokens:
     @pytest.mark.parametrize(
         ("template", "october", "may"),
         [
@@ -32,7 +32,7 @@ class TestMonthTokens:
     )
     def test_a_template_without_wildcards_is_one_key(self, template, october, may):
         keys = KeyTemplate(template)
-        assert [keys.keys_of(month).prefix for month in (OCTOBER, MAY)] == [october, may]
+        assert [keys.keys_of(period).prefix for period in (OCTOBER, MAY)] == [october, may]
         assert keys.keys_of(OCTOBER).is_one_key
 
     @pytest.mark.parametrize("template", ["", "/", "/trips/{YYYY-MM}.csv"])
@@ -43,8 +43,8 @@ class TestMonthTokens:
     @pytest.mark.parametrize(
         "template", ["trips.csv", "{YYYY}.csv", "{MM}.csv", "{DD}/{YYYY}.csv", "YYYY-MM.csv", "{}"]
     )
-    def test_a_template_without_year_and_month_is_the_same_for_every_month(self, template):
-        with pytest.raises(ConfigurationError, match="has no month in it"):
+    def test_a_template_without_year_and_period_is_the_same_for_every_period(self, template):
+        with pytest.raises(ConfigurationError, match="has no period in it"):
             KeyTemplate(template)
 
     @pytest.mark.parametrize("token", ["{YYYY-MMx}", "{ds YYYY-MM}", "{YYYY MM}", "{YYYY-MM}{}x{foo}", "{YYYY-MM-dd}"])
@@ -56,11 +56,11 @@ class TestMonthTokens:
         "template", ["{YYYY-MM", "YYYY-MM}/{YYYY-MM}", "{{YYYY-MM}}", "{YYYY-MM}/}", "{YYYY-MM}/{"]
     )
     def test_a_brace_needs_its_partner(self, template):
-        with pytest.raises(ConfigurationError, match=r"brace without its partner|no month in it"):
+        with pytest.raises(ConfigurationError, match=r"brace without its partner|no period in it"):
             KeyTemplate(template)
 
     @pytest.mark.parametrize("template", ["{YYYY}*{M}.csv", "{YYYY}/{D}{M}.csv", "trips/*{M}/{YYYY}/"])
-    def test_a_month_without_zeros_must_not_be_preceded_by_more_digits(self, template):
+    def test_a_period_without_zeros_must_not_be_preceded_by_more_digits(self, template):
         with pytest.raises(ConfigurationError, match=r"keys of November for January too.*use \{MM\}"):
             KeyTemplate(template)
 
@@ -74,7 +74,7 @@ class TestMonthTokens:
             KeyTemplate("trips/*.parquet")
 
 
-class TestWhatVariesWithinAMonth:
+class TestWhatVariesWithinAPeriod:
     @pytest.mark.parametrize(
         ("template", "key"),
         [
@@ -195,7 +195,7 @@ class TestCuttingAPrefix:
             ("t/{YYYY}/*-{MM}.csv", "t/202", "t/2020", "t/2029", 10),
         ],
     )
-    def test_it_falls_into_what_months_are_called(self, template, prefix, first, last, count):
+    def test_it_falls_into_what_periods_are_called(self, template, prefix, first, last, count):
         pieces = KeyTemplate(template).narrower(prefix)
         assert (pieces[0], pieces[-1], len(pieces)) == (first, last, count)
 
@@ -210,11 +210,11 @@ class TestCuttingAPrefix:
             ("{DD}.{MM}.{YYYY}", ""),
         ],
     )
-    def test_what_is_of_one_month_or_begins_with_what_varies_is_not_cut(self, template, prefix):
+    def test_what_is_of_one_period_or_begins_with_what_varies_is_not_cut(self, template, prefix):
         assert KeyTemplate(template).narrower(prefix) == ()
 
 
-class TestMonthOfKey:
+class TestPeriodOfKey:
     @pytest.mark.parametrize(
         ("template", "key"),
         [
@@ -229,8 +229,8 @@ class TestMonthOfKey:
             ("{YYYY-MM}/{MMM}{YY}.csv", "2026-10/Oct26.csv"),
         ],
     )
-    def test_it_is_the_month_whose_keys_have_it(self, template, key):
-        assert KeyTemplate(template).month_of(key) == OCTOBER
+    def test_it_is_the_period_whose_keys_have_it(self, template, key):
+        assert KeyTemplate(template).period_of(key) == OCTOBER
         assert selects(template, key)
 
     @pytest.mark.parametrize(
@@ -245,8 +245,8 @@ class TestMonthOfKey:
             ("{YYYY-MM}/{YY}.csv", "2026-10/25.csv"),
         ],
     )
-    def test_a_key_of_no_month_has_none(self, template, key):
-        assert KeyTemplate(template).month_of(key) is None
+    def test_a_key_of_no_period_has_none(self, template, key):
+        assert KeyTemplate(template).period_of(key) is None
 
     @pytest.mark.parametrize(
         ("template", "key"),
@@ -257,9 +257,9 @@ class TestMonthOfKey:
             ("**{YYYY-MM}/", "2026-09/2026-10/a.csv"),
         ],
     )
-    def test_a_key_that_names_two_months_is_refused(self, template, key):
+    def test_a_key_that_names_two_periods_is_refused(self, template, key):
         with pytest.raises(SourceError, match=r"may belong to 2026-\d\d or to 2026-1\d by key=.*wildcard precedes"):
-            KeyTemplate(template).month_of(key)
+            KeyTemplate(template).period_of(key)
 
     @pytest.mark.parametrize(
         ("template", "key"),
@@ -271,8 +271,8 @@ class TestMonthOfKey:
         ],
     )
     def test_a_second_date_does_no_harm_where_the_template_tells(self, template, key):
-        assert KeyTemplate(template).month_of(key) == OCTOBER
+        assert KeyTemplate(template).period_of(key) == OCTOBER
 
     @pytest.mark.parametrize(("digits", "year"), [("71", 1971), ("99", 1999), ("00", 2000), ("70", 2070)])
     def test_two_digits_of_a_year_mean_1971_to_2070(self, digits, year):
-        assert KeyTemplate("{YYMM}.csv").month_of(f"{digits}10.csv") == Month(year, 10)
+        assert KeyTemplate("{YYMM}.csv").period_of(f"{digits}10.csv") == Period(year, 10)

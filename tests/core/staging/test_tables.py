@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.staging.ending import (
@@ -16,13 +17,13 @@ from airflow_provider_chs3.core.staging.ending import (
 )
 from airflow_provider_chs3.core.staging.rivals import settle_with_rivals, take_over
 from airflow_provider_chs3.core.staging.tables import Attempt, create_staging, ddl_settings, holds_any
-from airflow_provider_chs3.core.values.models import Month, Node, TableName
+from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Sleep, Step
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError, TransientError
 from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, TARGET, THREE, TWO, surroundings
 
-ATTEMPT = Attempt(TableName("db", "trips"), (Month(2026, 10),), "0123456789abcdef")
+ATTEMPT = Attempt(TableName("db", "trips"), (Period.of_month(2026, 10),), "0123456789abcdef")
 OTHER = replace(ATTEMPT, nonce="fedcba9876543210")
 AROUND = surroundings(staging="st")
 
@@ -40,20 +41,20 @@ class TestNames:
     def test_are_never_the_same_for_two_attempts(self):
         assert ATTEMPT.name != OTHER.name
 
-    def test_of_one_month_begin_alike(self):
+    def test_of_one_period_begin_alike(self):
         assert ATTEMPT.prefix == OTHER.prefix
         assert ATTEMPT.name.startswith(ATTEMPT.prefix)
 
     @pytest.mark.parametrize(
         "other",
         [
-            replace(ATTEMPT, months=(Month(2026, 11),)),
+            replace(ATTEMPT, periods=(Period.of_month(2026, 11),)),
             replace(ATTEMPT, target=TableName("db", "trips2")),
             replace(ATTEMPT, target=TableName("db2", "trips")),
             replace(ATTEMPT, target=TableName("dbt", "rips")),
         ],
     )
-    def test_of_another_table_or_month_begin_otherwise(self, other):
+    def test_of_another_table_or_period_begin_otherwise(self, other):
         assert not other.name.startswith(ATTEMPT.prefix)
 
     @pytest.mark.parametrize("table", ["x; DROP TABLE y", "`", "'", "🚕", "a" * 200])
@@ -133,12 +134,14 @@ class TestCreate:
         assert "IF NOT EXISTS" not in self.created()
 
     @pytest.mark.parametrize(
-        ("months", "number", "role"), [(1, 0, "inserted and published"), (2, 0, "inserted"), (2, 1, "published")]
+        ("periods", "number", "role"), [(1, 0, "inserted and published"), (2, 0, "inserted"), (2, 1, "published")]
     )
-    def test_has_a_comment_that_says_what_it_is_for(self, months, number, role):
+    def test_has_a_comment_that_says_what_it_is_for(self, periods, number, role):
         """With COMMENT it has no comment of the target, which might look like one of these."""
         target = TableName("d b", "it's \"t\\")
-        attempt = Attempt(target, (Month(2026, 10), Month(2026, 11))[:months], ATTEMPT.nonce, number)
+        attempt = Attempt(
+            target, (Period.of_month(2026, 10), Period.of_month(2026, 11))[:periods], ATTEMPT.nonce, number
+        )
         (step,) = drive(create_staging(AROUND, attempt), on_all()).steps
         assert all(text.endswith(f" COMMENT {literal(attempt.comment)}") for text in statements(step))
         assert json.loads(attempt.comment) == {
@@ -146,14 +149,16 @@ class TestCreate:
             "attempt": ATTEMPT.nonce,
             "database": target.database,
             "table": target.table,
-            "months": ["2026-10", "2026-11"][:months],
+            "periods": ["2026-10", "2026-11"][:periods],
         }
 
     @pytest.mark.parametrize(("is_published", "role"), [(False, "inserted"), (True, "published")])
-    def test_of_several_months_is_found_by_its_comment(self, is_published, role):
-        condition = holds_any([ATTEMPT, replace(ATTEMPT, months=(Month(2026, 9),))], is_published=is_published)
+    def test_of_several_periods_is_found_by_its_comment(self, is_published, role):
+        condition = holds_any(
+            [ATTEMPT, replace(ATTEMPT, periods=(Period.of_month(2026, 9),))], is_published=is_published
+        )
         assert f"JSONExtractString(comment, 'role') = '{role}'" in condition
-        assert condition.endswith("hasAny(JSONExtract(comment, 'months', 'Array(String)'), ['2026-09', '2026-10']))")
+        assert condition.endswith("hasAny(JSONExtract(comment, 'periods', 'Array(String)'), ['2026-09', '2026-10']))")
 
     def test_goes_to_every_node(self):
         (step,) = drive(create_staging(AROUND, ATTEMPT), on_all()).steps
@@ -203,7 +208,7 @@ class TestEnd:
         assert f"arrayExists(name -> startsWith(initial_query_id, name), [{prefix}])" in text
         assert holds_any([ATTEMPT]) in text
 
-    def test_queries_of_a_table_of_several_months_are_ended_before_it_is_dropped(self):
+    def test_queries_of_a_table_of_several_periods_are_ended_before_it_is_dropped(self):
         found = {ONE: [("several", "chs3_s")], TWO: [], THREE: []}
         running = {ONE: [("several", "chs3_s"), ("query", "chs3_s_publish_1_1")], TWO: [], THREE: []}
         answers = (found, running, on_all(), None, found, on_all(), on_all())
@@ -242,7 +247,7 @@ class TestSuperseded:
         assert f"name IN ({literal(OTHER.name)})" in text
         assert f"arrayExists(name -> startsWith(initial_query_id, name), [{literal(OTHER.name)}])" in text
 
-    def test_it_ends_a_table_of_several_months_even_if_it_is_newer(self):
+    def test_it_ends_a_table_of_several_periods_even_if_it_is_newer(self):
         _, look = drive(take_over(AROUND, ATTEMPT), {ONE: [("chs3_s", 0), (ATTEMPT.name, 1)]}, on_all()).steps
         (text,) = statements(look)
         assert "name IN ('chs3_s')" in text
@@ -265,30 +270,30 @@ class TestSuperseded:
 
 
 class TestRivals:
-    SEVERAL = Attempt(ATTEMPT.target, (Month(2026, 10), Month(2026, 11)), ATTEMPT.nonce, 1)
-    MONTHS = tuple(Attempt(ATTEMPT.target, (Month(2026, number),), ATTEMPT.nonce) for number in (10, 11))
+    SEVERAL = Attempt(ATTEMPT.target, (Period.of_month(2026, 10), Period.of_month(2026, 11)), ATTEMPT.nonce, 1)
+    PERIODS = tuple(Attempt(ATTEMPT.target, (Period.of_month(2026, number),), ATTEMPT.nonce) for number in (10, 11))
 
     OTHER = replace(SEVERAL, nonce="0" * 16)
-    #: Name, months, time of creation, whether it is of one of the months, or of several.
+    #: Name, periods, time of creation, whether it is of one of the periods, or of several.
     OWN = (SEVERAL.name, ["2026-10", "2026-11"], 20, 0, 1)
 
     def settled(self, *rows: tuple[str, list[str], int, int, int]) -> list[Attempt]:
-        found: list[Attempt] = drive(settle_with_rivals(AROUND, self.SEVERAL, self.MONTHS), {ONE: rows}).result
+        found: list[Attempt] = drive(settle_with_rivals(AROUND, self.SEVERAL, self.PERIODS), {ONE: rows}).result
         return found
 
-    def test_a_month_that_is_staged_by_itself_is_left_to_that_load(self):
-        october, _ = self.MONTHS
+    def test_a_period_that_is_staged_by_itself_is_left_to_that_load(self):
+        october, _ = self.PERIODS
         assert self.settled(self.OWN, (f"{october.prefix}other", ["2026-10"], 1, 1, 0)) == [october]
 
-    def test_a_month_of_a_group_that_began_later_is_left_to_that_group(self):
-        _, november = self.MONTHS
+    def test_a_period_of_a_group_that_began_later_is_left_to_that_group(self):
+        _, november = self.PERIODS
         assert self.settled(self.OWN, (self.OTHER.name, ["2026-11", "2026-12"], 21, 0, 1)) == [november]
 
     def test_a_group_that_began_earlier_is_ended(self):
         # It began when it created the table into which it inserted, not that from which it publishes.
         inserted = (replace(self.OTHER, number=0).name, ["2026-11", "2026-12"], 19, 0, 0)
         driven = drive(
-            settle_with_rivals(AROUND, self.SEVERAL, self.MONTHS),
+            settle_with_rivals(AROUND, self.SEVERAL, self.PERIODS),
             {ONE: [self.OWN, (self.OTHER.name, ["2026-11", "2026-12"], 21, 0, 1), inserted]},
             {node: [("table", self.OTHER.name)] for node in AROUND.nodes},
             {},
@@ -304,8 +309,8 @@ class TestRivals:
     def test_each_table_of_a_group_has_a_name_of_its_own(self):
         names = {replace(self.SEVERAL, number=number).name for number in range(3)}
         assert len(names) == 3
-        others = (Month(2026, 9), Month(2026, 11))
-        assert replace(self.SEVERAL, months=others).prefix != self.SEVERAL.prefix
+        others = (Period.of_month(2026, 9), Period.of_month(2026, 11))
+        assert replace(self.SEVERAL, periods=others).prefix != self.SEVERAL.prefix
 
 
 class TestDdlSettings:

@@ -28,8 +28,8 @@ LARGE = DataVolume(share_bytes=1000 * GIB, files_per_node=64, largest_file_bytes
 KNOWN = dict.fromkeys(names_to_look_up({"max_threads": 1, "s3_max_connections": 1}, S3))
 
 
-def part(spec=SPEC, *, data=LARGE, share=0.5, months=1):
-    return resource_share_of(spec, ShareOptions(memory_share=share, parallel_months=months), data)
+def part(spec=SPEC, *, data=LARGE, share=0.5, periods=1):
+    return resource_share_of(spec, ShareOptions(memory_share=share, parallel_loads=periods), data)
 
 
 def settings_of(*, own=None, known=KNOWN, null_as_default=False, data=LARGE):
@@ -40,8 +40,8 @@ def values(**options):
     return {each.name: each.value for each in settings_of(**options)}
 
 
-def tuned(spec=SPEC, *, data=LARGE, share=0.5, months=1):
-    return {each.name: each.value for each in tuned_settings(part(spec, data=data, share=share, months=months), data)}
+def tuned(spec=SPEC, *, data=LARGE, share=0.5, periods=1):
+    return {each.name: each.value for each in tuned_settings(part(spec, data=data, share=share, periods=periods), data)}
 
 
 def threads_and_block(*arguments, **options):
@@ -127,25 +127,25 @@ class TestLittleData:
 
     def test_is_one_part_where_one_thread_inserts(self):
         data = DataVolume(share_bytes=100 * MIB, share_rows=2_000_000)
-        settings = tuned(NodeSpec(2, 24 * GIB), data=data, months=2)
+        settings = tuned(NodeSpec(2, 24 * GIB), data=data, periods=2)
         blocks = settings["min_insert_block_size_bytes"], settings["min_insert_block_size_rows"]
         assert (settings["max_insert_threads"], blocks) == (1, (2 * GIB, 0))
 
-    @pytest.mark.parametrize(("months", "block_rows"), [(1, 9_000_000), (16, 9_000_000), (60, 2_400_000)])
-    def test_of_many_months_is_cut_to_blocks_of_four(self, months, block_rows):
-        data = DataVolume(months=months, share_bytes=6 * GIB, share_rows=36_000_000)
+    @pytest.mark.parametrize(("periods", "block_rows"), [(1, 9_000_000), (16, 9_000_000), (60, 2_400_000)])
+    def test_of_many_periods_is_cut_to_blocks_of_four(self, periods, block_rows):
+        data = DataVolume(periods=periods, share_bytes=6 * GIB, share_rows=36_000_000)
         assert tuned(NodeSpec(2, 24 * GIB), data=data)["min_insert_block_size_rows"] == block_rows
 
-    @pytest.mark.parametrize(("months", "block_rows"), [(60, 200_000), (8, 1_048_449), (7, None)])
-    def test_of_many_small_months_is_cut_to_blocks_of_four_that_are_no_larger_than_the_servers(
-        self, months, block_rows
+    @pytest.mark.parametrize(("periods", "block_rows"), [(60, 200_000), (8, 1_048_449), (7, None)])
+    def test_of_many_small_periods_is_cut_to_blocks_of_four_that_are_no_larger_than_the_servers(
+        self, periods, block_rows
     ):
-        data = DataVolume(months=months, share_bytes=200 * MIB, share_rows=3_000_000)
+        data = DataVolume(periods=periods, share_bytes=200 * MIB, share_rows=3_000_000)
         assert tuned(NodeSpec(2, 24 * GIB), data=data).get("min_insert_block_size_rows") == block_rows
 
-    def test_of_many_months_is_cut_for_one_thread_too(self):
-        data = DataVolume(months=60, share_bytes=6 * GIB, share_rows=36_000_000)
-        settings = tuned(NodeSpec(2, 24 * GIB), data=data, months=2)
+    def test_of_many_periods_is_cut_for_one_thread_too(self):
+        data = DataVolume(periods=60, share_bytes=6 * GIB, share_rows=36_000_000)
+        settings = tuned(NodeSpec(2, 24 * GIB), data=data, periods=2)
         assert (settings["max_insert_threads"], settings["min_insert_block_size_rows"]) == (1, 2_400_000)
 
     def test_is_cut_no_larger_than_the_memory_allows(self):

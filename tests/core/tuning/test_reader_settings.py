@@ -10,12 +10,12 @@ from tests.core.tuning.test_insert_settings import GIB, MIB, tuned
 
 
 class TestReading:
-    @pytest.mark.parametrize(("months", "threads"), [(1, 8), (2, 8), (3, 4), (8, 2)])
-    def test_threads_are_twice_the_slice_and_at_most_all_cores(self, months, threads):
-        assert tuned(months=months)["max_threads"] == threads
+    @pytest.mark.parametrize(("periods", "threads"), [(1, 8), (2, 8), (3, 4), (8, 2)])
+    def test_threads_are_twice_the_slice_and_at_most_all_cores(self, periods, threads):
+        assert tuned(periods=periods)["max_threads"] == threads
 
     @pytest.mark.parametrize(
-        ("files", "file_bytes", "months", "threads"),
+        ("files", "file_bytes", "periods", "threads"),
         [
             (96, 10 * MIB, 1, 32),
             (96, 10 * MIB, 2, 16),
@@ -26,9 +26,9 @@ class TestReading:
         ],
         ids=["many", "of a slice", "three files each", "too few", "as many as fit into memory", "too large"],
     )
-    def test_many_small_files_have_more_threads(self, files, file_bytes, months, threads):
+    def test_many_small_files_have_more_threads(self, files, file_bytes, periods, threads):
         data = DataVolume(share_bytes=files * file_bytes, files_per_node=files, largest_file_bytes=file_bytes)
-        assert tuned(data=data, months=months)["max_threads"] == threads
+        assert tuned(data=data, periods=periods)["max_threads"] == threads
 
     def test_nodes_of_many_cores_leave_s3_room_for_others(self):
         data = DataVolume(share_bytes=960 * MIB, files_per_node=960, largest_file_bytes=MIB)

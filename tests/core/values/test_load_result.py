@@ -6,15 +6,16 @@ import json
 from dataclasses import replace
 
 import pytest
+from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.values.load_result import LoadResult
-from airflow_provider_chs3.core.values.models import Month, TableName
+from airflow_provider_chs3.core.values.models import TableName
 
 
 class TestLoadResult:
     RESULT = LoadResult(
         status="published",
-        month=Month(2026, 10),
+        period=Period.of_month(2026, 10),
         target=TableName("db", "trips"),
         reason="never loaded",
         objects=2,
@@ -32,9 +33,9 @@ class TestLoadResult:
         values = self.RESULT.as_json()
         assert json.loads(json.dumps(values)) == values
 
-    def test_names_month_and_table_as_text(self):
+    def test_names_period_and_table_as_text(self):
         values = self.RESULT.as_json()
-        assert (values["month"], values["target"]) == ("2026-10", "db.trips")
+        assert (values["period"], values["target"]) == ("2026-10", "db.trips")
 
     def test_is_told_in_one_line(self):
         assert self.RESULT.summary() == (
@@ -54,7 +55,7 @@ class TestLoadResult:
             ({"status": "unchanged", "reason": "as published"}, "unchanged (as published): 3,000,000 rows"),
             ({"insert_seconds": 0.0}, "(nothing to insert)"),
             ({"loaded_objects": 1, "loaded_rows": 3}, "rows from 2 objects, 3 of them new, in 1.5 s (2 rows/s)"),
-            ({"other_month_rows": 7}, "; 7 rows of other months left out."),
+            ({"other_period_rows": 7}, "; 7 rows of other periods left out."),
         ],
     )
     def test_the_line_says_what_is_special(self, change, text):

@@ -1,4 +1,4 @@
-"""The plain data: months, manifests, results."""
+"""The plain data: periods, manifests, results."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from airflow_provider_chs3.core.values.period import Period
 
-from airflow_provider_chs3.core.values.models import Manifest, Month, Node, ObjectChanges, TableName, Unit
+from airflow_provider_chs3.core.values.models import Manifest, Node, ObjectChanges, TableName, Unit
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 WRITTEN = datetime(2026, 10, 2, tzinfo=UTC)
@@ -15,10 +16,10 @@ FIRST = Unit("lake/t/a.parquet", 10, "etag1", WRITTEN)
 SECOND = Unit("lake/t/b.parquet", 20, "etag2", WRITTEN)
 
 
-class TestMonth:
+class TestPeriod:
     @pytest.mark.parametrize("text", ["2026-10", "1971-01", "2104-12"])
     def test_parses_what_it_prints(self, text):
-        assert str(Month.parse(text)) == text
+        assert str(Period.parse(text)) == text
 
     @pytest.mark.parametrize(
         "text",
@@ -37,31 +38,33 @@ class TestMonth:
             "{{ ds }}",
         ],
     )
-    def test_other_forms_are_no_month(self, text):
-        # It does not name `month`: the text may come from `months`, a run's conf or its partition key.
-        with pytest.raises(ConfigurationError, match=r"^'.*' is not a month: give it as YYYY-MM, such as '2026-10'"):
-            Month.parse(text)
+    def test_other_forms_are_no_period(self, text):
+        # It does not name `period`: the text may come from `periods`, a run's conf or its partition key.
+        with pytest.raises(ConfigurationError, match=r"^'.*' is not a period: give it as YYYY-MM, such as '2026-10'"):
+            Period.parse(text)
 
     @pytest.mark.parametrize("value", [None, 202610, ["2026-10"], datetime(2026, 10, 1)])
-    def test_other_values_are_no_month(self, value):
-        with pytest.raises(ConfigurationError, match="is not a month"):
-            Month.parse(value)
+    def test_other_values_are_no_period(self, value):
+        with pytest.raises(ConfigurationError, match="is not a period"):
+            Period.parse(value)
 
     @pytest.mark.parametrize("text", ["2026-13", "2026-00", "1969-12", "2106-01", "0000-01", "9999-12"])
     def test_must_exist_and_fit_into_a_datetime(self, text):
         with pytest.raises(
-            ConfigurationError, match=f"{text} is not a month: give YYYY-MM between 1971-01 and 2104-12"
+            ConfigurationError, match=f"{text} is not a period: give YYYY-MM between 1971-01 and 2104-12"
         ):
-            Month.parse(text)
+            Period.parse(text)
 
     @pytest.mark.parametrize(
-        ("months", "expected"), [(0, "2026-10"), (1, "2026-11"), (3, "2027-01"), (-10, "2025-12"), (-21, "2025-01")]
+        ("periods", "expected"), [(0, "2026-10"), (1, "2026-11"), (3, "2027-01"), (-10, "2025-12"), (-21, "2025-01")]
     )
-    def test_is_shifted_over_years(self, months, expected):
-        assert str(Month(2026, 10).shifted(months)) == expected
+    def test_is_shifted_over_years(self, periods, expected):
+        assert str(Period.of_month(2026, 10).shifted(periods)) == expected
 
-    def test_months_are_in_order(self):
-        assert sorted([Month(2027, 1), Month(2026, 12), Month(2026, 2)])[0] == Month(2026, 2)
+    def test_periods_are_in_order(self):
+        assert sorted([Period.of_month(2027, 1), Period.of_month(2026, 12), Period.of_month(2026, 2)])[
+            0
+        ] == Period.of_month(2026, 2)
 
 
 class TestFingerprint:

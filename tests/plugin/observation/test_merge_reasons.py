@@ -1,4 +1,4 @@
-"""Why a month is stuck: said once for all nodes, with the statement that helps."""
+"""Why a period is stuck: said once for all nodes, with the statement that helps."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, computed_field
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.workflow.operations import Row
 from airflow_provider_chs3.core.workflow.step_timer import in_order
-from airflow_provider_chs3.plugin.observation.months import Task
+from airflow_provider_chs3.plugin.observation.periods import Task
 from airflow_provider_chs3.plugin.observation.speed.slow_loads import MERGES, STORAGE, LoadTiming, judge
 
 
@@ -20,7 +20,7 @@ class LoadSpeed(BaseModel):
     Args:
         database: Database of its table.
         table: Its table.
-        month: The month.
+        period: The period.
         partition_id: Its partition.
         attempt: The attempt's nonce.
         owner: The task that loaded, as JSON: DAG, run, task, map index; empty if not known.
@@ -43,7 +43,7 @@ class LoadSpeed(BaseModel):
 
     database: str
     table: str
-    month: str
+    period: str
     partition_id: str = Field(exclude=True)
     attempt: str = Field(exclude=True)
     owner: str = Field(exclude=True)
@@ -115,13 +115,13 @@ def loads_of(rows: Iterable[Row]) -> tuple[LoadSpeed, ...]:
         rows: The answers of all nodes to `throughput_queries.loads`.
     """
     found = {}
-    for database, table, month, attempt, owner, published_at, partition_id, numbers, seconds, memory, steps in rows:
+    for database, table, period, attempt, owner, published_at, partition_id, numbers, seconds, memory, steps in rows:
         source_bytes, objects, loaded_rows, parts = numbers
         peak_memory_bytes, memory_bytes = memory
         found[attempt] = LoadSpeed(
             database=database,
             table=table,
-            month=month,
+            period=period,
             partition_id=partition_id,
             attempt=attempt,
             owner=owner,

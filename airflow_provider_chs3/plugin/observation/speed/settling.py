@@ -29,7 +29,7 @@ def settle_seconds(events: Iterable[tuple[float, float, str]]) -> dict[str, floa
     """Return the seconds from each publication to the end of the last merge that followed from it.
 
     A merge follows if it began before merges would have counted as settled (`Thresholds.settled_after_seconds`) since
-    the publication, or since the merge before it; later ones, such as an OPTIMIZE of a closed month, do not belong to
+    the publication, or since the merge before it; later ones, such as an OPTIMIZE of a closed period, do not belong to
     the load.
 
     Args:

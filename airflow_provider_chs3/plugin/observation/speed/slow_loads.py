@@ -73,7 +73,7 @@ def judge(loads: Sequence[LoadTiming]) -> list[Judgement]:
 
     A load is slow if it took, from listing to publishing, more than twice the usual time, and at least two seconds more
     than usual; or if the merges after it did. Usual is the larger of two: the median of the seconds, and the median of
-    the seconds for each row times the rows of this load, so that a month of twice the rows may take twice as long.
+    the seconds for each row times the rows of this load, so that a period of twice the rows may take twice as long.
     With fewer than three loads, nothing is usual. The same rule finds the slow steps that explain it.
 
     Args:

@@ -63,12 +63,12 @@ def _loads(database: str, *, days: int) -> str:
     )
     # A load may have published a day after the record of its insert.
     return (
-        "SELECT target_database, target_table, month, attempt, "
+        "SELECT target_database, target_table, period, attempt, "
         "maxIf(JSONExtractString(details, 'owner'), event = 'inserting'), "
         f"toFloat64(maxIf(recorded_at, event = 'load')) AS published_at, {', '.join(map(of_load, values))} "
         f"FROM {table(TableName(database, LEDGER_TABLE))} "
         f"WHERE event IN ('load', 'inserting') AND recorded_at >= now() - toIntervalDay({days + 1}) "
-        "GROUP BY target_database, target_table, month, attempt "
+        "GROUP BY target_database, target_table, period, attempt "
         f"HAVING published_at >= toUnixTimestamp(now() - toIntervalDay({days}))"
     )
 
@@ -131,8 +131,8 @@ def changes(tables: Iterable[TableName], *, begun_at: float, step_seconds: int, 
     """Return the query for changes of the number of active parts: partition, time and difference, the newest first.
 
     A part is active from the event that adds it to the one that removes it: a merge or mutation that names it, a load
-    that published its month again, or else its removal, which comes minutes after a partition was dropped. The last row
-    is no change: it has the time from which on the log has all of them. Without any rows, the log is empty.
+    that published its period again, or else its removal, which comes minutes after a partition was dropped. The last
+    row is no change: it has the time from which on the log has all of them. Without any rows, the log is empty.
 
     Args:
         tables: The tables.

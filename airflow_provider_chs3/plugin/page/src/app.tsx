@@ -1,18 +1,18 @@
 // The frame of all views: which one is shown, what it is about, and how fresh it is.
 import { Box, Flex, Heading, Text } from "@chakra-ui/react";
 import type { ReactNode } from "react";
-import { useCluster, useMonths, useSpeed } from "./api/queries";
+import { useCluster, usePeriods, useSpeed } from "./api/queries";
 import { ClusterView } from "./cluster/view";
 import { describe, type Place } from "./model/place";
-import { MonthsView } from "./months/view";
+import { PeriodsView } from "./periods/view";
 import { daysOf } from "./throughput/range";
 import { ThroughputView } from "./throughput/view";
 import { DagLink } from "./ui/links";
 import { Ago, Faint } from "./ui/parts";
 import { Segments } from "./ui/segments";
-import { NO_MONTH, useAddress } from "./ui/url";
+import { NO_PERIOD, useAddress } from "./ui/url";
 
-const VIEWS = { months: "Months", throughput: "Throughput", cluster: "Cluster" };
+const VIEWS = { periods: "Periods", throughput: "Throughput", cluster: "Cluster" };
 type View = keyof typeof VIEWS;
 
 interface Asked {
@@ -52,8 +52,8 @@ function AtWork({ dagIds }: { dagIds: readonly string[] }) {
 
 // The same questions as the views ask: they share the answers.
 const FRESHNESS: Record<View, (props: { place: Place }) => ReactNode> = {
-  months: function Months({ place }) {
-    const asked = useMonths(place);
+  periods: function Periods({ place }) {
+    const asked = usePeriods(place);
     return <Flex columnGap={4} wrap="wrap" align="baseline"><AtWork dagIds={asked.data?.busy_dags ?? []} /><Freshness {...asked} /></Flex>;
   },
   throughput: function Throughput({ place }) { return <Freshness {...useSpeed(place, daysOf(useAddress().params))} />; },
@@ -63,21 +63,21 @@ const FRESHNESS: Record<View, (props: { place: Place }) => ReactNode> = {
 export function App({ place }: { place: Place }) {
   const { params, change } = useAddress();
   const named = params.get("view") ?? "";
-  const view: View = named in VIEWS ? (named as View) : "months";
+  const view: View = named in VIEWS ? (named as View) : "periods";
   const Fresh = FRESHNESS[view];
   const about = view === "cluster" ? "" : describe(place);
   return (
     <Box height="100%" overflowY="auto" px={{ base: 3, md: 6 }} py={4} data-chs3="page" position="relative" color="fg" bg="bg">
       <Flex justify="space-between" align="center" gap={3} wrap="wrap" mb={4}>
         <Flex align="center" gap={4} wrap="wrap" maxW="100%">
-          <Heading as="h1" size="lg" srOnly={place.dagId !== undefined}>ClickHouse months</Heading>
+          <Heading as="h1" size="lg" srOnly={place.dagId !== undefined}>ClickHouse loads</Heading>
           <Segments label="Views" value={view} items={VIEWS}
-            choose={(value) => { change({ view: value === "months" ? null : value, ...NO_MONTH }); }} />
+            choose={(value) => { change({ view: value === "periods" ? null : value, ...NO_PERIOD }); }} />
         </Flex>
         <Fresh place={place} />
       </Flex>
       {about ? <Box mb={3} data-chs3="scope"><Faint>{about}</Faint></Box> : null}
-      {view === "months" ? <MonthsView place={place} /> : null}
+      {view === "periods" ? <PeriodsView place={place} /> : null}
       {view === "throughput" ? <ThroughputView place={place} /> : null}
       {view === "cluster" ? <ClusterView /> : null}
     </Box>

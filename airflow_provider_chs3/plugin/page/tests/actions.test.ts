@@ -1,23 +1,23 @@
 import { expect, test } from "vitest";
 import { outcome } from "../src/actions/airflow";
 import { KINDS, obstacle, type Kind } from "../src/actions/kinds";
-import type { MonthRow, Rights } from "../src/api/types";
+import type { PeriodRow, Rights } from "../src/api/types";
 
 const TASK = { dag_id: "d", run_id: "r", task_id: "t", map_index: -1 };
-const MONTH = { state: "published", parts: 1, published_at: "2026-01-01 00:00:00", task: TASK } as MonthRow;
+const PERIOD = { state: "published", parts: 1, published_at: "2026-01-01 00:00:00", task: TASK } as PeriodRow;
 const RUN = { dag_id: "d", dag_run_id: "r2" };
 const ALL = { dag_id: "d", is_paused: false, may_start_runs: true, may_end_tasks: true, may_edit: true };
 const RIGHTS: Rights = { dag: ALL, actions_dag: { ...ALL, dag_id: "actions" }, actions_dag_id: "actions" };
 
-const kindsFor = (month: MonthRow) => (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].isFor(month));
+const kindsFor = (period: PeriodRow) => (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].isFor(period));
 
 test("each state has the actions that make sense", () => {
-  expect(kindsFor(MONTH)).toEqual(["reload", "merge", "forget"]);
-  expect(kindsFor({ ...MONTH, state: "loading" })).toEqual(["end"]);
-  expect(kindsFor({ ...MONTH, task: null })).toEqual(["merge", "forget"]);
-  expect(kindsFor({ ...MONTH, state: "held" })).toEqual(["unpause", "reload", "merge", "forget"]);
-  expect(kindsFor({ ...MONTH, parts: 0, state: "gone" })).toEqual(["forget"]);
-  expect(kindsFor({ ...MONTH, parts: 0, published_at: "", state: "failed" })).toEqual(["reload"]);
+  expect(kindsFor(PERIOD)).toEqual(["reload", "merge", "forget"]);
+  expect(kindsFor({ ...PERIOD, state: "loading" })).toEqual(["end"]);
+  expect(kindsFor({ ...PERIOD, task: null })).toEqual(["merge", "forget"]);
+  expect(kindsFor({ ...PERIOD, state: "held" })).toEqual(["unpause", "reload", "merge", "forget"]);
+  expect(kindsFor({ ...PERIOD, parts: 0, state: "gone" })).toEqual(["forget"]);
+  expect(kindsFor({ ...PERIOD, parts: 0, published_at: "", state: "failed" })).toEqual(["reload"]);
 });
 
 test("what stands in the way is said", () => {
@@ -29,20 +29,20 @@ test("what stands in the way is said", () => {
   expect(obstacle("merge", { ...RIGHTS, actions_dag: null })).toContain("add the DAG actions");
 });
 
-test("a run that ends well without loading the month is no success", () => {
-  const before = MONTH.published_at;
-  const again = { ...MONTH, published_at: "2026-01-02 00:00:00", task: { ...TASK, run_id: RUN.dag_run_id } };
-  expect(outcome({ ...RUN, state: "success" }, before, MONTH, true)).toMatchObject({ isOver: true, isGood: false });
+test("a run that ends well without loading the period is no success", () => {
+  const before = PERIOD.published_at;
+  const again = { ...PERIOD, published_at: "2026-01-02 00:00:00", task: { ...TASK, run_id: RUN.dag_run_id } };
+  expect(outcome({ ...RUN, state: "success" }, before, PERIOD, true)).toMatchObject({ isOver: true, isGood: false });
   expect(outcome({ ...RUN, state: "success" }, before, again, true)).toMatchObject({ isOver: true, isGood: true });
-  expect(outcome({ ...RUN, state: "failed" }, before, MONTH, true)).toMatchObject({ isOver: true, isGood: false });
-  expect(outcome({ ...RUN, state: "running" }, before, MONTH, false)).toMatchObject({ isOver: false });
+  expect(outcome({ ...RUN, state: "failed" }, before, PERIOD, true)).toMatchObject({ isOver: true, isGood: false });
+  expect(outcome({ ...RUN, state: "running" }, before, PERIOD, false)).toMatchObject({ isOver: false });
 });
 
 test("what another run published meanwhile is not a run's own success", () => {
-  const before = MONTH.published_at;
-  const byOther = { ...MONTH, published_at: "2026-01-02 00:00:00" };
+  const before = PERIOD.published_at;
+  const byOther = { ...PERIOD, published_at: "2026-01-02 00:00:00" };
   const own = { ...byOther, task: { ...TASK, run_id: RUN.dag_run_id } };
-  const textOf = (state: string, month: MonthRow) => outcome({ ...RUN, state }, before, month, true).text;
+  const textOf = (state: string, period: PeriodRow) => outcome({ ...RUN, state }, before, period, true).text;
   expect(textOf("running", byOther)).toBe("The run is running.");
   // It has begun after the other one had published.
   expect(textOf("running", { ...own, state: "loading" })).toBe("The run is running.");
@@ -51,6 +51,6 @@ test("what another run published meanwhile is not a run's own success", () => {
   expect(textOf("success", byOther)).toContain("belongs to another run");
 });
 
-test("a run that has just ended is not judged by a month that was looked at before", () => {
-  expect(outcome({ ...RUN, state: "success" }, MONTH.published_at, MONTH, false)).toMatchObject({ isOver: false });
+test("a run that has just ended is not judged by a period that was looked at before", () => {
+  expect(outcome({ ...RUN, state: "success" }, PERIOD.published_at, PERIOD, false)).toMatchObject({ isOver: false });
 });

@@ -1,18 +1,18 @@
 import { describe, expect, test } from "vitest";
-import type { ConnectionMonths, MonthRow, State } from "../src/api/types";
-import { axisLabel, countStates, gapBefore, isBusy, matches, monthsBetween, problemsOf, sorted, tablesOf, untold, withChosen, type Filter } from "../src/model/fleet";
+import type { ConnectionPeriods, PeriodRow, State } from "../src/api/types";
+import { axisLabel, countStates, gapBefore, isBusy, matches, periodsBetween, problemsOf, sorted, tablesOf, untold, withChosen, type Filter } from "../src/model/fleet";
 
-function month(name: string, state: State = "published", more: Partial<MonthRow> = {}): MonthRow {
+function period(name: string, state: State = "published", more: Partial<PeriodRow> = {}): PeriodRow {
   return {
-    month: name, state, why: "", since: "", statement: "", rows: 1, size_bytes: 1, parts: 1, objects: 1, source_bytes: 1, published_at: "",
+    period: name, state, why: "", since: "", statement: "", rows: 1, size_bytes: 1, parts: 1, objects: 1, source_bytes: 1, published_at: "",
     insert_seconds: null, together: null, ledger_database: "", rows_per_second: null, task: null, step: null, insert: null, ...more,
   };
 }
 
-function connection(connId: string, nodes: string[], tables: Record<string, MonthRow[]>): ConnectionMonths {
+function connection(connId: string, nodes: string[], tables: Record<string, PeriodRow[]>): ConnectionPeriods {
   return {
     conn_id: connId, error: "", seen_at: 1, unread: "", cluster: "c", nodes: nodes.map((name) => ({ name, error: "", is_missed: false })),
-    tables: Object.entries(tables).map(([table, months]) => ({ database: "d", table, months })),
+    tables: Object.entries(tables).map(([table, periods]) => ({ database: "d", table, periods })),
   };
 }
 
@@ -20,36 +20,36 @@ const NONE: Filter = { search: "", states: new Set(), connection: "", database: 
 
 describe("tables", () => {
   test("of two connections to the same nodes are listed once, with both named", () => {
-    const found = tablesOf([connection("a", ["n1", "n2"], { t: [month("2026-01")] }), connection("b", ["n2", "n1"], { t: [month("2026-01")] })]);
+    const found = tablesOf([connection("a", ["n1", "n2"], { t: [period("2026-01")] }), connection("b", ["n2", "n1"], { t: [period("2026-01")] })]);
     expect(found.map((table) => table.connIds)).toEqual([["a", "b"]]);
   });
 
   test("name the nodes that do not answer, and of these the ones whose rows no replica has", () => {
-    const seen = connection("a", ["n1"], { t: [month("2026-01")] });
+    const seen = connection("a", ["n1"], { t: [period("2026-01")] });
     const silent = [{ name: "n2", error: "refused", is_missed: false }, { name: "n3", error: "refused", is_missed: true }];
     const found = tablesOf([{ ...seen, nodes: [...seen.nodes, ...silent] }]);
     expect(found.map((table) => [table.silentNodes, table.missedNodes])).toEqual([[["n2", "n3"], ["n3"]]]);
   });
 
   test("of the same name on other nodes are two", () => {
-    const found = tablesOf([connection("a", ["n1"], { t: [month("2026-01")] }), connection("b", ["n2"], { t: [month("2026-01")] })]);
+    const found = tablesOf([connection("a", ["n1"], { t: [period("2026-01")] }), connection("b", ["n2"], { t: [period("2026-01")] })]);
     expect(found).toHaveLength(2);
   });
 
   test("of connections whose nodes nobody knows are not taken for the same", () => {
-    expect(tablesOf([connection("a", [], { t: [month("2026-01")] }), connection("b", [], { t: [month("2026-01")] })])).toHaveLength(2);
+    expect(tablesOf([connection("a", [], { t: [period("2026-01")] }), connection("b", [], { t: [period("2026-01")] })])).toHaveLength(2);
   });
 
-  test("come in the order of their worst month, then by name", () => {
+  test("come in the order of their worst period, then by name", () => {
     const tables = tablesOf([connection("a", ["n"], {
-      b: [month("2026-01")], a: [month("2026-01")], z: [month("2026-01"), month("2026-02", "failed")], s: [month("2026-01", "stuck")],
+      b: [period("2026-01")], a: [period("2026-01")], z: [period("2026-01"), period("2026-02", "failed")], s: [period("2026-01", "stuck")],
     })]);
     expect(sorted(tables, "urgency").map((table) => table.table)).toEqual(["s", "z", "a", "b"]);
   });
 
   test("match only if all that is chosen fits", () => {
     const task = { dag_id: "mine", run_id: "r", task_id: "t", map_index: -1 };
-    const [table] = tablesOf([connection("a", ["n"], { Trips: [month("2026-01", "failed", { task })] })]);
+    const [table] = tablesOf([connection("a", ["n"], { Trips: [period("2026-01", "failed", { task })] })]);
     const fits = (filter: Partial<Filter>) => table && matches(table, { ...NONE, ...filter });
     expect([
       fits({ search: " trip " }), fits({ search: "x" }), fits({ states: new Set(["failed"]) }), fits({ states: new Set(["stuck"]) }),
@@ -61,22 +61,22 @@ describe("tables", () => {
 
 describe("problems", () => {
   const tables = tablesOf([connection("a", ["n"], { t: [
-    month("2026-01", "failed", { since: "2026-02-01 00:00:00" }), month("2026-02", "failed", { since: "2026-03-01 00:00:00" }),
-    month("2026-03", "stuck"), month("2026-04", "unfinished"), month("2026-05", "loading"),
+    period("2026-01", "failed", { since: "2026-02-01 00:00:00" }), period("2026-02", "failed", { since: "2026-03-01 00:00:00" }),
+    period("2026-03", "stuck"), period("2026-04", "unfinished"), period("2026-05", "loading"),
   ] })]);
 
-  test("are the months that need a person, the most urgent and newest first", () => {
-    expect(problemsOf(tables, new Set()).map(({ month: { month: name } }) => name)).toEqual(["2026-03", "2026-02", "2026-01"]);
+  test("are the periods that need a person, the most urgent and newest first", () => {
+    expect(problemsOf(tables, new Set()).map(({ period: { period: name } }) => name)).toEqual(["2026-03", "2026-02", "2026-01"]);
   });
 
-  test("that began in the same second come with the newest month first", () => {
+  test("that began in the same second come with the newest period first", () => {
     const since = "2026-02-01 00:00:00";
-    const both = tablesOf([connection("a", ["n"], { t: [month("2026-01", "failed", { since }), month("2026-02", "failed", { since })] })]);
-    expect(problemsOf(both, new Set()).map(({ month: { month: name } }) => name)).toEqual(["2026-02", "2026-01"]);
+    const both = tablesOf([connection("a", ["n"], { t: [period("2026-01", "failed", { since }), period("2026-02", "failed", { since })] })]);
+    expect(problemsOf(both, new Set()).map(({ period: { period: name } }) => name)).toEqual(["2026-02", "2026-01"]);
   });
 
   test("are those of the chosen states", () => {
-    expect(problemsOf(tables, new Set(["stuck"] as const)).map(({ month: { month: name } }) => name)).toEqual(["2026-03"]);
+    expect(problemsOf(tables, new Set(["stuck"] as const)).map(({ period: { period: name } }) => name)).toEqual(["2026-03"]);
     expect(problemsOf(tables, new Set(["loading"] as const))).toEqual([]);
   });
 
@@ -85,20 +85,20 @@ describe("problems", () => {
   });
 });
 
-test("strips have every month from the first to the last of all tables", () => {
-  const tables = tablesOf([connection("a", ["n"], { t: [month("2025-11")], u: [month("2026-02")] })]);
-  expect(monthsBetween(tables)).toEqual(["2025-11", "2025-12", "2026-01", "2026-02"]);
+test("strips have every period from the first to the last of all tables", () => {
+  const tables = tablesOf([connection("a", ["n"], { t: [period("2025-11")], u: [period("2026-02")] })]);
+  expect(periodsBetween(tables)).toEqual(["2025-11", "2025-12", "2026-01", "2026-02"]);
 });
 
-test("a month that is years away from all others leaves them in sight", () => {
-  const run = (length: number) => Array.from({ length }, (_, index) => month(`${2027 + Math.floor(index / 12)}-${String((index % 12) + 1).padStart(2, "0")}`, "never_loaded"));
-  const tables = tablesOf([connection("a", ["n"], { t: [month("2026-12"), ...run(25), month("2029-02")], u: [month("2026-11")] })]);
-  const months = monthsBetween(tables);
-  expect(months).toEqual(["2026-11", "2026-12", gapBefore("2029-02"), "2029-02"]);
-  expect(months.map((_, index) => axisLabel(months, index))).toEqual(["Nov 2026", "", "", "Feb 2029"]);
+test("a period that is years away from all others leaves them in sight", () => {
+  const run = (length: number) => Array.from({ length }, (_, index) => period(`${2027 + Math.floor(index / 12)}-${String((index % 12) + 1).padStart(2, "0")}`, "never_loaded"));
+  const tables = tablesOf([connection("a", ["n"], { t: [period("2026-12"), ...run(25), period("2029-02")], u: [period("2026-11")] })]);
+  const periods = periodsBetween(tables);
+  expect(periods).toEqual(["2026-11", "2026-12", gapBefore("2029-02"), "2029-02"]);
+  expect(periods.map((_, index) => axisLabel(periods, index))).toEqual(["Nov 2026", "", "", "Feb 2029"]);
   expect(Object.fromEntries(countStates(tables))).toEqual({ published: 3 });
-  const near = tablesOf([connection("a", ["n"], { t: [month("2026-12"), ...run(24), month("2029-01")] })]);
-  expect([monthsBetween(near).length, countStates(near).get("never_loaded")]).toEqual([26, 24]);
+  const near = tablesOf([connection("a", ["n"], { t: [period("2026-12"), ...run(24), period("2029-01")] })]);
+  expect([periodsBetween(near).length, countStates(near).get("never_loaded")]).toEqual([26, 24]);
 });
 
 test.each([
@@ -108,16 +108,16 @@ test.each([
   ["2026-01", "2026-04", ["2026", "", "", "Apr"]],
   ["2025-03", "2025-11", ["Mar 2025", "", "", "", "Jul", "", "", "Oct", ""]],
   ["2025-05", "2025-10", ["May 2025", "", "", "", "", "Oct"]],
-])("the axis from %s to %s tells its first month, years and quarters, none over another", (first, last, labels) => {
-  const months = monthsBetween(tablesOf([connection("a", ["n"], { t: [month(first)], u: [month(last)] })]));
-  expect(months.map((_, index) => axisLabel(months, index))).toEqual(labels);
+])("the axis from %s to %s tells its first period, years and quarters, none over another", (first, last, labels) => {
+  const periods = periodsBetween(tablesOf([connection("a", ["n"], { t: [period(first)], u: [period(last)] })]));
+  expect(periods.map((_, index) => axisLabel(periods, index))).toEqual(labels);
 });
 
 test("it is polled more often while a load or a run is active, and before the first load of all", () => {
-  const calm = [connection("a", ["n"], { t: [month("2026-01")] })];
-  const loading = [connection("a", ["n"], { t: [month("2026-01", "loading")] })];
+  const calm = [connection("a", ["n"], { t: [period("2026-01")] })];
+  const loading = [connection("a", ["n"], { t: [period("2026-01", "loading")] })];
   const [empty, down] = [connection("a", ["n"], {}), { ...connection("b", [], {}), error: "no answer" }];
-  const busy = (connections: ConnectionMonths[], dags: string[] = []) => isBusy({ connections, busy_dags: dags });
+  const busy = (connections: ConnectionPeriods[], dags: string[] = []) => isBusy({ connections, busy_dags: dags });
   expect([busy(calm), busy(calm, ["d"]), busy(loading), busy([empty]), busy([empty, down]), busy([])]).toEqual([false, true, true, true, false, false]);
 });
 
@@ -127,11 +127,11 @@ test("a filter that an address has chosen can be seen and undone, though nothing
   expect(withChosen(options, "gone")).toEqual([["a", "a"], ["gone", "gone (not here)"]]);
 });
 
-test("a failed run is told by a month that failed in it, not by one that failed in an earlier run", () => {
+test("a failed run is told by a period that failed in it, not by one that failed in an earlier run", () => {
   const run = { dag_id: "g", run_id: "new", ended_at: 1 };
   const told = (state: State, runId: string, dagId = "g") => {
     const task = { dag_id: dagId, run_id: runId, task_id: "t", map_index: -1 };
-    const [table] = tablesOf([connection("a", ["n"], { t: [month("2026-01", state, { task })] })]);
+    const [table] = tablesOf([connection("a", ["n"], { t: [period("2026-01", state, { task })] })]);
     return !untold([run], table ? problemsOf([table], new Set()) : []).length;
   };
   expect([told("failed", "new"), told("failed", "old"), told("failed", "new", "other")]).toEqual([true, false, false]);

@@ -19,10 +19,10 @@ test("a time is shown in the zone that was chosen", () => {
   expect([time(at, "UTC"), time(at, "Asia/Tokyo")]).toEqual(["2026-01-01 23:30:00", "2026-01-02 08:30:00"]);
 });
 
-test("the page of a mapped task asks for its months and says so", () => {
+test("the page of a mapped task asks for its periods and says so", () => {
   const place = { dagId: "d", runId: "r&s", taskId: "t", mapIndex: "1" };
   expect(queryOf(place).toString()).toBe("dag_id=d&run_id=r%26s&task_id=t&map_index=1");
-  expect(scopeOf(place)).toBe("Months that task t [1] of run r&s of DAG d is about.");
-  expect(scopeOf({ dagId: "d" })).toBe("Months that DAG d loaded last.");
+  expect(scopeOf(place)).toBe("Periods that task t [1] of run r&s of DAG d is about.");
+  expect(scopeOf({ dagId: "d" })).toBe("Periods that DAG d loaded last.");
   expect(scopeOf({})).toBe("");
 });

@@ -29,7 +29,7 @@ describe("steps of a running load", () => {
   });
 
   test("have those of the last finished load beside them", () => {
-    const last = { month: "2026-01", rows: 1, seconds_by_step: { insert: 7 }, published_at: 1 };
+    const last = { period: "2026-01", rows: 1, seconds_by_step: { insert: 7 }, published_at: 1 };
     expect(progressOf({ seconds_by_step: RECORDED }, during("insert"), last).map(({ lastSeconds }) => lastSeconds)).toEqual([null, null, null, null, 7, null, null]);
   });
 
@@ -41,7 +41,7 @@ describe("steps of a running load", () => {
 
 describe("the time left of an insert", () => {
   const insert = { ...INSERT, read_rows: 40, total_rows: 100, rows_per_second: 20, seconds: 2 };
-  const last = (rows: number, seconds: number) => ({ month: "2026-01", rows, seconds_by_step: { insert: seconds }, published_at: 1 });
+  const last = (rows: number, seconds: number) => ({ period: "2026-01", rows, seconds_by_step: { insert: seconds }, published_at: 1 });
 
   test("is at least that of reading", () => {
     expect(timeLeft(insert, null)).toEqual({ leastSeconds: 3, usualSeconds: null });

@@ -1,16 +1,16 @@
 import { expect, test } from "vitest";
-import type { Load, MonthRow } from "../src/api/types";
-import { readText, sentence, shareText, stateText, withoutText } from "../src/months/text";
+import type { Load, PeriodRow } from "../src/api/types";
+import { readText, sentence, shareText, stateText, withoutText } from "../src/periods/text";
 
-const MONTH = { state: "published", parts: 34, step: null, insert: null } as MonthRow;
+const PERIOD = { state: "published", parts: 34, step: null, insert: null } as PeriodRow;
 
-test("a month that merges, or has too many parts, tells how many it has", () => {
-  expect(stateText(MONTH)).toBe("published");
-  expect(stateText({ ...MONTH, state: "merging" })).toBe("merging, 34 parts");
-  expect(stateText({ ...MONTH, state: "too_many_parts", parts: 1_200 })).toBe("too many parts, 1,200");
+test("a period that merges, or has too many parts, tells how many it has", () => {
+  expect(stateText(PERIOD)).toBe("published");
+  expect(stateText({ ...PERIOD, state: "merging" })).toBe("merging, 34 parts");
+  expect(stateText({ ...PERIOD, state: "too_many_parts", parts: 1_200 })).toBe("too many parts, 1,200");
 });
 
-test("a load tells what it reads, which of a month with new objects are these alone", () => {
+test("a load tells what it reads, which of a period with new objects are these alone", () => {
   const load = { objects: 6, source_bytes: 6_144, loaded_objects: 6, loaded_bytes: 6_144 } as Load;
   expect(readText(load)).toBe("6 objects, 6.0 KiB");
   expect(readText({ ...load, loaded_objects: 1, loaded_bytes: 1_024 })).toBe("1 new of 6 objects, 6.0 KiB: 1.0 KiB");
@@ -31,8 +31,8 @@ test("a figure says whose rows it lacks", () => {
     .toEqual(["", ", without n2, which does not answer", ", without n2, n3, which do not answer"]);
 });
 
-test("a month that was not loaded alone says whose share its seconds are", () => {
-  const together = { months: "2026-01 … 2026-04 (4 months)", seconds: 41.2 };
+test("a period that was not loaded alone says whose share its seconds are", () => {
+  const together = { periods: "2026-01 … 2026-04 (4 periods)", seconds: 41.2 };
   expect([shareText({ together: null }), shareText({ together })])
-    .toEqual(["", "its share of one insert of 41 s that loaded 2026-01 … 2026-04 (4 months)"]);
+    .toEqual(["", "its share of one insert of 41 s that loaded 2026-01 … 2026-04 (4 periods)"]);
 });

@@ -1,10 +1,10 @@
-// The actions that make sense for a month and that Airflow lets the user take, and what came of the last one.
+// The actions that make sense for a period and that Airflow lets the user take, and what came of the last one.
 import { Button, Flex, Stack } from "@chakra-ui/react";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { ask } from "../api/client";
 import { useRights } from "../api/queries";
 import { runPath } from "../api/runs";
-import type { MonthRow, Rights } from "../api/types";
+import type { PeriodRow, Rights } from "../api/types";
 import type { TableRow } from "../model/fleet";
 import { NEEDS_PERSON } from "../model/states";
 import { RunLink } from "../ui/links";
@@ -16,12 +16,12 @@ import { Confirm } from "./confirm";
 import { isKind, KINDS, obstacle, type Kind } from "./kinds";
 
 const POLL_MILLISECONDS = 3_000;
-// Longer than the server keeps an answer about months.
+// Longer than the server keeps an answer about periods.
 const SETTLE_MILLISECONDS = 6_000;
 
 interface Props {
   table: TableRow;
-  month: MonthRow;
+  period: PeriodRow;
 }
 
 interface Started {
@@ -31,43 +31,43 @@ interface Started {
   publishedBefore: string;
 }
 
-// The last action on a month. It outlives the panel, which may be closed while the run is active.
-function useStarted({ table, month }: Props) {
+// The last action on a period. It outlives the panel, which may be closed while the run is active.
+function useStarted({ table, period }: Props) {
   const client = useQueryClient();
-  const queryKey = ["started", table.key, month.month];
+  const queryKey = ["started", table.key, period.period];
   const { data } = useQuery<Started | null>({ queryKey, queryFn: () => null, enabled: false, initialData: null });
   return { started: data, setStarted: (now: Started) => { client.setQueryData(queryKey, now); } };
 }
 
-function offeredFor(month: MonthRow, rights: Rights): Kind[] {
-  return (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].isFor(month) && !obstacle(kind, rights));
+function offeredFor(period: PeriodRow, rights: Rights): Kind[] {
+  return (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].isFor(period) && !obstacle(kind, rights));
 }
 
-function obstaclesFor(month: MonthRow, rights: Rights, owner: string | undefined): Set<string> {
-  const wanted = (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].isFor(month));
+function obstaclesFor(period: PeriodRow, rights: Rights, owner: string | undefined): Set<string> {
+  const wanted = (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].isFor(period));
   const found = new Set(wanted.map((kind) => obstacle(kind, rights, owner)).filter(Boolean));
-  if (month.published_at && !month.task && month.state !== "gone") {
-    found.add("You cannot reload this month from here: the task that loaded it is unknown, or you may not see it.");
+  if (period.published_at && !period.task && period.state !== "gone") {
+    found.add("You cannot reload this period from here: the task that loaded it is unknown, or you may not see it.");
   }
   return found;
 }
 
-export function Actions({ table, month, owner }: Props & { owner: string | undefined }) {
+export function Actions({ table, period, owner }: Props & { owner: string | undefined }) {
   const { change } = useAddress();
-  const { data: rights, error } = useRights(month.task?.dag_id);
-  const { started } = useStarted({ table, month });
+  const { data: rights, error } = useRights(period.task?.dag_id);
+  const { started } = useStarted({ table, period });
   if (!rights) {
     return error ? <Faint>{error.message}</Faint> : null;
   }
-  const [offered, obstacles] = [offeredFor(month, rights), obstaclesFor(month, rights, owner)];
+  const [offered, obstacles] = [offeredFor(period, rights), obstaclesFor(period, rights, owner)];
   if (!offered.length && !obstacles.size && !started) {
     return null;
   }
   // Loud only where it helps.
-  const helps = NEEDS_PERSON.has(month.state) && !month.statement;
+  const helps = NEEDS_PERSON.has(period.state) && !period.statement;
   return (
-    <Stack gap={2} mt={4} role="group" aria-label={`Actions on ${month.month}`}>
-      {started?.run ? <Outcome kind={started.kind} run={started.run} before={started.publishedBefore} month={month} /> : null}
+    <Stack gap={2} mt={4} role="group" aria-label={`Actions on ${period.period}`}>
+      {started?.run ? <Outcome kind={started.kind} run={started.run} before={started.publishedBefore} period={period} /> : null}
       <Flex gap={2} wrap="wrap">
         {offered.map((kind, index) => (
           <Button key={kind} size="sm" variant={helps && !index ? "solid" : "outline"} colorPalette={helps && !index ? "brand" : undefined}
@@ -81,22 +81,22 @@ export function Actions({ table, month, owner }: Props & { owner: string | undef
 
 // The question before an action. It stands beside the panel and after it, not in it: where both are drawn in the same
 // moment, as on an address that names an action, what comes later in the document lies above.
-export function Question({ table, month }: Props) {
+export function Question({ table, period }: Props) {
   const { params, change } = useAddress();
-  const { data: rights } = useRights(month.task?.dag_id);
-  const { started, setStarted } = useStarted({ table, month });
+  const { data: rights } = useRights(period.task?.dag_id);
+  const { started, setStarted } = useStarted({ table, period });
   const kind = params.get("act");
   // Once it is answered, the action may no longer make sense, but what came of it is still to be read.
-  if (!rights || !isKind(kind) || !(started?.kind === kind || offeredFor(month, rights).includes(kind))) {
+  if (!rights || !isKind(kind) || !(started?.kind === kind || offeredFor(period, rights).includes(kind))) {
     return null;
   }
   return (
-    <Confirm kind={kind} subject={{ table, month, rights }} close={() => { change({ act: null }, { replace: true }); }}
-      onStarted={(run) => { setStarted({ kind, run, publishedBefore: month.published_at }); }} />
+    <Confirm kind={kind} subject={{ table, period, rights }} close={() => { change({ act: null }, { replace: true }); }}
+      onStarted={(run) => { setStarted({ kind, run, publishedBefore: period.published_at }); }} />
   );
 }
 
-function Outcome({ kind, run, before, month }: { kind: Kind; run: Run; before: string; month: MonthRow }) {
+function Outcome({ kind, run, before, period }: { kind: Kind; run: Run; before: string; period: PeriodRow }) {
   const { data } = useQuery({
     queryKey: ["run", run.dag_id, run.dag_run_id],
     queryFn: () => ask<Run>(runPath(run.dag_id, run.dag_run_id)),
@@ -104,18 +104,18 @@ function Outcome({ kind, run, before, month }: { kind: Kind; run: Run; before: s
     refetchInterval: ({ state }) => (["success", "failed"].includes(state.data?.state ?? "") ? false : POLL_MILLISECONDS),
   });
   const client = useQueryClient();
-  // The month that is shown may be older than the end of the run.
+  // The period that is shown may be older than the end of the run.
   const { data: isSettled = false } = useQuery({
     queryKey: ["settled", run.dag_id, run.dag_run_id],
     enabled: data.state === "success",
     staleTime: Infinity,
     queryFn: async () => {
       await new Promise((resolve) => { setTimeout(resolve, SETTLE_MILLISECONDS); });
-      await client.refetchQueries({ queryKey: ["months"] });
+      await client.refetchQueries({ queryKey: ["periods"] });
       return true;
     },
   });
-  const found = kind === "reload" ? outcome(data, before, month, isSettled)
+  const found = kind === "reload" ? outcome(data, before, period, isSettled)
     : { isOver: data.state === "success" || data.state === "failed", isGood: data.state !== "failed", text: runText(data) };
   const status = !found.isOver ? "info" : found.isGood ? "success" : "warning";
   return (

@@ -1,7 +1,7 @@
 // What the actions ask of Airflow's own API, which checks permissions and records the user.
 import { ask, RequestError } from "../api/client";
 import { runPath, runsOf } from "../api/runs";
-import type { MonthRow, Task } from "../api/types";
+import type { PeriodRow, Task } from "../api/types";
 import type { Kind, Subject } from "./kinds";
 import { goneOf, whatOf } from "./kinds";
 
@@ -16,7 +16,7 @@ export interface Run {
   partition_key?: string | null;
 }
 
-// The run that loaded the month last; null if Airflow no longer has it.
+// The run that loaded the period last; null if Airflow no longer has it.
 export async function lastRun(task: Task): Promise<Run | null> {
   try {
     return await ask<Run>(runPath(task.dag_id, task.run_id));
@@ -28,12 +28,12 @@ export async function lastRun(task: Task): Promise<Run | null> {
   }
 }
 
-// The new run is like the one that loaded the month last, so that the DAG's templates have the same result.
-async function reload({ table, month }: Subject, task: Task, replacesOthers: boolean): Promise<Run> {
+// The new run is like the one that loaded the period last, so that the DAG's templates have the same result.
+async function reload({ table, period }: Subject, task: Task, replacesOthers: boolean): Promise<Run> {
   const last = await lastRun(task);
-  const asked = { database: table.database, table: table.table, months: [month.month] };
+  const asked = { database: table.database, table: table.table, periods: [period.period] };
   const conf = { ...last?.conf, chs3_reload: replacesOthers ? { ...asked, replace_rows_of_others: true } : asked };
-  const note = `Reload of ${whatOf({ table, month })}, requested on the months page`;
+  const note = `Reload of ${whatOf({ table, period })}, requested on the periods page`;
   return ask<Run>(runsOf(task.dag_id), { method: "POST", body: {
     conf, note,
     ...(last?.logical_date ? {
@@ -44,17 +44,17 @@ async function reload({ table, month }: Subject, task: Task, replacesOthers: boo
   } });
 }
 
-function runAction({ table, month, rights }: Subject, action: Kind): Promise<Run> {
+function runAction({ table, period, rights }: Subject, action: Kind): Promise<Run> {
   const conf = {
     action,
-    month: month.state === "gone" ? goneOf(table).map((each) => each.month).join(",") : month.month,
+    period: period.state === "gone" ? goneOf(table).map((each) => each.period).join(",") : period.period,
     database: table.database,
     table: table.table,
-    staging_database: month.ledger_database,
+    staging_database: period.ledger_database,
     clickhouse_conn_id: table.connIds[0],
     cluster: table.cluster ?? "",
   };
-  const note = `${action} of ${whatOf({ table, month })}, requested on the months page`;
+  const note = `${action} of ${whatOf({ table, period })}, requested on the periods page`;
   return ask<Run>(runsOf(rights.actions_dag_id), { method: "POST", body: { logical_date: null, conf, note } });
 }
 
@@ -72,12 +72,12 @@ async function unpause(task: Task): Promise<null> {
 
 // The run that was started; null for an action that starts none.
 export async function perform(kind: Kind, subject: Subject, replacesOthers: boolean): Promise<Run | null> {
-  const { task } = subject.month;
+  const { task } = subject.period;
   if (kind === "merge" || kind === "forget") {
     return runAction(subject, kind);
   }
   if (!task) {
-    throw new Error("The task that loaded the month is unknown.");
+    throw new Error("The task that loaded the period is unknown.");
   }
   if (kind === "unpause") {
     return unpause(task);
@@ -90,25 +90,25 @@ export function runText({ state = "queued" }: Run): string {
   return state === "success" ? "The run has ended." : state === "failed" ? "The run has failed." : `The run is ${state}.`;
 }
 
-// What came of a reload: a run can end well without having loaded the month.
-export function outcome(run: Run, before: string, month: MonthRow, isSettled: boolean): { isOver: boolean; isGood: boolean; text: string } {
-  const isNew = month.published_at !== before;
-  // Another run may have published the month meanwhile.
-  const isByOther = month.task?.dag_id !== run.dag_id || month.task.run_id !== run.dag_run_id;
+// What came of a reload: a run can end well without having loaded the period.
+export function outcome(run: Run, before: string, period: PeriodRow, isSettled: boolean): { isOver: boolean; isGood: boolean; text: string } {
+  const isNew = period.published_at !== before;
+  // Another run may have published the period meanwhile.
+  const isByOther = period.task?.dag_id !== run.dag_id || period.task.run_id !== run.dag_run_id;
   if (run.state === "success" && !isNew && !isSettled) {
-    return { isOver: false, isGood: true, text: "The run has ended. Looking at the month…" };
+    return { isOver: false, isGood: true, text: "The run has ended. Looking at the period…" };
   }
   if (run.state === "success" && isNew && isByOther) {
-    return { isOver: true, isGood: false, text: "The run ended without an error, but the month's newest load belongs to another run: look there for the outcome." };
+    return { isOver: true, isGood: false, text: "The run ended without an error, but the period's newest load belongs to another run: look there for the outcome." };
   }
   if (run.state === "success") {
     return isNew
-      ? { isOver: true, isGood: true, text: "The run has ended and loaded the month again." }
-      : { isOver: true, isGood: false, text: "The run ended without an error, but did not load this month: its tasks loaded other months, or found nothing to do." };
+      ? { isOver: true, isGood: true, text: "The run has ended and loaded the period again." }
+      : { isOver: true, isGood: false, text: "The run ended without an error, but did not load this period: its tasks loaded other periods, or found nothing to do." };
   }
   if (run.state === "failed") {
     return { isOver: true, isGood: false, text: runText(run) };
   }
-  return { isOver: false, isGood: true, text: isNew && !isByOther && month.state !== "loading" ? "The month has been loaded again; the run is still active." : runText(run) };
+  return { isOver: false, isGood: true, text: isNew && !isByOther && period.state !== "loading" ? "The period has been loaded again; the run is still active." : runText(run) };
 }
 

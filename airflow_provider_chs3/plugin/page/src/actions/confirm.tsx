@@ -1,4 +1,4 @@
-// Before anything is done: what will happen, to which month, and what to know first.
+// Before anything is done: what will happen, to which period, and what to know first.
 import { Button, Checkbox, Dialog, Portal, Stack, Text } from "@chakra-ui/react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
@@ -9,8 +9,8 @@ import { lastRun, perform, type Run } from "./airflow";
 import { KINDS, whatOf, type Kind, type Subject } from "./kinds";
 
 const GONE =
-  "Airflow no longer has the run that loaded this month, so the new run has neither its conf nor its data interval. If the DAG takes " +
-  "the month from them, the run loads nothing, and fails unless it also has other loads. The panel will show the outcome.";
+  "Airflow no longer has the run that loaded this period, so the new run has neither its conf nor its data interval. If the DAG takes " +
+  "the period from them, the run loads nothing, and fails unless it also has other loads. The panel will show the outcome.";
 
 // A lost answer does not show what Airflow has done.
 function failureText(error: Error): string {
@@ -22,7 +22,7 @@ export function Confirm({ kind, subject, close, onStarted }: {
   kind: Kind; subject: Subject; close: () => void; onStarted: (run: Run | null) => void;
 }) {
   const { verb, says, dag, right } = KINDS[kind];
-  const { month, rights } = subject;
+  const { period, rights } = subject;
   const cancel = useRef<HTMLButtonElement>(null);
   const [isTicked, tick] = useState(false);
   // After the panel, which may be drawn in the same moment, and would then lie above: it takes its layer some frames after
@@ -34,7 +34,7 @@ export function Confirm({ kind, subject, close, onStarted }: {
   }, []);
   const client = useQueryClient();
   const last = useQuery({
-    queryKey: ["last-run", month.task], queryFn: () => (month.task ? lastRun(month.task) : null), enabled: kind === "reload",
+    queryKey: ["last-run", period.task], queryFn: () => (period.task ? lastRun(period.task) : null), enabled: kind === "reload",
   });
   // The second click of a double click comes before the button is drawn as disabled, and would start a second run.
   const isAsked = useRef(false);
@@ -43,8 +43,8 @@ export function Confirm({ kind, subject, close, onStarted }: {
     onError: () => { isAsked.current = false; },
     onSuccess: (run) => {
       onStarted(run);
-      // From now on, and while a run is active, the months are polled more often.
-      void client.invalidateQueries({ queryKey: ["months"] });
+      // From now on, and while a run is active, the periods are polled more often.
+      void client.invalidateQueries({ queryKey: ["periods"] });
       void client.invalidateQueries({ queryKey: ["rights"] });
     },
   });
@@ -68,7 +68,7 @@ export function Confirm({ kind, subject, close, onStarted }: {
                 {says(subject).map((text) => <Text key={text}>{text}</Text>)}
                 {waits ? <Text>The DAG is paused: the run waits until somebody unpauses it.</Text> : null}
                 {kind === "reload" && last.data === null ? <Note status="warning" title="It may load nothing">{GONE}</Note> : null}
-                {kind === "reload" && month.state === "changed" && !act.isSuccess ? (
+                {kind === "reload" && period.state === "changed" && !act.isSuccess ? (
                   <Checkbox.Root checked={isTicked} onCheckedChange={({ checked }) => { tick(checked === true); }} alignItems="start">
                     <Checkbox.HiddenInput />
                     <Checkbox.Control />
@@ -81,8 +81,8 @@ export function Confirm({ kind, subject, close, onStarted }: {
                   {act.isPending ? "Sending the request to Airflow…" : null}
                   {act.isError ? failureText(act.error) : null}
                   {act.isSuccess && act.data ? <>Started: <RunLink dagId={act.data.dag_id} runId={act.data.dag_run_id} />.</> : null}
-                  {act.isSuccess && kind === "end" && month.task ? <>Marked as failed; ending its queries: <TaskLink task={month.task} />.</> : null}
-                  {act.isSuccess && kind === "unpause" && month.task ? <>Unpaused: DAG <DagLink dagId={month.task.dag_id} />.</> : null}
+                  {act.isSuccess && kind === "end" && period.task ? <>Marked as failed; ending its queries: <TaskLink task={period.task} />.</> : null}
+                  {act.isSuccess && kind === "unpause" && period.task ? <>Unpaused: DAG <DagLink dagId={period.task.dag_id} />.</> : null}
                 </Text>
               </Stack>
             </Dialog.Body>

@@ -1,5 +1,5 @@
-// The actions on a month: when each makes sense, what it does, and what prevents it.
-import type { DagRights, MonthRow, Rights } from "../api/types";
+// The actions on a period: when each makes sense, what it does, and what prevents it.
+import type { DagRights, PeriodRow, Rights } from "../api/types";
 import type { TableRow } from "../model/fleet";
 import { nameOf } from "../model/fleet";
 import { bytes, count } from "../model/format";
@@ -8,7 +8,7 @@ export type Kind = "unpause" | "reload" | "end" | "merge" | "forget";
 
 export interface Subject {
   table: TableRow;
-  month: MonthRow;
+  period: PeriodRow;
   rights: Rights;
 }
 
@@ -17,32 +17,32 @@ export interface ActionKind {
   right: "may_start_runs" | "may_end_tasks" | "may_edit";
   // Whose runs or tasks it touches.
   dag: (rights: Rights) => DagRights | null;
-  isFor: (month: MonthRow) => boolean;
+  isFor: (period: PeriodRow) => boolean;
   says: (subject: Subject) => string[];
 }
 
-// The months of a table that is gone: they are forgotten together.
-export const goneOf = (table: TableRow): MonthRow[] => table.months.filter(({ state }) => state === "gone");
+// The periods of a table that is gone: they are forgotten together.
+export const goneOf = (table: TableRow): PeriodRow[] => table.periods.filter(({ state }) => state === "gone");
 
 export const KINDS: Record<Kind, ActionKind> = {
   unpause: {
     verb: "Unpause",
     right: "may_edit",
     dag: (rights) => rights.dag,
-    isFor: (month) => month.task !== null && month.state === "held",
+    isFor: (period) => period.task !== null && period.state === "held",
     says: ({ rights }) => [
       `Unpauses DAG ${rights.dag?.dag_id ?? ""}, with everything that it loads: Airflow starts its waiting runs, and the run that is due by its ` +
         "schedule; with catchup, all runs that were due while it was paused.",
-      "If they include this month, they load it: the table keeps its rows until the new ones are counted and replace them.",
+      "If they include this period, they load it: the table keeps its rows until the new ones are counted and replace them.",
     ],
   },
   reload: {
     verb: "Reload",
     right: "may_start_runs",
     dag: (rights) => rights.dag,
-    isFor: (month) => month.task !== null && month.state !== "loading" && month.state !== "gone",
+    isFor: (period) => period.task !== null && period.state !== "loading" && period.state !== "gone",
     says: ({ rights }) => [
-      `Starts a run of DAG ${rights.dag?.dag_id ?? ""} that loads only this month of this table again. ` +
+      `Starts a run of DAG ${rights.dag?.dag_id ?? ""} that loads only this period of this table again. ` +
         "Everything else in the DAG runs, too.",
       "The table keeps its rows until the new ones are counted and replace them.",
     ],
@@ -51,8 +51,8 @@ export const KINDS: Record<Kind, ActionKind> = {
     verb: "End the load",
     right: "may_end_tasks",
     dag: (rights) => rights.dag,
-    isFor: (month) => month.task !== null && month.state === "loading",
-    says: ({ month: { task } }) => task ? [
+    isFor: (period) => period.task !== null && period.state === "loading",
+    says: ({ period: { task } }) => task ? [
       `Marks task ${task.task_id}${task.map_index >= 0 ? ` [${task.map_index}]` : ""} of run ${task.run_id} as failed, without a retry.`,
       "Its queries end on all nodes, unless cancel_on_kill is off; the table keeps its current rows.",
     ] : [],
@@ -61,24 +61,24 @@ export const KINDS: Record<Kind, ActionKind> = {
     verb: "Force merges",
     right: "may_start_runs",
     dag: (rights) => rights.actions_dag,
-    isFor: (month) => month.parts > 0 && month.state !== "loading",
-    says: ({ month, rights }) => [
-      `Starts a run of DAG ${rights.actions_dag_id} that merges the parts of the month into one on each node. This reads and ` +
-        `writes ${bytes(month.size_bytes)}. Rows do not change.`,
+    isFor: (period) => period.parts > 0 && period.state !== "loading",
+    says: ({ period, rights }) => [
+      `Starts a run of DAG ${rights.actions_dag_id} that merges the parts of the period into one on each node. This reads and ` +
+        `writes ${bytes(period.size_bytes)}. Rows do not change.`,
     ],
   },
   forget: {
     verb: "Forget",
     right: "may_start_runs",
     dag: (rights) => rights.actions_dag,
-    isFor: (month) => month.published_at !== "" && month.state !== "loading",
-    says: ({ table, month, rights }) => month.state === "gone" ? [
-      `Starts a run of DAG ${rights.actions_dag_id} that removes ${count(goneOf(table).length, "month")} of this table, all of its months, from the ` +
+    isFor: (period) => period.published_at !== "" && period.state !== "loading",
+    says: ({ table, period, rights }) => period.state === "gone" ? [
+      `Starts a run of DAG ${rights.actions_dag_id} that removes ${count(goneOf(table).length, "period")} of this table, all of its periods, from the ` +
         "ledger. No rows are touched, and the table leaves this page.",
     ] : [
-      `Starts a run of DAG ${rights.actions_dag_id} that removes the month from the ledger.`,
-      "Its rows stay, but no longer belong to a known load: the next load of the month stops unless it may replace them or the " +
-        "month is adopted.",
+      `Starts a run of DAG ${rights.actions_dag_id} that removes the period from the ledger.`,
+      "Its rows stay, but no longer belong to a known load: the next load of the period stops unless it may replace them or the " +
+        "period is adopted.",
     ],
   },
 };
@@ -97,12 +97,12 @@ export function obstacle(kind: Kind, rights: Rights, owner?: string): string {
   const { dag: dagOf, right } = KINDS[kind];
   const dag = dagOf(rights);
   if (!dag) {
-    return kind === "unpause" || kind === "reload" || kind === "end" ? "Airflow cannot run the DAG that loaded this month: it is gone, or its file cannot be imported."
-      : `To force merges and forget months, add the DAG ${rights.actions_dag_id} to Airflow: its file is in the folder dags of this package's repository.`;
+    return kind === "unpause" || kind === "reload" || kind === "end" ? "Airflow cannot run the DAG that loaded this period: it is gone, or its file cannot be imported."
+      : `To force merges and forget periods, add the DAG ${rights.actions_dag_id} to Airflow: its file is in the folder dags of this package's repository.`;
   }
   return dag[right] ? "" : refusal(right, dag.dag_id, dag.dag_id === rights.dag?.dag_id ? owner : undefined);
 }
 
-export function whatOf({ table, month }: { table: TableRow; month: MonthRow }): string {
-  return month.state === "gone" ? nameOf(table) : `${nameOf(table)} ${month.month}`;
+export function whatOf({ table, period }: { table: TableRow; period: PeriodRow }): string {
+  return period.state === "gone" ? nameOf(table) : `${nameOf(table)} ${period.period}`;
 }

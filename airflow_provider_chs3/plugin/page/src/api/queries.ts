@@ -5,23 +5,23 @@ import { queryOf, type Place } from "../model/place";
 import { errorOf } from "../model/task-log";
 import { ask, RequestError } from "./client";
 import { runPath } from "./runs";
-import type { Cluster, MonthDetails, MonthParts, MonthRow, Months, Rights, Speed, Task } from "./types";
+import type { Cluster, PeriodDetails, PeriodParts, PeriodRow, Periods, Rights, Speed, Task } from "./types";
 
 const BUSY_MILLISECONDS = 5_000;
 const CALM_MILLISECONDS = 30_000;
 
-export interface MonthPlace {
+export interface PeriodPlace {
   connId: string;
   database: string;
   table: string;
-  month: string;
+  period: string;
 }
 
-export function useMonths(place: Place) {
+export function usePeriods(place: Place) {
   const query = queryOf(place).toString();
   return useQuery({
-    queryKey: ["months", query],
-    queryFn: () => ask<Months>(`chs3/api/months?${query}`),
+    queryKey: ["periods", query],
+    queryFn: () => ask<Periods>(`chs3/api/periods?${query}`),
     refetchInterval: ({ state }) => (state.data && isBusy(state.data) ? BUSY_MILLISECONDS : CALM_MILLISECONDS),
   });
 }
@@ -45,15 +45,15 @@ export function useCluster() {
   });
 }
 
-// Null for a month that no ledger knows. Asked at once when the month has changed, and again once the server's answer is
+// Null for a period that no ledger knows. Asked at once when the period has changed, and again once the server's answer is
 // surely younger than that.
-export function useDetails(place: MonthPlace, { state: now, published_at: published }: MonthRow) {
+export function useDetails(place: PeriodPlace, { state: now, published_at: published }: PeriodRow) {
   const { connId, ...rest } = place;
   const query = new URLSearchParams({ conn_id: connId, ...rest }).toString();
   return useQuery({
-    queryKey: ["month", query, now, published],
+    queryKey: ["period", query, now, published],
     placeholderData: keepPreviousData,
-    queryFn: () => ask<MonthDetails | null>(`chs3/api/month?${query}`).catch((error: unknown) => {
+    queryFn: () => ask<PeriodDetails | null>(`chs3/api/period?${query}`).catch((error: unknown) => {
       if (error instanceof RequestError && error.status === 404) {
         return null;
       }
@@ -64,11 +64,11 @@ export function useDetails(place: MonthPlace, { state: now, published_at: publis
   });
 }
 
-export function useParts({ connId, ...rest }: MonthPlace) {
+export function useParts({ connId, ...rest }: PeriodPlace) {
   const query = new URLSearchParams({ conn_id: connId, ...rest }).toString();
   return useQuery({
     queryKey: ["parts", query],
-    queryFn: () => ask<MonthParts>(`chs3/api/parts?${query}`),
+    queryFn: () => ask<PeriodParts>(`chs3/api/parts?${query}`),
     refetchInterval: CALM_MILLISECONDS,
   });
 }

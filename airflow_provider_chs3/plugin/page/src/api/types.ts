@@ -2,20 +2,20 @@
 import type { components } from "./schema";
 
 type Schemas = components["schemas"];
-export type Months = Schemas["Months"];
+export type Periods = Schemas["Periods"];
 export type FailedRun = Schemas["FailedRun"];
-export type ConnectionMonths = Schemas["ConnectionMonths"];
-export type MonthRow = Schemas["MonthRow"];
-export type State = MonthRow["state"];
+export type ConnectionPeriods = Schemas["ConnectionPeriods"];
+export type PeriodRow = Schemas["PeriodRow"];
+export type State = PeriodRow["state"];
 export type Task = Schemas["Task"];
-export type MonthDetails = Schemas["MonthDetails"];
+export type PeriodDetails = Schemas["PeriodDetails"];
 export type Load = Schemas["Load"];
 export type Inserting = Schemas["Inserting"];
 export type FinishedLoad = Schemas["FinishedLoad"];
 export type Failure = Schemas["Failure"];
 export type Setting = Schemas["Setting"];
-export type NodeOfMonth = Schemas["NodeOfMonth"];
-export type MonthParts = Schemas["MonthParts"];
+export type NodeOfPeriod = Schemas["NodeOfPeriod"];
+export type PeriodParts = Schemas["PeriodParts"];
 export type Speed = Schemas["Speed"];
 export type ConnectionSpeed = Schemas["ConnectionSpeed"];
 export type LoadSpeed = Schemas["LoadSpeed"];

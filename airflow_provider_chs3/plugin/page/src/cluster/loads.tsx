@@ -9,9 +9,9 @@ import { Faint, Section } from "../ui/parts";
 
 type RunningLoad = ConnectionNodes["loads"][number];
 
-function row({ table, month, task, insert, total_rows: total }: RunningLoad) {
+function row({ table, period, task, insert, total_rows: total }: RunningLoad) {
   const what = [
-    table ?? "an append, which no ledger records", <Text key="month" whiteSpace="nowrap">{month}</Text>,
+    table ?? "an append, which no ledger records", <Text key="period" whiteSpace="nowrap">{period}</Text>,
     task ? <Box key="task" minW="14rem"><TaskLink task={task} /></Box> : "",
   ];
   if (!insert) {
@@ -28,7 +28,7 @@ export function RunningLoads({ loads }: { loads: readonly RunningLoad[] }) {
   return (
     <Section title="Running loads">
       {loads.length ? (
-        <Figures name="Running loads" rows={loads.map(row)} columns={[["Table"], ["Month"], ["Task"], ["Rows read", "number"], ["Share read", "number"],
+        <Figures name="Running loads" rows={loads.map(row)} columns={[["Table"], ["Period"], ["Task"], ["Rows read", "number"], ["Share read", "number"],
           ["Speed", "number"], ["Bytes read", "number"], ["Running for", "number"], ["Peak memory per node", "number"]]} />
       ) : <Faint>None.</Faint>}
     </Section>

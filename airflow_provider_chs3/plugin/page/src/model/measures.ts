@@ -1,25 +1,25 @@
-// What a strip can show of its months beside their state, as a bar each.
-import type { MonthRow } from "../api/types";
+// What a strip can show of its periods beside their state, as a bar each.
+import type { PeriodRow } from "../api/types";
 import type { TableRow } from "./fleet";
 import { compact, duration, number } from "./format";
 
 export interface Measure {
-  // Of one month, as the head of a column says it.
+  // Of one period, as the head of a column says it.
   name: string;
   // Null where there is nothing to measure.
-  of: (month: MonthRow) => number | null;
+  of: (period: PeriodRow) => number | null;
   tell: (value: number) => string;
   short: (value: number) => string;
   // Whether it adds up what the nodes have.
   isOfNodes: boolean;
-  // Whether months that were loaded together have a share each.
+  // Whether periods that were loaded together have a share each.
   isShared: boolean;
 }
 
 const MEASURES: Record<string, Measure> = {
   rows: {
-    name: "Rows per month",
-    of: (month) => (month.published_at || month.rows ? month.rows : null),
+    name: "Rows per period",
+    of: (period) => (period.published_at || period.rows ? period.rows : null),
     tell: (value) => `${number(value)} ${value === 1 ? "row" : "rows"}`,
     short: compact,
     isOfNodes: true,
@@ -27,7 +27,7 @@ const MEASURES: Record<string, Measure> = {
   },
   duration: {
     name: "Insert time",
-    of: (month) => month.insert_seconds,
+    of: (period) => period.insert_seconds,
     tell: duration,
     short: duration,
     isOfNodes: false,
@@ -47,8 +47,8 @@ export interface Extent {
   most: number;
 }
 
-export function extentOf(tables: readonly Pick<TableRow, "months">[], measure: Measure): Extent | null {
-  const values = tables.flatMap(({ months }) => months.map(measure.of)).filter((value) => value !== null);
+export function extentOf(tables: readonly Pick<TableRow, "periods">[], measure: Measure): Extent | null {
+  const values = tables.flatMap(({ periods }) => periods.map(measure.of)).filter((value) => value !== null);
   return values.length ? { least: values.reduce((a, b) => Math.min(a, b)), most: values.reduce((a, b) => Math.max(a, b)) } : null;
 }
 

@@ -1,11 +1,11 @@
-// The parts of a month over time, added up over the nodes that log them.
-import type { MonthParts } from "../api/types";
+// The parts of a period over time, added up over the nodes that log them.
+import type { PeriodParts } from "../api/types";
 
 export const MINUTE = 60;
 
 export type Point = readonly [at: number, parts: number];
 
-export function totalOf(nodes: MonthParts["nodes"]): Point[] {
+export function totalOf(nodes: PeriodParts["nodes"]): Point[] {
   const logged = nodes.map(({ parts }) => parts).filter((parts) => parts.length);
   // Before the log of each node begins, the total is not known.
   const from = Math.max(...logged.map((parts) => parts[0]?.[0] ?? Infinity));
@@ -14,7 +14,7 @@ export function totalOf(nodes: MonthParts["nodes"]): Point[] {
 }
 
 // Why nodes have no log, and which.
-export function silentOf(nodes: MonthParts["nodes"]): Map<string, string[]> {
+export function silentOf(nodes: PeriodParts["nodes"]): Map<string, string[]> {
   const found = new Map<string, string[]>();
   for (const { name, error } of nodes.filter((node) => node.error)) {
     found.set(error, [...(found.get(error) ?? []), name]);

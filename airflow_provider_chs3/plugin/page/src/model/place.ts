@@ -27,5 +27,5 @@ export function describe(place: Place): string {
   const whose = [
     place.taskId && `task ${place.taskId}${mapped}`, place.runId && `run ${place.runId}`, `DAG ${place.dagId}`,
   ].filter(Boolean).join(" of ");
-  return place.runId ? `Months that ${whose} is about.` : `Months that ${whose} loaded last.`;
+  return place.runId ? `Periods that ${whose} is about.` : `Periods that ${whose} loaded last.`;
 }

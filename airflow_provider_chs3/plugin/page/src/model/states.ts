@@ -1,10 +1,10 @@
-// The states of a month: their words, their colours in Airflow's theme, and which of them need a person.
+// The states of a period: their words, their colours in Airflow's theme, and which of them need a person.
 import type { State } from "../api/types";
 
 export interface Look {
   label: string;
   means: string;
-  // What happens next, or what somebody has to do; where it depends on the month, its own texts say so.
+  // What happens next, or what somebody has to do; where it depends on the period, its own texts say so.
   next?: string;
   // Fill and text of a cell, as tokens of Airflow's theme.
   fill: string;
@@ -17,16 +17,16 @@ const loud = (palette: string) => ({ palette, fill: `${palette}.solid`, ink: "wh
 
 // In the order of urgency.
 export const STATES: Record<State, Look> = {
-  gone: { label: "table is gone", means: "The table was dropped or renamed, with this month.", next: "If that was intended, forget its months, and the table leaves this page. If not, rename it back, or restore it at once (UNDROP TABLE): a new table of this name has none of these rows.", ...loud("red") },
+  gone: { label: "table is gone", means: "The table was dropped or renamed, with this period.", next: "If that was intended, forget its periods, and the table leaves this page. If not, rename it back, or restore it at once (UNDROP TABLE): a new table of this name has none of these rows.", ...loud("red") },
   stuck: { label: "stuck", means: "A person must act: the panel says how.", ...loud("red") },
   failed: { label: "failed", means: "The newest load ended with an error.", ...loud("red") },
   changed: { label: "changed by somebody", means: "It has rows that no load wrote.", next: "Loads stop until you decide: reload it to replace those rows, or adopt it (chs3 adopt) to keep them.", ...loud("purple") },
-  held: { label: "held", means: "The next load would change it, but its DAG is paused.", next: "Unpause the DAG: its next run loads the month. If it has no schedule, reload the month.", ...loud("orange") },
-  stranded: { label: "stranded", means: "The next load would change it, but Airflow will not start one.", next: "No load starts by itself: fix its DAG or bring it back, or reload the month.", ...loud("orange") },
-  late: { label: "late", means: "A run of its DAG is due, but Airflow has not created it.", next: "Check that Airflow's scheduler and DAG processor are running: that run will load the month.", ...quiet("orange") },
+  held: { label: "held", means: "The next load would change it, but its DAG is paused.", next: "Unpause the DAG: its next run loads the period. If it has no schedule, reload the period.", ...loud("orange") },
+  stranded: { label: "stranded", means: "The next load would change it, but Airflow will not start one.", next: "No load starts by itself: fix its DAG or bring it back, or reload the period.", ...loud("orange") },
+  late: { label: "late", means: "A run of its DAG is due, but Airflow has not created it.", next: "Check that Airflow's scheduler and DAG processor are running: that run will load the period.", ...quiet("orange") },
   unfinished: { label: "unfinished", means: "The newest load was killed: the next one repairs it.", next: "The next load repairs it. If its DAG has no schedule, reload it.", ...loud("orange") },
   changed_in_storage: { label: "changed in the storage since", means: "A plan found other objects: the next load reads them.", next: "The next load reads them. If its DAG has no schedule, reload it.", ...quiet("cyan") },
-  too_many_parts: { label: "too many parts", means: "Merges have settled with more parts than they should leave.", next: "Queries read more parts than they need to: force merges, or merge closed months on a schedule.", ...quiet("yellow") },
+  too_many_parts: { label: "too many parts", means: "Merges have settled with more parts than they should leave.", next: "Queries read more parts than they need to: force merges, or merge closed periods on a schedule.", ...quiet("yellow") },
   loading: { label: "loading", means: "A load is running.", ...loud("blue") },
   merging: { label: "merging", means: "Published; merges are still running.", next: "Nothing to do: merges finish on their own.", ...quiet("teal") },
   published: { label: "published", means: "Unchanged since it was published.", ...quiet("green") },

@@ -1,5 +1,5 @@
 // The steps of a load in words, and how far it is in them, as far as its records and queries show.
-import type { FinishedLoad, Inserting, MonthRow } from "../api/types";
+import type { FinishedLoad, Inserting, PeriodRow } from "../api/types";
 
 export const STEPS: Record<string, string> = {
   list: "List objects",
@@ -28,7 +28,7 @@ export interface StepProgress {
 }
 
 export function progressOf(
-  inserting: Pick<Inserting, "seconds_by_step">, { step: current, insert }: Pick<MonthRow, "step" | "insert">, last: FinishedLoad | null,
+  inserting: Pick<Inserting, "seconds_by_step">, { step: current, insert }: Pick<PeriodRow, "step" | "insert">, last: FinishedLoad | null,
 ): StepProgress[] {
   const spent = inserting.seconds_by_step;
   const failed = spent.start_over ?? null;
@@ -52,7 +52,7 @@ export interface TimeLeft {
   usualSeconds: number | null;
 }
 
-export function timeLeft(insert: NonNullable<MonthRow["insert"]>, last: FinishedLoad | null): TimeLeft | null {
+export function timeLeft(insert: NonNullable<PeriodRow["insert"]>, last: FinishedLoad | null): TimeLeft | null {
   const { total_rows: total, read_rows: read, rows_per_second: speed, seconds } = insert;
   if (!total || !speed) {
     return null;
@@ -63,7 +63,7 @@ export function timeLeft(insert: NonNullable<MonthRow["insert"]>, last: Finished
   return { leastSeconds, usualSeconds: usualSeconds > leastSeconds ? usualSeconds : null };
 }
 
-type Insert = NonNullable<MonthRow["insert"]>;
+type Insert = NonNullable<PeriodRow["insert"]>;
 
 export interface SeenNode {
   name: string;

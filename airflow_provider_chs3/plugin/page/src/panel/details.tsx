@@ -1,17 +1,17 @@
-// What the ledgers of all nodes know of a month.
+// What the ledgers of all nodes know of a period.
 import { Box, Flex, Text } from "@chakra-ui/react";
-import type { MonthPlace } from "../api/queries";
-import type { Inserting, Load, MonthDetails, MonthRow, NodeOfMonth, Setting } from "../api/types";
+import type { PeriodPlace } from "../api/queries";
+import type { Inserting, Load, PeriodDetails, PeriodRow, NodeOfPeriod, Setting } from "../api/types";
 import { byteRate, bytes, count, duration, number, orNone, rate, share } from "../model/format";
 import { STEPS } from "../model/steps";
-import { readText } from "../months/text";
+import { readText } from "../periods/text";
 import { Figures } from "../ui/figures";
 import { CopyButton, Facts, Faint, Note, Section, UtcTime } from "../ui/parts";
 import { PartsOverTime } from "./parts-over-time";
 import { InsertSql } from "./insert-sql";
 import { Settings } from "./settings";
 
-export function Details({ details, month, place }: { details: MonthDetails; month: MonthRow; place: MonthPlace }) {
+export function Details({ details, period, place }: { details: PeriodDetails; period: PeriodRow; place: PeriodPlace }) {
   if (details.error) {
     return <Note title="The cluster cannot be queried for details">{details.error}</Note>;
   }
@@ -20,12 +20,12 @@ export function Details({ details, month, place }: { details: MonthDetails; mont
   const ids = newest?.query_ids ?? [];
   return (
     <>
-      {details.inserting ? <Newest inserting={details.inserting} isLoading={month.state === "loading"} /> : null}
+      {details.inserting ? <Newest inserting={details.inserting} isLoading={period.state === "loading"} /> : null}
       {details.load ? <Published load={details.load} nodes={details.nodes} /> : null}
-      {details.load ? <Steps load={details.load} together={month.together} /> : null}
+      {details.load ? <Steps load={details.load} together={period.together} /> : null}
       <Nodes nodes={details.nodes} />
       <PartsOverTime place={place} />
-      {details.load?.is_published ? <Proof load={details.load} month={month} nodes={details.nodes} /> : null}
+      {details.load?.is_published ? <Proof load={details.load} period={period} nodes={details.nodes} /> : null}
       {ids.length ? <InsertSql sql={details.insert_sql} queryIds={ids} /> : null}
       {settings.length ? <Settings settings={settings} /> : null}
     </>
@@ -63,7 +63,7 @@ function memoryText({ peak_memory_bytes: peak, memory_bytes: granted }: Load): s
   return peak ? `peak ${bytes(peak)} of ${allowed}` : `${allowed}, peak ${peak === 0 ? "too low to measure" : "unknown"}`;
 }
 
-function Published({ load, nodes }: { load: Load; nodes: readonly NodeOfMonth[] }) {
+function Published({ load, nodes }: { load: Load; nodes: readonly NodeOfPeriod[] }) {
   const parts = nodes.reduce((sum, node) => sum + (node.share?.parts ?? 0), 0);
   const changes = Object.entries(load.object_changes)
     .sort(([one], [other]) => OBJECTS.indexOf(one) - OBJECTS.indexOf(other)).map(([what, found]) => `${number(found)} ${what}`);
@@ -77,7 +77,7 @@ function Published({ load, nodes }: { load: Load; nodes: readonly NodeOfMonth[] 
         changes.length > 0 && ["Since the previous load", changes.join(", ")],
         ["Parts", `${orNone(load.parts, number)} at publishing, ${number(parts)} now`],
         ["Memory per node", memoryText(load)],
-        Boolean(load.other_month_rows) && ["Left out", `${number(load.other_month_rows ?? 0)} rows of other months`],
+        Boolean(load.other_period_rows) && ["Left out", `${number(load.other_period_rows ?? 0)} rows of other periods`],
         Boolean(load.memory_steps) && ["Memory reduced", `${count(load.memory_steps ?? 0, "time")}, because nodes ran out of it`],
         ["Query IDs", <Ids key="ids" ids={load.query_ids ?? []} />],
       ]} />
@@ -87,7 +87,7 @@ function Published({ load, nodes }: { load: Load; nodes: readonly NodeOfMonth[] 
 
 const COLOURS = ["gray.solid", "teal.solid", "cyan.solid", "purple.solid", "blue.solid", "green.solid", "yellow.solid", "red.solid"];
 
-function Steps({ load, together }: { load: Load; together: MonthRow["together"] }) {
+function Steps({ load, together }: { load: Load; together: PeriodRow["together"] }) {
   const steps = Object.entries(load.seconds_by_step);
   const all = steps.reduce((sum, [, seconds]) => sum + seconds, 0);
   if (!all) {
@@ -97,7 +97,7 @@ function Steps({ load, together }: { load: Load; together: MonthRow["together"] 
   const colour = (step: string) => COLOURS[names.indexOf(step)] ?? "gray.solid";
   return (
     <Section title="Where the time went" aside={<Text fontSize="sm">{duration(all)}</Text>}>
-      {together ? <Box mb={2}><Faint>Its share of the time that {together.months} took together.</Faint></Box> : null}
+      {together ? <Box mb={2}><Faint>Its share of the time that {together.periods} took together.</Faint></Box> : null}
       <Flex height="14px" rounded="sm" overflow="clip" gap="1px" mb={2} aria-hidden>
         {steps.map(([step, seconds]) => <Box key={step} bg={colour(step)} style={{ flexGrow: seconds / all }} />)}
       </Flex>
@@ -115,7 +115,7 @@ function Steps({ load, together }: { load: Load; together: MonthRow["together"] 
   );
 }
 
-function Nodes({ nodes }: { nodes: readonly NodeOfMonth[] }) {
+function Nodes({ nodes }: { nodes: readonly NodeOfPeriod[] }) {
   const all = nodes.reduce((sum, { share: own }) => sum + (own?.rows ?? 0), 0);
   const rows = nodes.map(({ name, error, share: own }) => own
     ? [name, number(own.rows), share(own.rows, all), orNone(own.published_rows, number), number(own.parts), bytes(own.size_bytes)]
@@ -128,14 +128,14 @@ function Nodes({ nodes }: { nodes: readonly NodeOfMonth[] }) {
   );
 }
 
-function Proof({ load, month, nodes }: { load: Load; month: MonthRow; nodes: readonly NodeOfMonth[] }) {
+function Proof({ load, period, nodes }: { load: Load; period: PeriodRow; nodes: readonly NodeOfPeriod[] }) {
   const published = nodes.reduce((sum, node) => sum + (node.share?.published_rows ?? 0), 0);
-  const isSame = month.state !== "changed" && nodes.every((node) => !node.error);
+  const isSame = period.state !== "changed" && nodes.every((node) => !node.error);
   return (
     <Section title="Proof">
       <Text fontSize="sm">
         Before publishing, the load counted {orNone(load.rows, number)} rows{load.objects > 0 ? ` in ${count(load.objects, "object")}` : ""}; the nodes&apos; ledgers
-        have {number(published)}. {isSame ? `The table has ${number(month.rows)} now, in parts that the load wrote or that were merged from them.`
+        have {number(published)}. {isSame ? `The table has ${number(period.rows)} now, in parts that the load wrote or that were merged from them.`
           : "The partition may have changed since then."}
       </Text>
     </Section>

@@ -1,6 +1,6 @@
-// How many parts a month has had in the last days: loads bring them, merges make them fewer.
+// How many parts a period has had in the last days: loads bring them, merges make them fewer.
 import { Box, Flex, Text } from "@chakra-ui/react";
-import { useParts, type MonthPlace } from "../api/queries";
+import { useParts, type PeriodPlace } from "../api/queries";
 import { age, count, number, time } from "../model/format";
 import { beginOf, MINUTE, pathOf, silentOf, totalOf } from "../model/parts";
 import { Faint, Section } from "../ui/parts";
@@ -9,7 +9,7 @@ import { useZone } from "../ui/zone";
 // Stretched to the width that there is; labels are beside it, so that they are not.
 const [WIDTH, HEIGHT, MARGIN] = [480, 72, 2];
 
-export function PartsOverTime({ place }: { place: MonthPlace }) {
+export function PartsOverTime({ place }: { place: PeriodPlace }) {
   const { data } = useParts(place);
   const zone = useZone();
   if (!data || data.begun_at === null || data.now === null) {

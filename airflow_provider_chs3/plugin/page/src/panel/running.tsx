@@ -1,7 +1,7 @@
 // A running load: which step it is in, how far, and for how much longer.
 import { Box, Flex, Progress, Text } from "@chakra-ui/react";
 import { useState } from "react";
-import type { FinishedLoad, Inserting, MonthDetails, MonthRow } from "../api/types";
+import type { FinishedLoad, Inserting, PeriodDetails, PeriodRow } from "../api/types";
 import { bytes, count, duration, number, orNone, percent, rate } from "../model/format";
 import { progressOf, seenInsert, SHORT_STEPS, timeLeft, type StepProgress, type TimeLeft } from "../model/steps";
 import { Facts, Faint, NAMES_WIDTH, Section } from "../ui/parts";
@@ -9,7 +9,7 @@ import { Facts, Faint, NAMES_WIDTH, Section } from "../ui/parts";
 const AFTER_INSERT = {
   insert: "The insert has begun.",
   verify: "The insert has ended. The load lists the objects again and counts the staged rows: they are not in the table yet.",
-  publish: "The staged rows are proved to be those of the objects. On each node they replace the month in one step.",
+  publish: "The staged rows are proved to be those of the objects. On each node they replace the period in one step.",
 };
 const MARK = { done: "✓ ", current: "", waiting: "" };
 const FILL = { done: "blue.solid", current: "blue.emphasized", waiting: "bg.emphasized" };
@@ -27,7 +27,7 @@ function Stepper({ steps, last }: { steps: readonly StepProgress[]; last: Finish
           </Box>
         ))}
       </Box>
-      {last ? <Box mt={1}><Faint>Last: this table's newest load that published, {last.month}, {count(last.rows, "row")}.</Faint></Box> : null}
+      {last ? <Box mt={1}><Faint>Last: this table's newest load that published, {last.period}, {count(last.rows, "row")}.</Faint></Box> : null}
     </Box>
   );
 }
@@ -40,14 +40,14 @@ function Bar({ value, label }: { value: number | null; label: string }) {
   );
 }
 
-export function Running({ month, details }: { month: MonthRow; details: MonthDetails | null }) {
-  const { insert } = month;
+export function Running({ period, details }: { period: PeriodRow; details: PeriodDetails | null }) {
+  const { insert } = period;
   const inserting: Inserting | null = details?.inserting ?? null;
   return (
     <Section title="Running">
-      {inserting ? <Stepper steps={progressOf(inserting, month, details?.last_finished ?? null)} last={details?.last_finished ?? null} /> : null}
-      {insert ? <Inserts month={month} insert={insert} last={details?.last_finished ?? null} />
-        : <Faint>{month.step ? AFTER_INSERT[month.step] : "No insert of this load is running: its task is between two steps, or about to continue."}</Faint>}
+      {inserting ? <Stepper steps={progressOf(inserting, period, details?.last_finished ?? null)} last={details?.last_finished ?? null} /> : null}
+      {insert ? <Inserts period={period} insert={insert} last={details?.last_finished ?? null} />
+        : <Faint>{period.step ? AFTER_INSERT[period.step] : "No insert of this load is running: its task is between two steps, or about to continue."}</Faint>}
     </Section>
   );
 }
@@ -61,8 +61,8 @@ function textOf({ leastSeconds, usualSeconds }: TimeLeft): string {
     : "all rows are read; the rest are being written";
 }
 
-function Inserts({ month, insert, last }: {
-  month: MonthRow; insert: NonNullable<MonthRow["insert"]>; last: FinishedLoad | null;
+function Inserts({ period, insert, last }: {
+  period: PeriodRow; insert: NonNullable<PeriodRow["insert"]>; last: FinishedLoad | null;
 }) {
   const [asked, note] = useState(insert);
   const [seen, remember] = useState(() => seenInsert(null, insert));
@@ -77,7 +77,7 @@ function Inserts({ month, insert, last }: {
   return (
     <>
       <Flex gap={3} align="center" mb={2}>
-        <Bar value={share} label={`Insert of ${month.month}`} />
+        <Bar value={share} label={`Insert of ${period.period}`} />
         <Text fontWeight="bold" fontVariantNumeric="tabular-nums">{total ? `${percent(Math.min(read, total), total)} read` : "running"}</Text>
       </Flex>
       <Facts rows={[

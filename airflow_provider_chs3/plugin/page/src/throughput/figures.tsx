@@ -22,13 +22,13 @@ function Folded({ title, columns, rows }: { title: string; columns: readonly Col
 export function LoadFigures({ loads }: { loads: readonly LoadSpeed[] }) {
   const steps = Object.keys(STEPS).filter((step) => loads.some((load) => step in load.seconds_by_step));
   const columns: Column[] = [
-    ["Published"], ["Month"], ["Slow"], ["Rows", "number"], ["Rows/s", "number"], ["Bytes/s", "number"], ["Peak memory", "number"],
+    ["Published"], ["Period"], ["Slow"], ["Rows", "number"], ["Rows/s", "number"], ["Bytes/s", "number"], ["Peak memory", "number"],
     ["Parts", "number"], ["Listing to published", "number"], ["Listing to healthy", "number"],
     ...steps.map((step) => [STEPS[step] ?? step, "number"] as const),
     ["Waited for the storage, all threads", "number"], ["Merges", "number"], ["Task"],
   ];
   const rows = () => [...loads].reverse().map((load) => [
-    <Time key="at" at={new Date(load.published_at * 1_000)} />, load.month, load.why_slow ? "slow" : "", number(load.rows),
+    <Time key="at" at={new Date(load.published_at * 1_000)} />, load.period, load.why_slow ? "slow" : "", number(load.rows),
     orNone(load.rows_per_second, number), orNone(load.bytes_per_second, byteRate), orNone(load.peak_memory_bytes, bytes), number(load.parts),
     orNone(load.seconds_to_published, duration), orNone(load.seconds_to_healthy, duration),
     ...steps.map((step) => orNone(load.seconds_by_step[step], duration)),

@@ -123,8 +123,8 @@ function Slow({ loads }: { loads: readonly LoadSpeed[] }) {
       </Text>
       <Box as="ul" listStyle="none" aria-label="Slow loads" maxH="12rem" overflowY="auto" tabIndex={0}>
         {slow.map((load) => (
-          <Flex as="li" key={`${load.month}-${load.published_at}`} gap={3} px={3} py={1.5} fontSize="sm" wrap="wrap">
-            <Text fontWeight="semibold">{load.month}</Text>
+          <Flex as="li" key={`${load.period}-${load.published_at}`} gap={3} px={3} py={1.5} fontSize="sm" wrap="wrap">
+            <Text fontWeight="semibold">{load.period}</Text>
             <Text color="fg.muted"><Time at={new Date(load.published_at * 1_000)} /></Text>
             <Text>{orNone(load.rows_per_second, number)} rows/s. {load.why_slow}</Text>
           </Flex>

@@ -13,12 +13,12 @@ export function Troubles({ connections }: { connections: readonly SeenConnection
       <Text key={id}><b>Connection {id}</b>: {ended(error)} {at === null ? null : <>Its data below is from <Time at={new Date(at * 1_000)} />.</>}</Text>
     )),
     ...nodes.map(({ name, conn_id: id, error }) => (
-      <Text key={`${name} ${error}`}><b>Node {name || `of connection ${id}`}</b>: {ended(error)} The states of months come from the other nodes.</Text>
+      <Text key={`${name} ${error}`}><b>Node {name || `of connection ${id}`}</b>: {ended(error)} The states of periods come from the other nodes.</Text>
     )),
   ];
   return (
     <>
-      {unread.map((why) => <Note key={why} title="Some ledgers cannot be read: their months and loads are not shown">{ended(why)}</Note>)}
+      {unread.map((why) => <Note key={why} title="Some ledgers cannot be read: their periods and loads are not shown">{ended(why)}</Note>)}
       {unknown.length ? <Unknown connections={unknown} /> : null}
       {quiet.length ? <Quiet title={<Who old={old} nodes={nodes} />}>{quiet}</Quiet> : null}
     </>
@@ -68,7 +68,7 @@ export function NoConnections() {
   return (
     <Box maxW="3xl" mx="auto" mt={12}>
       <Heading size="md">Connect Airflow to ClickHouse first</Heading>
-      <Text mt={2}>Airflow&apos;s database and environment have no connection of type chs3. Once you have added one, this page shows the months of its tables:</Text>
+      <Text mt={2}>Airflow&apos;s database and environment have no connection of type chs3. Once you have added one, this page shows the periods of its tables:</Text>
       <Sql text={ADD} />
       <Text mt={2} color="fg.muted">Airflow cannot list connections that are only in a secrets backend.</Text>
     </Box>
@@ -80,7 +80,7 @@ const LOAD = `from datetime import datetime
 from airflow.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_provider_chs3.transfers.monthly_load import monthly_load
+from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
 
 with DAG(
     dag_id="trips_nightly",
@@ -89,17 +89,17 @@ with DAG(
     catchup=False,
     max_active_runs=1,
 ):
-    monthly_load(
+    scheduled_load(
         bucket="my-bucket",
         key="trips/{YYYY-MM}/*.parquet",
         table="trips",
-        lookback_months=2,
+        lookback=2,
     )`;
 
 export function NoTables() {
   return (
     <Box maxW="3xl" mx="auto" mt={12}>
-      <Heading size="md">No month has been loaded yet</Heading>
+      <Heading size="md">No period has been loaded yet</Heading>
       <Text mt={2}>There is no ledger here yet: the first load creates it. This DAG loads new objects every night:</Text>
       <Sql text={LOAD} />
     </Box>

@@ -22,4 +22,4 @@ export function useAddress() {
   return { params, change };
 }
 
-export const NO_MONTH: Changes = { conn_id: null, database: null, table: null, month: null };
+export const NO_PERIOD: Changes = { conn_id: null, database: null, table: null, period: null };

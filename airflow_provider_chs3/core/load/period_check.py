@@ -1,0 +1,355 @@
+"""Step 3 of a load: compare periods with the ledger, and decide what of each is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from airflow_provider_chs3.core.attempt.decision import (
+    OF_OTHERS,
+    Add,
+    Decision,
+    PeriodFacts,
+    Refusal,
+    Refuse,
+    Skip,
+    decide,
+)
+from airflow_provider_chs3.core.attempt.load_context import LoadContext, Loads, look_up_all, look_up_caught_up
+from airflow_provider_chs3.core.attempt.newer_records import (
+    check_listed_since,
+    check_none_newer,
+    published_meanwhile,
+    records_of,
+)
+from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, periods_of
+from airflow_provider_chs3.core.attempt.resume import PUBLISHED_BY_OWNER, published_by_owner
+from airflow_provider_chs3.core.increment.new_objects import find_increments, text_of
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found, evidence_of, is_elsewhere
+from airflow_provider_chs3.core.ledger.partition_changes import missing_parts
+from airflow_provider_chs3.core.ledger.parts import Evidence
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
+from airflow_provider_chs3.core.load.cleaning import clean_up_published
+from airflow_provider_chs3.core.load.outcome import record_unchanged, result_of
+from airflow_provider_chs3.core.publication.evidence_renewal import renew_records
+from airflow_provider_chs3.core.publication.publish import key_of_other_type
+from airflow_provider_chs3.core.request.load_request import LoadRequest
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.values.load_result import LoadResult
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.quantities import quantity, size_text
+from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
+from airflow_provider_chs3.core.workflow.step_timer import StepTimer
+from airflow_provider_chs3.exceptions import (
+    Chs3Error,
+    NotReadyError,
+    PreflightError,
+    SourceError,
+    TargetChangedError,
+    TransientError,
+)
+
+_BROKEN = "parts of it were broken when a server started, as after a power cut"
+_STALE = "a load that another one had taken over from published after it, from a replica that was down meanwhile"
+#: Attempts that are looked for are of the last nights.
+_MOST_RECORDS = 100
+
+
+class Checked(NamedTuple):
+    """Periods after they were compared with the ledger.
+
+    Args:
+        done: The results of those of which nothing is left to do.
+        to_load: The others.
+    """
+
+    done: dict[Period, LoadResult]
+    to_load: Periods
+
+
+def check_periods(loads: Loads) -> Steps[Checked]:
+    """Compare periods with the ledger, and decide what becomes of each.
+
+    Args:
+        loads: The loads of the periods. These leave: those that are refused (see `judge`), and with an
+            `ObjectsChangedError` those that another load published after this one had listed their objects.
+    """
+    before = yield from _look_up(loads)
+    if not loads.items:
+        return Checked({}, periods_of())
+    timer = yield from loads.first.timer.end("inspect")
+    loads.update(lambda load: replace(load, timer=timer))
+    loads.each(lambda load: check_listed_since(load, before[load.request.period]))
+    facts = yield from loads.run(lambda load: look_at_period(load, before[load.request.period]))
+    same = [load for load in loads if facts[load.request.period].found.standing is ComparisonStatus.UNCHANGED]
+    own = yield from published_by_owner(same, before)
+    facts |= {
+        period: replace(facts[period], is_reload=bool(load.request.reload and period not in own))
+        for period, load in loads.items.items()
+    }
+    decisions = loads.each(lambda load: judge(load, facts[load.request.period]))
+    results = {
+        period: skipped(load.request, decision, timer)
+        if decision.has_no_objects
+        else _unchanged(load, before[period], own)
+        for period, load in loads.items.items()
+        if isinstance(decision := decisions[period], Skip)
+    }
+    if unchanged := [loads.items[period] for period, result in results.items() if not result.has_no_objects]:
+        yield from clean_up_published(unchanged, before)
+        yield from record_unchanged(unchanged)
+        yield from renew_records(unchanged, before)
+    periods = periods_of(
+        *(
+            PeriodLoad(load=load, before=before[period], reason=decisions[period].reason)
+            for period, load in loads.items.items()
+            if period not in results
+        )
+    )
+    yield from _find_increments(periods, facts)
+    for period, error in periods.failed.items():
+        loads.leave(period, error)
+    return Checked(results, periods)
+
+
+def _find_increments(periods: Periods, facts: Mapping[Period, PeriodFacts]) -> Steps[None]:
+    """Load the new objects of periods alone where nothing speaks against it."""
+
+    def may_add(each: PeriodLoad) -> bool:
+        alone = replace(facts[each.period], why_whole="")
+        return each.load.files.source.has_files and isinstance(decide(alone, each.load.request.policies), Add)
+
+    adding = periods.part(may_add)
+    reasons = yield from find_increments(adding)
+    periods.merge(adding)
+    for each in periods:
+        text = text_of(each.load, reasons.get(each.period, ""))
+        yield from Log(name=f"{each.period}: {each.reason}. {sizes_text(each.load)}{text and ' '}{text}")
+
+
+def skipped(request: LoadRequest, decision: Skip, timer: StepTimer) -> LoadResult:
+    """Return the result of a period without objects, where that is no error.
+
+    Args:
+        request: Its load.
+        decision: The decision.
+        timer: The time spent so far.
+    """
+    return LoadResult(
+        status="skipped",
+        period=request.period,
+        target=request.target,
+        reason=decision.reason,
+        has_no_objects=True,
+        seconds_by_step=timer.seconds,
+    )
+
+
+def _unchanged(load: LoadContext, before: Mapping[Node, PeriodOnNode], own: Collection[Period]) -> LoadResult:
+    is_own = load.request.period in own
+    status, reason = ("published", PUBLISHED_BY_OWNER) if is_own else ("unchanged", ComparisonStatus.UNCHANGED.value)
+    return result_of(load, {node: period.state for node, period in before.items()}, status=status, reason=reason)
+
+
+def sizes_text(load: LoadContext) -> str:
+    """Return how much a load reads, and by how many nodes, for the log."""
+    sizes = load.request.source.kind.contents.sizes(load.manifest)
+    return f"{sizes}, {quantity(len(load.context.nodes), 'node')}."
+
+
+def _look_up(loads: Loads) -> Steps[dict[Period, dict[Node, PeriodOnNode]]]:
+    """Look periods up; those whose rows seem to be somebody else's, once more.
+
+    A server reads the records first, then the parts. What a load recorded and published in between looks like rows
+    without a record, or like a change since the newest one; a second look has at least the record of its intent.
+    Periods of which this is so leave, with an `ObjectsChangedError`.
+    """
+    before = yield from loads.ask(look_up_caught_up)
+    doubtful = loads.part(lambda load: _seems_of_others(load, before[load.request.period]))
+    yield from doubtful.together(_check_no_first_ledger(doubtful))
+    now = yield from doubtful.ask(look_up_all)
+    doubtful.each(lambda load: _check_none_newer(load, before, now))
+    loads.merge(doubtful)
+    return before | now
+
+
+def _seems_of_others(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> bool:
+    return load.facts(before).found.standing in OF_OTHERS
+
+
+_Looks = Mapping[Period, Mapping[Node, PeriodOnNode]]
+
+
+def _check_none_newer(load: LoadContext, before: _Looks, now: _Looks) -> None:
+    period = load.request.period
+    check_none_newer(period, records_of(before[period]), now[period])
+
+
+def _check_no_first_ledger(loads: Loads) -> Steps[None]:
+    """Check that nodes which had no ledger when these loads inspected them still have none."""
+    context = loads.first.context
+    sql = Sql(
+        f"SELECT count() FROM system.tables WHERE database = {literal(context.ledger.database)} "
+        f"AND name = {literal(context.ledger.table)}"
+    )
+    lacking = [node for node, facts in context.nodes.items() if not facts.has_ledger]
+    answers = (yield from QueryNodes(name="Look for a ledger", sql=dict.fromkeys(lacking, sql))) if lacking else {}
+    if any(rows[0][0] for rows in answers.values()):
+        loads.each(_fail_as_published)
+
+
+def _fail_as_published(load: LoadContext) -> None:
+    raise published_meanwhile(load.request.period)
+
+
+def look_at_period(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> Steps[PeriodFacts]:
+    """Return what is known of a period; of one that seems to be changed, servers are asked what did it.
+
+    Args:
+        load: The load.
+        before: The period on each node.
+
+    Raises:
+        PreflightError: If it was published as another partition than the table's key gives now.
+    """
+    facts = load.facts(before)
+    if facts.found.standing is not ComparisonStatus.TARGET_CHANGED:
+        return facts
+    changed, why = {node: before[node] for node in facts.found.nodes}, ""
+    if other := [node for node, period in changed.items() if is_elsewhere(period)]:
+        raise PreflightError([key_of_other_type(load, str(other[0]))])
+    if (yield from _are_broken(load, changed)):
+        why = _BROKEN
+    elif (yield from _is_of_stale(load, changed)):
+        why = _STALE
+    unfinished = Found(ComparisonStatus.UNFINISHED, facts.found.nodes, why)
+    return replace(facts, found=unfinished) if why else facts
+
+
+def judge(load: LoadContext, facts: PeriodFacts) -> Decision:
+    """Decide what becomes of a period.
+
+    Args:
+        load: The load.
+        facts: What is known of it.
+
+    Raises:
+        NotReadyError: If it has no objects, and that is an error.
+        TargetChangedError: If it holds rows of others, and no argument allows to replace them.
+        TransientError: If a replica that is down may know where its rows come from.
+        SourceError: If it shrank too much.
+    """
+    decision = decide(facts, load.request.policies)
+    if isinstance(decision, Refuse):
+        raise _error_of(load, facts, decision)
+    return decision
+
+
+def no_objects(request: LoadRequest) -> NotReadyError:
+    """Return the error of a period without objects."""
+    source = request.source
+    # A run that reloads the period does not end well where nothing is loaded.
+    unchanged = "" if request.reload else "'skip' leaves it unchanged, and "
+    return NotReadyError(
+        f"No {source.kind.contents.name} for {request.period} under {source.place}/{source.pattern}. If that is right "
+        f"for this period, policies={{'on_no_objects': …}} says so: {unchanged}'empty' publishes it without rows."
+    )
+
+
+def _error_of(load: LoadContext, facts: PeriodFacts, refuse: Refuse) -> Chs3Error:
+    request, target, period = load.request, load.context.target, load.request.period
+    contents, policies = facts.contents, request.policies
+    nodes = ", ".join(map(str, facts.found.nodes))
+    where = f"{target}, partition {load.key.partition_id}, on {nodes}: {refuse.reason}."
+    match refuse.refusal:
+        case Refusal.NO_OBJECTS:
+            return no_objects(request)
+        case Refusal.ROWS_UNKNOWN:
+            return TargetChangedError(
+                f"{where} To replace them with the objects' rows, give policies={{'replace_unknown': True}}; "
+                "to keep them, adopt the period (chs3 adopt), or load into another table."
+            )
+        case Refusal.TARGET_CHANGED:
+            return TargetChangedError(
+                f"{where} A reload would undo that (rows erased on request would come back): if you want it, give "
+                "policies={'on_target_changed': 'reload'}."
+            )
+        case Refusal.FEWER_NODES:
+            return TargetChangedError(
+                f"{where} The others may still hold their rows of {period}, which would then be there "
+                "twice. Load on all nodes, as with cluster=…; if the others are gone for good, give "
+                "policies={'on_target_changed': 'reload'}."
+            )
+        case Refusal.REPLICA_DOWN:
+            return TransientError(
+                f"{target}, {period}: {nodes} cannot tell whether a load or "
+                f"somebody else wrote the rows there. {', '.join(map(str, load.absent_of(facts.found)))} may know, but "
+                "is down: start it, or load the period anyway with policies={'on_target_changed': 'reload'}."
+            )
+        case Refusal.SHRANK:
+            return SourceError(
+                f"The {contents} of {period} shrank from {size_text(facts.published_bytes)} to "
+                f"{size_text(facts.size_bytes)} since they were published, by more "
+                f"than policies['max_shrink_fraction']={policies.max_shrink_fraction}: if that is intended, raise it "
+                "for this run."
+            )
+
+
+def _are_broken(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) -> Steps[bool]:
+    """Check whether all that a published period lacks are parts that a server could not read and put aside.
+
+    Their block numbers show it: each publication has its own.
+    """
+    missing = {
+        node: missing_parts(evidence_of(period.record), period.state)
+        for node, period in periods.items()
+        if period.record and period.record.event == "published"
+    }
+    if len(missing) < len(periods) or not all(missing.values()):
+        return False
+    target = load.context.target
+    sql = Sql(
+        "SELECT min_block_number, max_block_number FROM system.detached_parts "
+        f"WHERE database = {literal(target.database)} AND table = {literal(target.table)} "
+        f"AND partition_id = {literal(load.key.partition_id)} AND position(name, 'broken') > 0"
+    )
+    ask = QueryNodes(name="Look for parts that were broken when a server started", sql=dict.fromkeys(missing, sql))
+    broken = yield from ask
+    return all(
+        any(first <= part.min_block and part.max_block <= last for first, last in broken[node])
+        for node, parts in missing.items()
+        for part in parts
+    )
+
+
+def _is_of_stale(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) -> Steps[bool]:
+    """Check whether the partition holds what a superseded attempt had staged before the newest one published.
+
+    On a replica that was down, nobody could drop its staging. This excludes an attempt whose rows were published
+    earlier and that somebody put back: its record came first, on nodes that have both.
+    """
+    context, newest = load.context, {period.record.attempt for period in periods.values() if period.record}
+    if not context.table_facts.is_replicated or len(newest) != 1:
+        return False
+    statements = {
+        node: Sql(
+            f"SELECT attempt, event, evidence, toUnixTimestamp64Milli(recorded_at) FROM {table(context.ledger)} "
+            f"WHERE {load.key_on(node).condition} AND event IN ('intent', 'published') "
+            f"ORDER BY sequence DESC LIMIT {_MOST_RECORDS}"
+        )
+        for node in context.nodes
+    }
+    answers = yield from QueryNodes(name="Look for loads that published too late", sql=statements)
+    staged, earlier = set[tuple[str, tuple[str, ...]]](), set[str]()
+    for rows in answers.values():
+        published = {attempt: at for attempt, event, _, at in reversed(rows) if event == "published"}
+        last = max((published[attempt] for attempt in newest & published.keys()), default=0)
+        earlier |= {attempt for attempt, at in published.items() if at <= last}
+        for attempt, event, evidence, _ in rows:
+            if event == "intent" and (parts := Evidence.of_text(evidence).beside.of_parts):
+                staged.add((attempt, tuple(sorted(parts))))
+    stale = {contents for attempt, contents in staged if attempt not in earlier | newest}
+    there = [period.state.contents.of_parts for period in periods.values()]
+    return all(contents is not None and tuple(sorted(contents)) in stale for contents in there)

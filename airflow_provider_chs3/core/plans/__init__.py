@@ -1,0 +1,1 @@
+"""Plan, adopt, forget and list periods."""

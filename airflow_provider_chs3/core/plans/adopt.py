@@ -1,0 +1,218 @@
+"""Adopt a period that was loaded by other means: record it as published if the row counts match."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.attempt.decision import Refusal, Refuse, Skip, decide
+from airflow_provider_chs3.core.attempt.discovery import list_ready_period
+from airflow_provider_chs3.core.attempt.load_context import LoadContext, values_of
+from airflow_provider_chs3.core.attempt.retry_policy import RetryState
+from airflow_provider_chs3.core.cluster.node_facts import inspect_target
+from airflow_provider_chs3.core.cluster.row_policies import OF_A_PERIOD
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.file_schema import count_rows, read_columns
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, record
+from airflow_provider_chs3.core.ledger.table import make_ledger
+from airflow_provider_chs3.core.load.period_check import no_objects
+from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
+from airflow_provider_chs3.core.publication.evidence_renewal import structure_text
+from airflow_provider_chs3.core.request.load_request import LoadRequest
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
+from airflow_provider_chs3.exceptions import (
+    NotReadyError,
+    ObjectsChangedError,
+    SourceError,
+    TargetChangedError,
+)
+
+#: What speaks against one period, and not against the others.
+_REFUSALS = (NotReadyError, ObjectsChangedError, SourceError, TargetChangedError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdoptedPeriod:
+    """The outcome of adopting a period.
+
+    Args:
+        period: The period.
+        status: `adopted`, `unchanged` (it was published already), or `refused`.
+        reason: The reason, as a text.
+        rows_by_node: Rows of the period on each node, as far as they were counted.
+    """
+
+    period: Period
+    status: str
+    reason: str
+    rows_by_node: Mapping[str, int]
+
+    def __str__(self) -> str:
+        return f"{self.period} {self.status}: {self.reason}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON-safe values."""
+        return {
+            "period": str(self.period),
+            "status": self.status,
+            "reason": self.reason,
+            "rows": sum(self.rows_by_node.values()),
+            "rows_by_node": dict(self.rows_by_node),
+        }
+
+
+def adopt_periods(requests: Sequence[LoadRequest]) -> Steps[list[AdoptedPeriod]]:
+    """Adopt periods one by one; a refused period does not stop the others.
+
+    Args:
+        requests: The load of each period.
+
+    Raises:
+        Chs3Error: Any problem that concerns all of them.
+    """
+    adopted = []
+    for request in requests:
+        try:
+            period = yield from adopt_period(request)
+        except _REFUSALS as error:
+            period = AdoptedPeriod(period=request.period, status="refused", reason=str(error), rows_by_node={})
+        yield from Log(name=f"{period}.".replace("..", "."))
+        adopted.append(period)
+    return adopted
+
+
+def adopt_period(request: LoadRequest) -> Steps[AdoptedPeriod]:
+    """Record a period as published whose rows were written by other means.
+
+    The proof is the count: the partition has as many rows on all nodes as the objects, and neither changed while they
+    were counted. Rows are not compared one by one.
+
+    Args:
+        request: The load of the period: a later load with the same objects and definition finds it unchanged.
+
+    Returns:
+        The outcome: refused if the counts differ.
+
+    Raises:
+        ObjectsChangedError: If objects changed meanwhile.
+        TargetChangedError: If the partition changed, or the user does not see all of its rows.
+        SourceError: If the files could not be loaded into this table.
+        NotReadyError: If there are no objects.
+        PreflightError: If the cluster or the table is missing, or not fit.
+    """
+    load = yield from _look(request)
+    before = yield from load.look_up()
+    decision = decide(load.facts(before), request.policies)
+    if isinstance(decision, Refuse) and decision.refusal is Refusal.NO_OBJECTS:
+        raise no_objects(request)
+    if isinstance(decision, Skip) and not decision.has_no_objects:
+        rows = {str(node): each.state.rows for node, each in before.items()}
+        return AdoptedPeriod(period=request.period, status="unchanged", reason=decision.reason, rows_by_node=rows)
+    counted = yield from _count(load)
+    _check_sight(load, before, counted)
+    if sum(counted.rows_by_node.values()) != counted.source_rows:
+        return AdoptedPeriod(
+            period=request.period,
+            status="refused",
+            reason=_mismatch(load, before, counted),
+            rows_by_node=counted.rows_by_node,
+        )
+    yield from make_ledger(load.context, load.context.nodes)
+    load = load.with_ledger()
+    yield from _check_unchanged(load, before)
+    shards = rows_of_shards({node: each.state for node, each in before.items()})
+    records = {node: _record(load, node, each.state, shards, counted) for node, each in before.items()}
+    yield from QueryNodes(name=f"Record {request.period} as published", sql=records)
+    reason = load.files.source.kind.contents.having(load.files.manifest, "as many")
+    return AdoptedPeriod(period=request.period, status="adopted", reason=reason, rows_by_node=counted.rows_by_node)
+
+
+def _look(request: LoadRequest) -> Steps[LoadContext]:
+    source, manifest = yield from list_ready_period(request)
+    context = yield from inspect_target(request, needs_all=True, policies_on=OF_A_PERIOD)
+    check_target(context, required_settings=())
+    partition_id = yield from partition_id_of(context, request.period)
+    return LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, partition_id=partition_id)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Counted:
+    """The period's rows on each node, and its objects: their rows, and what a load takes from them."""
+
+    rows_by_node: Mapping[str, int]
+    source_rows: int
+    reading: Reading
+
+
+def _count(load: LoadContext) -> Steps[_Counted]:
+    reading = yield from read_columns(load.files, load.request.selection, load.context.table_facts.columns)
+    source_rows = yield from count_rows(load.files, reading)
+    # Not out of system.parts: rows that a lightweight DELETE took away count there.
+    sql = Sql(
+        f"SELECT count() FROM {table(load.context.target)} WHERE _partition_id = {literal(load.key.partition_id)}"
+    )
+    # A row counts once, however many replicas have it.
+    statements = dict.fromkeys(load.context.publishers, sql)
+    answers = yield from QueryNodes(name=f"Count the rows of {load.request.period}", sql=statements)
+    return _Counted(
+        rows_by_node={str(node): int(rows[0][0]) for node, rows in answers.items()},
+        source_rows=source_rows,
+        reading=reading,
+    )
+
+
+def _check_sight(load: LoadContext, before: Mapping[Node, PeriodOnNode], counted: _Counted) -> None:
+    """Refuse a period if the user does not see all of its rows, except those that a lightweight DELETE hides."""
+    for node in load.context.publishers:
+        state, seen = before[node].state, counted.rows_by_node[str(node)]
+        parts = state.each_part
+        if parts is not None and seen != state.rows and not any(part.hides_rows for part in parts):
+            raise TargetChangedError(
+                f"{load.context.target} on {node} has {state.rows:,} rows of {load.request.period}, but shows the user "
+                f"only {seen:,}: adopt it as a user from whom no row policy hides any, while nobody writes"
+            )
+
+
+def _mismatch(load: LoadContext, before: Mapping[Node, PeriodOnNode], counted: _Counted) -> str:
+    rows = sum(counted.rows_by_node.values())
+    if any(each.record for each in before.values()):
+        way_out = "load it with policies={'on_target_changed': 'reload'}"
+    else:
+        way_out = "load it with policies={'replace_unknown': True}" if rows else "load it"
+    per_node = ", ".join(f"{node}: {count:,}" for node, count in counted.rows_by_node.items())
+    holds = f"{load.context.target} holds {rows:,} ({per_node}); {way_out}"
+    has = load.files.source.kind.contents.having(load.files.manifest, f"{counted.source_rows:,}")
+    return f"{has}, {holds}"
+
+
+def _check_unchanged(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> Steps[None]:
+    period = load.request.period
+    _, manifest = yield from load.files.source.list_period(period)
+    if manifest.fingerprint != load.files.manifest.fingerprint:
+        raise ObjectsChangedError(f"Objects of {period} changed while its rows were counted: try again")
+    now = yield from load.look_up()
+    for node, each in now.items():
+        was, is_now = before[node].state, each.state
+        if (was.max_block, was.data_version) != (is_now.max_block, is_now.data_version):
+            raise TargetChangedError(
+                f"Somebody wrote to {load.context.target} on {node} while the rows of {period} were counted: try again"
+            )
+
+
+def _record(load: LoadContext, node: Node, state: PartitionState, shards: Mapping[int, int], counted: _Counted) -> Sql:
+    values = values_of(
+        load,
+        rows=state.rows,
+        state=state,
+        rows_of_shards=shards,
+        structure=structure_text(load, node, loaded=counted.reading.loaded, in_files=counted.reading.names),
+        details={"adopted": True},
+    )
+    # Only its rows were counted: no increment may build on it.
+    values["base"] = ""
+    return record(load.context.ledger, load.key_on(node), "published", values)

@@ -1,0 +1,91 @@
+"""Remove periods from the ledger: the rows in their partitions stay, but no load owns them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.ledger.records import IS_STATE, newest, record
+from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.plans.status import LedgerRequest, ledger_key, list_periods_of
+from airflow_provider_chs3.core.preflight.target_checks import check_target
+from airflow_provider_chs3.core.sql.quoting import Sql, table
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
+
+
+@dataclass(frozen=True, slots=True)
+class ForgottenPeriod:
+    """The outcome of forgetting a period.
+
+    Args:
+        period: The period.
+        was_known: Whether a ledger had it.
+        rows: Rows of its partition, on all nodes; they stay.
+    """
+
+    period: Period
+    was_known: bool
+    rows: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON-safe values."""
+        return {"period": str(self.period), "was_known": self.was_known, "rows": self.rows}
+
+
+def forget_periods(request: LedgerRequest) -> Steps[list[ForgottenPeriod]]:
+    """Record on each node that the period is forgotten. Rows and earlier records stay.
+
+    Of a table that no node has, because it was dropped or renamed, the periods of all tables are forgotten that have
+    had its name.
+
+    Returns:
+        The requested periods, or all that were known.
+
+    Raises:
+        PreflightError: If the cluster is missing, or the table is not fit, or missing on some nodes.
+    """
+    context = yield from inspect_target(request, needs_all=True)
+    if not any(facts.target for facts in context.nodes.values()):
+        return (yield from _forget_gone(context, request.periods))
+    check_target(context, required_settings=())
+    listed = {each.period: each for each in (yield from list_periods_of(context, request.periods)) if each.period}
+    forgotten = []
+    for period in sorted(listed if request.periods is None else set(request.periods)):
+        found = listed.get(period)
+        knowing = [node for node, each in found.nodes.items() if each.record] if found else []
+        if found and knowing:
+            statements = {node: _record(context, node, period, found.partition_id) for node in knowing}
+            yield from QueryNodes(name=f"Forget {period}", sql=statements)
+        forgotten.append(ForgottenPeriod(period, was_known=bool(knowing), rows=found.rows if found else 0))
+    return forgotten
+
+
+def _forget_gone(context: TargetContext, wanted: Collection[Period] | None) -> Steps[list[ForgottenPeriod]]:
+    columns = f"target_uuid, period, {newest('partition_id, event')}"
+    name = LedgerKey(context.target, "", Period.of_month(2000, 1), "").name_condition
+    sql = Sql(f"SELECT {columns} FROM {table(context.ledger)} WHERE {name} AND {IS_STATE} GROUP BY target_uuid, period")
+    asked = [node for node, facts in context.nodes.items() if facts.has_ledger]
+    answers = yield from QueryNodes(name="Ask the ledgers for their periods", sql=dict.fromkeys(asked, sql))
+    of_periods: dict[Period, dict[str, dict[Node, Sql]]] = defaultdict(lambda: defaultdict(dict))
+    for node, rows in answers.items():
+        for uuid, text, (partition_id, event) in rows:
+            period = Period.parse(text)
+            if event != "forgotten" and (wanted is None or period in wanted):
+                key = LedgerKey(context.target, uuid, period, partition_id)
+                of_periods[period][uuid][node] = record(context.ledger, key, "forgotten", {})
+    if not of_periods:
+        check_target(context, required_settings=())
+    for period, of_tables in sorted(of_periods.items()):
+        for statements in of_tables.values():
+            yield from QueryNodes(name=f"Forget {period}", sql=statements)
+    periods = sorted(of_periods if wanted is None else set(wanted))
+    return [ForgottenPeriod(period, was_known=period in of_periods, rows=0) for period in periods]
+
+
+def _record(context: TargetContext, node: Node, period: Period, partition_id: str) -> Sql:
+    return record(context.ledger, ledger_key(context, node, period, partition_id), "forgotten", {})

@@ -1,0 +1,78 @@
+"""List the objects that a table's periods were loaded from, and by which loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.ledger.records import IS_STATE, newest
+from airflow_provider_chs3.core.object_history.table import objects_table
+from airflow_provider_chs3.core.plans.status import LedgerRequest, ledger_key, look_at_table
+from airflow_provider_chs3.core.sql.quoting import Sql, one_of, table
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedObject:
+    """An object, as a load read it.
+
+    Args:
+        period: The period.
+        path: `<bucket>/<key>`.
+        size_bytes: Its size in bytes.
+        etag: Its ETag.
+        last_modified: Time of its last write, in UTC.
+        rows: Its rows; None if files of its format do not give them.
+        loaded_at: Time at which that attempt recorded it, in UTC, by the clock of the first node.
+        attempt: The attempt that read it, or that replaced rows of other objects and kept its rows.
+        is_current: Whether its rows are those that are published; else a later load has replaced them.
+    """
+
+    period: Period
+    path: str
+    size_bytes: int
+    etag: str
+    last_modified: str
+    rows: int | None
+    loaded_at: str
+    attempt: str
+    is_current: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON-safe values."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__} | {"period": str(self.period)}
+
+
+def list_objects(request: LedgerRequest) -> Steps[list[LoadedObject]]:
+    """List the objects of published loads, by period, path and time.
+
+    Args:
+        request: The table; its periods, or None for all.
+
+    Raises:
+        PreflightError: If the cluster or the table is missing, or not fit.
+    """
+    context = yield from look_at_table(request)
+    node = context.coordinator
+    if not (context.nodes[node].objects and context.nodes[node].has_ledger):
+        return []
+    of_table = ledger_key(context, node, Period.of_month(2000, 1), "").table_condition
+    if request.periods is not None:
+        of_table += f" AND {one_of('period', map(str, request.periods))}"
+    ledger = table(context.ledger)
+    bases = f"SELECT period, {newest('base')} FROM {ledger} WHERE {of_table} AND {IS_STATE} GROUP BY period"
+    published = f"SELECT attempt FROM {ledger} WHERE {of_table} AND event = 'published'"
+    sql = Sql(
+        "SELECT period, path, size_bytes, etag, formatDateTime(last_modified, '%F %T', 'UTC'), rows, "
+        f"formatDateTime(loaded_at, '%F %T', 'UTC'), attempt, (period, base) IN ({bases}) "
+        f"FROM {table(objects_table(context.ledger))} WHERE {of_table} AND attempt IN ({published}) "
+        "ORDER BY period, path, loaded_at"
+    )
+    rows = (yield from QueryNodes(name="List the objects that were loaded", sql={node: sql}))[node]
+    return [_loaded_object(*row) for row in rows]
+
+
+def _loaded_object(period: str, *fields: Any) -> LoadedObject:
+    values = dict(zip(LoadedObject.__dataclass_fields__, (Period.parse(period), *fields), strict=True))
+    return LoadedObject(**values | {"is_current": bool(values["is_current"])})

@@ -1,0 +1,211 @@
+"""Plan which periods to load: those that are not published as they are now, each with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from airflow_provider_chs3.core.attempt.decision import NEVER_LOADED, PeriodFacts, Skip, decide
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.cluster.row_policies import OF_A_PERIOD
+from airflow_provider_chs3.core.cluster.topology import TableRequest
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, Found, standing
+from airflow_provider_chs3.core.ledger.queries import look_up_periods
+from airflow_provider_chs3.core.ledger.records import Record
+from airflow_provider_chs3.core.ledger.structure_record import structure_of
+from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.new_table.creation import create_if_missing
+from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
+from airflow_provider_chs3.core.pace.past_loads import Forecast
+from airflow_provider_chs3.core.pace.records import read_pace
+from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_ids_of
+from airflow_provider_chs3.core.preflight.time_zones import check_zones
+from airflow_provider_chs3.core.request.load_request import Policies
+from airflow_provider_chs3.core.request.reload import Reload
+from airflow_provider_chs3.core.source.source import Source
+from airflow_provider_chs3.core.values.models import SettingValues, TableName
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period_objects import PeriodObjects
+from airflow_provider_chs3.core.values.quantities import duration_text, quantity, size_text
+from airflow_provider_chs3.core.workflow.operations import Log, Steps
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPeriod:
+    """A period of a plan.
+
+    Args:
+        period: The period.
+        objects: Its objects.
+        reason: The reason why it is loaded or not, as a text.
+        is_to_load: Whether it is loaded.
+        target: The local table.
+        has_changed_objects: Whether it is loaded because its objects changed since it was published.
+        attempts: The attempts that published what is compared, on any node.
+        new_bytes: Size of the objects that are presumably read, in bytes: of all, or as much as the period grew.
+        forecast: The estimate for its load, from past loads; None without enough of them.
+    """
+
+    period: Period
+    objects: PeriodObjects
+    reason: str
+    is_to_load: bool
+    target: TableName
+    has_changed_objects: bool = False
+    attempts: tuple[str, ...] = ()
+    new_bytes: int = 0
+    forecast: Forecast | None = None
+
+    def __str__(self) -> str:
+        verdict = "to load" if self.is_to_load else "nothing to load"
+        return f"{self.period} {verdict}: {self.reason} ({self.objects.sizes})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanRequest(TableRequest):
+    """A request for a plan.
+
+    In addition to the table's arguments:
+
+    Args:
+        source: The source of the objects.
+        periods: The periods to compare; None compares all in the bucket.
+        leave_out_empty: Whether to skip a period that was never loaded and has no objects. Otherwise the load decides
+            what that means.
+        definition: Digest of the load's definition; None compares neither it nor the table's structure.
+        policies: The policies of the load. Default: those of a load without any.
+        settings: The user's settings of the load; None if not known.
+        reload: What to load again although unchanged, and nothing else: `periods` are its periods.
+        new_table: The table that is created if it is missing; None, the default, creates none.
+    """
+
+    source: Source
+    periods: tuple[Period, ...] | None
+    leave_out_empty: bool
+    definition: str | None = None
+    policies: Policies = field(default_factory=Policies)
+    settings: SettingValues | None = None
+    reload: Reload | None = None
+    new_table: NewTableRequest | None = None
+
+
+def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
+    """Compare the periods' objects with what was published.
+
+    Returns:
+        All periods that were compared, in order.
+
+    Raises:
+        SourceError: If all periods of a bucket were requested, and it has none.
+        PreflightError: If the cluster or the table is missing.
+    """
+    reload = request.reload
+    if reload and (yield from reload.leaves_out_table(request.target, request.cluster)):
+        yield from Log(name=f"Nothing to load into {request.target}: this run reloads {reload}.")
+        return []
+    listed = yield from request.source.summarize_periods(request.periods)
+    if request.new_table and not (yield from create_if_missing(request.new_table, _with_objects(listed))):
+        return [_planned(request, request.target, period, objects) for period, objects in sorted(listed.items())]
+    context = yield from inspect_target(request, policies_on=OF_A_PERIOD)
+    check_target(context, required_settings=())
+    if request.settings is not None:
+        check_zones(context, request.settings)
+    # An empty list of periods has no partition to ask for.
+    partition_ids = (yield from partition_ids_of(context, sorted(listed))) if listed else {}
+    published = yield from look_up_periods(context, partition_ids)
+    wanted = ExpectedPeriod(
+        definition=request.definition,
+        structure=structure_of(
+            context,
+            distribution=request.policies.distribution,
+            settings=request.settings,
+            adds_columns=request.policies.on_new_columns == "add",
+        ),
+        contents=request.source.kind.contents.name,
+    )
+    planned = list[PlannedPeriod]()
+    for period, objects in sorted(listed.items()):
+        nodes = published[period]
+        found = standing(nodes, replace(wanted, fingerprint=objects.fingerprint), context.table_facts)
+        records = [each.record for each in nodes.values() if each.record]
+        planned.append(_planned(request, context.target, period, objects, found, records))
+    for each in planned:
+        yield from Log(name=f"{each}.")
+    return (yield from _with_forecasts(context, planned))
+
+
+def _with_forecasts(context: TargetContext, planned: list[PlannedPeriod]) -> Steps[list[PlannedPeriod]]:
+    """Forecast the loads of the periods to load, and log what they take together."""
+    to_load = [each for each in planned if each.is_to_load and each.objects.count]
+    if not to_load or not context.nodes[context.coordinator].has_ledger:
+        return planned
+    key = LedgerKey(context.target, context.table_facts.uuid, to_load[0].period, "")
+    pace = yield from read_pace(context.ledger, key, context.coordinator)
+    forecasts = {each.period: pace.forecast(each.new_bytes) for each in to_load}
+    planned = [replace(each, forecast=forecasts.get(each.period)) for each in planned]
+    if told := forecast_text(planned):
+        yield from Log(name=told)
+    return planned
+
+
+def forecast_text(planned: Sequence[PlannedPeriod]) -> str:
+    """Describe what the loads of a plan take together; empty without enough past loads.
+
+    Args:
+        planned: The plan.
+    """
+    found = [(each, each.forecast) for each in planned if each.forecast]
+    if not found:
+        return ""
+    seconds, staged = sum(each.seconds for _, each in found), max(each.staged_bytes for _, each in found)
+    return (
+        f"{quantity(len(found), 'period')} to load, {size_text(sum(period.new_bytes for period, _ in found))}: past "
+        f"loads of the table suggest about {duration_text(seconds)} one after another, and {size_text(staged)} of "
+        "disk space for the largest until it is published."
+    )
+
+
+def _with_objects(listed: Mapping[Period, PeriodObjects]) -> list[Period]:
+    return [period for period, objects in listed.items() if objects.count]
+
+
+def _planned(
+    request: PlanRequest,
+    target: TableName,
+    period: Period,
+    objects: PeriodObjects,
+    found: Found = NEVER_LOADED,
+    records: Sequence[Record] = (),
+) -> PlannedPeriod:
+    contents, has_changed = request.source.kind.contents.name, found.standing is ComparisonStatus.OBJECTS_CHANGED
+    facts = PeriodFacts(
+        found=found,
+        objects=objects.count,
+        contents=contents,
+        size_bytes=objects.size_bytes,
+        published_bytes=max((each.source_bytes for each in records), default=0),
+        is_reload=request.reload is not None,
+    )
+    decision = decide(facts, request.policies)
+    is_skipped, reason = isinstance(decision, Skip), decision.reason
+    if isinstance(decision, Skip) and decision.has_no_objects and request.reload:
+        # The load then fails: the run must not look as if it had loaded them again.
+        is_skipped = False
+    if found.standing is ComparisonStatus.NEW and not objects.count:
+        is_skipped, reason = is_skipped or request.leave_out_empty, f"it has no {contents} yet"
+    return PlannedPeriod(
+        period,
+        objects,
+        reason,
+        is_to_load=not is_skipped,
+        target=target,
+        has_changed_objects=has_changed and not is_skipped,
+        attempts=tuple(sorted({each.attempt for each in records})),
+        new_bytes=_new_bytes(objects, records) if has_changed else objects.size_bytes,
+    )
+
+
+def _new_bytes(objects: PeriodObjects, records: Sequence[Record]) -> int:
+    """Return how much a period grew; if it did not, or if no increment can build on it, its whole size."""
+    grown = objects.size_bytes - max((each.source_bytes for each in records), default=0)
+    return grown if grown > 0 and all(each.base for each in records) else objects.size_bytes

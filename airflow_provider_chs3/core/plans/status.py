@@ -1,0 +1,274 @@
+"""List what the ledgers know of a table: its periods, the state of each, and what its last load did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from airflow_provider_chs3.core.attempt.decision import PeriodFacts, Skip, decide
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.cluster.row_policies import OF_A_PERIOD
+from airflow_provider_chs3.core.cluster.topology import TableRequest
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, standing
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import partition_states
+from airflow_provider_chs3.core.ledger.queries import look_up_periods
+from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST, PeriodOnNode, newest
+from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_ids_of
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerRequest(TableRequest):
+    """A request for periods of a table, as its ledgers know them.
+
+    In addition to the table's arguments:
+
+    Args:
+        periods: The periods; None means all that the ledgers know.
+    """
+
+    periods: tuple[Period, ...] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeriodInLedger:
+    """A period of a table, or a partition that is in no ledger.
+
+    Args:
+        period: The period; None for a partition whose period no ledger knows.
+        partition_id: Its partition.
+        standing: Its status, as a text. Its objects are not compared.
+        is_as_published: Whether it is published on every node and unchanged since.
+        nodes: The period on each node.
+        objects: Number of its objects.
+        source_bytes: Their size in bytes.
+        fingerprint: Their fingerprint.
+        attempt: The attempt that published it.
+        published_at: Time of its publication, in UTC, by the nodes' clocks; empty if it is not published.
+        was_adopted: Whether it was adopted, not loaded.
+        insert_seconds: Duration of that load's insert in seconds; None if not known.
+        loaded_rows: Rows that it loaded: all of the period, or those of new objects.
+    """
+
+    period: Period | None
+    partition_id: str
+    standing: str
+    is_as_published: bool
+    nodes: Mapping[Node, PeriodOnNode]
+    objects: int = 0
+    source_bytes: int = 0
+    fingerprint: str = ""
+    attempt: str = ""
+    published_at: str = ""
+    was_adopted: bool = False
+    insert_seconds: float | None = None
+    loaded_rows: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows in its partition, on all shards."""
+        return sum({node.shard_num: each.state.rows for node, each in self.nodes.items()}.values())
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes on disk, on all nodes."""
+        return sum(each.state.size_bytes for each in self.nodes.values())
+
+    @property
+    def rows_per_second(self) -> int | None:
+        """Rows that the insert wrote per second; None if not known."""
+        return round(self.loaded_rows / self.insert_seconds) if self.insert_seconds else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON-safe values."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return values | {
+            "period": str(self.period) if self.period else None,
+            "rows": self.rows,
+            "size_bytes": self.size_bytes,
+            "rows_per_second": self.rows_per_second,
+            "nodes": {str(node): _node_as_json(each) for node, each in self.nodes.items()},
+        }
+
+
+def _node_as_json(each: PeriodOnNode) -> dict[str, Any]:
+    return {
+        "event": each.record.event if each.record else None,
+        "rows": each.state.rows,
+        "parts": each.state.parts,
+        "size_bytes": each.state.size_bytes,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Newest:
+    """The columns of a period's newest record on one node that `Record` lacks."""
+
+    recorded_at: str
+    objects: int
+    details: str
+
+
+_Nodes: TypeAlias = Mapping[Node, PeriodOnNode]
+_Records: TypeAlias = Mapping[Node, Mapping[Period, _Newest]]
+_States: TypeAlias = Mapping[Node, Mapping[str, PartitionState]]
+#: Whether a table is partitioned by period can be seen in any of them.
+_ANY_PERIOD = (Period.of_month(2000, 1),)
+
+
+def look_at_table(request: LedgerRequest) -> Steps[TargetContext]:
+    """Find the nodes and the table, and check that it can be loaded.
+
+    Args:
+        request: The table.
+
+    Raises:
+        PreflightError: If the cluster or the table is missing, or not fit.
+    """
+    context = yield from inspect_target(request, policies_on=OF_A_PERIOD)
+    check_target(context, required_settings=())
+    return context
+
+
+def list_ledger(request: LedgerRequest) -> Steps[list[PeriodInLedger]]:
+    """Ask all nodes for what they know of a table's periods, without comparing the periods' objects.
+
+    Returns:
+        The periods in order, then partitions whose period no ledger knows (only if no periods were named).
+
+    Raises:
+        PreflightError: If the cluster or the table is missing, or not fit: a load would say the same.
+    """
+    context = yield from look_at_table(request)
+    return (yield from list_periods_of(context, request.periods))
+
+
+def list_periods_of(context: TargetContext, wanted: Collection[Period] | None) -> Steps[list[PeriodInLedger]]:
+    """List the periods of a table that was inspected.
+
+    Args:
+        context: The table and its nodes.
+        wanted: The periods; None means all that the ledgers know.
+    """
+    newest, partitions = yield from _ask(context)
+    known = {period for periods in newest.values() for period in periods}
+    ids = yield from partition_ids_of(context, sorted(known.union(wanted or ())) or _ANY_PERIOD)
+    with_rows = {partition for states in partitions.values() for partition in states}
+    if wanted is None:
+        periods = sorted(known)
+    else:
+        periods = [period for period in sorted(wanted) if period in known or ids[period] in with_rows]
+    found = (yield from look_up_periods(context, {period: ids[period] for period in periods})) if periods else {}
+    loads = yield from _ask_for_loads(context)
+    listed = [_listed(context, period, ids[period], found[period], newest, loads) for period in periods]
+    if wanted is not None:
+        return listed
+    unknown = sorted(with_rows - {ids[period] for period in periods})
+    return listed + [_unknown(partition, partitions) for partition in unknown]
+
+
+def _ask(context: TargetContext) -> Steps[tuple[_Records, _States]]:
+    """Read the newest record of each period, and the partitions, on each node."""
+    answers = yield from QueryNodes(
+        name="Ask the ledgers for their periods",
+        sql={node: _periods_query(context, node) for node in context.nodes},
+    )
+    newest, partitions = {}, {}
+    for node, ((periods, states),) in answers.items():
+        newest[node] = {Period.parse(period): _Newest(*fields) for period, fields in periods}
+        partitions[node] = {partition_id: PartitionState.of(partition_id, state) for partition_id, state in states}
+    return newest, partitions
+
+
+def _periods_query(context: TargetContext, node: Node) -> Sql:
+    periods = "emptyArrayString()"
+    if context.nodes[node].has_ledger:
+        fields = newest("formatDateTime(recorded_at, '%F %T', 'UTC'), objects, details")
+        periods = (
+            f"(SELECT groupArray(found) FROM (SELECT (period, {fields}) AS found FROM {table(context.ledger)} "
+            f"WHERE {_table_condition(context, node)} AND {IS_STATE} GROUP BY period))"
+        )
+    of_table = f"database = {literal(context.target.database)} AND table = {literal(context.target.table)}"
+    states = partition_states(f"{of_table} AND rows > 0", with_content=False)
+    return Sql(f"SELECT {periods}, (SELECT groupArray(found) FROM ({states}))")
+
+
+def ledger_key(context: TargetContext, node: Node, period: Period, partition_id: str) -> LedgerKey:
+    """Return the key of a period's records on a node."""
+    target = context.nodes[node].target
+    assert target is not None  # checked by the preflight
+    return LedgerKey(context.target, target.uuid, period, partition_id)
+
+
+def _table_condition(context: TargetContext, node: Node) -> str:
+    return ledger_key(context, node, Period.of_month(2000, 1), "").table_condition
+
+
+def _ask_for_loads(context: TargetContext) -> Steps[dict[str, Mapping[str, Any]]]:
+    """Read what loads did, by their attempts, from the coordinator."""
+    coordinator = context.coordinator
+    if not context.nodes[coordinator].has_ledger:
+        return {}
+    sql = Sql(
+        f"SELECT attempt, details FROM {table(context.ledger)} "
+        f"WHERE {_table_condition(context, coordinator)} AND event = 'load' {NEWEST_FIRST} LIMIT 1 BY period"
+    )
+    rows: Sequence[Row] = (yield from QueryNodes(name="Ask what the loads did", sql={coordinator: sql}))[coordinator]
+    return {attempt: json.loads(details) for attempt, details in rows}
+
+
+def _listed(
+    context: TargetContext,
+    period: Period,
+    partition_id: str,
+    nodes: _Nodes,
+    newest: _Records,
+    loads: Mapping[str, Mapping[str, Any]],
+) -> PeriodInLedger:
+    published = {node: each.record for node, each in nodes.items() if each.record and each.record.event == "published"}
+    one = next(iter(published.values()), None)
+    found = standing(nodes, ExpectedPeriod(), context.table_facts)
+    _, where, why = found
+    nowhere_else = "" if len(where) in (0, len(nodes)) else f" ({', '.join(map(str, where))})"
+    listed = PeriodInLedger(
+        period=period,
+        partition_id=partition_id,
+        standing=why + nowhere_else,
+        is_as_published=isinstance(decide(PeriodFacts(found=found)), Skip),
+        nodes=nodes,
+    )
+    # A replica may go by the record of another.
+    records = [newest[node][period] for node in published if period in newest[node]]
+    if one is None or not records:
+        return listed
+    load = loads.get(one.attempt, {})
+    return replace(
+        listed,
+        objects=records[0].objects,
+        source_bytes=one.source_bytes,
+        fingerprint=one.fingerprint,
+        attempt=one.attempt,
+        published_at=max(each.recorded_at for each in records),
+        was_adopted=bool(records[0].details and json.loads(records[0].details).get("adopted")),
+        insert_seconds=load.get("insert_seconds"),
+        loaded_rows=load.get("loaded_rows", 0),
+    )
+
+
+def _unknown(partition_id: str, partitions: _States) -> PeriodInLedger:
+    return PeriodInLedger(
+        period=None,
+        partition_id=partition_id,
+        standing=ComparisonStatus.ROWS_UNKNOWN.value,
+        is_as_published=False,
+        nodes={
+            node: PeriodOnNode(None, states.get(partition_id, PartitionState())) for node, states in partitions.items()
+        },
+    )

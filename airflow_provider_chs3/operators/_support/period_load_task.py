@@ -1,0 +1,232 @@
+"""Load periods of objects into a ClickHouse table, exactly once, whatever the storage."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
+
+from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.hooks.metrics import count_loads, count_merges, counts_failures
+from airflow_provider_chs3.operators._support.loads_page import OnLoadsPage
+from airflow_provider_chs3.operators._support.openlineage import LoadLineage
+from airflow_provider_chs3.operators._support.rendered_sql import ShowsSql
+from airflow_provider_chs3.operators._support.tasks import LoadTask
+from airflow_provider_chs3.operators.emit_period import emit_periods
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_chs3.core.request.load_request import LoadRequest
+    from airflow_provider_chs3.core.values.load_result import LoadResult
+    from airflow_provider_chs3.core.values.period import Period
+    from airflow_provider_chs3.core.workflow.operations import Insert
+    from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+    from airflow_provider_chs3.sources.listing import Listing
+
+
+class PeriodLoadTask(OnLoadsPage, ShowsSql, LoadLineage, LoadTask):
+    """Make a period's partition hold exactly the rows of its objects; arguments as in `S3ToClickHouseOperator`."""
+
+    loads_periods = True
+    template_fields: Sequence[str] = (*LoadTask.template_fields, "insert_sql")
+    template_fields_renderers: ClassVar[dict[str, str]] = {**LoadTask.template_fields_renderers, "insert_sql": "sql"}
+    ui_color = "#fcf7d6"
+
+    @counts_failures
+    def execute(self, context: Context) -> Any:
+        """Load the periods, or resume the load that an earlier try of this task started."""
+        return self._load(context, resumes=None)
+
+    @counts_failures
+    def execute_complete(self, context: Context, event: Mapping[str, Any]) -> Any:
+        """Continue once the insert has ended.
+
+        Args:
+            context: Airflow's.
+            event: The event of `InsertTrigger`.
+
+        Raises:
+            AirflowTaskTimeout: If the task took longer than its `execution_timeout`.
+        """
+        if event["is_late"]:
+            self._ask(context, self.listing(), resumes=event["attempt"])
+            self.on_kill()
+            raise AirflowTaskTimeout(f"The insert took longer than execution_timeout={self.execution_timeout}.")
+        return self._load(context, resumes=event["attempt"])
+
+    @counts_failures
+    def merges_complete(
+        self, context: Context, event: Mapping[str, Any], results: Sequence[dict[str, object]], since: float
+    ) -> Any:
+        """Continue once the merges have settled.
+
+        Args:
+            context: Airflow's.
+            event: The event of `MergeHealthTrigger`.
+            results: The load's results.
+            since: Start of the wait, in seconds since 1970.
+
+        Raises:
+            AirflowFailException: If a person must act on the merges.
+        """
+        from airflow_provider_chs3.runners.blocking import Runner
+
+        runner = Runner(**self._runner_arguments(self.hook()), listing=None)
+        self.link_to_page(context, runner, [str(each["period"]) for each in results])
+        if "error" in event:
+            raise AirflowFailException(event["error"])
+        return self.done(context, results, event["result"], since=since)
+
+    def on_kill(self) -> None:
+        """End the load's queries on every node, and drop its staging."""
+        self.is_ended = self.cancel_on_kill
+        if self._request is None or not self.cancel_on_kill:
+            return
+        # A signal may arrive during any import; once there is a request, this one has been done.
+        from airflow_provider_chs3.operators._support.load_request import end_load
+
+        self.log.info("Ending the queries of this load, and dropping its staging.")
+        end_load(self._request, self._loading, **self._runner_arguments(self.hook()))
+
+    @contextmanager
+    def leaving_nothing(self) -> Iterator[None]:
+        """End the load once more if `on_kill` interrupts it: a statement that was on its way may have followed."""
+        try:
+            yield
+        except BaseException:
+            if self.is_ended:
+                self.on_kill()
+            raise
+
+    def _load(self, context: Context, *, resumes: str | None) -> Any:
+        from airflow_provider_chs3.core.load.protocol import load_periods
+        from airflow_provider_chs3.core.values.load_arguments import PolicyGroup
+        from airflow_provider_chs3.core.values.merge_arguments import merge_health
+        from airflow_provider_chs3.core.values.period import range_text
+        from airflow_provider_chs3.core.workflow.driving import drive
+        from airflow_provider_chs3.operators._support.deferral import settle
+        from airflow_provider_chs3.operators._support.load_request import load_runner
+
+        with airflow_errors(), closing(self.pooled_hook()) as hook:
+            self.check_append(PolicyGroup.of(self.policies).allow_duplicates)
+            merge_health(self.merge_health)
+            # One for all steps: making its client takes a tenth of a second.
+            listing = self.listing()
+            request = self._ask(context, listing, resumes=resumes)
+            periods = self._loading
+            context["period"] = range_text(periods)  # type: ignore[typeddict-unknown-key]  # for map_index_template
+            runner = load_runner(self, listing, wait=partial(self._wait, context), **self._runner_arguments(hook))
+            self.inserts = runner.inserts
+            self.link_to_page(context, runner, map(str, periods))
+            with self.leaving_nothing():
+                outcome = drive(load_periods(request, periods), self.showing_sql(context, runner))
+            results = [outcome.results[period] for period in periods if period in outcome.results]
+            self._tell(results)
+            if outcome.error:
+                raise outcome.error
+            self._label(context, self.results)
+        self._request = None
+        self.refuse_in_reload(context, results)
+        if all(each.status == "skipped" for each in results):
+            why = "; ".join(dict.fromkeys(each.reason for each in results))
+            raise AirflowSkipException(f"{request.target} {range_text(periods)} skipped: {why}.")
+        if self.wait_for_merges:
+            return settle(self, context, results, hook.deadline)
+        return self.done(context, self.results)
+
+    def _ask(self, context: Context, listing: Listing, *, resumes: str | None) -> LoadRequest:
+        """Set and return what is asked of the load, and set its periods."""
+        from airflow_provider_chs3.operators._support.load_request import load_request
+
+        self._loading = self._periods(context)
+        self._request = load_request(self, context, listing, resumes=resumes, period=self._loading[0])
+        return self._request
+
+    def _periods(self, context: Context) -> Sequence[Period]:
+        """Return the task's periods, else that of the run.
+
+        Raises:
+            AirflowSkipException: If the list of periods is empty.
+            ConfigurationError: If one is not a period, or the run has none.
+        """
+        from airflow_provider_chs3.core.values.run_period import given_period, parse_periods
+
+        if self.has_periods:
+            if periods := parse_periods(self.periods):
+                return periods
+            self.refuse_to_reload_nothing(context, why := "periods is empty")
+            raise AirflowSkipException(f"Nothing to load: {why}.")
+        if self.has_period:
+            return [given_period(self.period)]
+        reload = self.reload_of_run(context)
+        return [reload.period if reload else self.period_of_run(context)]
+
+    def _tell(self, results: Sequence[LoadResult]) -> None:
+        from airflow_provider_chs3.core.load.outcome import report
+
+        count_loads(self, *results)
+        for result in results:
+            self.log.info("%s", result.summary() if self.has_periods else report(result))
+        self.results = [each.as_json() for each in results]
+
+    def refuse_in_reload(self, context: Context, results: Sequence[LoadResult]) -> None:
+        """Fail if the run asks for a reload, and periods are skipped that should not be.
+
+        Args:
+            context: Airflow's.
+            results: The results of all periods.
+
+        Raises:
+            AirflowFailException: If it does.
+        """
+        from airflow_provider_chs3.core.values.period import range_text
+
+        skipped = [each for each in results if each.status == "skipped"]
+        with airflow_errors():
+            self.refuse_to_reload_without_objects(
+                context, [str(each.period) for each in results if each.has_no_objects]
+            )
+            if len(skipped) == len(results):
+                periods = range_text([each.period for each in skipped])
+                self.refuse_to_reload_nothing(context, f"it loads {skipped[0].target} {periods}")
+
+    def done(
+        self, context: Context, results: Sequence[dict[str, object]], merges: Any = None, *, since: float | None = None
+    ) -> Any:
+        """Record and return results with the verdicts on their merges; `since` is the start of the wait for them."""
+        self._label(context, results)
+        if merges is not None:
+            count_merges(self, merges, waited_seconds=time.time() - since if since else None)
+            results = [each | {"merges": _of_period(merges, each["period"])} for each in results]
+        self.results = results
+        result = list(results) if self.has_periods else results[0]
+        emit_periods(self, context, result)
+        return result
+
+    def _label(self, context: Context, results: Sequence[Mapping[str, object]]) -> None:
+        """Set what came of the periods, for `map_index_template`."""
+        counts = Counter(str(each["status"]) for each in results)
+        context["outcome"] = ", ".join(  # type: ignore[typeddict-unknown-key]
+            status if len(counts) == 1 else f"{count} {status}" for status, count in counts.items()
+        )
+
+    def _runner_arguments(self, hook: ClickHouseHook) -> dict[str, Any]:
+        return {"hook": hook, "log": self.log, "progress_interval_seconds": self.progress_interval_seconds}
+
+    def _wait(self, context: Context, step: Insert) -> None:
+        """Defer to the triggerer: this raises TaskDeferred."""
+        from airflow_provider_chs3.operators._support.deferral import insert_trigger
+
+        assert self._request is not None  # set before the load starts
+        trigger = insert_trigger(self, context, step, self._request)
+        self.defer(trigger=trigger, method_name="execute_complete")
+
+
+def _of_period(merges: Mapping[str, Any], period: object) -> dict[str, Any]:
+    return dict(merges, periods={each: nodes for each, nodes in merges["periods"].items() if each == period})

@@ -1,0 +1,260 @@
+"""Base of all tasks that work period by period, whatever the storage: the table, the period, the objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from copy import copy
+from datetime import tzinfo
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from airflow.providers.common.compat.sdk import BaseOperator
+
+from airflow_provider_chs3.core.values.load_arguments import OF_PERIOD_TASKS, templated
+from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.operators._support.declared import takes
+from airflow_provider_chs3.operators._support.schedules import check_schedule, data_interval, timezone_of
+from airflow_provider_chs3.operators._support.template_files import read_files
+
+if TYPE_CHECKING:
+    import jinja2
+    from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_chs3.core.request.reload import Reload
+    from airflow_provider_chs3.core.source.source import Source
+    from airflow_provider_chs3.core.values.period import Period
+    from airflow_provider_chs3.core.values.run_period import DagRun
+    from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+    from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
+    from airflow_provider_chs3.sources.listing import Listing
+    from airflow_provider_chs3.sources.storage import Storage
+
+
+#: XCom of tasks that load nothing in a run which asks for a reload: the reason.
+_LOADS_NOTHING = "chs3_loads_nothing"
+
+
+@takes(*OF_PERIOD_TASKS)
+class PeriodTask(BaseOperator):
+    """Work on periods of objects and a table."""
+
+    template_fields: Sequence[str] = templated(OF_PERIOD_TASKS)
+
+    #: Arguments that may be files of the DAG folder.
+    file_fields: ClassVar[Sequence[str]] = ()
+    #: Whether `on_kill` was called.
+    is_ended = False
+    #: Whether it loads periods, or names the periods to load.
+    loads_periods: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        timezone: str | None = None,
+        database: str | None = None,
+        cluster: str | None = None,
+        staging_database: str | None = None,
+        clickhouse_conn_id: str = CLICKHOUSE_CONN_ID,
+        objects: Storage | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.timezone = timezone
+        self.database = database
+        self.cluster = cluster
+        self.staging_database = staging_database
+        self.clickhouse_conn_id = clickhouse_conn_id
+        # Airflow renders it in place, and tasks may share one.
+        self.objects = copy(objects)
+
+    def prepare_template(self) -> None:
+        """Check, while the DAG is parsed, what its arguments say together.
+
+        Raises:
+            ConfigurationError: If a file is missing or wrong, or the task takes the period of its run, and the DAG's
+                runs have none.
+        """
+        super().prepare_template()
+        read_files(self, self.file_fields, self.get_template_env)
+        if name := self.argument_for_period:
+            check_schedule(self, instead=f'{name}="{{{{ ds[:7] }}}}" or other periods')
+
+    def _do_render_template_fields(
+        self,
+        parent: Any,
+        template_fields: Iterable[str],
+        context: Context,
+        jinja_env: jinja2.Environment,
+        seen_oids: set[int],
+    ) -> None:
+        # Mapped tasks, and those of `dag.test()`, come here without `prepare_template`.
+        if parent is self:
+            read_files(self, self.file_fields, lambda: jinja_env)
+        super()._do_render_template_fields(parent, template_fields, context, jinja_env, seen_oids)
+
+    @property
+    def argument_for_period(self) -> str | None:
+        """The argument that would give the task a period; None where the task does not take that of its run."""
+        return None
+
+    @property
+    def store(self) -> Storage:
+        """The place of the objects."""
+        assert self.objects is not None  # what does without it has a store of its own
+        return self.objects
+
+    def reload_of_run(self, context: Context) -> Reload | None:
+        """Return the reload that the run's conf asks for; None if it asks for none.
+
+        Raises:
+            ConfigurationError: If the request in the conf is not valid.
+        """
+        from airflow_provider_chs3.core.request.reload import reload_of
+
+        return reload_of(getattr(context.get("dag_run"), "conf", None))
+
+    def refuse_to_reload_nothing(self, context: Context, why: str) -> None:
+        """Fail if the run asks for a reload, and neither this task nor another one of its DAG loads any of it.
+
+        Otherwise such a run would be skipped, and look as if it had loaded the periods. The last task to come here
+        fails.
+
+        Args:
+            context: Airflow's.
+            why: Why this task loads nothing.
+
+        Raises:
+            ConfigurationError: If it does.
+        """
+        reload = self.reload_of_run(context)
+        if reload and self.has_dag() and _loads_nothing(self.dag.tasks, context["ti"], why):
+            raise ConfigurationError(
+                f"This run reloads {reload}, but no task of the DAG does, and {self.task_id!r}, the last one that "
+                f"could, does not load it: {why}. If the DAG takes the table or the period from a run's conf or data "
+                "interval, give this run the same."
+            )
+
+    def refuse_to_reload_without_objects(self, context: Context, periods: Iterable[str]) -> None:
+        """Fail if the run asks for a reload of periods that have no objects.
+
+        A run that was to load periods again is not to look as if it had, even where periods without objects are no
+        error.
+
+        Args:
+            context: Airflow's.
+            periods: `YYYY-MM` of those that have none.
+
+        Raises:
+            ConfigurationError: If it does.
+        """
+        if (reload := self.reload_of_run(context)) and (names := ", ".join(periods)):
+            raise ConfigurationError(
+                f"This run reloads {reload}, but {names} has no objects, and the table keeps what it has. Put the "
+                "objects back; or, if the rows should go, give policies={'on_no_objects': 'empty'}."
+            )
+
+    def period_of_run(self, context: Context) -> Period:
+        """Return the run's period: that of its partition key, else of its data interval.
+
+        Raises:
+            ConfigurationError: If the run has no period, or several.
+        """
+        from airflow_provider_chs3.core.values.run_period import period_of_run
+
+        return period_of_run(self._run(context))
+
+    def periods_of_run(self, context: Context) -> tuple[Period, ...]:
+        """Return the run's periods: those of its partition key, else those that its data interval touches.
+
+        Raises:
+            ConfigurationError: If the run has no period.
+        """
+        from airflow_provider_chs3.core.values.run_period import periods_of_run
+
+        return periods_of_run(self._run(context), argument=self.argument_for_period or "period")
+
+    def _run(self, context: Context) -> DagRun:
+        from airflow_provider_chs3.core.values.run_period import DagRun
+
+        dag_run, dag = context["dag_run"], self.dag if self.has_dag() else None
+        timetable = dag and dag.timetable
+        start, end = data_interval(dag_run, timetable)
+        timezone = _timezone(self.timezone) if self.timezone else self.dag.timezone
+        date, conf = getattr(dag_run, "partition_date", None), getattr(dag_run, "conf", None) or {}
+        return DagRun(
+            partition_key=getattr(dag_run, "partition_key", None),
+            partition_date=date.astimezone(timezone_of(timetable) or timezone) if date else None,
+            start=start,
+            end=end,
+            timezone=timezone,
+            is_scheduled=dag is None or dag.schedule is not None,
+            conf={name: value for name, value in conf.items() if dag is None or name not in dag.params},
+        )
+
+    def source(self, listing: Listing) -> Source:
+        """Return the location of the objects, with the credentials that the servers read them with."""
+        return self.store.source(listing)
+
+    def listing(self) -> Listing:
+        """Return the listing of the bucket, as seen from the worker."""
+        return self.store.listing()
+
+    def hook(self) -> ClickHouseHook:
+        """Return the connection to ClickHouse."""
+        from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+
+        return ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
+
+    def hook_in_time(self) -> ClickHouseHook:
+        """Return a connection for the task's work, until its time is over."""
+        from airflow_provider_chs3.hooks.deadline import Deadline
+
+        hook = self.hook()
+        hook.deadline = Deadline(self.execution_timeout, lambda: self.is_ended)
+        return hook
+
+    def pooled_hook(self) -> PooledClickHouseHook:
+        """Return a connection like `hook_in_time`, for many queries: it stays open until it is closed."""
+        from airflow_provider_chs3.hooks.deadline import Deadline
+        from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
+
+        hook = PooledClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
+        hook.deadline = Deadline(self.execution_timeout, lambda: self.is_ended)
+        return hook
+
+
+def _loads_nothing(tasks: Iterable[Any], ti: Any, why: str) -> bool:
+    """Note that a task loads nothing, and check whether that is so of all tasks that load periods.
+
+    Those that follow such a task are skipped. Each task notes it before it checks, so that of tasks that arrive at the
+    same time, the last one sees all others.
+    """
+    ti.xcom_push(key=_LOADS_NOTHING, value=why)
+    loads = {each.task_id: each for each in tasks if getattr(_class_of(each), "loads_periods", False)}
+
+    @cache
+    def is_so(task_id: str) -> bool:
+        noted = [each for each in ti.xcom_pull(task_ids=[task_id], key=_LOADS_NOTHING) if each is not None]
+        # A mapped task that is not expanded yet counts as one.
+        if noted and len(noted) >= ti.get_ti_count(dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id]):
+            return True
+        before = loads[task_id].get_flat_relative_ids(upstream=True) & loads.keys()
+        return loads[task_id].trigger_rule == "all_success" and any(map(is_so, before))
+
+    last = (name for name, each in loads.items() if not each.get_flat_relative_ids(upstream=False) & loads.keys())
+    return all(map(is_so, last))
+
+
+def _class_of(task: Any) -> type:
+    return getattr(task, "operator_class", type(task))  # type: ignore[no-any-return]  # that of a mapped one
+
+
+def _timezone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise ConfigurationError(f"timezone={name!r} is not known: give a name such as 'Europe/Berlin'.") from None

@@ -1,0 +1,76 @@
+"""Emit asset events, one for each published period, so that downstream DAGs run for these periods only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import AirflowSkipException, Asset, BaseOperator
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Context
+
+#: The fields of a load's result that its event carries.
+_TOLD = ("period", "status", "reason", "target", "rows", "source_bytes", "objects", "parts", "fingerprint")
+_NEW = frozenset({"published", "appended"})
+
+
+def emit_periods(task: BaseOperator, context: Context, result: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+    """Add the periods to the events of the task's assets, or suppress the events if the load changed nothing.
+
+    If Airflow supports partitions known at run time (3.3), each period has an event, whose partition key it is. A task
+    has one `extra` for all events of an asset: if several periods are new, it tells of all.
+
+    Args:
+        task: The running task, with the assets in its `outlets`.
+        context: Airflow's.
+        result: The load's result, or the results of a load of several periods.
+    """
+    results = [result] if isinstance(result, Mapping) else result
+    told: list[Any] = [{name: each[name] for name in _TOLD} for each in results if each["status"] in _NEW]
+    if not told:
+        # Airflow emits an event for every outlet of a task that succeeds.
+        task.outlets = []
+    for asset in task.outlets:
+        if isinstance(asset, Asset):
+            event = context["outlet_events"][asset]
+            event.extra = told[0] if len(told) == 1 else {"periods": told}
+            if hasattr(event, "add_partitions"):
+                event.add_partitions([each["period"] for each in told])
+
+
+class EmitPeriodOperator(BaseOperator):
+    """Emit the asset events of the periods that an earlier task loaded: the last task of the periods in
+    `scheduled_load`.
+
+    If the load changed nothing, the task is skipped and emits nothing.
+
+    Args:
+        result: The result of `S3ToClickHouseOperator`, or its results of several periods.
+        outlets: The assets.
+    """
+
+    template_fields: Sequence[str] = ("result",)
+    ui_color = "#e8f0d8"
+
+    def __init__(self, *, result: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.result = result
+
+    def execute(self, context: Context) -> None:
+        """Emit the events.
+
+        Raises:
+            AirflowSkipException: If the load changed nothing.
+        """
+        from airflow_provider_chs3.core.values.period import Period, range_text
+
+        results = [self.result] if isinstance(self.result, Mapping) else self.result
+        periods = range_text([Period.parse(each["period"]) for each in results])
+        statuses = dict.fromkeys(each["status"] for each in results)
+        is_new = not _NEW.isdisjoint(statuses)
+        context["period"] = periods  # type: ignore[typeddict-unknown-key]  # for map_index_template
+        context["outcome"] = "emitted" if is_new else ", ".join(statuses)  # type: ignore[typeddict-unknown-key]  # likewise
+        if not is_new:
+            raise AirflowSkipException(f"{periods} is {' and '.join(statuses)}: no event is emitted.")
+        emit_periods(self, context, self.result)

@@ -1,0 +1,160 @@
+"""One period, as JSON for the page: only the values named here leave the ledger."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection, Container, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.tuning.insert_settings import TUNED_NAMES, YOURS
+from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.workflow.step_timer import in_order
+from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.plugin.api.periods import is_of_dag_in
+from airflow_provider_chs3.plugin.api.schemas import Failure
+from airflow_provider_chs3.plugin.cache import carry_out
+from airflow_provider_chs3.plugin.connections import hook_of
+from airflow_provider_chs3.plugin.observation.period_details import Entry, PeriodDetails, look_at_period
+from airflow_provider_chs3.plugin.xcom import insert_sql
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetailsAnswer:
+    """The state of a period.
+
+    Args:
+        error: The reason why there is none; empty if there is.
+        details: The state; None if there is none.
+        insert_sql: The insert of its newest load, without credentials; empty if Airflow does not have it.
+    """
+
+    error: str = ""
+    details: PeriodDetails | None = None
+    insert_sql: str = ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the period exists, or may exist."""
+        return self.details is None or self.details.is_known
+
+    def as_json(self, *, readable_logs: Container[str], readable_xcoms: Container[str]) -> dict[str, Any]:
+        """Return JSON-safe values.
+
+        Args:
+            readable_logs: DAGs whose errors may be shown with the values that they quote.
+            readable_xcoms: DAGs whose statements may be shown.
+        """
+        seen = self.details
+        if seen is None:
+            unknown = dict.fromkeys(("load", "inserting", "failure", "last_finished"))
+            return unknown | {"error": self.error, "nodes": [], "insert_sql": ""}
+        return {
+            "error": "",
+            "nodes": [
+                {"name": str(node), "error": seen.down.get(node, ""), "share": seen.nodes.get(node)}
+                for node in sorted({*seen.nodes, *seen.down})
+            ],
+            "load": _load(seen.load) | {"is_published": seen.is_published} if seen.load else None,
+            "inserting": _inserting(seen.inserting) if seen.inserting else None,
+            "failure": _failure(seen.failure, readable_logs) if seen.failure else None,
+            "last_finished": seen.last_finished,
+            "insert_sql": self.insert_sql if self.insert_sql and is_of_dag_in(seen.owner, readable_xcoms) else "",
+        }
+
+
+def look_at_details(question: str) -> DetailsAnswer:
+    """Read the state of one period; it may block for some seconds.
+
+    Args:
+        question: The result of `question_of`.
+    """
+    conn_id, table, period = period_of_question(question)
+    try:
+        hook = hook_of(conn_id)
+        steps = look_at_period(hook.options.cluster, table, period)
+        details = carry_out(steps, hook)
+        newest = details.inserting or details.load
+        sql = insert_sql(details.owner, newest.attempt) if newest and details.owner else ""
+        return DetailsAnswer(details=details, insert_sql=sql)
+    except Chs3Error as error:
+        _LOG.info("The page cannot read %s of %s: %s", period, conn_id, error)
+        return DetailsAnswer(error=str(error))
+
+
+def question_of(conn_id: str, table: TableName, period: str) -> str:
+    """Return one name for a period of a table, so that many users who open it share one query."""
+    return json.dumps([conn_id, table.database, table.table, period])
+
+
+def period_of_question(question: str) -> tuple[str, TableName, Period]:
+    """Return the connection, table and period of a result of `question_of`."""
+    conn_id, database, name, period = json.loads(question)
+    return conn_id, TableName(database, name), Period.parse(period)
+
+
+def _entry_as_json(entry: Entry) -> dict[str, Any]:
+    return {
+        "attempt": entry.attempt,
+        "recorded_at": entry.recorded_at,
+        "objects": entry.objects,
+        "source_bytes": entry.source_bytes,
+    }
+
+
+def _load(entry: Entry) -> dict[str, Any]:
+    """Return what `api.schemas.Load` is made of: all that the load recorded, which the schema chooses from."""
+    details = entry.details
+    seconds, reasons = details["insert_seconds"], details["setting_reasons"]
+    return {
+        **details,
+        **_entry_as_json(entry),
+        "rows_per_second": round(details["loaded_rows"] / seconds) if seconds else None,
+        "bytes_per_second": round(details["loaded_bytes"] / seconds) if seconds else None,
+        "seconds_by_step": in_order(details["seconds_by_step"]),
+        "settings": _settings(
+            {"name": name, "value": value, "reason": reasons.get(name, "")}
+            for name, value in details["settings"].items()
+        ),
+    }
+
+
+def _settings(settings: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the computed settings first, then the user's, then those that every load has."""
+
+    def order(setting: Mapping[str, Any]) -> int:
+        if setting["reason"] in ("", YOURS):
+            return 1
+        return 0 if setting["name"] in TUNED_NAMES else 2
+
+    return [{name: each[name] for name in ("name", "value", "reason")} for each in sorted(settings, key=order)]
+
+
+def _inserting(entry: Entry) -> dict[str, Any]:
+    plan: Mapping[str, Any] = entry.details["plan"]
+    done: Collection[Mapping[str, Any]] = entry.details["done"]
+    started = [*(each["query_id"] for each in done), entry.details["running"]]
+    # A load that was resumed has timed its first inserts; of another one they are timed alone.
+    spent = dict(entry.details.get("seconds_by_step", {}))
+    if inserting := max(spent.get("insert", 0.0), sum(each["stats"]["seconds"] for each in done)):
+        spent["insert"] = inserting
+    return {
+        **entry.details,
+        **_entry_as_json(entry),
+        **{name: plan[name] for name in ("memory_bytes", "memory_steps")},
+        "query_ids": [query_id for query_id in started if query_id],
+        "seconds_by_step": in_order(spent),
+        "settings": _settings(plan["settings"]),
+    }
+
+
+def _failure(entry: Entry, readable_logs: Container[str]) -> dict[str, Any]:
+    error: Mapping[str, Any] = entry.details["error"]
+    is_full = is_of_dag_in(entry.details["owner"], readable_logs)
+    # Of errors that no server said, less is known.
+    unknown = dict.fromkeys(Failure.model_fields)
+    return {**unknown, **error, **_entry_as_json(entry), "message": error["message"] if is_full else None}

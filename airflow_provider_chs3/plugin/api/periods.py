@@ -1,0 +1,202 @@
+"""The periods behind a connection, as JSON for the page."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Collection, Container, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any
+
+from airflow_provider_chs3.core.values.merge_arguments import Thresholds
+from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out, without_collections
+from airflow_provider_chs3.plugin.connections import hook_of, tasks_of
+from airflow_provider_chs3.plugin.observation.period_state import PeriodState
+from airflow_provider_chs3.plugin.observation.periods import PeriodOverview, PeriodRow, overview, owners_to_ask_for
+from airflow_provider_chs3.plugin.observation.periods_facts import ClusterSnapshot, look_at_all_tables, with_contents
+from airflow_provider_chs3.plugin.observation.periods_records import period_records
+from airflow_provider_chs3.plugin.scope import Scope
+from airflow_provider_chs3.plugin.xcom import ChangedPeriod, changed_in_storage
+
+_HIDDEN_BY_CHANGES = (PeriodState.PUBLISHED, PeriodState.MERGING, PeriodState.TOO_MANY_PARTS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeriodsAnswer(Answer):
+    """The state of the periods of all tables.
+
+    Args:
+        cluster: The cluster; None for a single server.
+        nodes: Node → the reason why it did not answer; empty if it did.
+        missed: The nodes that did not answer, and of whose shard no replica did: their rows are in no figure.
+        tables: The periods of each table.
+        changed: Periods whose objects in the storage differ from the published ones, as found by plans.
+    """
+
+    cluster: str | None = None
+    nodes: Mapping[str, str]
+    missed: Collection[str] = ()
+    tables: Mapping[TableName, tuple[PeriodOverview, ...]]
+    changed: Mapping[tuple[TableName, str], ChangedPeriod] = field(default_factory=dict)
+
+    def as_json(
+        self, *, scope: Scope | None, readable_dags: Collection[str], readable_logs: Container[str]
+    ) -> dict[str, Any]:
+        """Return the values that `api.schemas.ConnectionPeriods` is made of.
+
+        Args:
+            scope: Only these periods; None for all.
+            readable_dags: DAGs whose tasks may be named.
+            readable_logs: DAGs whose errors may be shown with the values that they quote.
+        """
+        tables = []
+        for table, periods in self.tables.items():
+            shown_periods = [
+                {**_period_as_json(period, readable_dags, readable_logs), **self._changed_as_json(table, period)}
+                for period in periods
+            ]
+            if scope is not None:
+                shown_periods = [
+                    each for each in shown_periods if scope.has(self.conn_id, table, each["period"], each["task"])
+                ]
+            if shown_periods:
+                tables.append({"database": table.database, "table": table.table, "periods": shown_periods})
+        return {
+            **self._as_json(),
+            "cluster": self.cluster,
+            "nodes": [
+                {"name": name, "error": error, "is_missed": name in self.missed} for name, error in self.nodes.items()
+            ],
+            "tables": tables,
+        }
+
+    def _changed_as_json(self, table: TableName, period: PeriodOverview) -> dict[str, str]:
+        changed = self.changed.get((table, period.period)) if self.changed else None
+        if changed is None or period.state not in _HIDDEN_BY_CHANGES:
+            return {}
+        at = f"{changed.planned_at:%Y-%m-%d %H:%M}"
+        return {
+            "state": PeriodState.CHANGED_IN_STORAGE,
+            "why": f"a plan found at {at} UTC: {changed.reason}",
+            "since": f"{at}:00",
+        }
+
+
+def look_at_periods(conn_id: str) -> PeriodsAnswer:
+    """Read the state of all tables that a connection leads to; it may block for some seconds.
+
+    Args:
+        conn_id: The connection.
+
+    Raises:
+        Chs3Error: If the cluster does not answer.
+    """
+    hook = hook_of(conn_id)
+    with without_collections():
+        seen = carry_out(look_at_all_tables(hook.options.cluster), hook)
+        tasks, thresholds = tasks_of(owners_to_ask_for(seen)), Thresholds()
+        tables = overview(seen, tasks=tasks, thresholds=thresholds)
+        if changed := [name for name, periods in tables.items() if any(map(_is_changed, periods))]:
+            compared = carry_out(with_contents(seen, changed), hook)
+            tables |= overview(compared, tasks=tasks, thresholds=thresholds, only=changed)
+        return PeriodsAnswer(
+            conn_id=conn_id,
+            unread=seen.unread,
+            seen_at=time.time(),
+            cluster=seen.cluster,
+            nodes={str(node): seen.down.get(node, "") for node in sorted([*seen.nodes, *seen.down])},
+            missed={str(node) for node in missed_nodes(seen.nodes, seen.down)},
+            tables=tables,
+            changed=_not_loaded_since(changed_in_storage(conn_id), seen),
+        )
+
+
+def _is_changed(period: PeriodOverview) -> bool:
+    return period.state is PeriodState.CHANGED
+
+
+def missed_nodes(answered: Iterable[Node], down: Iterable[Node]) -> set[Node]:
+    """Return the nodes of whose shard no replica answered.
+
+    Args:
+        answered: The nodes that answered.
+        down: Those that did not.
+    """
+    shards = {node.shard_num for node in answered}
+    return {node for node in down if node.shard_num not in shards}
+
+
+def period_answers() -> LastAnswers[PeriodsAnswer]:
+    """Return the remembered states of periods."""
+    return LastAnswers(look_at_periods, nothing=lambda conn_id: PeriodsAnswer(conn_id=conn_id, nodes={}, tables={}))
+
+
+def _not_loaded_since(
+    changed: Mapping[tuple[TableName, str], ChangedPeriod], seen: ClusterSnapshot
+) -> dict[tuple[TableName, str], ChangedPeriod]:
+    """Return the periods that have not been published again since the plan."""
+    attempts: dict[tuple[TableName, str], set[str]] = defaultdict(set)
+    for node in seen.nodes.values():
+        for table, period in changed:
+            row = node.records.get(table, {}).get(period)
+            if row and (record := period_records(row).record):
+                attempts[table, period].add(record.attempt)
+    return {key: found for key, found in changed.items() if attempts[key] & found.attempts}
+
+
+def dag_ids_of(connections: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return the DAGs that load the periods of an answer.
+
+    Args:
+        connections: What `PeriodsAnswer.as_json` returned for each connection.
+    """
+    periods = (period for seen in connections for table in seen["tables"] for period in table["periods"])
+    return {period["task"]["dag_id"] for period in periods if period["task"]}
+
+
+def is_of_dag_in(owner: str, dag_ids: Container[str]) -> bool:
+    """Check whether a load belongs to one of these DAGs.
+
+    Args:
+        owner: The task of the load, as named in the ledger; empty if not known: then it belongs to none.
+        dag_ids: The DAGs, such as those whose logs a user may read.
+    """
+    return bool(owner) and _task_of(owner)["dag_id"] in dag_ids
+
+
+_SHOWN = tuple(each.name for each in fields(PeriodRow))
+_shown = attrgetter(*_SHOWN)
+
+
+def _period_as_json(
+    period: PeriodOverview, readable_dags: Collection[str], readable_logs: Container[str]
+) -> dict[str, Any]:
+    values = dict(zip(_SHOWN, _shown(period), strict=True))
+    if period.why_with_values and is_of_dag_in(period.owner, readable_logs):
+        values["why"] = period.why_with_values
+    values["task"] = task_as_json(period.owner, readable_dags)
+    return values
+
+
+def task_as_json(owner: str, readable_dags: Collection[str]) -> dict[str, Any] | None:
+    """Return the task of a load as JSON-safe values; None if it is unknown or may not be named.
+
+    Args:
+        owner: The task, as named in the ledger; empty if not known.
+        readable_dags: DAGs whose tasks may be named.
+    """
+    if not owner:
+        return None
+    task = _task_of(owner)
+    return dict(task) if task["dag_id"] in readable_dags else None
+
+
+# One for each of a hundred tables' 120 periods: if looks have more than this, none is found again.
+@lru_cache(maxsize=16_384)
+def _task_of(owner: str) -> Mapping[str, Any]:
+    dag_id, run_id, task_id, map_index = json.loads(owner)
+    return {"dag_id": dag_id, "run_id": run_id, "task_id": task_id, "map_index": map_index}

@@ -1,0 +1,74 @@
+"""The answer about the periods of all connections, as bytes of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from airflow_provider_chs3.plugin.api.periods import PeriodsAnswer, dag_ids_of
+from airflow_provider_chs3.plugin.api.schedules import mark_waiting, newest_runs, schedules_of
+from airflow_provider_chs3.plugin.observation.period_state import PeriodState
+from airflow_provider_chs3.plugin.scope import Scope
+from airflow_provider_chs3.plugin.security import ACTIONS_DAG, PeriodRights, owners_of
+
+_ANY: TypeAdapter[Any] = TypeAdapter(Any)
+
+
+def periods_answer(seen: Iterable[PeriodsAnswer], *, scope: Scope | None, rights: PeriodRights) -> bytes:
+    """Return what `api.answers.Periods` describes; it queries Airflow's database.
+
+    FastAPI would make an object of each of thousands of periods, only to check it: tests check them instead.
+
+    Args:
+        seen: The answer of each connection.
+        scope: Only these periods; None for all.
+        rights: The rights of the user.
+    """
+    readable_dags = rights.readable_dags
+    found = [
+        each.as_json(scope=scope, readable_dags=readable_dags, readable_logs=rights.readable_logs) for each in seen
+    ]
+    dag_ids = dag_ids_of(found)
+    schedules = schedules_of(dag_ids)
+    broken = {dag_id for dag_id, each in schedules.items() if each.is_broken and not each.is_paused}
+    mark_waiting(found, schedules, datetime.now(UTC))
+    # Beside one DAG, others matter only if they load its periods.
+    loaders = {*dag_ids, *([scope.dag_id] if scope else [])}
+    runs = newest_runs({*loaders, ACTIONS_DAG}, with_loaders=scope is None)
+    # No period shows the actions, but whoever asked for one follows it.
+    failed = [run for run in runs.failed if run["dag_id"] in readable_dags and run["dag_id"] != ACTIONS_DAG]
+    return _ANY.dump_json(
+        {
+            "connections": found,
+            "owners": owners_of({*dag_ids, *(run["dag_id"] for run in failed)}),
+            "busy_dags": sorted(runs.busy & set(readable_dags)),
+            "failed_runs": failed,
+            "editable_dags": sorted(_dags_of(found, (PeriodState.HELD,), rights.editable)),
+            "startable_dags": sorted(_startable(found, rights)),
+            "actions_dag_id": ACTIONS_DAG,
+            "broken_dags": sorted(broken),
+        }
+    )
+
+
+def _startable(connections: Collection[Mapping[str, Any]], rights: PeriodRights) -> set[str]:
+    """Return the DAGs whose runs help, and of which the user may start some."""
+    found = _dags_of(connections, (PeriodState.FAILED, PeriodState.CHANGED), rights.startable)
+    is_gone = any(
+        period["state"] == PeriodState.GONE
+        for seen in connections
+        for table in seen["tables"]
+        for period in table["periods"]
+    )
+    may_forget = is_gone and ACTIONS_DAG in rights.readable_dags and ACTIONS_DAG in rights.startable
+    return found | ({ACTIONS_DAG} if may_forget else set())
+
+
+def _dags_of(connections: Iterable[Mapping[str, Any]], states: Collection[str], allowed: Container[str]) -> set[str]:
+    """Return the allowed ones of the DAGs whose periods are in some states: the auth manager is asked of each."""
+    periods = (period for seen in connections for table in seen["tables"] for period in table["periods"])
+    found = {period["task"]["dag_id"] for period in periods if period["state"] in states and period["task"]}
+    return {dag_id for dag_id in found if dag_id in allowed}

@@ -1,0 +1,163 @@
+"""Join the nodes' answers: each period of each table, with what every node has of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
+
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
+from airflow_provider_chs3.core.preflight.target_checks import period_of_partition
+from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.plugin.observation.periods_facts import ClusterSnapshot, Partition
+from airflow_provider_chs3.plugin.observation.periods_records import (
+    FailureRecord,
+    InsertRecord,
+    PeriodRecords,
+    period_records,
+    recorded_partition_id,
+)
+
+_NO_PARTS = PartitionState()
+
+
+class JoinedPeriod(NamedTuple):
+    """One period, from the nodes that answered.
+
+    Args:
+        table: Its table.
+        period: The period.
+        records: The records of the nodes that have some.
+        partitions: Its partition on the nodes that have parts of it.
+        nodes: The period on every node.
+        inserting: The newest record of an insert; one node has it.
+        unpublished: The same, unless its load has published the period.
+        is_publishing: Whether that load has recorded that it is about to publish.
+        failure: The failure of its newest load, if it failed.
+    """
+
+    table: TableName
+    period: Period
+    records: Mapping[Node, PeriodRecords]
+    partitions: Mapping[Node, Partition]
+    nodes: Mapping[Node, PeriodOnNode]
+    inserting: InsertRecord | None
+    unpublished: InsertRecord | None
+    is_publishing: bool
+    failure: FailureRecord | None
+
+    def error(self, *, with_values: bool) -> str:
+        """Return the error of that failure, which may quote values of rows if wanted; empty if there is none."""
+        if self.failure is None:
+            return ""
+        return self.failure.error if with_values else self.failure.without_values
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether it was forgotten in the ledger, and no load has begun since."""
+        is_recorded = any(each.record for each in self.records.values())
+        return self.inserting is not None and self.unpublished is None and not is_recorded
+
+    @property
+    def owner(self) -> str:
+        """The task of its newest load, if known."""
+        newest = self.failure or self.unpublished
+        if newest:
+            return newest.owner
+        # One that found no objects has inserted nothing.
+        loads = (each.load.owner for each in self.records.values() if each.load.owner)
+        return next(loads, self.inserting.owner if self.inserting else "")
+
+
+def gone_periods(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedPeriod]:
+    """Give the periods of a table that no node has.
+
+    Args:
+        seen: The nodes' answers.
+        table: The table.
+    """
+    of_nodes = {node: rows for node, each in seen.nodes.items() if (rows := each.gone.get(table))}
+    for period in {period for rows in of_nodes.values() for period in rows}:
+        records = {node: period_records(rows[period]) for node, rows in of_nodes.items() if period in rows}
+        yield _joined(table, Period.parse(period), records, {}, {})
+
+
+def joined_periods(
+    seen: ClusterSnapshot, only: Collection[TableName] | None
+) -> Iterator[tuple[TableName, Iterator[JoinedPeriod]]]:
+    """Give the tables in order, each with its periods, in any order.
+
+    Args:
+        seen: The nodes' answers.
+        only: These tables; None for all.
+    """
+    for table in sorted({table for node in seen.nodes.values() for table in node.tables}):
+        if only is None or table in only:
+            yield table, _periods(seen, table)
+
+
+def _periods(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedPeriod]:
+    # What each node has of the table is looked up once, and not for each period again.
+    of_table = [
+        (node, each, each.records.get(table, {}), each.known.get(table, ()), bool(each.filled_partitions.get(table)))
+        for node, each in seen.nodes.items()
+    ]
+    for period, partition_id in _partition_ids(seen, table).items():
+        records, partitions, nodes = {}, {}, {}
+        for node, answers, rows, known, has_rows in of_table:
+            row = rows.get(period)
+            own, partition = period_records(row) if row else None, answers.partition(table, partition_id)
+            if own:
+                records[node] = own
+            if partition:
+                partitions[node] = partition
+            nodes[node] = PeriodOnNode(
+                own.record if own else None,
+                partition.state if partition else _NO_PARTS,
+                has_history=period in known,
+                has_rows=has_rows,
+            )
+        yield _joined(table, Period.parse(period), records, partitions, nodes)
+
+
+def _partition_ids(seen: ClusterSnapshot, table: TableName) -> dict[str, str]:
+    """Return the periods that a ledger knows, or that have rows, with their partitions; empty if no node has one."""
+    found: dict[str, str] = {}
+    for node in seen.nodes.values():
+        for period, row in node.records.get(table, {}).items():
+            found[period] = recorded_partition_id(row) or found.get(period, "")
+    recorded = set(found.values())
+    for node in seen.nodes.values():
+        key = node.tables[table].partition_key if table in node.tables else ""
+        for partition_id in node.filled_partitions.get(table, ()):
+            if partition_id not in recorded and (named := period_of_partition(partition_id, key=key)):
+                found[str(named)] = found.get(str(named)) or partition_id
+    return found
+
+
+def _joined(
+    table: TableName,
+    period: Period,
+    records: Mapping[Node, PeriodRecords],
+    partitions: Mapping[Node, Partition],
+    nodes: Mapping[Node, PeriodOnNode],
+) -> JoinedPeriod:
+    inserting = unpublished = failure = None
+    is_publishing = False
+    for each in records.values():
+        inserting = inserting or each.inserting
+        unpublished = unpublished or each.unpublished
+        is_publishing = is_publishing or each.is_publishing
+        failure = failure or each.failure
+    return JoinedPeriod(
+        table=table,
+        period=period,
+        records=records,
+        partitions=partitions,
+        nodes=nodes,
+        inserting=inserting,
+        unpublished=unpublished,
+        is_publishing=is_publishing,
+        failure=failure,
+    )

@@ -1,0 +1,264 @@
+"""One period in detail: the records of its newest loads, and its parts on each node."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, nodes_of
+from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
+from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
+from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.core.workflow.step_timer import in_order
+from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
+
+_COLUMNS = ("event", "attempt", "sequence", "rows", "objects", "source_bytes", "details")
+#: Records of one node that belong to no load, and make earlier records of loads obsolete.
+_STANDING = ("intent", "published", "forgotten", "unchanged")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The newest record of one event of a period, in the ledger of one node.
+
+    Args:
+        event: The event.
+        attempt: The load's attempt.
+        sequence: Its number among the period's records on that node.
+        rows: Rows of the period on that node.
+        objects: Objects of the period.
+        source_bytes: Their size in bytes.
+        details: Further values.
+        recorded_at: Time of the record, in UTC, by the node's clock.
+    """
+
+    event: str
+    attempt: str
+    sequence: int
+    rows: int
+    objects: int
+    source_bytes: int
+    details: Mapping[str, Any]
+    recorded_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShare:
+    """A node's share of a period.
+
+    Args:
+        rows: Current rows.
+        parts: Current parts.
+        size_bytes: Bytes on disk.
+        published_rows: Rows when the period was published; None if not known.
+    """
+
+    rows: int
+    parts: int
+    size_bytes: int
+    published_rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedLoad:
+    """The newest load of a table that published, of whichever period.
+
+    Args:
+        period: Its period.
+        rows: Rows that it loaded.
+        seconds_by_step: Step → seconds, in order.
+        published_at: Time of its record, as Unix time.
+    """
+
+    period: str
+    rows: int
+    seconds_by_step: dict[str, float]
+    published_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeriodDetails:
+    """One period of one table.
+
+    Args:
+        nodes: The share of each node that answered.
+        down: The reasons why the others did not.
+        load: The newest load that published.
+        is_published: Whether the partition is still what that load published.
+        inserting: A later load that is inserting, or was about to.
+        failure: The failure of the newest load; None if it did not fail.
+        owner: The task of the newest load, as JSON: DAG, run, task, map index; empty if not known.
+        last_finished: The newest load of the table that published; None if there is none.
+    """
+
+    nodes: Mapping[Node, NodeShare]
+    down: Mapping[Node, str]
+    load: Entry | None
+    is_published: bool
+    inserting: Entry | None
+    failure: Entry | None
+    owner: str
+    last_finished: FinishedLoad | None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether any node has the period, or may have it."""
+        found = self.load or self.inserting or self.failure or any(each.rows for each in self.nodes.values())
+        return bool(found or self.down) or any(each.published_rows is not None for each in self.nodes.values())
+
+
+def look_at_period(cluster: str | None, target: TableName, period: Period) -> Steps[PeriodDetails]:
+    """Read one period on every node, with two short statements; a node that does not answer is reported as down.
+
+    Args:
+        cluster: The cluster; None is the single server of the connection.
+        target: The local table.
+        period: The period.
+
+    Raises:
+        PreflightError: If the cluster is not known.
+        Chs3Error: If no host of the connection answers.
+    """
+    nodes = yield from nodes_of(cluster)
+    down: dict[Node, Chs3Error] = {}
+    ledgers = yield from find_ledgers(nodes, down)
+    statements = {node: _of_period(target, period, databases) for node, databases in ledgers.databases.items()}
+    answers = yield from query_reachable(f"Read the records and parts of {period}", statements, down)
+    answered = {node: (_entries(rows[0][0]), rows[0][2:]) for node, rows in answers.items()}
+    finished = [_finished(*each) for rows in answers.values() for each in rows[0][1]]
+    return _details(answered, texts_of(down), max(finished, key=lambda each: each.published_at, default=None))
+
+
+def _finished(period: str, rows: int, seconds: Iterable[tuple[str, float]], published_at: float) -> FinishedLoad:
+    return FinishedLoad(period, rows, dict(in_order(dict(seconds))), published_at)
+
+
+def _of_period(target: TableName, period: Period, ledgers: Collection[str]) -> Sql:
+    """Return the query for the newest record of each event, for the table's newest load, and for the parts."""
+    name = f"database = {literal(target.database)} AND table = {literal(target.table)}"
+    records = finished = "emptyArrayString()"
+    if ledgers:
+        every = " UNION ALL ".join(_records(target, period, database) for database in ledgers)
+        records = f"(SELECT groupArray(({', '.join(_COLUMNS)}, at)) FROM ({every}))"
+        loads = " UNION ALL ".join(_newest_load(target, database) for database in ledgers)
+        finished = f"(SELECT groupArray((period, loaded, seconds, at)) FROM ({loads}))"
+    return Sql(
+        f"SELECT {records}, {finished}, sum(rows), count(), sum(bytes_on_disk) FROM system.parts "
+        f"WHERE {name} AND active AND rows > 0 "
+        f"AND partition_id IN ({partition_ids(target, period, ledgers)})"
+    )
+
+
+def partition_ids(target: TableName, period: Period, ledgers: Collection[str]) -> str:
+    """Return the ids that a period's partition may have, as a list or a query.
+
+    Args:
+        target: The table.
+        period: The period.
+        ledgers: Databases of the node's ledgers.
+    """
+    usual = literals(_usual_partition_ids(period))
+    recorded = [f"SELECT partition_id {_of_period_in(target, period, database)}" for database in ledgers]
+    return " UNION ALL ".join([f"SELECT arrayJoin([{usual}])", *recorded]) if recorded else usual
+
+
+def _records(target: TableName, period: Period, database: str) -> str:
+    """Return the query for the newest record of each event, in one ledger."""
+    return (
+        f"SELECT {', '.join(_COLUMNS)}, formatDateTime(recorded_at, '%F %T', 'UTC') AS at "
+        f"{_of_period_in(target, period, database)} {NEWEST_FIRST} LIMIT 1 BY event"
+    )
+
+
+def _of_period_in(target: TableName, period: Period, database: str) -> str:
+    return f"{_of_table(target, database)} AND period = {literal(str(period))}"
+
+
+def _of_table(target: TableName, database: str) -> str:
+    """Return the part of a query that names a ledger, and the condition for records of the current table."""
+    name = f"database = {literal(target.database)} AND name = {literal(target.table)}"
+    return (
+        f"FROM {table(TableName(database, LEDGER_TABLE))} WHERE target_database = {literal(target.database)} "
+        f"AND target_table = {literal(target.table)} "
+        f"AND target_uuid IN (SELECT toString(uuid) FROM system.tables WHERE {name})"
+    )
+
+
+def _newest_load(target: TableName, database: str) -> str:
+    """Return the query for the newest load that published, in one ledger."""
+    return (
+        "SELECT period, JSONExtractUInt(details, 'loaded_rows') AS loaded, "
+        "JSONExtractKeysAndValues(details, 'seconds_by_step', 'Float64') AS seconds, toFloat64(recorded_at) AS at "
+        f"{_of_table(target, database)} AND event = 'load' ORDER BY recorded_at DESC LIMIT 1"
+    )
+
+
+def _usual_partition_ids(period: Period) -> tuple[str, str]:
+    # As in `plugin.observation.periods`: a period that no ledger has is in the partition that toYYYYMM or
+    # toStartOfMonth gives it.
+    number = f"{period.year}{period.number:02d}"
+    return number, f"{number}01"
+
+
+def _entries(rows: Iterable[Row]) -> dict[str, Entry]:
+    """Return the records by event, and the newest of each if a node has several ledgers."""
+    found: dict[str, Entry] = {}
+    for event, attempt, sequence, count, objects, source_bytes, details, recorded_at in rows:
+        values = json.loads(details) if details else {}
+        if event not in found or found[event].recorded_at < recorded_at:
+            found[event] = Entry(event, attempt, sequence, count, objects, source_bytes, values, recorded_at)
+    return found
+
+
+def _details(
+    answered: Mapping[Node, tuple[Mapping[str, Entry], Row]], down: Mapping[Node, str], finished: FinishedLoad | None
+) -> PeriodDetails:
+    published = {
+        node: _unless_older(entries, "published", than=("intent", "forgotten"))
+        for node, (entries, _) in answered.items()
+    }
+    nodes = {
+        node: NodeShare(rows, parts, size_bytes, record.rows if (record := published[node]) else None)
+        for node, (_, (rows, parts, size_bytes)) in answered.items()
+    }
+    ledgers = [entries for entries, _ in answered.values()]
+    load = _newest(entries.get("load") for entries in ledgers)
+    inserting = _newest(map(_unpublished, ledgers))
+    failure = _newest(_unless_older(entries, "failed", than=("inserting", *_STANDING)) for entries in ledgers)
+    attempts = {each.attempt for each in published.values() if each}
+    newest = failure or _newest(entries.get("inserting") for entries in ledgers)
+    return PeriodDetails(
+        nodes=nodes,
+        down=down,
+        load=load,
+        is_published=load is not None and load.attempt in attempts,
+        inserting=inserting,
+        failure=failure,
+        owner=newest.details.get("owner", "") if newest else "",
+        last_finished=finished,
+    )
+
+
+def _newest(entries: Iterable[Entry | None]) -> Entry | None:
+    """Return the newest record: one node has it, unless another node became the cluster's first."""
+    return max((each for each in entries if each), key=lambda each: each.recorded_at, default=None)
+
+
+def _unpublished(entries: Mapping[str, Entry]) -> Entry | None:
+    """Return the record of an insert whose load has not published; it may be about to."""
+    found, intent = entries.get("inserting"), entries.get("intent")
+    is_publishing = found and intent and found.attempt == intent.attempt
+    than = ("load", *(event for event in _STANDING if event != "intent" or not is_publishing))
+    return _unless_older(entries, "inserting", than=than)
+
+
+def _unless_older(entries: Mapping[str, Entry], event: str, *, than: Iterable[str]) -> Entry | None:
+    found = entries.get(event)
+    others = max((entries[other].sequence for other in than if other in entries), default=0)
+    return found if found and found.sequence > others else None

@@ -1,0 +1,72 @@
+"""The states of a period, and which one to show if several apply."""
+
+from __future__ import annotations
+
+from enum import Enum, StrEnum
+
+from airflow_provider_chs3.core.attempt.decision import PeriodFacts, Refuse, Skip, decide
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found
+from airflow_provider_chs3.core.merges.health import Health
+
+
+class PeriodState(StrEnum):
+    """The state of a period; the last four need what Airflow knows."""
+
+    PUBLISHED = "published"
+    LOADING = "loading"
+    FAILED = "failed"
+    UNFINISHED = "unfinished"
+    CHANGED = "changed"
+    NEVER_LOADED = "never_loaded"
+    MERGING = "merging"
+    TOO_MANY_PARTS = "too_many_parts"
+    STUCK = "stuck"
+    GONE = "gone"
+    #: A published period whose objects have changed since.
+    CHANGED_IN_STORAGE = "changed_in_storage"
+    #: A period of a paused DAG that the next load would change.
+    HELD = "held"
+    #: A period whose DAG's run was due, and was not created.
+    LATE = "late"
+    #: A period that the next load would change, though no run of its DAG comes by itself.
+    STRANDED = "stranded"
+
+
+class LastLoad(Enum):
+    """The outcome of the load that was recorded last."""
+
+    NONE = "there is none, or it published the period"
+    RUNNING = "it is running, or its task will continue"
+    FAILED = "it ended with an error"
+    GONE = "it ended with neither a publication nor an error"
+
+
+_OF_HEALTH = {
+    Health.SETTLING: PeriodState.MERGING,
+    Health.SETTLED_WITH_TOO_MANY_PARTS: PeriodState.TOO_MANY_PARTS,
+}
+
+
+def state_of(found: Found, load: LastLoad, health: Health) -> PeriodState:
+    """Return the state of a period: the first that applies; states that need a person come before temporary ones.
+
+    Args:
+        found: The comparison of its partition with the ledger.
+        load: The outcome of its newest load.
+        health: The health of its merges.
+    """
+    if load is LastLoad.RUNNING:
+        return PeriodState.LOADING
+    if health is Health.STUCK:
+        return PeriodState.STUCK
+    decision = decide(PeriodFacts(found=found))
+    if isinstance(decision, Refuse):
+        return PeriodState.CHANGED
+    if load is LastLoad.FAILED:
+        return PeriodState.FAILED
+    is_new = found.standing is ComparisonStatus.NEW
+    if load is LastLoad.GONE or not (is_new or isinstance(decision, Skip)):
+        return PeriodState.UNFINISHED
+    if is_new:
+        return PeriodState.NEVER_LOADED
+    return _OF_HEALTH.get(health, PeriodState.PUBLISHED)

@@ -1,0 +1,331 @@
+"""The state of each period of each table, from its ledgers, its parts and the running inserts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from pydantic import ConfigDict
+
+from airflow_provider_chs3.core.cluster.table_facts import TableFacts
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, Found, spread, standing
+from airflow_provider_chs3.core.ledger.replicas import records_of_replicas
+from airflow_provider_chs3.core.merges.health import Health, Verdict, judge, overall
+from airflow_provider_chs3.core.values.merge_arguments import Thresholds
+from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.plugin.observation.joined_periods import JoinedPeriod, gone_periods, joined_periods
+from airflow_provider_chs3.plugin.observation.merge_reasons import reasons_by_node, unchanged_since, utc_text, way_out
+from airflow_provider_chs3.plugin.observation.period_state import LastLoad, PeriodState, state_of
+from airflow_provider_chs3.plugin.observation.periods_facts import ClusterSnapshot
+from airflow_provider_chs3.plugin.observation.periods_records import LoadRecord, unsettled
+from airflow_provider_chs3.plugin.observation.running_inserts import (
+    RunningInsert,
+    RunningStep,
+    TaskAtWork,
+    TasksOfLoads,
+    is_running,
+    running_insert,
+    running_step,
+)
+
+_ANY_OBJECTS = ExpectedPeriod()
+_AS_PUBLISHED = (PeriodState.PUBLISHED, PeriodState.MERGING)
+_DOING = {
+    RunningStep.INSERT: "a load is inserting it",
+    RunningStep.VERIFY: "a load is proving that it has staged the objects' rows",
+    RunningStep.PUBLISH: "a load is publishing it",
+}
+_ORPHANED = "its task has failed, but one of its queries still runs: the next load ends it"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task instance.
+
+    Args:
+        dag_id: Its DAG.
+        run_id: Its run.
+        task_id: The task.
+        map_index: Its map index; -1 if it is not mapped.
+    """
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Periods that one insert loaded.
+
+    Args:
+        periods: Which they are, as a text.
+        seconds: Seconds of all of the insert, of which each period has a share, by the bytes of its objects.
+    """
+
+    periods: str
+    seconds: float
+
+
+# Not frozen, as these take half the time to make, and an answer has thousands.
+@dataclass(slots=True, kw_only=True)
+class PeriodRow:
+    """One period of one table, as the page gets it.
+
+    Args:
+        period: The period, `YYYY-MM`.
+        state: Its state.
+        why: The reason for the state, as a text without values of rows.
+        since: Since when it has the state, in UTC; empty if not known.
+        statement: SQL that helps a stuck period; empty if there is none.
+        rows: Rows of its partition, on all shards.
+        size_bytes: Bytes on disk, on all nodes.
+        parts: Parts, on all nodes.
+        objects: Number of its objects; 0 if it is not published.
+        source_bytes: Their size in bytes.
+        published_at: Time of its publication, in UTC, by the nodes' clocks; empty if it is not published.
+        insert_seconds: Duration of that load's insert in seconds; None if not known.
+        rows_per_second: Rows that it loaded per second of its insert: all of the period, or those of new objects.
+        together: The periods that one insert loaded together; None if it loaded this one alone.
+        step: The step of the running load; None if no load runs, or it is between two steps.
+        insert: The running insert.
+        ledger_database: Database of the ledger that has it; empty if it is not published.
+        task: The task of its newest load; None if it is not known, or the user may not know it.
+    """
+
+    #: What has a default is always there, too.
+    __pydantic_config__: ClassVar = ConfigDict(json_schema_serialization_defaults_required=True)
+
+    period: str
+    state: PeriodState
+    why: str
+    since: str = ""
+    statement: str = ""
+    rows: int = 0
+    size_bytes: int = 0
+    parts: int = 0
+    objects: int = 0
+    source_bytes: int = 0
+    published_at: str = ""
+    insert_seconds: float | None = None
+    rows_per_second: int | None = None
+    together: Together | None = None
+    step: RunningStep | None = None
+    insert: RunningInsert | None = None
+    ledger_database: str = ""
+    task: Task | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class PeriodOverview(PeriodRow):
+    """The same, with what not every user may see.
+
+    Args:
+        why_with_values: The reason with the error of the load, which may quote values; empty if there is none.
+        owner: The task of its newest load, as JSON: DAG, run, task, map index; empty if not known.
+    """
+
+    why_with_values: str = ""
+    owner: str = ""
+
+
+def owners_to_ask_for(seen: ClusterSnapshot) -> set[str]:
+    """Return the tasks of loads without publication: Airflow knows whether they continue."""
+    records = [
+        each for node in seen.nodes.values() for rows in node.records.values() for each in unsettled(rows.values())
+    ]
+    failed = {each.failure.owner for each in records if each.failure}
+    inserts = (each.unpublished for each in records if not each.failure)
+    return {owner for owner in failed if owner} | {each.owner for each in inserts if each and each.owner}
+
+
+def overview(
+    seen: ClusterSnapshot,
+    *,
+    tasks: TasksOfLoads,
+    thresholds: Thresholds,
+    only: Collection[TableName] | None = None,
+) -> dict[TableName, tuple[PeriodOverview, ...]]:
+    """Return the periods of each table in order, including unknown ones between the first and the last.
+
+    Args:
+        seen: The nodes' answers.
+        tasks: What Airflow knows of `owners_to_ask_for`.
+        thresholds: The thresholds of merge health.
+        only: These tables; None, the default, for all.
+    """
+    tables = {}
+    for table, periods in joined_periods(seen, only):
+        table_facts = next(node.tables[table] for node in seen.nodes.values() if table in node.tables)
+        found = {each.period: _period_overview(seen, each, table_facts, tasks, thresholds) for each in periods}
+        # A forgotten period without rows is as one that was never loaded.
+        known = {period: each for period, each in found.items() if each.state is not PeriodState.NEVER_LOADED}
+        if known:
+            tables[table] = tuple(_without_gaps(known))
+    there = {table for node in seen.nodes.values() for table in node.tables}
+    for table in {table for node in seen.nodes.values() for table in node.gone} - there:
+        if only is None and (gone := {each.period: _gone(seen, each) for each in gone_periods(seen, table)}):
+            tables[table] = tuple(_without_gaps(gone))
+    return dict(sorted(tables.items()))
+
+
+def _gone(seen: ClusterSnapshot, period: JoinedPeriod) -> PeriodOverview:
+    """Return a period of a table that is not there: nothing but its records is left."""
+    renamed = next((name for node in seen.nodes.values() if (name := node.renamed.get(period.table))), None)
+    what = f"is called {renamed} now" if renamed else "was dropped or renamed, or the connection's user cannot see it"
+    return PeriodOverview(
+        period=str(period.period),
+        state=PeriodState.GONE,
+        why=f"the table {what}; the ledger lists its periods under the name {period.table}",
+        owner=period.owner,
+        **_publication(period),
+    )
+
+
+def _without_gaps(periods: Mapping[Period, PeriodOverview]) -> Iterator[PeriodOverview]:
+    period, last = min(periods), max(periods)
+    while period <= last:
+        yield periods.get(period) or PeriodOverview(
+            period=str(period), state=PeriodState.NEVER_LOADED, why=ComparisonStatus.NEW.value
+        )
+        period = _following(period)
+
+
+# There are few periods, and each is one of many tables.
+@lru_cache(maxsize=2_048)
+def _following(period: Period) -> Period:
+    return period.shifted(1)
+
+
+def _period_overview(
+    seen: ClusterSnapshot, period: JoinedPeriod, table_facts: TableFacts, tasks: TasksOfLoads, thresholds: Thresholds
+) -> PeriodOverview:
+    found = _standing(seen, period, table_facts)
+    verdicts = _verdicts(seen, period, thresholds)
+    has_query = bool(period.unpublished and is_running(seen, period.unpublished))
+    load = _load(period, tasks, has_query=has_query)
+    state = state_of(found, load, overall(verdicts) if verdicts else Health.HEALTHY)
+    task = None if has_query else tasks.at_work.get(period.owner)
+    running = period.unpublished if load is LastLoad.RUNNING and not period.failure else None
+    step = running_step(seen, running, is_publishing=period.is_publishing, task=task) if running else None
+
+    def why(*, with_values: bool) -> str:
+        if load is LastLoad.RUNNING:
+            return _why_loading(period, step, task, with_values=with_values)
+        text = _why(state, found, verdicts, period, with_values=with_values)
+        return f"{text}; {_ORPHANED}" if has_query else text
+
+    partitions = [each.state for each in period.nodes.values()]
+    publication = _publication(period)
+    published_at = publication.get("published_at", "")
+    return PeriodOverview(
+        period=str(period.period),
+        state=state,
+        why=why(with_values=False),
+        why_with_values=why(with_values=True) if period.failure else "",
+        since=_since(state, period, verdicts) or (published_at if state in _AS_PUBLISHED else ""),
+        statement=way_out(verdicts, period.table) if state is PeriodState.STUCK else "",
+        # Of replicas of a shard, one counts.
+        rows=sum({node.shard_num: each.state.rows for node, each in period.nodes.items()}.values()),
+        size_bytes=sum([each.size_bytes for each in partitions]),
+        parts=sum([each.parts for each in partitions]),
+        owner=period.owner,
+        step=step,
+        insert=running_insert(seen, running) if running else None,
+        **publication,
+    )
+
+
+def _since(state: PeriodState, period: JoinedPeriod, verdicts: Sequence[Verdict]) -> str:
+    """Return since when it is so, unless that is its publication; empty where nobody knows, as of others' changes."""
+    if state in (PeriodState.STUCK, PeriodState.TOO_MANY_PARTS):
+        return unchanged_since(verdicts)
+    if state is PeriodState.UNFINISHED and period.unpublished:
+        return utc_text(period.unpublished.recorded_at)
+    return period.failure.recorded_at if period.failure and state is not PeriodState.LOADING else ""
+
+
+def _publication(period: JoinedPeriod) -> dict[str, Any]:
+    """Return the fields of `PeriodOverview` about its publication; none if it is not published."""
+    published = [
+        (each, each.record) for each in period.records.values() if each.record and each.record.event == "published"
+    ]
+    if not published:
+        return {}
+    attempts = {record.attempt for _, record in published}
+    loads = (each.load for each in period.records.values())
+    load = next((load for load in loads if load.attempt in attempts), LoadRecord())
+    return {
+        "objects": published[0][0].objects,
+        "source_bytes": max(record.source_bytes for _, record in published),
+        "published_at": max(each.recorded_at for each, _ in published),
+        "insert_seconds": load.insert_seconds or None,
+        "rows_per_second": round(load.rows / load.insert_seconds) if load.insert_seconds else None,
+        "together": Together(load.together, load.together_seconds) if load.together else None,
+        "ledger_database": published[0][0].ledger_database,
+    }
+
+
+def _load(period: JoinedPeriod, tasks: TasksOfLoads, *, has_query: bool) -> LastLoad:
+    if period.failure is None and period.unpublished is None:
+        return LastLoad.NONE
+    # Queries of a worker that was killed run on, but nobody will publish what they insert.
+    if period.owner in tasks.at_work or (has_query and period.owner not in tasks.failed):
+        return LastLoad.RUNNING
+    return LastLoad.FAILED if period.failure else LastLoad.GONE
+
+
+def _standing(seen: ClusterSnapshot, period: JoinedPeriod, table_facts: TableFacts) -> Found:
+    nodes = records_of_replicas(period.nodes) if table_facts.is_replicated else dict(period.nodes)
+    if seen.down:
+        # Nodes that do not answer do not count against the period: the others decide.
+        unseen = spread((*nodes, *seen.down), table_facts) - spread(nodes, table_facts)
+        nodes = {
+            node: replace(each, record=each.record and replace(each.record, nodes=each.record.nodes - unseen))
+            for node, each in nodes.items()
+        }
+    return standing(nodes, _ANY_OBJECTS, table_facts)
+
+
+def _verdicts(seen: ClusterSnapshot, period: JoinedPeriod, thresholds: Thresholds) -> list[Verdict]:
+    """Return the verdicts on the nodes where the period's merges are not healthy at first sight."""
+    return [
+        judge(seen.nodes[node].merge_state(node, period.table, period.period, partition), thresholds)
+        for node, partition in period.partitions.items()
+        if not seen.nodes[node].is_quiet(period.table, partition, spare_parts=thresholds.spare_parts)
+    ]
+
+
+def _why_loading(period: JoinedPeriod, step: RunningStep | None, task: TaskAtWork | None, *, with_values: bool) -> str:
+    if period.failure:
+        return f"its task is retrying; its last attempt failed: {period.error(with_values=with_values)}"
+    if step:
+        return _DOING[step]
+    if task is None:
+        return "a load is working on it"
+    text = f"none of its queries runs right now; its task is {task.state}"
+    if not task.silent_since:
+        return text
+    silent = f"its worker has been silent since {task.silent_since} UTC"
+    return f"{text}, but {silent}: if it is dead, Airflow fails the task soon"
+
+
+def _why(
+    state: PeriodState, found: Found, verdicts: Sequence[Verdict], period: JoinedPeriod, *, with_values: bool
+) -> str:
+    error = period.error(with_values=with_values)
+    if state in (PeriodState.STUCK, PeriodState.MERGING, PeriodState.TOO_MANY_PARTS):
+        return reasons_by_node(verdicts)
+    if state is PeriodState.FAILED and error:
+        return f"its newest load failed: {error}"
+    if state is PeriodState.UNFINISHED and found.standing in (ComparisonStatus.UNCHANGED, ComparisonStatus.NEW):
+        verb = "was" if found.standing is ComparisonStatus.NEW else "is"
+        return f"its newest load ended without publishing; the partition {verb} {found.why}"
+    if found.standing is ComparisonStatus.ROWS_UNKNOWN and period.is_forgotten:
+        return "forgotten in the ledger; its rows are still there"
+    nowhere_else = "" if len(found.nodes) in (0, len(period.nodes)) else f" ({', '.join(map(str, found.nodes))})"
+    return found.why + nowhere_else

@@ -1,0 +1,323 @@
+"""Read all tables that have a ledger, with a few statements however many periods they have."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from airflow_provider_chs3.core.cluster.table_facts import TableFacts
+from airflow_provider_chs3.core.cluster.topology import nodes_of
+from airflow_provider_chs3.core.cluster.untested_engines import is_rehearsal
+from airflow_provider_chs3.core.ledger.mutations import Mutation, mutations_of
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.merges.observation import Merge, MergeState, UnfinishedMutation, replica_of
+from airflow_provider_chs3.core.values.merge_tree_limits import Limits
+from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
+from airflow_provider_chs3.core.workflow.operations import Gather, Row, Steps
+from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.plugin.observation import periods_queries
+from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
+from airflow_provider_chs3.plugin.observation.periods_records import is_published
+
+#: Of every table of a database of the engine Ordinary.
+_NO_UUID = "00000000-0000-0000-0000-000000000000"
+
+
+class Partition(NamedTuple):
+    """The parts of a period on one node, for the comparison with the ledger and for merge health."""
+
+    state: PartitionState
+    parts: int
+    size_bytes: int
+    two_smallest_bytes: int
+    age_seconds: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeSnapshot:
+    """The answers of one node.
+
+    Args:
+        tables: Its tables.
+        records: The periods of each table in its ledgers, as text, and what `period_records` parses: one by one, as
+            they would be many objects at once.
+        known: The same periods, and those of earlier tables of these names.
+        gone: The published periods of each table in its ledgers that is not there, as `records`; also those of earlier
+            tables of its name.
+        renamed: New names of tables, by the ones that the ledgers know.
+        partitions: The partitions of each table, by their ids, as `partition` parses them.
+        filled_partitions: Of these, the ids of those that hold rows.
+        mutations: The mutations of each table that has had some.
+        staging: Names of staging tables, of any load.
+        processes: The queries of loads: initial query id, whether it is the initial query, rows, bytes, memory, peak,
+            written rows, seconds.
+        circumstances: The rest of the answer to `periods_queries.circumstances`.
+        free_bytes: Free bytes on the emptiest of a table's disks.
+        table_parts: Active parts of each table.
+        limits: Limits of each table.
+    """
+
+    tables: Mapping[TableName, TableFacts] = field(default_factory=dict)
+    records: Mapping[TableName, Mapping[str, Row]] = field(default_factory=dict)
+    known: Mapping[TableName, Collection[str]] = field(default_factory=dict)
+    gone: Mapping[TableName, Mapping[str, Row]] = field(default_factory=dict)
+    renamed: Mapping[TableName, TableName] = field(default_factory=dict)
+    partitions: Mapping[TableName, Mapping[str, Row]] = field(default_factory=dict)
+    filled_partitions: Mapping[TableName, Collection[str]] = field(default_factory=dict)
+    mutations: Mapping[TableName, tuple[Mutation, ...]] = field(default_factory=dict)
+    staging: tuple[str, ...] = ()
+    processes: tuple[Row, ...] = ()
+    circumstances: Mapping[str, Any] = field(default_factory=dict)
+    free_bytes: Mapping[TableName, int] = field(default_factory=dict)
+    table_parts: Mapping[TableName, int] = field(default_factory=dict)
+    limits: Mapping[TableName, Limits] = field(default_factory=dict)
+
+    @cached_property
+    def _quiet_tables(self) -> set[TableName]:
+        """The tables without mutations that run or wait, broken parts, or replicas that have to catch up."""
+        seen, names = self.circumstances, {(table.database, table.table): table for table in self.tables}
+        behind = {
+            name
+            for name, ((is_readonly, delay_seconds), *_) in seen["replicas"].items()
+            if is_readonly or delay_seconds
+        }
+        broken = {of_period[:2] for of_period in seen["broken"]}
+        busy = {*seen["mutations"], *seen["queue"], *behind, *broken}
+        return {table for name, table in names.items() if name not in busy}
+
+    def partition(self, table: TableName, partition_id: str) -> Partition | None:
+        """Return a partition; None if it has no parts."""
+        row = self.partitions.get(table, {}).get(partition_id)
+        if row is None:
+            return None
+        *state, parts, size_bytes, two_smallest_bytes, age_seconds = row
+        return Partition(
+            state=PartitionState.of(partition_id, state, self.mutations.get(table, ())),
+            parts=parts,
+            size_bytes=size_bytes,
+            two_smallest_bytes=two_smallest_bytes,
+            age_seconds=age_seconds,
+        )
+
+    def is_quiet(self, table: TableName, partition: Partition, *, spare_parts: int) -> bool:
+        """Check whether a period's merges are healthy at first sight: it has few parts, and nothing happens to them.
+
+        Args:
+            table: The table.
+            partition: The period's partition.
+            spare_parts: The most parts that are few.
+        """
+        of_period = (table.database, table.table, partition.state.partition_id)
+        is_merging = of_period in self.circumstances["merges"]
+        return partition.parts <= spare_parts and table in self._quiet_tables and not is_merging
+
+    def merge_state(self, node: Node, table: TableName, period: Period, partition: Partition) -> MergeState:
+        """Return the state of a period's merges.
+
+        Broken parts of replicated tables are ignored: a replica fetches them again, and the number that it returned is
+        only read table by table (`core.merges.observation`).
+        """
+        partition_id = partition.state.partition_id
+        seen, place = self.circumstances, (table.database, table.table)
+        of_period = (*place, partition_id)
+        mutations = seen["mutations"].get(place, ())
+        replicas = seen["replicas"].get(place, [])
+        return MergeState(
+            node=node,
+            period=period,
+            parts=partition.parts,
+            size_bytes=partition.size_bytes,
+            two_smallest_bytes=partition.two_smallest_bytes,
+            unchanged_seconds=min(partition.age_seconds, seen["uptime"]),
+            merges=tuple(Merge(*merge) for (merge,) in seen["merges"].get(of_period, ())),
+            mutations=tuple(
+                UnfinishedMutation(command=command, fail_reason=fail_reason, age_seconds=age_seconds)
+                for partition_ids, command, fail_reason, age_seconds in mutations
+                if partition_id in partition_ids
+            ),
+            limits=self.limits[table],
+            table_parts=self.table_parts[table],
+            free_bytes=self.free_bytes[table],
+            pool_is_busy=seen["pool_is_busy"],
+            at_seconds=seen["at_seconds"],
+            broken_parts=() if replicas else tuple(sorted(name for (name,) in seen["broken"].get(of_period, ()))),
+            replica=replica_of(partition_id, replicas, seen["queue"].get(place, [])),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSnapshot:
+    """The answers of a cluster.
+
+    Args:
+        cluster: The cluster; None for a single server.
+        nodes: The answers of each node.
+        down: The reasons why the others did not answer.
+        unread: What to do about ledgers that are left out; empty if there are none.
+    """
+
+    cluster: str | None
+    nodes: Mapping[Node, NodeSnapshot]
+    down: Mapping[Node, str]
+    unread: str
+
+
+def look_at_all_tables(cluster: str | None) -> Steps[ClusterSnapshot]:
+    """Read all tables that have a ledger on every node; a node that does not answer is reported as down.
+
+    Args:
+        cluster: The cluster; None is the single server of the connection.
+
+    Raises:
+        PreflightError: If the cluster is not known.
+        Chs3Error: If no host of the connection answers.
+    """
+    nodes = yield from nodes_of(cluster)
+    down: dict[Node, Chs3Error] = {}
+    ledgers, unread = yield from find_ledgers(nodes, down)
+    # Before the parts: those of a period that is published meanwhile would be unlike its record, and nobody loading it.
+    statements = {node: periods_queries.records(each) for node, each in ledgers.items() if each}
+    records = yield from query_reachable("Read the periods in the ledgers", statements, down)
+    tables = sorted({TableName(*row[:2]) for rows in records.values() for row in rows})
+    uuids = sorted({row[2] for rows in records.values() for row in rows} - {_NO_UUID})
+    # A node that has lost its ledger may still have the tables.
+    asked = [node for node in ledgers if node not in down] if tables else []
+    looks = (
+        query_reachable(
+            "Read the parts of the periods", dict.fromkeys(asked, periods_queries.partitions(tables)), down
+        ),
+        query_reachable(
+            "Read the state of the tables", dict.fromkeys(asked, periods_queries.circumstances(tables, uuids)), down
+        ),
+    )
+    partitions, rest = yield from Gather(name="Look at the tables", workflows=looks)
+    snapshots = {
+        node: _node_snapshot(tables, records.get(node, []), partitions[node], rest[node][0])
+        if node in rest
+        else NodeSnapshot()
+        for node in ledgers
+        if node not in down
+    }
+    return ClusterSnapshot(cluster=cluster, nodes=snapshots, down=texts_of(down), unread=unread)
+
+
+def with_contents(seen: ClusterSnapshot, tables: Collection[TableName]) -> Steps[ClusterSnapshot]:
+    """Read the parts of some tables again, with the hashes by which a load compares them.
+
+    Without hashes, a mutation that has changed nothing in a period looks like a change.
+
+    Args:
+        seen: The nodes' answers.
+        tables: The tables; at least one.
+    """
+    down: dict[Node, Chs3Error] = {}
+    sql = dict.fromkeys(seen.nodes, periods_queries.partitions(tables, with_content=True))
+    found = yield from query_reachable("Read the hashes of the parts", sql, down)
+    nodes = {
+        node: replace(each, partitions={**each.partitions, **_by_id(found[node])}) if node in found else each
+        for node, each in seen.nodes.items()
+    }
+    return replace(seen, nodes=nodes)
+
+
+def _by_id(partitions: Iterable[Row]) -> dict[TableName, dict[str, Row]]:
+    return {table: {row[0]: row[1:] for row in rows} for table, rows in _by_table(partitions).items()}
+
+
+def _gone(
+    records_by_table: Mapping[TableName, Iterable[Row]], there: Collection[TableName]
+) -> dict[TableName, dict[str, Row]]:
+    """Return the published periods of tables that are not there, but for those of rehearsals."""
+    return {
+        table: {row[1]: row[2:] for row in rows if is_published(row[2:])}
+        for table, rows in records_by_table.items()
+        if table not in there and not is_rehearsal(table)
+    }
+
+
+def _node_snapshot(
+    named: Collection[TableName], records: Iterable[Row], partitions: Iterable[Row], rest: Row
+) -> NodeSnapshot:
+    tables, merges, mutations, limits, replicated_limits, policies, disks, pool, broken, replicas, queue = rest[:11]
+    staging, processes, all_mutations, uptime, at_seconds = rest[11:]
+    records_by_table = _by_table(records)
+    facts = {name: _target(row) for row in tables if (name := TableName(*row[:2])) in named}
+    free = {policy: max((dict(disks).get(name, 0) for name in names), default=0) for policy, names in policies}
+    partitions_by_table = _by_table(partitions)
+    gone, names = _gone(records_by_table, facts), {row[4]: TableName(*row[:2]) for row in tables}
+    return NodeSnapshot(
+        tables=facts,
+        records={
+            table: {row[1]: row[2:] for row in records_by_table.get(table, ()) if row[0] == each.uuid}
+            for table, each in facts.items()
+        },
+        known={table: {row[1] for row in rows if row[2]} for table, rows in records_by_table.items()},
+        gone=gone,
+        renamed={table: names[row[0]] for table in gone for row in records_by_table[table] if row[0] in names},
+        partitions=_by_id(partitions),
+        filled_partitions={table: [row[0] for row in rows if row[1]] for table, rows in partitions_by_table.items()},
+        mutations={TableName(*row[:2]): mutations_of(row[2]) for row in all_mutations},
+        staging=tuple(staging),
+        processes=tuple(processes),
+        circumstances={
+            "merges": _grouped(merges, 3),
+            "mutations": _grouped(mutations, 2),
+            "broken": _grouped(broken, 3),
+            "replicas": _grouped(replicas, 2),
+            "queue": _grouped(queue, 2),
+            "pool_is_busy": bool(pool),
+            "uptime": uptime,
+            "at_seconds": at_seconds,
+        },
+        free_bytes={TableName(*row[:2]): free.get(row[5], 0) for row in tables},
+        table_parts={table: sum(row[8] for row in rows) for table, rows in partitions_by_table.items()},
+        limits={
+            name: Limits.of(dict(replicated_limits if each.is_replicated else limits), each.settings)
+            for name, each in facts.items()
+        },
+    )
+
+
+def _by_table(rows: Iterable[Row]) -> dict[TableName, list[Row]]:
+    return {TableName(*name): of_table for name, of_table in _grouped(rows, 2).items()}
+
+
+def _grouped(rows: Iterable[Row], size: int) -> dict[tuple[str, ...], list[Row]]:
+    """Group rows by their first `size` fields."""
+    grouped: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        grouped[row[:size]].append(row[size:])
+    return grouped
+
+
+def _target(row: Row) -> TableFacts:
+    _, _, engine, engine_full, uuid, _, partition_key = row
+    return target_of(engine, engine_full, uuid, partition_key=partition_key)
+
+
+def target_of(engine: str, engine_full: str, uuid: str, *, partition_key: str = "") -> TableFacts:
+    """Return the facts of a table that the comparison with its ledger, and with its limits, needs.
+
+    Args:
+        engine: Its engine.
+        engine_full: The engine with all its clauses.
+        uuid: Distinguishes it from an earlier table of its name.
+        partition_key: Its expression. Default: not known.
+    """
+    return TableFacts(
+        engine=engine,
+        engine_full=engine_full,
+        uuid=uuid,
+        partition_key=partition_key,
+        sorting_key="",
+        primary_key="",
+        sampling_key="",
+        columns=(),
+        indices=(),
+        projections=(),
+    )

@@ -1,0 +1,140 @@
+"""The queries for all tables at once: their number does not grow with tables and periods."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
+from airflow_provider_chs3.core.ledger.mutations import mutations_query
+from airflow_provider_chs3.core.ledger.parts import partition_states
+from airflow_provider_chs3.core.ledger.records import IS_CHECKED, IS_STATE, newest
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
+from airflow_provider_chs3.core.sql.server_text import readable
+from airflow_provider_chs3.core.staging.tables import IS_STAGING
+from airflow_provider_chs3.core.values.merge_tree_limits import Limits
+from airflow_provider_chs3.core.values.models import TableName
+
+#: The length of errors in the overview of all periods.
+ERROR_CHARACTERS = 400
+
+#: What the page compares of a period's record; the rest is of use only to loads.
+RECORD = (
+    "event",
+    "attempt",
+    "source_bytes",
+    "nodes",
+    "rows",
+    "min_block",
+    "max_block",
+    "data_version",
+    "evidence",
+    "sequence",
+)
+
+_INSERTING = "event = 'inserting'"
+_FAILED = "event = 'failed'"
+_LOADED = "event = 'load'"
+_RECORDED_AT = "formatDateTime(recorded_at, '%F %T', 'UTC')"
+
+
+def records(databases: Iterable[str]) -> Sql:
+    """Return the query for the newest records of each period of each table, in all ledgers of a node.
+
+    Args:
+        databases: The databases of its ledgers.
+    """
+    return Sql(" UNION ALL ".join(map(_records, databases)))
+
+
+def _records(database: str) -> str:
+    published = ["partition_id", *RECORD, "objects", _RECORDED_AT, literal(database)]
+    inserting = ["attempt", "summary.owner", "summary.running", "summary.plan.rows", "toFloat64(recorded_at)"]
+    error, hint = "summary.error.message", "summary.error.hint"
+    text = f"leftUTF8(concat({error}, ' ', {hint}), {ERROR_CHARACTERS})"
+    failed = ["attempt", "summary.owner", text, "summary.error.type", hint, _RECORDED_AT]
+    shared = ["summary.together.periods", "summary.together.seconds"]
+    loaded = ["attempt", "summary.owner", "summary.insert_seconds", "summary.loaded_rows", *shared]
+    keys = "target_database, target_table, target_uuid, period"
+    # Without tuples, of which the driver makes an object each.
+    return (
+        f"SELECT {keys}, states, checked, {_flat('published', len(published))}, "
+        f"inserts, {_flat('inserting', len(inserting))}, failures, {_flat('failed', len(failed))}, "
+        f"{_flat('loaded', len(loaded))} FROM (SELECT {keys}, "
+        # A later check or load makes a failure or an unsuccessful insert obsolete.
+        f"countIf({IS_STATE}) AS states, maxIf(sequence, {IS_CHECKED}) AS checked, "
+        f"{newest(', '.join(published))} AS published, maxIf(sequence, {_INSERTING}) AS inserts, "
+        f"{newest(', '.join(inserting), condition=_INSERTING)} AS inserting, maxIf(sequence, {_FAILED}) AS failures, "
+        f"{newest(', '.join(failed), condition=_FAILED)} AS failed, "
+        f"{newest(', '.join(loaded), condition=_LOADED)} AS loaded "
+        f"FROM {table(TableName(database, LEDGER_TABLE))} WHERE event NOT IN ('calibrated', 'rehearsed') "
+        # Sorted, they come in few blocks: grouped alone in up to 256, each of which takes a worker milliseconds.
+        f"GROUP BY {keys} ORDER BY target_database, target_table, period)"
+    )
+
+
+def _flat(name: str, last: int, *, first: int = 1) -> str:
+    """Return fields of a tuple as columns."""
+    return ", ".join(f"{name}.{number}" for number in range(first, last + 1))
+
+
+def partitions(tables: Iterable[TableName], *, with_content: bool = False) -> Sql:
+    """Return the query for the partitions of tables, for the comparison with the ledger and for merge health.
+
+    Args:
+        tables: The tables; at least one.
+        with_content: Whether to ask for the hashes of parts, as in `core.ledger.parts.state_columns`. Default: no.
+    """
+    plain = "NOT startsWith(partition_id, 'patch-')"
+    merging = (
+        f"countIf({plain}), sumIf(bytes_on_disk, {plain}), "
+        f"arraySum(arraySlice(arraySort(groupArrayIf(bytes_on_disk, {plain})), 1, 2)), "
+        "dateDiff('second', max(modification_time), now())"
+    )
+    found = partition_states(_of(tables), by="database, table", with_content=with_content, more=merging)
+    columns = f"{_flat('found', 3)}, {_flat('found.4', 7)}, {_flat('found', 8, first=5)}"
+    return Sql(f"SELECT {columns} FROM ({found})")
+
+
+def circumstances(tables: Collection[TableName], uuids: Collection[str]) -> Sql:
+    """Return the query for tables, merges, mutations, staging, inserts and disk space.
+
+    Args:
+        tables: The tables that the ledgers name; at least one.
+        uuids: Those under which the ledgers know them: a table may have another name now.
+    """
+    of_tables, limits = _of(tables), one_of("name", Limits.__slots__)
+    named = f"{_of(tables, name='name')} OR {one_of('toString(uuid)', uuids)}"
+    return Sql(f"""
+SELECT
+    (SELECT groupArray((database, name, engine, engine_full, toString(uuid), storage_policy, partition_key))
+        FROM system.tables WHERE {named}),
+    (SELECT groupArray((database, table, partition_id, (progress, elapsed, total_size_bytes_compressed, num_parts)))
+        FROM system.merges WHERE {of_tables}),
+    (SELECT groupArray((database, table, arrayDistinct(arrayMap(part -> splitByChar('_', part)[1], parts_to_do_names)),
+            command, {readable("latest_fail_reason")}, dateDiff('second', create_time, now())))
+        FROM system.mutations WHERE NOT is_done AND {of_tables}),
+    (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE {limits}),
+    (SELECT groupArray((name, value)) FROM system.replicated_merge_tree_settings WHERE {limits}),
+    (SELECT groupArray((policy_name, disks)) FROM system.storage_policies),
+    (SELECT groupArray((name, unreserved_space)) FROM system.disks),
+    (SELECT sumIf(value, name = 'BackgroundMergesAndMutationsPoolTask')
+            >= sumIf(value, name = 'BackgroundMergesAndMutationsPoolSize') FROM system.metrics),
+    (SELECT groupArray((database, table, partition_id, name)) FROM system.detached_parts
+        WHERE startsWith(reason, 'broken') AND {of_tables}),
+    (SELECT groupArray((database, table, is_readonly, absolute_delay)) FROM system.replicas WHERE {of_tables}),
+    (SELECT groupArray((database, table, splitByChar('_', new_part_name)[1],
+            {readable("last_exception")}, postpone_reason))
+        FROM system.replication_queue
+        WHERE type IN ('GET_PART', 'ATTACH_PART', 'MERGE_PARTS', 'MUTATE_PART', 'REPLACE_RANGE') AND {of_tables}),
+    (SELECT groupArray(name) FROM system.tables WHERE {IS_STAGING}),
+    (SELECT groupArray((initial_query_id, is_initial_query, read_rows, read_bytes, memory_usage, peak_memory_usage,
+            written_rows, elapsed)) FROM system.processes WHERE startsWith(initial_query_id, 'chs3_')),
+    {mutations_query(of_tables, group="database, table")},
+    uptime(),
+    toFloat64(now64(3))
+""")
+
+
+def _of(tables: Iterable[TableName], *, name: str = "table") -> str:
+    pairs = (f"({literal(each.database)}, {literal(each.table)})" for each in tables)
+    return f"(database, {name}) IN ({', '.join(pairs)})"

@@ -1,0 +1,183 @@
+"""The periods in the ledger of one node, for the overview.
+
+There may be thousands of periods, so each becomes a tuple, which takes less time than a dataclass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from airflow_provider_chs3.core.ledger.records import Record, record_of
+from airflow_provider_chs3.core.workflow.operations import Row
+from airflow_provider_chs3.plugin.observation import periods_queries
+
+#: Where the columns of `periods_queries.records` begin, without table and period.
+_STATES, _CHECKED, _PUBLISHED, _RECORD = range(4)
+_OBJECTS = _RECORD + len(periods_queries.RECORD)
+_INSERTS = _OBJECTS + 3
+_FAILURES = _INSERTS + 6
+_LOADED = _FAILURES + 7
+
+
+class InsertRecord(NamedTuple):
+    """The newest record of an insert.
+
+    Args:
+        attempt: The load's attempt.
+        owner: The task that loads, as JSON: DAG, run, task, map index; empty if not known.
+        query_id: The insert that was started last; empty once its end is known.
+        total_rows: Rows that it reads; 0 if not known.
+        recorded_at: Time of the record, as Unix time, by the node's clock.
+    """
+
+    attempt: str
+    owner: str
+    query_id: str
+    total_rows: int
+    recorded_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRecord:
+    """The newest record of a load that failed.
+
+    Args:
+        attempt: The load's attempt.
+        owner: The task that loads, as in `InsertRecord`.
+        error: The error's message and hint, shortened if long; they may quote values of rows.
+        kind: The error's class.
+        hint: The hint alone, which quotes no values.
+        recorded_at: Time of the record, in UTC.
+    """
+
+    attempt: str
+    owner: str
+    error: str
+    kind: str
+    hint: str
+    recorded_at: str
+
+    @property
+    def without_values(self) -> str:
+        """The error for those who may not see values: its class and hint."""
+        return f"{self.kind or 'an error'}. {self.hint}".strip()
+
+
+class LoadRecord(NamedTuple):
+    """The newest record of a load that published; empty if there is none.
+
+    Args:
+        attempt: The load's attempt.
+        owner: The task that loaded, as in `InsertRecord`.
+        insert_seconds: Duration of its insert in seconds.
+        rows: Rows that it loaded.
+        together: The periods that its insert loaded together; empty if it was one alone.
+        together_seconds: Seconds of all of that insert.
+    """
+
+    attempt: str = ""
+    owner: str = ""
+    insert_seconds: float = 0.0
+    rows: int = 0
+    together: str = ""
+    together_seconds: float = 0.0
+
+
+class PeriodRecords(NamedTuple):
+    """The newest records of a period in the ledger of one node, all of the current table.
+
+    Args:
+        partition_id: Its partition; empty if only inserts are known.
+        record: The record of its state; None if there is none, or it was forgotten.
+        objects: Number of its objects.
+        recorded_at: Time of that record, in UTC.
+        ledger_database: Database of the ledger with that record; empty if only inserts are known.
+        inserting: The newest record of an insert.
+        is_inserting_newer: Whether it is newer than the record of the period's state.
+        failure: The failure of its newest load; None if it did not fail.
+        load: The newest record of a load.
+    """
+
+    partition_id: str
+    record: Record | None
+    objects: int
+    recorded_at: str
+    ledger_database: str
+    inserting: InsertRecord | None
+    is_inserting_newer: bool
+    failure: FailureRecord | None
+    load: LoadRecord
+
+    @property
+    def unpublished(self) -> InsertRecord | None:
+        """The newest record of an insert, unless its load has published the period, or found it as it is."""
+        return self.inserting if self.is_inserting_newer or self.is_publishing else None
+
+    @property
+    def is_publishing(self) -> bool:
+        """Whether the load of that record has recorded its intent to publish, and nothing since."""
+        found = self.record
+        return bool(found and self.inserting and (found.event, found.attempt) == ("intent", self.inserting.attempt))
+
+
+def unsettled(rows: Iterable[Row]) -> Iterator[PeriodRecords]:
+    """Parse only periods whose newest load failed, or has not published.
+
+    Args:
+        rows: As in `period_records`.
+    """
+    for row in rows:
+        if max(row[_INSERTS], row[_FAILURES]) > row[_CHECKED] or row[_RECORD] == "intent":
+            yield period_records(row)
+
+
+def is_published(row: Row) -> bool:
+    """Check whether a period is published, or was about to be, and not forgotten since.
+
+    Args:
+        row: As in `period_records`.
+    """
+    return bool(row[_STATES]) and row[_RECORD] != "forgotten"
+
+
+def recorded_partition_id(row: Row) -> str:
+    """Return the partition of a period; empty if only inserts are known.
+
+    Args:
+        row: As in `period_records`.
+    """
+    return str(row[_PUBLISHED])
+
+
+def period_records(row: Row) -> PeriodRecords:
+    """Parse a row of the answer to `periods_queries.records`.
+
+    Args:
+        row: The columns after the period.
+    """
+    objects, recorded_at, ledger_database = row[_OBJECTS:_INSERTS]
+    insert_sequence, failure_sequence = row[_INSERTS], row[_FAILURES]
+    checked = row[_CHECKED]
+    return PeriodRecords(
+        partition_id=row[_PUBLISHED],
+        record=_record(*row[_RECORD:_OBJECTS]) if row[_STATES] else None,
+        objects=objects,
+        recorded_at=recorded_at,
+        ledger_database=ledger_database,
+        inserting=InsertRecord(*row[_INSERTS + 1 : _FAILURES]) if insert_sequence else None,
+        is_inserting_newer=insert_sequence > checked,
+        failure=_failure(*row[_FAILURES + 1 : _LOADED]) if failure_sequence > max(checked, insert_sequence) else None,
+        load=LoadRecord(*row[_LOADED:]),
+    )
+
+
+def _record(event: str, attempt: str, *others: Any) -> Record | None:
+    return record_of((event, attempt, "", "", *others))
+
+
+def _failure(attempt: str, owner: str, error: str, *more: str) -> FailureRecord:
+    if len(error) >= periods_queries.ERROR_CHARACTERS:
+        error = f"{error.rpartition(' ')[0]} …"
+    return FailureRecord(attempt, owner, error.strip(), *more)

@@ -1,0 +1,120 @@
+"""The parts of one period over time, from the servers' part logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.cluster.topology import nodes_of
+from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
+from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
+from airflow_provider_chs3.plugin.observation.period_details import partition_ids
+from airflow_provider_chs3.plugin.observation.speed import throughput_queries
+from airflow_provider_chs3.plugin.observation.speed.logs import ask_log
+
+#: How far the chart goes back, in days: parts of a period change for hours after its load.
+DAYS = 7
+_DAY_SECONDS = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class PartsSince:
+    """The parts of a period on a node from one time to the next.
+
+    Args:
+        at: The time from which there are so many, as Unix time by the node's clock.
+        parts: Active parts.
+    """
+
+    at: float
+    parts: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeriodParts:
+    """The parts of one period over time.
+
+    Args:
+        begun_at: The beginning of the requested period, as Unix time; None if no node answered.
+        now: Its end.
+        nodes: The parts of each node that logs them, the oldest first, from the time on from which its log knows them;
+            changes within one second are one.
+        silent: The reasons why the others do not.
+    """
+
+    begun_at: float | None
+    now: float | None
+    nodes: Mapping[Node, tuple[PartsSince, ...]]
+    silent: Mapping[Node, str]
+
+
+def look_at_period_parts(cluster: str | None, target: TableName, period: Period) -> Steps[PeriodParts]:
+    """Read the parts of a period, and how their number has changed in the last days.
+
+    Args:
+        cluster: The cluster; None is the single server of the connection.
+        target: The local table.
+        period: The period.
+
+    Raises:
+        PreflightError: If the cluster is not known.
+        Chs3Error: If no host of the connection answers.
+    """
+    nodes = yield from nodes_of(cluster)
+    down: dict[Node, Chs3Error] = {}
+    ledgers = (yield from find_ledgers(nodes, down)).databases
+    of_period = {node: f"partition_id IN ({partition_ids(target, period, each)})" for node, each in ledgers.items()}
+    counts = {node: _now(target, condition) for node, condition in of_period.items()}
+    answers = yield from query_reachable(f"Count the parts of {period}", counts, down)
+    if not answers:
+        return PeriodParts(begun_at=None, now=None, nodes={}, silent=texts_of(down))
+    now = max(rows[0][0] for rows in answers.values())
+    begun_at = now - DAYS * _DAY_SECONDS
+    changes = {
+        node: throughput_queries.changes([target], begun_at=begun_at, step_seconds=1, condition=of_period[node])
+        for node in answers
+    }
+    logs = yield from ask_log(f"Read the history of the parts of {period}", changes)
+    return PeriodParts(
+        begun_at=begun_at,
+        now=now,
+        nodes={
+            node: parts_since(answers[node][0][1], rows, now=now)
+            for node, rows in logs.items()
+            if not isinstance(rows, str)
+        },
+        silent=texts_of(down) | {node: f"system.part_log: {why}" for node, why in logs.items() if isinstance(why, str)},
+    )
+
+
+def _now(target: TableName, condition: str) -> Sql:
+    return Sql(
+        f"SELECT toFloat64(now64(3)), count() FROM system.parts WHERE active AND rows > 0 "
+        f"AND database = {literal(target.database)} AND table = {literal(target.table)} AND {condition}"
+    )
+
+
+def parts_since(parts: int, changes: Iterable[Row], *, now: float) -> tuple[PartsSince, ...]:
+    """Return the parts over time.
+
+    Args:
+        parts: The parts now.
+        changes: The answer to `throughput_queries.changes`: what changed, the newest first.
+        now: The time of `parts`, as Unix time.
+
+    Returns:
+        The parts, the oldest first, from the time on from which they are known.
+    """
+    found: list[PartsSince] = []
+    for *_, at, difference in changes:
+        found.append(PartsSince(at, parts))
+        parts -= difference
+        # Events are missing, such as the last ones of a server that was killed: what was before is not known.
+        if parts < 0:
+            break
+    return tuple(reversed(found)) or (PartsSince(now, parts),)

@@ -1,0 +1,120 @@
+// All tables, one a row. Only the rows in view are in the document, and of their strips the periods that fit.
+import { Box, Text } from "@chakra-ui/react";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import type { State } from "../api/types";
+import { periodsBetween, nameOf, rowsOf, type TableRow } from "../model/fleet";
+import { compact, count, parseUtc } from "../model/format";
+import { extentOf, isLowerBound, measureOf, rangeText } from "../model/measures";
+import { DagLink } from "../ui/links";
+import { Ago } from "../ui/parts";
+import { useAddress } from "../ui/url";
+import { Axis } from "./axis";
+import { layoutOf, type Layout } from "./layout";
+import { STRIP_STYLES, Strip } from "./strip";
+import { withoutText } from "./text";
+
+const ROW_PIXELS = { wide: 40, narrow: 72 };
+
+function useWidth() {
+  const ref = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(0);
+  useLayoutEffect(() => {
+    const observer = new ResizeObserver(([entry]) => { setWidth(entry?.contentRect.width ?? 0); });
+    if (ref.current) {
+      observer.observe(ref.current);
+    }
+    return () => { observer.disconnect(); };
+  }, []);
+  return { ref, width };
+}
+
+export function Tables({ tables, all, states }: { tables: TableRow[]; all: readonly TableRow[]; states: ReadonlySet<State> }) {
+  const { ref, width } = useWidth();
+  const { params } = useAddress();
+  const measure = measureOf(params.get("strip") ?? "");
+  const periods = useMemo(() => periodsBetween(all), [all]);
+  const { fits, ...columns } = layoutOf(width, periods.length, measure);
+  const [back, setBack] = useState(0);
+  const end = periods.length - Math.min(back, Math.max(0, periods.length - fits));
+  const layout = { ...columns, periods: periods.slice(Math.max(0, end - fits), end) };
+  const move = (by: number) => { setBack(Math.max(0, Math.min(periods.length - fits, back + by))); };
+  const step = Math.max(1, fits - 1);
+  return (
+    <Box ref={ref} css={STRIP_STYLES} borderWidth={1} rounded="lg" overflow="clip" role="group" aria-label="All tables">
+      <Axis layout={layout} earlier={end > fits ? () => { move(step); } : null} later={end < periods.length ? () => { move(-step); } : null} />
+      {width ? <Rows tables={tables} layout={layout} states={states} /> : null}
+      {tables.length ? null : <Text px={4} py={6} color="fg.muted">No table matches these filters.</Text>}
+    </Box>
+  );
+}
+
+function Rows({ tables, layout, states }: { tables: TableRow[]; layout: Layout; states: ReadonlySet<State> }) {
+  const { isNarrow, columns } = layout;
+  const list = useRef<HTMLDivElement>(null);
+  const [margin, setMargin] = useState(0);
+  const page = () => list.current?.closest<HTMLElement>("[data-chs3=page]") ?? null;
+  const size = isNarrow ? ROW_PIXELS.narrow : ROW_PIXELS.wide;
+  // eslint-disable-next-line react-hooks/incompatible-library -- this component is not compiled
+  const rows = useVirtualizer({
+    count: tables.length, getScrollElement: page, estimateSize: () => size, overscan: 6, scrollMargin: margin,
+    getItemKey: (index) => tables[index]?.key ?? index,
+  });
+  useEffect(() => { rows.measure(); }, [rows, size]);
+  useLayoutEffect(() => {
+    const [own, around] = [list.current?.getBoundingClientRect(), page()];
+    if (own && around) {
+      setMargin(own.top - around.getBoundingClientRect().top + around.scrollTop);
+    }
+  }, [tables, layout]);
+  return (
+    <Box ref={list} position="relative" style={{ height: rows.getTotalSize() }} role="list" aria-label="Tables">
+      {rows.getVirtualItems().map((item) => {
+        const table = tables[item.index];
+        return table ? (
+          <div key={item.key} role="listitem" className={isNarrow ? "row narrow" : "row"} style={{ height: size, gridTemplateColumns: columns, transform: `translateY(${item.start - margin}px)` }}>
+            <Row table={table} layout={layout} states={states} />
+          </div>
+        ) : null;
+      })}
+    </Box>
+  );
+}
+
+function Row({ table, layout: { periods, measure, isNarrow, hasFacts }, states }: {
+  table: TableRow; layout: Layout; states: ReadonlySet<State>;
+}) {
+  const { params } = useAddress();
+  const name = nameOf(table);
+  const where = table.connIds.join(", ");
+  const extent = measure && extentOf([table], measure);
+  const bound = (measure ? isLowerBound(table, measure) : table.missedNodes.length) ? "≥ " : "";
+  return (
+    <>
+      <div className="name" title={`${name}, connection ${where}${table.cluster ? `, cluster ${table.cluster}` : ""}`}>
+        <h3>{name}</h3>
+        <small>{table.connIds.length > 1 || params.has("connection") || isNarrow ? where : ""}</small>
+      </div>
+      {hasFacts ? <RowFacts table={table} /> : null}
+      <Strip table={table} periods={periods} states={states} measure={measure} />
+      {isNarrow ? null : (
+        <div className="total" title={measure ? "" : `${count(rowsOf(table), "row")}${withoutText(table.missedNodes)}`}>
+          {measure ? extent && `${bound}${rangeText(extent, measure.short)}` : `${bound}${compact(rowsOf(table))}`}
+        </div>
+      )}
+    </>
+  );
+}
+
+function RowFacts({ table: { dags, periods } }: { table: TableRow }) {
+  const [dag, ...more] = dags;
+  const newest = periods.reduce((last, { published_at: at }) => (at > last ? at : last), "");
+  return (
+    <>
+      <div className="fact" title={dags.join(", ")}>
+        {dag === undefined ? "–" : <DagLink dagId={dag} />}{more.length ? ` and ${more.length} more` : ""}
+      </div>
+      <div className="fact">{newest ? <Ago seconds={parseUtc(newest).getTime() / 1_000} /> : "never"}</div>
+    </>
+  );
+}

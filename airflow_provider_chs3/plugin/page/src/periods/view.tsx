@@ -1,0 +1,114 @@
+// The first screen: what needs a person, then all tables with a strip of their periods.
+import { Box, Button, Flex, Stack } from "@chakra-ui/react";
+import { useMemo } from "react";
+import { usePeriods } from "../api/queries";
+import type { Periods } from "../api/types";
+import { countStates, isNamed, isSort, matches, problemsOf, sorted, tablesOf, untold, type Filter, type Named, type TableRow } from "../model/fleet";
+import { namedIn } from "../model/named";
+import type { Place } from "../model/place";
+import { silences } from "../model/silences";
+import { isState } from "../model/states";
+import { Panel } from "../panel/panel";
+import { NoConnections, NoTables, Troubles } from "../ui/connections";
+import { Faint, Note, Waiting } from "../ui/parts";
+import { NO_PERIOD, useAddress } from "../ui/url";
+import { BrokenDags } from "./broken-dags";
+import { Filters, StateChips } from "./filters";
+import { Legend } from "./legend";
+import { FailedRuns, Needs } from "./needs";
+import { Tables } from "./tables";
+
+function filterOf(params: URLSearchParams, tables: readonly TableRow[]): Filter {
+  const named = namedIn(params);
+  return {
+    search: params.get("search") ?? "",
+    states: new Set((params.get("states") ?? "").split(",").filter(isState)),
+    connection: params.get("connection") ?? "",
+    database: params.get("in_database") ?? "",
+    dag: params.get("dag") ?? "",
+    // One that is not there hides nothing.
+    named: named && !params.has("period") && tables.some((table) => isNamed(table, named)) ? named : null,
+  };
+}
+
+export function PeriodsView({ place }: { place: Place }) {
+  const { data, error } = usePeriods(place);
+  if (!data) {
+    return error ? <Note title="The periods cannot be shown">{error.message}</Note> : <Waiting lines={10} />;
+  }
+  return data.connections.length ? <Content data={data} place={place} /> : <NoConnections />;
+}
+
+function Content({ data, place }: { data: Periods; place: Place }) {
+  const { params } = useAddress();
+  const tables = useMemo(() => tablesOf(data.connections), [data]);
+  const filter = useMemo(() => filterOf(params, tables), [params, tables]);
+  const sort = params.get("sort") ?? "";
+  const shown = useMemo(
+    () => sorted(tables.filter((table) => matches(table, filter)), isSort(sort) ? sort : "urgency"), [tables, filter, sort],
+  );
+  const problems = useMemo(() => problemsOf(shown, filter.states), [shown, filter]);
+  const problemsOfAll = useMemo(() => problemsOf(tables, new Set()), [tables]);
+  const hasErrors = data.connections.some((seen) => seen.error || seen.unread);
+  if (!tables.length) {
+    return (
+      <>
+        <Troubles connections={data.connections} />
+        <MissingPlace tables={tables} params={params} />
+        <FailedRuns runs={data.failed_runs} problems={[]} owners={data.owners} />
+        {place.dagId ? <Faint>No periods to show.</Faint> : hasErrors ? null : <NoTables />}
+      </>
+    );
+  }
+  return (
+    <Stack gap={5} align="stretch">
+      <Box _empty={{ display: "none" }}>
+        <Troubles connections={data.connections} />
+        <MissingPlace tables={tables} params={params} />
+      </Box>
+      <StateChips counts={countStates(tables)} chosen={filter.states} />
+      {shown.length ? (
+        <Needs problems={problems} rights={data} areAll={shown.length === tables.length && !silences(data.connections).unknown.length}
+          isCalm={!data.broken_dags.length && !untold(data.failed_runs, problemsOfAll).length} checkedAt={oldestOf(data)} />
+      ) : null}
+      <BrokenDags dagIds={data.broken_dags} owners={data.owners} />
+      <FailedRuns runs={data.failed_runs} problems={problemsOfAll} owners={data.owners} />
+      {filter.named ? <Only named={filter.named} /> : null}
+      <Filters tables={tables} connections={data.connections} shown={shown.length} />
+      <Legend tables={shown} shows={params.get("strip") ?? ""} />
+      <Tables tables={shown} all={tables} states={filter.states} />
+      <Panel tables={tables} owners={data.owners} />
+    </Stack>
+  );
+}
+
+// All of it is as fresh as the oldest answer.
+function oldestOf(data: Periods): number | null {
+  const times = data.connections.flatMap((seen) => (seen.seen_at === null ? [] : [seen.seen_at]));
+  return times.length ? Math.min(...times) : null;
+}
+
+function Only({ named }: { named: Named }) {
+  const { change } = useAddress();
+  return (
+    <Flex gap={3} align="center">
+      <Faint>Only table {named.table} is shown.</Faint>
+      <Button size="xs" variant="outline" onClick={() => { change(NO_PERIOD); }}>Show all tables</Button>
+    </Flex>
+  );
+}
+
+function MissingPlace({ tables, params }: { tables: readonly TableRow[]; params: URLSearchParams }) {
+  const [named, period] = [namedIn(params), params.get("period")];
+  if (!named || tables.some((table) => isNamed(table, named) && (!period || table.byName.has(period)))) {
+    return null;
+  }
+  const { connId, database, table } = named;
+  const where = connId ? `of connection ${connId}` : "";
+  const what = [database ? `${database}.${table}` : table, period, where].filter(Boolean).join(" ");
+  return (
+    <Note status="info">
+      {what} is not here: no load has begun to insert it yet, its table was dropped or renamed, or Airflow cannot list its connection.
+    </Note>
+  );
+}

@@ -1,0 +1,170 @@
+"""A task group for a nightly DAG: plan → load, wait for merges and emit events, period by period → end."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow.providers.common.compat.sdk import Asset, TaskGroup, TriggerRule, task_group
+from airflow.providers.standard.operators.empty import EmptyOperator
+
+from airflow_provider_chs3.core.values.load_arguments import PLANNED
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.operators._support.period_task import PeriodTask
+from airflow_provider_chs3.operators._support.tasks import LoadTask
+from airflow_provider_chs3.operators.emit_period import EmitPeriodOperator
+from airflow_provider_chs3.operators.period import PeriodOperator
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
+from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+
+
+def _arguments_of(*operators: type) -> frozenset[str]:
+    found = (name for each in operators for name in inspect.signature(each).parameters)
+    return frozenset(found) - {"kwargs"}
+
+
+_SHARED = _arguments_of(PeriodTask, PeriodOperator)
+_OF_THE_SENSOR = (_SHARED | {"deferrable"}) & _arguments_of(ClickHouseMergeHealthSensor)
+
+#: What came of it, once the load has ended.
+_OUTCOME = "{{ ': ' ~ outcome if outcome is defined else '' }}"
+#: Airflow 3.2 and later know the periods before the task runs; in older versions the task sets it. Airflow keeps 250
+#: characters of it, which are fewer than 60 periods take. No `default`: it would look at periods that 3.1 has not
+#: rendered.
+_LABEL = (
+    "{{ period if period is defined else task.periods[0] ~ (' …' if task.periods | length > 1 else '') }}" + _OUTCOME
+)
+#: Arguments with these values take a load for each period.
+_ONE_BY_ONE: Mapping[str, Any] = {
+    "deferrable": True,
+    "casts": {"null_as_default": True},
+    "policies": {"on_other_periods": "leave_out"},
+}
+
+
+def scheduled_load(
+    *,
+    group_id: str = "scheduled_load",
+    periods: Sequence[str] | str | None = None,
+    lookback: int | str | None = None,
+    last_period: str | None = None,
+    all_periods: bool = False,
+    parallel_loads: int = 2,
+    periods_per_task: int = 60,
+    merge_health: Mapping[str, Any] | None = None,
+    outlets: Sequence[Asset] = (),
+    default_args: Mapping[str, Any] | None = None,
+    **load_arguments: Any,
+) -> TaskGroup:
+    """Load the periods that changed since they were published, and wait until their merges have settled.
+
+    The group is plan → (load → merges, mapped over the periods) → end. Tasks after the group run when all periods are
+    loaded and healthy, and also when there is nothing to load. A period that fails does not stop the others, but `end`,
+    and so the run, fails. Small periods share a task and an insert, unless they have `outlets`, are deferrable, or take
+    an argument that needs a load for each period.
+
+    With `outlets`, each period has a third task, `emit`, after its merges. It emits the assets' event, with the period
+    as its partition key if Airflow supports that; it is skipped if the load changed nothing.
+
+    Args:
+        group_id: Id of the group. Default: `scheduled_load`.
+        periods: Like the next three, as in `PlanLoadsOperator`. Default of all four: the run's own period.
+        lookback: Load the run's periods, those of its data interval, and this many before the last of them.
+        last_period: The period to look back from, instead of the run's.
+        all_periods: Load all periods in the bucket. Default: False.
+        parallel_loads: Number of periods that load at the same time in one run; it limits the tasks and sets each
+            load's resource share. Default: 2, the fastest in measurements: one period is read while another is sorted
+            and written.
+        periods_per_task: How many periods may share a task, if they are small; 1 gives each its own task. Default: 60.
+        merge_health: Further arguments of `ClickHouseMergeHealthSensor`, such as `on_stuck` or `timeout`.
+        outlets: Assets that get an event for each published and settled period. Default: none.
+        default_args: Arguments of all tasks in the group, such as `retries`. Default: none.
+        **load_arguments: Arguments of `S3ToClickHouseOperator`, except `task_id`, `period` and `periods`. `deferrable`
+            applies to the sensor, too; `objects` loads from a storage other than S3.
+
+    Returns:
+        The group; use `>>` to set the tasks before and after it.
+
+    Raises:
+        ConfigurationError: If `write_mode` is `append`: it publishes nothing that a plan could compare with.
+    """
+    _refuse_append(load_arguments)
+    load_arguments["parallel_loads"] = parallel_loads
+    shared = {name: value for name, value in load_arguments.items() if name in _SHARED}
+    of_the_sensor = {name: value for name, value in load_arguments.items() if name in _OF_THE_SENSOR}
+    of_the_sensor = {"mode": "reschedule", **of_the_sensor, **(merge_health or {})}
+    with TaskGroup(group_id=group_id, default_args=dict(default_args or {})) as group:  # type: ignore[arg-type]
+        plan = PlanLoadsOperator(
+            task_id="plan",
+            periods=periods,
+            lookback=lookback,
+            last_period=last_period,
+            all_periods=all_periods,
+            definition=_compared(load_arguments),
+            periods_per_task=periods_per_task if not outlets and _can_be_grouped(load_arguments) else 1,
+            create_table=load_arguments.get("create_table", "never"),
+            **shared,
+        )
+
+        loads = _loads(plan, load_arguments, of_the_sensor, outlets)
+        # An empty plan skips the periods, but must not skip the tasks that follow; a failed period must.
+        end = EmptyOperator(task_id="end", trigger_rule=TriggerRule.NONE_FAILED)
+        loads >> end
+    return group
+
+
+def _loads(
+    plan: PlanLoadsOperator,
+    load_arguments: Mapping[str, Any],
+    of_the_sensor: Mapping[str, Any],
+    outlets: Sequence[Asset],
+) -> Any:
+    @task_group(group_id="period")
+    def load_each(periods: Sequence[str]) -> None:
+        load = S3ToClickHouseOperator(
+            task_id="load",
+            periods=periods,
+            max_active_tis_per_dagrun=load_arguments["parallel_loads"],
+            map_index_template=_LABEL,
+            **load_arguments,
+        )
+        merges = ClickHouseMergeHealthSensor(
+            task_id="merges", periods=periods, map_index_template=_LABEL, **of_the_sensor
+        )
+        load >> merges
+        if outlets:
+            label = "{{ period }}" + _OUTCOME
+            merges >> EmitPeriodOperator(
+                task_id="emit", result=load.output, outlets=list(outlets), map_index_template=label
+            )
+
+    return load_each.expand(periods=plan.output)
+
+
+def _can_be_grouped(load_arguments: Mapping[str, Any]) -> bool:
+    defaults = inspect.signature(LoadTask.__init__).parameters
+
+    def has(name: str, value: Any) -> bool:
+        if isinstance(value, Mapping):
+            group = load_arguments.get(name)
+            return isinstance(group, Mapping) and value.items() <= group.items()
+        return bool(load_arguments.get(name, defaults[name].default) == value)
+
+    return not any(has(name, value) for name, value in _ONE_BY_ONE.items())
+
+
+def _compared(load_arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that the plan compares besides the objects; settings also if the load has none now."""
+    given = {name: value for name, value in load_arguments.items() if name in PLANNED}
+    return {**given, "settings": load_arguments.get("settings") or {}}
+
+
+def _refuse_append(load_arguments: Mapping[str, Any]) -> None:
+    if load_arguments.get("write_mode", "replace") == "append":
+        raise ConfigurationError(
+            "scheduled_load loads periods that changed since publishing, and write_mode='append' publishes nothing, so "
+            "each run would append the same rows again: leave write_mode out, or map S3ToClickHouseOperator over "
+            "periods."
+        )

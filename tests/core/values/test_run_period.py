@@ -1,0 +1,203 @@
+"""Which period a run of a DAG is about."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from airflow_provider_chs3.core.values.period import Period
+
+from airflow_provider_chs3.core.values.run_period import DagRun, period_of_run, periods_of_run
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+BERLIN, TOKYO, APIA = ZoneInfo("Europe/Berlin"), ZoneInfo("Asia/Tokyo"), ZoneInfo("Pacific/Apia")
+OCTOBER = Period.of_month(2026, 10)
+
+
+def period(start: datetime | None, end: datetime | None, *, timezone=UTC, **of_run) -> Period:
+    return period_of_run(DagRun(start=start, end=end, timezone=timezone, **of_run))
+
+
+def periods_of_key(key: str, *, timezone=UTC, date: datetime | None = None) -> list[str]:
+    run = DagRun(partition_key=key, partition_date=date, start=None, end=None, timezone=timezone)
+    return [str(each) for each in periods_of_run(run)]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "timezone"),
+    [
+        (datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC), UTC),
+        (datetime(2026, 10, 31, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC), UTC),
+        (datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 10, 2, tzinfo=UTC), UTC),
+        (datetime(2026, 9, 30, 22, tzinfo=UTC), datetime(2026, 10, 31, 23, tzinfo=UTC), BERLIN),
+        (datetime(2026, 10, 1, tzinfo=BERLIN), datetime(2026, 11, 1, tzinfo=BERLIN), BERLIN),
+        (datetime(2026, 9, 30, 15, tzinfo=UTC), datetime(2026, 10, 31, 15, tzinfo=UTC), TOKYO),
+        (datetime(2026, 10, 1, tzinfo=APIA), datetime(2026, 11, 1, tzinfo=APIA), APIA),
+    ],
+)
+def test_an_interval_within_a_period_is_that_period_and_its_end_does_not_belong_to_it(start, end, timezone):
+    assert period(start, end, timezone=timezone) == OCTOBER
+
+
+def test_the_time_zone_decides():
+    start, end = datetime(2026, 9, 30, 22, tzinfo=UTC), datetime(2026, 9, 30, 23, tzinfo=UTC)
+    assert (period(start, end, timezone=UTC), period(start, end, timezone=BERLIN)) == (
+        Period.of_month(2026, 9),
+        OCTOBER,
+    )
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "timezone"),
+    [
+        (datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, 0, 0, 1, tzinfo=UTC), UTC),
+        (datetime(2026, 10, 1, tzinfo=UTC), datetime(2027, 10, 2, tzinfo=UTC), UTC),
+        (datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC), BERLIN),
+        (datetime(2026, 10, 31, 12, tzinfo=UTC), datetime(2026, 11, 1, 12, tzinfo=UTC), UTC),
+    ],
+)
+def test_an_interval_of_several_periods_is_refused(start, end, timezone):
+    with pytest.raises(
+        ConfigurationError, match=r"covers more than one period: schedule the DAG with CronDataInterval"
+    ):
+        period(start, end, timezone=timezone)
+
+
+def test_an_empty_interval_is_refused_with_the_timetable_to_use():
+    at = datetime(2026, 11, 1, tzinfo=UTC)
+    with pytest.raises(ConfigurationError, match=r"is empty .*'@monthly' since Airflow 3.*CronDataIntervalTimetable\("):
+        period(at, at)
+
+
+@pytest.mark.parametrize(("start", "end"), [(None, None), (datetime(2026, 10, 1, tzinfo=UTC), None)])
+def test_without_an_interval_a_period_must_be_given(start, end):
+    with pytest.raises(
+        ConfigurationError, match=r"has no data interval and so no period, .* --logical-date 2026-02-15"
+    ):
+        period(start, end)
+
+
+@pytest.mark.parametrize("start", [None, datetime(2026, 1, 1, tzinfo=UTC)])
+def test_a_partition_key_goes_before_the_interval(start):
+    end = start + timedelta(days=500) if start else None
+    assert period(start, end, partition_key="2026-10") == OCTOBER
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        # What each timetable and mapper of Airflow writes by default, for a period and for a day or an hour of it.
+        *("2026-10", "2026-10-01", "2026-10-31", "2026-10-01T00:00:00", "2026-10-31T23:59:59", "2026-10-05T07"),
+        *("2026-10-05 07:30", "2026-10-01T00:00:00Z", "2026-10-31T23:59:59.9+00:00"),
+        *("us|2026-10", "2026-10|us", "us | 2026-10-01T00:00:00 | v2"),
+    ],
+)
+def test_a_partition_key_is_the_period_that_it_names_or_lies_in(key):
+    assert periods_of_key(key) == ["2026-10"]
+
+
+@pytest.mark.parametrize(
+    ("key", "periods"),
+    [
+        ("2026-Q1", ["2026-01", "2026-02", "2026-03"]),
+        ("eu|2026-Q4", ["2026-10", "2026-11", "2026-12"]),
+    ],
+)
+def test_the_key_of_a_quarter_is_its_three_periods(key, periods):
+    assert periods_of_key(key) == periods
+
+
+def test_a_task_that_takes_one_period_refuses_a_quarter():
+    with pytest.raises(ConfigurationError, match=r"partition key '2026-Q1' covers 3 periods.*map the task over"):
+        period(None, None, partition_key="2026-Q1")
+
+
+@pytest.mark.parametrize(
+    ("key", "timezone", "expected"),
+    [
+        # The timetable's own time of day is the key's; an offset makes it an instant.
+        ("2026-11-01T00:00:00", APIA, "2026-11"),
+        ("2026-10-31T23:00:00+00:00", BERLIN, "2026-11"),
+        ("2026-10-31T23:00:00Z", UTC, "2026-10"),
+        ("2026-11-01T00:00:00+0100", UTC, "2026-10"),
+    ],
+)
+def test_the_time_zone_decides_for_keys_with_an_offset_alone(key, timezone, expected):
+    assert periods_of_key(key, timezone=timezone) == [expected]
+
+
+def test_where_the_key_names_no_period_its_date_does_if_a_period_begins_there():
+    assert periods_of_key("Oct 26", date=datetime(2026, 10, 1, tzinfo=BERLIN)) == ["2026-10"]
+    with pytest.raises(ConfigurationError, match=r"key '2026-10-05 \(W41\)' names no period"):
+        periods_of_key("2026-10-05 (W41)", date=datetime(2026, 10, 5, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["october", "2026-13", "2026-Q5", "2026-02-30", "2026", "202610", "us", "2026-10-01T25:00", "2026-10-05 (W41)"],
+)
+def test_a_key_that_cannot_be_a_period_is_refused_by_name(key):
+    with pytest.raises(ConfigurationError) as refused:
+        periods_of_key(key)
+    assert key in str(refused.value)
+    assert "is not a period" in str(refused.value) or "partition key" in str(refused.value)
+
+
+def test_the_refusal_says_what_to_do():
+    with pytest.raises(ConfigurationError, match=r"'us' names no period: .*key_format='%Y-%m'.*output_format='%Y-%m'"):
+        periods_of_key("us")
+
+
+def test_a_key_of_two_periods_is_refused():
+    with pytest.raises(ConfigurationError, match=r"'2026-01\|2026-02' names several periods"):
+        periods_of_key("2026-01|2026-02")
+
+
+def test_an_empty_partition_key_is_none():
+    start, end = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)
+    assert period(start, end, partition_key="") == OCTOBER
+
+
+@pytest.mark.parametrize("at", [None, datetime(2026, 2, 15, tzinfo=UTC)])
+def test_without_a_schedule_the_error_does_not_advise_a_logical_date_or_a_timetable_alone(at):
+    with pytest.raises(
+        ConfigurationError, match=r"has no schedule, .* period=\"\{\{ ds\[:7\] \}\}\" for that of its lo"
+    ):
+        period(at, at, is_scheduled=False)
+
+
+class TestConf:
+    START, END = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)
+
+    @pytest.mark.parametrize("name", ["period", "periods"])
+    @pytest.mark.parametrize("key", [None, "2026-10"])
+    def test_a_period_that_nothing_reads_is_refused(self, name, key):
+        with pytest.raises(ConfigurationError, match=rf"conf has {name}=\['2026-03'\], but this task takes its period"):
+            period(self.START, self.END, partition_key=key, conf={name: ["2026-03"]})
+
+    @pytest.mark.parametrize("conf", [{}, {"period": ""}, {"periods": []}, {"bucket": "b", "monthly": True}])
+    def test_what_asks_for_no_periods_is_left_alone(self, conf):
+        assert period(self.START, self.END, conf=conf) == OCTOBER
+
+
+class TestSeveralPeriods:
+    @staticmethod
+    def periods(start: datetime, end: datetime) -> tuple[Period, ...]:
+        return periods_of_run(DagRun(start=start, end=end, timezone=UTC))
+
+    def test_an_interval_gives_every_period_that_it_touches(self):
+        start, end = datetime(2025, 12, 31, tzinfo=UTC), datetime(2026, 2, 1, 0, 0, 1, tzinfo=UTC)
+        assert self.periods(start, end) == (
+            Period.of_month(2025, 12),
+            Period.of_month(2026, 1),
+            Period.of_month(2026, 2),
+        )
+
+    def test_the_end_does_not_belong_to_it(self):
+        assert self.periods(datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)) == (OCTOBER,)
+
+    def test_an_empty_interval_is_refused_with_the_timetable_to_use(self):
+        at = datetime(2026, 11, 1, tzinfo=UTC)
+        with pytest.raises(ConfigurationError, match=r"is empty .*CronDataIntervalTimetable\("):
+            self.periods(at, at)

@@ -1,0 +1,81 @@
+"""The task group that `scheduled_load` makes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk import DAG, Asset
+
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
+from tests.arguments import grouped
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+
+
+def tasks(**arguments: Any) -> dict[str, BaseOperator]:
+    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1)) as dag:
+        scheduled_load(**grouped(**{"group_id": "g", "bucket": "b-1", "key": "{YYYY-MM}/", "table": "t"} | arguments))
+    return {task.task_id.removeprefix("g."): task for task in dag.tasks}
+
+
+def test_plan_then_load_and_merges_for_each_period_then_the_end() -> None:
+    downstream = {name: sorted(task.downstream_task_ids) for name, task in tasks().items()}
+    assert downstream == {
+        "plan": ["g.period.load", "g.period.merges"],
+        "period.load": ["g.period.merges"],
+        "period.merges": ["g.end"],
+        "end": [],
+    }
+
+
+def test_with_assets_each_period_ends_with_their_event_once_merges_have_settled() -> None:
+    made = tasks(outlets=[Asset("trips")])
+    assert made["period.emit"].upstream_task_ids == {"g.period.load", "g.period.merges"}
+    assert made["period.emit"].downstream_task_ids == {"g.end"}
+    assert [name for name, task in made.items() if task.outlets] == ["period.emit"]
+
+
+def test_the_plan_and_the_sensor_look_where_the_load_goes() -> None:
+    made = tasks(database="d", cluster="c", clickhouse_conn_id="other", named_collection="n")
+    for name in ("plan", "period.load", "period.merges"):
+        assert (made[name].table, made[name].database, made[name].cluster) == ("t", "d", "c")
+        assert made[name].clickhouse_conn_id == "other"
+    assert made["plan"].objects.named_collection == "n"
+
+
+def test_what_is_deferrable_is_the_load_and_the_wait_for_merges() -> None:
+    made = tasks(deferrable=True)
+    assert (made["period.load"].deferrable, made["period.merges"].deferrable) == (True, True)
+
+
+def test_the_plan_compares_what_the_load_makes_of_the_objects() -> None:
+    made = tasks(select={"id": "trip_id"}, settings={"max_threads": 2})
+    assert made["plan"].definition == {"select": {"id": "trip_id"}, "settings": {"max_threads": 2}}
+
+
+def test_parallel_periods_limits_the_tasks_and_sets_the_share_of_each() -> None:
+    load = tasks(parallel_loads=3)["period.load"]
+    assert (load.max_active_tis_per_dagrun, load.parallel_loads) == (3, 3)
+
+
+def test_by_default_two_periods_load_at_a_time_with_half_a_share_each() -> None:
+    load = tasks()["period.load"]
+    assert (load.max_active_tis_per_dagrun, load.parallel_loads) == (2, 2)
+
+
+def test_what_is_for_all_tasks_reaches_all() -> None:
+    assert {task.retries for task in tasks(default_args={"retries": 7}).values()} == {7}
+
+
+def test_the_sensor_takes_arguments_of_its_own() -> None:
+    merges = tasks(merge_health={"on_stuck": "continue", "mode": "poke"})["period.merges"]
+    assert (merges.on_stuck, merges.mode) == ("continue", "poke")
+
+
+def test_appending_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="would append the same rows again"):
+        tasks(write_mode="append")

@@ -1,0 +1,32 @@
+"""What the page tells of periods that were forgotten in the ledger."""
+
+from __future__ import annotations
+
+from airflow_provider_chs3.operators.ledger import ForgetPeriodsOperator
+from tests.integration.lake import PERIOD, Lake
+from tests.plugin.test_periods import AsUser, loaded, periods
+
+LATER = "2099-01"
+
+
+def forget(lake: Lake, period: str) -> None:
+    where = {"table": lake.table, "database": lake.database, "cluster": lake.cluster.name}
+    ForgetPeriodsOperator(task_id="forget", periods=[period], **where).execute({})
+
+
+def test_it_is_not_listed_once_its_rows_are_gone(as_user: AsUser, trips_lake: Lake) -> None:
+    loaded(trips_lake)
+    loaded(trips_lake, LATER)
+    forget(trips_lake, LATER)
+    trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.trips DROP PARTITION 209901")
+    assert set(periods(as_user, trips_lake)) == {PERIOD}
+
+
+def test_it_says_so_as_long_as_its_rows_are_there(as_user: AsUser, trips_lake: Lake) -> None:
+    loaded(trips_lake)
+    forget(trips_lake, PERIOD)
+    period = periods(as_user, trips_lake)[PERIOD]
+    assert (period["state"], period["rows"]) == ("changed", 600)
+    assert period["why"] == "forgotten in the ledger; its rows are still there"
+    trips_lake.load(replace_unknown=True)
+    assert periods(as_user, trips_lake)[PERIOD]["why"] == "as published"

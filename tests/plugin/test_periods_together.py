@@ -1,0 +1,57 @@
+"""Periods that one insert has loaded say that their seconds are shares of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.integration.several_periods import PERIODS, Periods
+from tests.integration.several_periods import periods as several_periods
+from tests.plugin.browsing import PAGE, keep
+from tests.plugin.test_periods import periods
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+#: Fixtures.
+__all__ = ["several_periods"]
+
+AsUser = Callable[[str | None], TestClient]
+Open = Callable[..., tuple["Page", list[str]]]
+
+TOGETHER = f"{PERIODS[0]} … {PERIODS[-1]} (4 periods)"
+ALONE = PERIODS[1]
+
+
+def test_periods_of_one_insert_say_so_until_they_are_loaded_alone(
+    as_user: AsUser, several_periods: Periods, open_page: Open
+) -> None:
+    lake = several_periods.lake
+    several_periods.load()
+    found = periods(as_user, lake, lake.table)
+    (of_all,) = {each["together"]["seconds"] for each in found.values()}
+    assert {each["together"]["periods"] for each in found.values()} == {TOGETHER}
+    assert sum(each["insert_seconds"] for each in found.values()) == pytest.approx(of_all, abs=0.005)
+    assert all(0 < each["insert_seconds"] < of_all for each in found.values())
+    several_periods.put(ALONE, "c")
+    several_periods.load()
+    assert periods(as_user, lake, lake.table)[ALONE]["together"] is None
+    page, troubles = open_page(f"{PAGE}?strip=duration")
+    cells = page.get_by_role("toolbar", name=f"Periods of {lake.database}.{lake.table}").get_by_role("button")
+    cells.first.wait_for()
+    titles = dict(zip(PERIODS, cells.evaluate_all("cells => cells.map((cell) => cell.title)"), strict=True))
+    assert [period for period, title in titles.items() if f" s that loaded {TOGETHER}" in title] == [
+        period for period in PERIODS if period != ALONE
+    ]
+    assert all("its share of one insert of " in title for period, title in titles.items() if period != ALONE)
+    cells.nth(0).click()
+    panel = page.get_by_role("dialog")
+    panel.get_by_text(f"Its share of the time that {TOGETHER} took together.").wait_for()
+    now = panel.get_by_role("group", name="Now").inner_text()
+    assert re.search(r"Insert\s+[\d.,]+K? rows/s; its share of one insert of ", now)
+    keep(page, "loaded-together")
+    assert troubles == []
