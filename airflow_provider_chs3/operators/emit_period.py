@@ -40,8 +40,7 @@ def emit_periods(task: BaseOperator, context: Context, result: Mapping[str, Any]
 
 
 class EmitPeriodOperator(BaseOperator):
-    """Emit the asset events of the periods that an earlier task loaded: the last task of the periods in
-    `scheduled_load`.
+    """Emit the asset events of periods that an earlier task loaded: the last task of `scheduled_load`.
 
     If the load changed nothing, the task is skipped and emits nothing.
 

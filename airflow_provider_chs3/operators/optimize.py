@@ -145,7 +145,7 @@ class OptimizePartitionOperator(OnLoadsPage, BaseOperator):
             cluster=self.cluster or None,
             default_cluster=options.cluster,
             periods=self._periods(),
-            before=Period(closed_until.year, closed_until.month),
+            before=Period.of_month(closed_until.year, closed_until.month),
             target_parts=TARGET_PARTS.checked(self.target_parts),
             max_running=MAX_RUNNING.checked(self.max_running),
             poll_interval_seconds=POLL_INTERVAL_SECONDS.checked(self.poll_interval_seconds),

@@ -52,7 +52,7 @@ def read_sample(files: Files, columns: Sequence[FileColumn], period: Period) -> 
     names = [each.name for each in columns]
     texts = [each.name for each in columns if each.type == "String"]
     times = [each.name for each in columns if ColumnType(each.type).name in _TIMES]
-    number = period.year * 100 + period.number
+    number = period.begin.year * 100 + period.begin.month
     counted = (
         [f"countIf(isNull({identifier(name)}))" for name in names],
         [f"uniq({identifier(name)})" for name in texts],

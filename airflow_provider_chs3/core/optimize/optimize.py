@@ -106,7 +106,7 @@ def _periods_of(
 
 
 def _period(matched: re.Match[str]) -> Period:
-    return Period(int(matched[1]), int(matched[2]))
+    return Period.of_month(int(matched[1]), int(matched[2]))
 
 
 def merge(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> Steps[dict[str, Any]]:

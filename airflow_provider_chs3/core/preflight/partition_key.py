@@ -137,7 +137,7 @@ def partition_ids_query(column: Column, parts: tuple[str, ...], periods: Sequenc
         periods: The periods.
         zone: The time zone of the periods; None uses the column's.
     """
-    begins = [_begin_ms(period.year, period.number) - 2 * _DAY_MS for period in periods]
+    begins = [_begin_ms(period.begin.year, period.begin.month) - 2 * _DAY_MS for period in periods]
     # No more than a DateTime holds.
     first = max(min(begins) - _TEN_YEARS_MS, 0)
     last = min(max(begins) + _PERIOD_AROUND_MS + _TEN_YEARS_MS, _begin_ms(2106, 1))

@@ -196,7 +196,7 @@ def period_of_partition(partition_id: str, *, key: str = "") -> Period | None:
     if key.startswith("toStartOfMonth(") and partition_id.endswith("01"):
         partition_id = partition_id[: -len("01")]
     matched = _MONTHLY_PARTITION.fullmatch(partition_id)
-    return Period(int(matched[1]), int(matched[2])) if matched else None
+    return Period.of_month(int(matched[1]), int(matched[2])) if matched else None
 
 
 def partition_id_of(context: TargetContext, period: Period) -> Steps[str]:
@@ -205,7 +205,7 @@ def partition_id_of(context: TargetContext, period: Period) -> Steps[str]:
 
 
 def _number(period: Period) -> int:
-    return period.year * 100 + period.number
+    return period.begin.year * 100 + period.begin.month
 
 
 def _why_not_of_period(period: Period, rows: Sequence[Row]) -> str:

@@ -208,7 +208,7 @@ class KeyTemplate:
         if len(numbers) > 1 or len(years) > 1:
             return None
         try:
-            return Period(years.pop(), numbers.pop())
+            return Period.of_month(years.pop(), numbers.pop())
         except ConfigurationError:
             return None
 
@@ -253,7 +253,7 @@ def _period_piece(token: str, period: Period | None) -> _Piece:
     if period is None:
         return _Piece(pattern=_MONTH_PATTERNS[token], token=token)
     is_year = token in _YEAR_TOKENS
-    return _Piece(text=_written(token, period.year if is_year else 2001, 1 if is_year else period.number))
+    return _Piece(text=_written(token, period.begin.year if is_year else 2001, 1 if is_year else period.begin.month))
 
 
 @lru_cache(maxsize=1024)
@@ -262,7 +262,7 @@ def _written(token: str, year: int, period: int) -> str:
 
 
 def _all_periods() -> Iterator[Period]:
-    return (Period(year, number) for year in range(FIRST_YEAR, LAST_YEAR + 1) for number in range(1, 13))
+    return (Period.of_month(year, number) for year in range(FIRST_YEAR, LAST_YEAR + 1) for number in range(1, 13))
 
 
 def _literal_beginning(pieces: Sequence[_Piece]) -> str:

@@ -8,6 +8,4 @@ from airflow_provider_chs3.core.source.reading import SourceReading
 
 
 class Source(SourceListing, SourceReading, SourceProof):
-    """The place that periods come from: a storage of objects, or a table of a database, of which a period is one
-    unit.
-    """
+    """The place that periods come from: a storage of objects, or a table of a database, one unit for each period."""

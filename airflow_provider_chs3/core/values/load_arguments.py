@@ -217,8 +217,8 @@ S3_BUCKET = Argument(name="s3_bucket", help="Another name of `bucket`.", is_temp
 PERIOD = Argument(
     name="period",
     help="The period, `YYYY-MM`.",
-    without="the run's partition key, else the period of its data interval; in a run that asks to reload a period, that "
-    "one",
+    without="the run's partition key, else the period of its data interval; in a run that asks to reload a period, "
+    "that one",
 )
 PERIODS = Argument(
     name="periods",

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from airflow_provider_chs3.core.values.quantities import objects_text, quantity, size_text
-from airflow_provider_chs3.exceptions import ConfigurationError
 
 SettingValue: TypeAlias = str | int | float
 SettingValues: TypeAlias = Mapping[str, SettingValue]
@@ -19,70 +17,8 @@ SettingValues: TypeAlias = Mapping[str, SettingValue]
 #: A table setting: from this many columns on, the buffer of each starts small when a part is written.
 ADAPTIVE_BUFFERS = "min_columns_to_activate_adaptive_write_buffer"
 
-#: So that ClickHouse's `DateTime` holds the periods before and after too.
-FIRST_YEAR, LAST_YEAR = 1971, 2104
 #: More would take memory, and less would take time.
 _DIGESTED_AT_ONCE = 1_000
-_PERIOD_FORMAT = re.compile(r"(\d{4})-(\d{2})")
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Period:
-    """A calendar month; the instants it covers depend on a time zone given elsewhere.
-
-    Args:
-        year: 1971 to 2104, so that ClickHouse's `DateTime` covers the periods before and after too.
-        number: 1 to 12.
-
-    Raises:
-        ConfigurationError: If it is not a period.
-    """
-
-    year: int
-    number: int
-
-    def __post_init__(self) -> None:
-        if not (FIRST_YEAR <= self.year <= LAST_YEAR and 1 <= self.number <= 12):
-            raise ConfigurationError(
-                f"{self.year:04d}-{self.number:02d} is not a period: give YYYY-MM between 1971-01 and 2104-12."
-            )
-
-    @classmethod
-    def parse(cls, text: str) -> Period:
-        """Parse a period written as `YYYY-MM`, such as `2026-10`.
-
-        Raises:
-            ConfigurationError: If the text does not have that form.
-        """
-        found = _period_of(text) if isinstance(text, str) else None
-        if found is None:
-            raise ConfigurationError(f"{text!r} is not a period: give it as YYYY-MM, such as '2026-10'.")
-        return found
-
-    def __str__(self) -> str:
-        return f"{self.year:04d}-{self.number:02d}"
-
-    def shifted(self, periods: int) -> Period:
-        """Return the period this many periods later, or earlier if negative."""
-        count = self.year * 12 + self.number - 1 + periods
-        return Period(count // 12, count % 12 + 1)
-
-
-def range_text(periods: Sequence[Period]) -> str:
-    """Return periods as a text: the first and the last of them, and how many there are.
-
-    Args:
-        periods: The periods, in order; at least one.
-    """
-    first, last = periods[0], periods[-1]
-    return str(first) if len(periods) == 1 else f"{first} … {last} ({len(periods)} periods)"
-
-
-# There are few periods, and each is in the records of many tables.
-@lru_cache(maxsize=2_048)
-def _period_of(text: str) -> Period | None:
-    matched = _PERIOD_FORMAT.fullmatch(text)
-    return Period(int(matched[1]), int(matched[2])) if matched else None
 
 
 @dataclass(frozen=True, slots=True)

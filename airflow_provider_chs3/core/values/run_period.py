@@ -123,8 +123,8 @@ def periods_of_run(run: DagRun, *, argument: str = "period") -> tuple[Period, ..
             f"or give {argument}='YYYY-MM'."
         )
     first, last = start.astimezone(run.timezone), (end - timedelta(microseconds=1)).astimezone(run.timezone)
-    periods = [Period(first.year, first.month)]
-    while periods[-1] < Period(last.year, last.month):
+    periods = [Period.of_month(first.year, first.month)]
+    while periods[-1] < Period.of_month(last.year, last.month):
         periods.append(periods[-1].shifted(1))
     return tuple(periods)
 
@@ -136,7 +136,7 @@ def _periods_of_key(run: DagRun, argument: str) -> tuple[Period, ...]:
     if len(periods) == 1:
         return _periods_of_period(periods[0], run.timezone)
     if not periods and date is not None and date.day == 1:
-        return (Period(date.year, date.month),)
+        return (Period.of_month(date.year, date.month),)
     raise ConfigurationError(
         f"This run's partition key {key!r} names {'several periods' if periods else 'no period'}: give its timetable "
         f"key_format='%Y-%m', or its mapper output_format='%Y-%m', or give {argument}='YYYY-MM'."
@@ -147,7 +147,7 @@ def _periods_of_period(period: re.Match[str], timezone: tzinfo) -> tuple[Period,
     if period["period"]:
         return (Period.parse(period["period"]),)
     if period["quarter"]:
-        first = Period(int(period["year"]), int(period["quarter"]) * 3 - 2)
+        first = Period.of_month(int(period["year"]), int(period["quarter"]) * 3 - 2)
         return (first, first.shifted(1), first.shifted(2))
     try:
         at = datetime.fromisoformat(period["time"])
@@ -155,7 +155,7 @@ def _periods_of_period(period: re.Match[str], timezone: tzinfo) -> tuple[Period,
         raise ConfigurationError(f"This run's partition key {period['time']!r} is not a time: {error}.") from None
     # Without an offset, it is already what the timetable's time zone calls it.
     at = at.astimezone(timezone) if at.tzinfo else at
-    return (Period(at.year, at.month),)
+    return (Period.of_month(at.year, at.month),)
 
 
 def parse_periods(given: Sequence[str] | str | None) -> tuple[Period, ...]:

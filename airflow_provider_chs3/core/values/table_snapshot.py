@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.values.period import FIRST_YEAR, LAST_YEAR, Peri
 from airflow_provider_chs3.exceptions import SourceError
 
 #: The first and the last period that there is: a file of all of them is one that does not say which it holds.
-ALL_PERIODS = (Period(FIRST_YEAR, 1), Period(LAST_YEAR, 12))
+ALL_PERIODS = (Period.of_month(FIRST_YEAR, 1), Period.of_month(LAST_YEAR, 12))
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ class MessageFiles:
         numbers = pc.add(pc.multiply(pc.year(local), 12), pc.subtract(pc.month(local), 1))
         for number in sorted(pc.unique(numbers).to_pylist()):
             rows = table if pc.all(pc.equal(numbers, number)).as_py() else table.filter(pc.equal(numbers, number))
-            period = Period(number // 12, number % 12 + 1)
+            period = Period.of_month(number // 12, number % 12 + 1)
             self._writer(period, rows.schema).write_table(rows)
             self._rows[period] = self._rows.get(period, 0) + rows.num_rows
 

@@ -56,8 +56,7 @@ def utc_text(at: float) -> str:
 
 
 def way_out(verdicts: Sequence[Verdict], table: TableName) -> str:
-    """Return the statement that unblocks a stuck period, for each node that it is stuck on; empty if no single one
-    does.
+    """Return the statement that unblocks a stuck period, for each node with it; empty if no single one does.
 
     It is not for ON CLUSTER, which a cluster without Keeper refuses.
 

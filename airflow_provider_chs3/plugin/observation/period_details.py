@@ -202,7 +202,7 @@ def _newest_load(target: TableName, database: str) -> str:
 def _usual_partition_ids(period: Period) -> tuple[str, str]:
     # As in `plugin.observation.periods`: a period that no ledger has is in the partition that toYYYYMM or
     # toStartOfMonth gives it.
-    number = f"{period.year}{period.number:02d}"
+    number = f"{period.begin.year}{period.begin.month:02d}"
     return number, f"{number}01"
 
 

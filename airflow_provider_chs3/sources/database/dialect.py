@@ -186,8 +186,8 @@ def not_a_period(column: SqlColumn) -> ConfigurationError:
 
 def bounds_of(period: Period, timezone: str) -> tuple[datetime, datetime]:
     """Return the instants in which a period begins and ends in a zone."""
-    zone, after = zone_of(timezone), period.shifted(1)
-    return datetime(period.year, period.number, 1, tzinfo=zone), datetime(after.year, after.number, 1, tzinfo=zone)
+    zone = zone_of(timezone)
+    return period.begin.replace(tzinfo=zone), period.end.replace(tzinfo=zone)
 
 
 def zone_of(timezone: str) -> ZoneInfo:
@@ -205,7 +205,7 @@ def zone_of(timezone: str) -> ZoneInfo:
 
 def days_of(period: Period) -> tuple[str, str]:
     """Return the first days of a period and of the next one."""
-    return f"{period}-01", f"{period.shifted(1)}-01"
+    return f"{period.begin:%Y-%m-%d}", f"{period.end:%Y-%m-%d}"
 
 
 def _is_text(value: object) -> bool:

@@ -75,7 +75,7 @@ def period_of(value: Any) -> Period | None:
     """
     if value is None or not FIRST_YEAR <= value.year <= LAST_YEAR:
         return None
-    return Period(value.year, value.month)
+    return Period.of_month(value.year, value.month)
 
 
 def periods_between(first: Any, last: Any) -> tuple[Period, Period]:
