@@ -235,6 +235,30 @@ def test_native_ends_where_its_object_ends(texts: Lake, between: bytes, codec: s
     assert rows_of(texts) == LINES
 
 
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("pack", [gzip.compress, in_pieces, lzma.compress])
+def test_compressed_native_of_nothing_has_no_rows(texts: Lake, pack: Callable[[bytes], bytes]) -> None:
+    ending = {gzip.compress: "gz", in_pieces: "zst", lzma.compress: "xz"}[pack]
+    texts.put(f"{KEY}.native.{ending}", pack(b""))
+    assert texts.load()["rows"] == 0
+    texts.put(f"{KEY}z.native", native(texts, 0, 9_000))
+    assert texts.load(max_shrink_fraction=1)["rows"] == 9_000
+    assert rows_of(texts) == LINES[:9_000]
+
+
+def test_compressed_native_that_is_too_large_to_look_for_its_end_loads_if_its_user_says_so(
+    texts: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow_provider_chs3.core.proof import whole_objects
+
+    monkeypatch.setattr(whole_objects, "_MOST_NATIVE_BYTES", 0)
+    texts.put(f"{KEY}.native.gz", gzip.compress(native(texts, 0, 9_000)))
+    refused(
+        texts, r"Write it in pieces, or without compression, or load it anyway with files=.'unproved_codecs': 'load'"
+    )
+    assert texts.load(unproved_codecs="load")["rows"] == 9_000
+
+
 def test_so_does_native_of_a_deferred_load_and_of_an_appended_one(texts: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     deferring.hurry(monkeypatch)
     texts.put(f"{KEY}.native", native(texts, 0, 9_000) + b"\0\0" + native(texts, 9_000, 10))

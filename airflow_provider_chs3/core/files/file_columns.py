@@ -86,6 +86,8 @@ def _describe(files: Files, path: str, *, is_of_names: bool) -> Steps[dict[str, 
             raise
         if not has_line_of_names:
             yield from check_is_not_compressed(files, path)
+            if not files.format.has_footer and (yield from is_empty(files, path)):
+                return {}
             raise SourceError(unreadable(path, files.format, error)) from error
         names = yield from _names_alone(files, glob, path)
     else:
@@ -106,7 +108,7 @@ def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
         if is_of_servers(error):
             raise
         yield from check_is_not_compressed(files, path)
-        if (yield from _is_empty(files, glob, path)):
+        if (yield from is_empty(files, path)):
             return {}
         raise SourceError(unreadable(path, files.format, error)) from error
     if rows and not any(rows[0]):
@@ -117,11 +119,18 @@ def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
     return {name: TEXT_TYPE for name in rows[0] if name} if rows else {}
 
 
-def _is_empty(files: Files, glob: str, path: str) -> Steps[bool]:
-    """Check whether nothing is in a file: of those without a byte, only compressed ones are listed."""
+def is_empty(files: Files, path: str) -> Steps[bool]:
+    """Check whether nothing is in a file: of those without a byte, only compressed ones are listed.
+
+    Args:
+        files: How to read it.
+        path: The file.
+    """
     if files.compression_of(path) == "none":
         return False
-    function = files.read(glob, file_format="LineAsString", structure="line String", on_cluster=False)
+    function = files.read(
+        files.source.glob_of(path), file_format="LineAsString", structure="line String", on_cluster=False
+    )
     sql = Sql(f"SELECT 1 FROM {function.text} LIMIT 1", function.secrets)
     try:
         return not (yield from files.look(f"Look whether {path} is empty", sql, on_cluster=False))

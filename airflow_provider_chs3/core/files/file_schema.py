@@ -137,9 +137,11 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
     # A server of 25.8 ends with a fault over a field of a list of structs in ORC, read by its name.
     as_nested = not selection.select and files.format.name != "ORC"
     kinds, footers = yield from kinds_of(files, wanted, as_nested=as_nested)
-    # ORC has no columns for a file without rows.
+    # ORC has no columns for a file without rows, and compressed Native may be of no bytes.
     kinds = [kind for kind in kinds if kind.types] or kinds
     every = list(dict.fromkeys(name for kind in kinds for name in kind.types))
+    if not every and not selection.select:
+        return _read_nothing(wanted)
     needed = [name for name in every if name not in VIRTUAL_COLUMNS]
     by_file = {kind.example: kind.types for kind in kinds}
     if not selection.select:
@@ -169,6 +171,13 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
         names=tuple(every),
         file_rows=footers.file_rows if footers else None,
     )
+
+
+def _read_nothing(wanted: Sequence[Column]) -> Reading:
+    """Take the table's columns for those of files in which nothing is."""
+    types = {column.name: column.type for column in wanted if column.default_kind != "EPHEMERAL"}
+    loaded = plain_columns([column for column in wanted if column.name in types], types, {})
+    return Reading((FileGroup(types, tuple(loaded)),))
 
 
 def _with_days(loaded: Iterable[LoadedColumn], file_format: Format) -> list[LoadedColumn]:

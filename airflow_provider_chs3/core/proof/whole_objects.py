@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import islice
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
+from airflow_provider_chs3.core.files.file_columns import is_empty
 from airflow_provider_chs3.core.files.parse_errors import unreadable
 from airflow_provider_chs3.core.proof.frames import FRAMED, Walk, find_damage
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
@@ -27,6 +28,7 @@ _MOST_HANDED_BYTES = 128 * 1024**2
 _MOST_NATIVE_BYTES = 32 * 1024**2
 #: What ClickHouse says where a block is begun and not ended.
 _CUT_OFF = (32, 33)
+_WITH_GZIP = "Compress it with gzip"
 _NATIVE, _SNAPPY, _XZ = "Native", "snappy", "xz"
 #: What a stream of xz ends with, before zeros that may follow it. Servers notice that a stream was cut off anywhere but
 #: in its header.
@@ -50,7 +52,7 @@ def prove_whole(load: LoadContext) -> Steps[None]:
     for each in files.manifest.objects:
         name = files.compression_of(each.path)
         if name == _SNAPPY:
-            unproved[each.path] = "Snappy in Hadoop's framing has no mark at its end"
+            unproved[each.path] = f"Snappy in Hadoop's framing has no mark at its end. {_WITH_GZIP}"
         elif name == _XZ or name in FRAMED:
             walked.append(each)
         if files.format.name == _NATIVE and (name != "none" or load.request.policies.write_mode == "append"):
@@ -65,7 +67,7 @@ def check_unproved(load: LoadContext, unproved: Mapping[str, str]) -> Steps[None
 
     Args:
         load: The load.
-        unproved: Object → why.
+        unproved: Object → why, and what to do.
 
     Raises:
         SourceError: If there is one.
@@ -76,7 +78,7 @@ def check_unproved(load: LoadContext, unproved: Mapping[str, str]) -> Steps[None
     others = f" ({len(unproved) - 1} more like it)" if len(unproved) > 1 else ""
     if load.request.policies.unproved_codecs != "load":
         raise SourceError(
-            f"Nothing proves that {path} was not cut off{others}: {why}. Compress it with gzip, or load it anyway with "
+            f"Nothing proves that {path} was not cut off{others}: {why}, or load it anyway with "
             "files={'unproved_codecs': 'load'}."
         )
     yield from Log(
@@ -145,7 +147,7 @@ def _hand_over(load: LoadContext, each: Unit) -> Steps[bytes | str]:
     """Return an object as a server reads it, or why it does not."""
     files = replace(load.files, compression="none")
     if each.size_bytes > _MOST_HANDED_BYTES:
-        return f"only the servers have access, and one passes on at most {size_text(_MOST_HANDED_BYTES)}"
+        return f"only the servers have access, and one passes on at most {size_text(_MOST_HANDED_BYTES)}. {_WITH_GZIP}"
     blob = files.read(
         files.source.glob_of(each.path), file_format="RawBLOB", structure="raw_blob String", on_cluster=False
     )
@@ -155,7 +157,9 @@ def _hand_over(load: LoadContext, each: Unit) -> Steps[bytes | str]:
     except ClickHouseServerError as error:
         if error.code != MEMORY_LIMIT_EXCEEDED:
             raise
-        return f"only the servers have access, and lack the memory to pass on {size_text(each.size_bytes)}"
+        return (
+            f"only the servers have access, and lack the memory to pass on {size_text(each.size_bytes)}. {_WITH_GZIP}"
+        )
     body = rows[0][0] if rows else b""
     # The driver decodes what is UTF-8.
     return body if isinstance(body, bytes) else str(body).encode()
@@ -190,7 +194,10 @@ def find_ends_of_native(load: LoadContext, objects: Sequence[Unit]) -> Steps[dic
     files, unproved = load.files, dict[str, str]()
     for each in objects:
         if each.size_bytes > _MOST_NATIVE_BYTES:
-            unproved[each.path] = f"the servers check at most {size_text(_MOST_NATIVE_BYTES)} of compressed Native"
+            most = size_text(_MOST_NATIVE_BYTES)
+            unproved[each.path] = (
+                f"the servers check at most {most} of Native by itself. Write it in pieces, or without compression"
+            )
             continue
         blob = files.read(
             files.source.glob_of(each.path), file_format="RawBLOB", structure="raw_blob String", on_cluster=False
@@ -202,7 +209,7 @@ def find_ends_of_native(load: LoadContext, objects: Sequence[Unit]) -> Steps[dic
         except ClickHouseServerError as error:
             if is_of_servers(error):
                 raise
-            if error.code not in _CUT_OFF:
+            if error.code not in _CUT_OFF and not (yield from is_empty(files, each.path)):
                 raise SourceError(unreadable(each.path, files.format, error)) from error
         else:
             raise SourceError(
