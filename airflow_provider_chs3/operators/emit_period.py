@@ -42,28 +42,35 @@ def emit_periods(task: BaseOperator, context: Context, result: Mapping[str, Any]
 class EmitPeriodOperator(BaseOperator):
     """Emit the asset events of periods that an earlier task loaded: the last task of `scheduled_load`.
 
-    If the load changed nothing, the task is skipped and emits nothing.
+    If the load changed nothing, the task is skipped and emits nothing. If the load failed for some of its periods, the
+    others have their events, provided that the task's `trigger_rule` lets it run.
 
     Args:
         result: The result of `S3ToClickHouseOperator`, or its results of several periods.
+        merges: The result of the `ClickHouseMergeHealthSensor` that waited for the periods. If it failed, nothing is
+            emitted. Default: there is none.
         outlets: The assets.
     """
 
-    template_fields: Sequence[str] = ("result",)
+    template_fields: Sequence[str] = ("result", "merges")
     ui_color = "#e8f0d8"
 
-    def __init__(self, *, result: Any, **kwargs: Any) -> None:
+    def __init__(self, *, result: Any, merges: Any = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.result = result
+        self.merges = merges
+        self._waits_for_merges = merges is not None
 
     def execute(self, context: Context) -> None:
         """Emit the events.
 
         Raises:
-            AirflowSkipException: If the load changed nothing.
+            AirflowSkipException: If the load changed nothing, or it or the wait for merges failed.
         """
         from airflow_provider_chs3.core.values.period import Period, range_text
 
+        if not self.result or (self._waits_for_merges and not self.merges):
+            raise AirflowSkipException("The load, or the wait for its merges, failed: no event is emitted.")
         results = [self.result] if isinstance(self.result, Mapping) else self.result
         periods = range_text([Period.parse(each["period"]) for each in results])
         statuses = dict.fromkeys(each["status"] for each in results)

@@ -62,11 +62,12 @@ def scheduled_load(
 
     The group is plan → (load → merges, mapped over the periods) → end. Tasks after the group run when all periods are
     loaded and healthy, and also when there is nothing to load. A period that fails does not stop the others, but `end`,
-    and so the run, fails. Small periods share a task and an insert, unless they have `outlets`, are deferrable, or take
-    an argument that needs a load for each period.
+    and so the run, fails. Small periods share a task and an insert, unless they are deferrable, or take an argument
+    that needs a load for each period.
 
-    With `outlets`, each period has a third task, `emit`, after its merges. It emits the assets' event, with the period
-    as its partition key if Airflow supports that; it is skipped if the load changed nothing.
+    With `outlets`, there is a third task, `emit`, after the merges. It emits the assets' events for new periods, each
+    with the period as its partition key if Airflow supports that. It is skipped if the load changed nothing; if the
+    load failed for some periods of its task, the others are waited for and emitted.
 
     Args:
         group_id: Id of the group. Default: `scheduled_load`.
@@ -103,15 +104,14 @@ def scheduled_load(
             last_period=last_period,
             all_periods=all_periods,
             definition=_compared(load_arguments),
-            periods_per_task=periods_per_task if not outlets and _can_be_grouped(load_arguments) else 1,
+            periods_per_task=periods_per_task if _can_be_grouped(load_arguments) else 1,
             create_table=load_arguments.get("create_table", "never"),
             **shared,
         )
 
-        loads = _loads(plan, load_arguments, of_the_sensor, outlets)
         # An empty plan skips the periods, but must not skip the tasks that follow; a failed period must.
         end = EmptyOperator(task_id="end", trigger_rule=TriggerRule.NONE_FAILED)
-        loads >> end
+        _loads(plan, load_arguments, of_the_sensor, outlets, end) >> end
     return group
 
 
@@ -120,7 +120,11 @@ def _loads(
     load_arguments: Mapping[str, Any],
     of_the_sensor: Mapping[str, Any],
     outlets: Sequence[Asset],
+    end: EmptyOperator,
 ) -> Any:
+    # A load that failed for a period has loaded others, of which there are events, too.
+    then = TriggerRule.NONE_SKIPPED if outlets else TriggerRule.ALL_SUCCESS
+
     @task_group(group_id="period")
     def load_each(periods: Sequence[str]) -> None:
         load = S3ToClickHouseOperator(
@@ -131,14 +135,20 @@ def _loads(
             **load_arguments,
         )
         merges = ClickHouseMergeHealthSensor(
-            task_id="merges", periods=periods, map_index_template=_LABEL, **of_the_sensor
+            task_id="merges", periods=periods, map_index_template=_LABEL, **{"trigger_rule": then, **of_the_sensor}
         )
         load >> merges
         if outlets:
-            label = "{{ period }}" + _OUTCOME
-            merges >> EmitPeriodOperator(
-                task_id="emit", result=load.output, outlets=list(outlets), map_index_template=label
+            EmitPeriodOperator(
+                task_id="emit",
+                result=load.output,
+                merges=merges.output,
+                outlets=list(outlets),
+                trigger_rule=then,
+                map_index_template="{{ period }}" + _OUTCOME,
             )
+            # Where they fail, no event is emitted, which is no failure.
+            [load, merges] >> end
 
     return load_each.expand(periods=plan.output)
 

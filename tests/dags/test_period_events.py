@@ -173,6 +173,16 @@ def test_the_last_task_of_a_period_that_is_as_it_was_is_skipped() -> None:
         emit.execute({})
 
 
+@pytest.mark.parametrize(
+    "given", [{"result": None, "merges": {"health": "healthy"}}, {"result": [RESULT], "merges": None}]
+)
+def test_nothing_is_emitted_if_the_load_or_the_wait_for_merges_failed(given: dict[str, Any]) -> None:
+    emit = EmitPeriodOperator(task_id="emit", outlets=[sdk.Asset("trips")], **given | {"merges": "{{ merges }}"})
+    emit.merges = given["merges"]
+    with pytest.raises(AirflowSkipException, match="failed: no event is emitted"):
+        emit.execute({})
+
+
 def test_the_newest_event_of_a_period_counts_in_the_order_of_periods() -> None:
     def event(period: str, rows: int, minute: int) -> SimpleNamespace:
         return SimpleNamespace(extra={"period": period, "rows": rows}, timestamp=datetime(2026, 1, 1, 3, minute))

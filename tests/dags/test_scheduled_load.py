@@ -36,7 +36,14 @@ def test_with_assets_each_period_ends_with_their_event_once_merges_have_settled(
     made = tasks(outlets=[Asset("trips")])
     assert made["period.emit"].upstream_task_ids == {"g.period.load", "g.period.merges"}
     assert made["period.emit"].downstream_task_ids == {"g.end"}
+    assert made["end"].upstream_task_ids == {"g.period.load", "g.period.merges", "g.period.emit"}
     assert [name for name, task in made.items() if task.outlets] == ["period.emit"]
+
+
+def test_small_periods_share_a_task_with_and_without_assets() -> None:
+    for outlets in ([], [Asset("trips")]):
+        assert tasks(outlets=outlets)["plan"].periods_per_task == 60
+        assert tasks(outlets=outlets, deferrable=True)["plan"].periods_per_task == 1
 
 
 def test_the_plan_and_the_sensor_look_where_the_load_goes() -> None:

@@ -129,6 +129,9 @@ class PeriodLoadTask(OnLoadsPage, ShowsSql, LoadLineage, LoadTask):
             results = [outcome.results[period] for period in periods if period in outcome.results]
             self._tell(results)
             if outcome.error:
+                if results and (ti := context.get("ti")) is not None:
+                    # For what follows the periods that are loaded: a task that fails returns nothing.
+                    ti.xcom_push(key="return_value", value=self.results)
                 raise outcome.error
             self._label(context, self.results)
         self._request = None
