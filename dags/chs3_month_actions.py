@@ -1,12 +1,12 @@
-"""Forget months, or merge their parts: the actions of the months page in Airflow's UI, apart from reloads.
+"""Forget periods, or merge their parts: the actions of the loads page in Airflow's UI, apart from reloads.
 
 The page starts a run of this DAG for each action, so Airflow decides who may act, and records who did. It finds the DAG
 by its id; without it, the page does not offer these actions. By hand:
 
     airflow dags trigger chs3_month_actions --conf '{"action": "merge", "database": "taxi", "table": "trips",
-        "month": "2026-01"}'
+        "period": "2026-01"}'
 
-Users who may start its runs may forget or merge any month of any table that a connection of type `chs3` leads to.
+Users who may start its runs may forget or merge any period of any table that a connection of type `chs3` leads to.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 
 with DAG(
     dag_id="chs3_month_actions",
-    description="Forget a month, or merge its parts: for the months page",
+    description="Forget a period, or merge its parts: for the loads page",
     schedule=None,
     # The runs of a paused DAG would wait.
     is_paused_upon_creation=False,
@@ -29,7 +29,7 @@ with DAG(
             enum=["forget", "merge"],
             description="forget: its rows stay, and no load is known to have put them there. merge: to one part a node",
         ),
-        "month": Param(
+        "period": Param(
             type="string", pattern=r"^\d{4}-\d{2}(,\d{4}-\d{2})*$", description="YYYY-MM, or several to forget"
         ),
         "database": Param(type="string", minLength=1),
@@ -45,7 +45,7 @@ with DAG(
         return params["action"]
 
     where = {
-        "months": "{{ params.month }}",
+        "periods": "{{ params.period }}",
         "database": "{{ params.database }}",
         "table": "{{ params.table }}",
         "cluster": "{{ params.cluster }}",
