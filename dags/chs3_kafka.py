@@ -46,7 +46,7 @@ with DAG(
     load = scheduled_load(
         group_id="events",
         # An hour without messages checks its own month, which may have none yet.
-        periods="{{ ti.xcom_pull('land')['months'] | join(',') }}",
+        periods="{{ ti.xcom_pull('land')['periods'] | join(',') }}",
         bucket="{{ params.bucket }}",
         key=KEY,
         database="{{ params.database }}",

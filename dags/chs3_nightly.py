@@ -5,7 +5,7 @@ last published, loads what changed, and waits until merges have settled. In a qu
 runs all the same. Each month that was loaded has an event of the asset `chs3_trips`: the DAG `chs3_each_month` runs for
 it. For other months trigger it with `periods`:
 
-    airflow dags trigger chs3_nightly --conf '{"months": ["2026-01", "2026-02", "2026-03"]}'
+    airflow dags trigger chs3_nightly --conf '{"periods": ["2026-01", "2026-02", "2026-03"]}'
 
 It needs the connections `chs3_default` (ClickHouse) and `aws_default` (S3), and the table on every node, partitioned by
 month: PARTITION BY toYYYYMM(pickup_at).
@@ -33,8 +33,8 @@ with DAG(
     max_active_runs=1,
     doc_md=__doc__,
     params={
-        "months": Param([], type="array", items={"type": "string"}, description="YYYY-MM; empty: the look-back"),
-        "lookback": Param(2, type="integer", minimum=0, description="months before the run's own"),
+        "periods": Param([], type="array", items={"type": "string"}, description="YYYY-MM; empty: the look-back"),
+        "lookback": Param(2, type="integer", minimum=0, description="periods before the run's own"),
         "bucket": Param("taxi", type="string"),
         "key": Param("trips/{YYYY-MM}/*.parquet", type="string", description="which objects belong to which month"),
         "database": Param("taxi", type="string"),
@@ -43,7 +43,7 @@ with DAG(
 ):
     load = scheduled_load(
         group_id="trips",
-        periods="{{ params.months | join(',') }}",
+        periods="{{ params.periods | join(',') }}",
         lookback="{{ params.lookback }}",
         bucket="{{ params.bucket }}",
         key="{{ params.key }}",

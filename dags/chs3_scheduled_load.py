@@ -5,7 +5,7 @@ since it was loaded is left alone, so that running this twice, or after a failur
 
 By its schedule the DAG loads the month that has just ended. For other months trigger it with `periods`:
 
-    airflow dags trigger chs3_scheduled_load --conf '{"months": ["2026-01", "2026-02", "2026-03"]}'
+    airflow dags trigger chs3_scheduled_load --conf '{"periods": ["2026-01", "2026-02", "2026-03"]}'
 
 It needs the connections `chs3_default` (ClickHouse) and `aws_default` (S3), and the table on every node, partitioned by
 month: PARTITION BY toYYYYMM(pickup_at).
@@ -29,7 +29,7 @@ with DAG(
     start_date=datetime(2026, 1, 1),
     doc_md=__doc__,
     params={
-        "months": Param([], type="array", items={"type": "string"}, description="YYYY-MM; empty: the run's own month"),
+        "periods": Param([], type="array", items={"type": "string"}, description="YYYY-MM; empty: the run's own"),
         "bucket": Param("taxi", type="string"),
         "key": Param("trips/{YYYY-MM}/*.parquet", type="string", description="which objects belong to which month"),
         "database": Param("taxi", type="string"),
@@ -40,7 +40,7 @@ with DAG(
     @task
     def months(params: dict) -> list[str | None]:
         # None leaves it to the load, which takes the month of the run's data interval.
-        return params["months"] or [None]
+        return params["periods"] or [None]
 
     load = S3ToClickHouseOperator.partial(
         task_id="load",
@@ -54,7 +54,7 @@ with DAG(
         # A load is sized for half of each node's cores and memory: one at a time leaves the other half to queries.
         max_active_tis_per_dag=1,
         # In the grid, the task of each month carries its name.
-        map_index_template="{{ month }}",
+        map_index_template="{{ period }}",
     ).expand(period=months())
 
     # Any operator of the common-sql provider runs on a connection of type chs3.

@@ -101,7 +101,7 @@ def events(run: DagRun) -> list[dict[str, Any]]:
 
 
 #: The label of the task of all of them.
-ALL = "2026-01 … 2026-03 (3 periods)"
+ALL = "2026-01 … 2026-03 (3 months)"
 
 
 @pytest.mark.thorough
@@ -155,7 +155,7 @@ def test_a_bad_period_shows_as_failed_and_holds_back_no_other(nights: Nights) ->
     found = states(done)
     assert {name for name, state in found.items() if state == "failed"} == {f"period.load {ALL}"}
     assert {found[name] for name in ("end", "check")} == {"upstream_failed"}
-    assert {found[f"period.merges {ALL}: healthy"], found["period.emit 2026-01 … 2026-03 (2 periods): emitted"]} == {
+    assert {found[f"period.merges {ALL}: healthy"], found["period.emit 2026-01 … 2026-03 (2 months): emitted"]} == {
         "success"
     }
     assert [nights.facts(period).rows for period in PERIODS] == [600, 0, 600]
@@ -179,7 +179,7 @@ def test_a_run_without_a_logical_date_loads_the_periods_that_it_is_given(nights:
     nights.upload(*PERIODS)
     done = nights.run(None, periods=["2026-01", "2026-03"])
     loads = [name for name in states(done) if name.startswith("period.load")]
-    assert loads == ["period.load 2026-01 … 2026-03 (2 periods): published"]
+    assert loads == ["period.load 2026-01 … 2026-03 (2 months): published"]
 
 
 @pytest.mark.thorough
