@@ -45,6 +45,10 @@ class Add(Decision):
     """Its new objects alone are loaded."""
 
 
+class Finish(Decision):
+    """A dead attempt has staged it: its publication is completed, if its staging is there as it was."""
+
+
 #: What may also be what a load did between two looks of a server.
 OF_OTHERS = (ComparisonStatus.ROWS_UNKNOWN, ComparisonStatus.TARGET_CHANGED)
 #: The comparison of a period that nothing is known of.
@@ -63,6 +67,7 @@ class PeriodFacts:
         published_bytes: Size of those that are published, in bytes.
         is_reload: Whether the run asks to load it again, and no earlier try of the same task has published it.
         lacks_replica: Whether a replica is down that may know where the rows of the period come from.
+        intended: The attempt that died while it published what its objects are now; empty if there is none.
         why_whole: Why new objects cannot be loaded alone; empty if they can; None, the default, if nobody has looked.
     """
 
@@ -73,6 +78,7 @@ class PeriodFacts:
     published_bytes: int = 0
     is_reload: bool = False
     lacks_replica: bool = False
+    intended: str = ""
     why_whole: str | None = None
 
 
@@ -98,6 +104,8 @@ def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
         return Refuse(why, refusal)
     if is_as_published:
         return Whole(ASKED_FOR)
+    if facts.intended and not facts.is_reload:
+        return Finish(why)
     return Add(why) if found is ComparisonStatus.OBJECTS_CHANGED and facts.why_whole == "" else Whole(why)
 
 

@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.cluster.node_facts import RecordTable, TargetCon
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.files.text_fields import has_escaped_labels, lacks_elements_of_containers
-from airflow_provider_chs3.core.ledger.comparison import ExpectedPeriod, Found, spread, standing
+from airflow_provider_chs3.core.ledger.comparison import ExpectedPeriod, Found, intended, spread, standing
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
 from airflow_provider_chs3.core.ledger.queries import look_up
@@ -258,6 +258,7 @@ class LoadContext:
             size_bytes=manifest.size_bytes,
             published_bytes=max(published, default=0),
             lacks_replica=bool(self.absent_of(found)),
+            intended=intended(before, self.wanted, self.context.table_facts),
         )
 
     def absent_of(self, found: Found) -> list[Node]:

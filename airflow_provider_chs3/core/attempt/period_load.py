@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.batch import Batch
@@ -39,6 +39,7 @@ class PeriodLoad:
         reason: The reason to load it, as a text.
         plan: The plan of its insert; None until it is planned.
         staged: Its staged rows on each node; empty until they are proved.
+        intended: The records of a dead attempt whose publication is completed; none by default.
     """
 
     load: LoadContext
@@ -46,6 +47,7 @@ class PeriodLoad:
     reason: str
     plan: InsertPlan | None = None
     staged: Mapping[Node, Staged] = field(default_factory=dict)
+    intended: Mapping[Node, Record] = field(default_factory=dict)
 
     @property
     def period(self) -> Period:

@@ -20,7 +20,7 @@ from airflow_provider_chs3.core.ledger.partition_changes import (
     undone_mutation,
 )
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.parts import Evidence
+from airflow_provider_chs3.core.ledger.parts import Contents, Evidence
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import Structure, difference
 from airflow_provider_chs3.core.values.models import Node
@@ -116,6 +116,35 @@ def standing(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table
     if len(published) < len(periods) or len({each.attempt for each in published.values()}) > 1:
         return _found(ComparisonStatus.UNFINISHED, tuple(node for node in periods if node not in published))
     return _compared(published, here, wanted)
+
+
+def intended(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table_facts: TableFacts) -> str:
+    """Return the attempt that was publishing what is expected when it died; empty if there is none.
+
+    Each node must have its intent or its publication, and its partition must be as before, as after, or what a crash
+    leaves of both.
+
+    Args:
+        periods: The period on each node.
+        wanted: The expected values.
+        table_facts: The table.
+    """
+    records = {node: period.record for node, period in periods.items() if period.record}
+    attempts = {record.attempt for record in records.values()}
+    if len(records) < len(periods) or len(attempts) != 1 or all(each.event == "published" for each in records.values()):
+        return ""
+    if any(is_changed(period, table_facts=table_facts) for period in periods.values()):
+        return ""
+    return attempts.pop() if _compared(records, spread(periods, table_facts), wanted) is _AS_PUBLISHED else ""
+
+
+def intended_contents(record: Record) -> Contents:
+    """Return what an attempt had staged on a node, by its intent or its publication."""
+    evidence = evidence_of(record)
+    if record.event == "intent":
+        return evidence.beside
+    parts = evidence.parts
+    return Contents(evidence.rows, None if parts is None else tuple(part.content for part in parts))
 
 
 def spread(nodes: Iterable[Node], table_facts: TableFacts) -> int:

@@ -44,7 +44,7 @@ def _are_published(load: LoadContext, periods: Collection[str], nonce: str, bega
         f"SELECT count() FROM (SELECT {newest('event, toUnixTimestamp(recorded_at), attempt')} AS found "
         f"FROM {table(load.context.ledger)} WHERE {load.key_on(coordinator).table_condition} "
         f"AND {one_of('period', sorted(periods))} GROUP BY period "
-        f"HAVING found.1 = 'published' AND (found.2 > {began} OR found.3 = {literal(nonce)}))"
+        f"HAVING found.1 = 'published' AND (found.2 > {began} OR startsWith({literal(nonce)}, found.3)))"
     )
     ask = QueryNodes(name="Check whether its periods have been published since", sql={coordinator: sql})
     return bool((yield from ask)[coordinator][0][0] == len(periods))

@@ -10,6 +10,7 @@ from airflow_provider_chs3.core.attempt.decision import (
     OF_OTHERS,
     Add,
     Decision,
+    Finish,
     PeriodFacts,
     Refusal,
     Refuse,
@@ -31,6 +32,7 @@ from airflow_provider_chs3.core.ledger.partition_changes import missing_parts
 from airflow_provider_chs3.core.ledger.parts import Evidence
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.load.cleaning import clean_up_published
+from airflow_provider_chs3.core.load.finish import finish
 from airflow_provider_chs3.core.load.outcome import record_unchanged, result_of
 from airflow_provider_chs3.core.publication.evidence_renewal import renew_records
 from airflow_provider_chs3.core.publication.publish import key_of_other_type
@@ -51,6 +53,7 @@ from airflow_provider_chs3.exceptions import (
     TransientError,
 )
 
+_FINISHED = "an earlier load had staged it, and its publication is completed"
 _BROKEN = "parts of it were broken when a server started, as after a power cut"
 _STALE = "a load that another one had taken over from published after it, from a replica that was down meanwhile"
 #: Attempts that are looked for are of the last nights.
@@ -108,6 +111,13 @@ def check_periods(loads: Loads) -> Steps[Checked]:
             if period not in results
         )
     )
+    finishing = periods.part(lambda each: isinstance(decisions[each.period], Finish))
+    for period, states in (yield from finish(finishing)).items():
+        load = loads.items[period]
+        results[period] = result_of(load, states, status="published", reason=_FINISHED)
+        finishing.items.pop(period)
+        periods.items.pop(period)
+    periods.merge(finishing)
     yield from _find_increments(periods, facts)
     for period, error in periods.failed.items():
         loads.leave(period, error)

@@ -125,7 +125,9 @@ def recorded_rows(ledger: TableName, node: Node, key: LedgerKey, *, base: str) -
     return dict((yield from QueryNodes(name="Read how many rows each object had", sql={node: sql}))[node])
 
 
-def recorded_objects(ledger: TableName, node: Node, periods: Sequence[tuple[LedgerKey, str]]) -> Steps[list[Manifest]]:
+def recorded_objects(
+    ledger: TableName, node: Node, periods: Sequence[tuple[LedgerKey, str]], *, intended: str = ""
+) -> Steps[list[Manifest]]:
     """Read the objects that periods were published from, as one node recorded them.
 
     What it returns is proof only if its fingerprint is the one in the ledger: rows may be missing or stale.
@@ -135,11 +137,10 @@ def recorded_objects(ledger: TableName, node: Node, periods: Sequence[tuple[Ledg
         node: The node to ask.
         periods: Each period, as that node's ledger knows it, and the attempt that loaded the whole period; at least
             one.
+        intended: An attempt that is taken for published; none by default.
     """
-    sql = Sql(
-        f"SELECT period, path, size_bytes, etag, toUnixTimestamp64Milli(last_modified) FROM "
-        f"{_published(ledger, periods)}"
-    )
+    published = _published(ledger, periods, intended=intended)
+    sql = Sql(f"SELECT period, path, size_bytes, etag, toUnixTimestamp64Milli(last_modified) FROM {published}")
     rows = (yield from QueryNodes(name="Read which objects the period was loaded from", sql={node: sql}))[node]
     found = defaultdict[str, list[Unit]](list)
     for period, path, size_bytes, etag, milliseconds in rows:
@@ -147,10 +148,11 @@ def recorded_objects(ledger: TableName, node: Node, periods: Sequence[tuple[Ledg
     return [Manifest.of(found[str(key.period)]) for key, _ in periods]
 
 
-def _published(ledger: TableName, periods: Sequence[tuple[LedgerKey, str]]) -> str:
+def _published(ledger: TableName, periods: Sequence[tuple[LedgerKey, str]], *, intended: str = "") -> str:
     """Return the rows of attempts that the ledger has as published."""
     key = periods[0][0]
     bases = ", ".join(f"({literals((str(key.period), base))})" for key, base in periods)
     of_periods = f"{key.table_condition} AND (period, base) IN ({bases})"
-    attempts = f"SELECT period, attempt FROM {table(ledger)} WHERE {of_periods} AND event = 'published'"
+    attempts = f"SELECT period, attempt FROM {table(ledger)} WHERE {of_periods} AND (event = 'published'"
+    attempts += f" OR attempt = {literal(intended)})" if intended else ")"
     return f"{table(objects_table(ledger))} WHERE {of_periods} AND (period, attempt) IN ({attempts})"

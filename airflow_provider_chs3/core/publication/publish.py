@@ -57,12 +57,12 @@ def publish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]
     replica of a shard replaces it and the others follow; each records its own part of the period.
 
     Args:
-        periods: The periods with their plans and what was proved of their staged rows. These leave: with a
-            `TargetChangedError` those to whose partition somebody else wrote meanwhile, or which somebody changed right
-            afterwards; with an `ObjectsChangedError` those that another load published meanwhile; with a
-            `TransientError` all if the target was altered meanwhile; with a `VerificationError` those of which staging,
-            or then the partition, does not hold the rows that were counted; with a `PreflightError` all if the target's
-            partition key has another type than in staging.
+        periods: The periods with what was proved of their staged rows, and with their plans or what a dead attempt has
+            recorded of them. These leave: with a `TargetChangedError` those to whose partition somebody else wrote
+            meanwhile, or which somebody changed right afterwards; with an `ObjectsChangedError` those that another load
+            published meanwhile; with a `TransientError` all if the target was altered meanwhile; with a
+            `VerificationError` those of which staging, or then the partition, does not hold the rows that were counted;
+            with a `PreflightError` all if the target's partition key has another type than in staging.
 
     Returns:
         The partition of each on each node.
@@ -72,15 +72,11 @@ def publish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]
         return {}
     now, staged_now = looked
     periods.each(lambda each: _check_unchanged(each, now[each.period], staged_now[each.period]))
-    intents = {
-        each.period: {
-            node: values_of(each.load, rows=staged.rows, state=now[each.period][node].state, beside=staged.contents)
-            for node, staged in staged_now[each.period].items()
-        }
-        for each in periods
-    }
-    yield from periods.ask(lambda some: _record(some, "intent", intents, name="Record the intent to publish {}"))
-    yield from periods.together(_record_objects(periods))
+    new = periods.part(lambda each: not each.intended)
+    intents = {each.period: _values_of_intent(each, now[each.period], staged_now[each.period]) for each in new}
+    yield from new.ask(lambda some: _record(some, "intent", intents, name="Record the intent to publish {}"))
+    yield from new.together(_record_objects(new))
+    periods.merge(new)
     yield from _replace(periods)
     return (yield from _conclude(periods, now, staged_now))
 
@@ -250,7 +246,13 @@ def _remove_replaced(periods: Periods, before: _Looks) -> Steps[set[str]]:
     """
     load = periods.first.load
     target = load.context.target
-    held = {node for each in periods for node, period in before[each.period].items() if period.state.parts}
+    held = {
+        node
+        for each in periods
+        for node, period in before[each.period].items()
+        # After an intent, parts may have been replaced by nothing.
+        if period.state.parts or (period.record and period.record.event == "intent")
+    }
     if load.context.table_facts.is_replicated or not held:
         return set()
     nodes = [node for node in load.context.nodes if node in held]
@@ -322,16 +324,40 @@ def _record_published(
     return {each.period: states[each.period] for each in periods}
 
 
+def _values_of_intent(
+    each: PeriodLoad, now: Mapping[Node, PeriodOnNode], staged: Mapping[Node, Staged]
+) -> dict[Node, Values]:
+    return {
+        node: values_of(
+            each.load, rows=one.rows, state=now[node].state, beside=one.contents, structure=_structure(each, node)
+        )
+        for node, one in staged.items()
+    }
+
+
+def _structure(each: PeriodLoad, node: Node) -> str:
+    if each.intended:
+        return each.intended[node].structure
+    reading = each.planned.reading
+    return structure_text(each.load, node, loaded=reading.loaded, in_files=reading.names)
+
+
 def _values_of_published(
     each: PeriodLoad, states: Mapping[Node, PartitionState], before: Mapping[Node, PeriodOnNode]
 ) -> dict[Node, Values]:
-    records, shards, reading = dict[Node, Values](), rows_of_shards(states), each.planned.reading
+    records, shards = dict[Node, Values](), rows_of_shards(states)
     for node, state in states.items():
-        structure = structure_text(each.load, node, loaded=reading.loaded, in_files=reading.names)
-        beside = before[node].state.contents
-        records[node] = values_of(
-            each.load, rows=state.rows, state=state, rows_of_shards=shards, beside=beside, structure=structure
+        values = values_of(
+            each.load,
+            rows=state.rows,
+            state=state,
+            rows_of_shards=shards,
+            beside=before[node].state.contents,
+            structure=_structure(each, node),
         )
+        if of_intent := each.intended.get(node):
+            values |= {name: getattr(of_intent, name) for name in ("attempt", "base", "increments")}
+        records[node] = values
     return records
 
 

@@ -15,6 +15,7 @@ from airflow_provider_chs3.core.staging.tables import (
     holds_any,
     in_staging,
     nonce_of,
+    published_from,
     superseded,
 )
 from airflow_provider_chs3.core.values.error_codes import ACCESS_DENIED, QUERY_WAS_CANCELLED
@@ -82,6 +83,22 @@ def find_groups(context: TargetContext, *periods: Attempt) -> Steps[dict[str, Gr
         names, known, began = groups.get(nonce_of(name), Group(set(), set(), created))
         groups[nonce_of(name)] = Group(names | {name}, known | set(of_table), min(began, created))
     return groups
+
+
+def find_published_from(context: TargetContext, nonce: str) -> Steps[dict[str, list[str]]]:
+    """Return the tables of the target's periods that an attempt was to publish from: name → periods.
+
+    Args:
+        context: The nodes.
+        nonce: The attempt that created them.
+
+    Returns:
+        Those that every node has.
+    """
+    query = f"SELECT name, {PERIODS_IN_COMMENT} FROM system.tables WHERE {published_from(context, nonce)}"
+    answers = yield from context.on_each(name=f"Look for staging of attempt {nonce}", sql=Sql(query))
+    found = [{name: list(periods) for name, periods in rows} for rows in answers.values()]
+    return {name: periods for name, periods in found[0].items() if all(name in others for others in found)}
 
 
 def rename_staging(context: TargetContext, attempt: Attempt, *, to: Attempt) -> Steps[None]:

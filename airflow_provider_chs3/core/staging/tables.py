@@ -132,12 +132,25 @@ def holds_any(attempts: Collection[Attempt], *, is_published: bool = True) -> st
     """
     role, target = _PUBLISHED if is_published else _INSERTED, next(iter(attempts)).target
     periods = literals(sorted({str(period) for attempt in attempts for period in attempt.periods}))
+    return f"({_is(target, role=role)} AND hasAny({PERIODS_IN_COMMENT}, [{periods}]))"
+
+
+def published_from(context: TargetContext, nonce: str) -> str:
+    """Return the condition on `system.tables` that finds what an attempt was to publish from, by whatever name.
+
+    Args:
+        context: The nodes.
+        nonce: The attempt that created it.
+    """
     return (
-        f"({IS_STAGING} AND JSONExtractString(comment, 'role') = {literal(role)} "
-        f"AND JSONExtractString(comment, 'database') = {literal(target.database)} "
-        f"AND JSONExtractString(comment, 'table') = {literal(target.table)} "
-        f"AND hasAny({PERIODS_IN_COMMENT}, [{periods}]))"
+        f"{in_staging(context)} AND {_is(context.target, attempt=nonce)} AND NOT {_is(context.target, role=_INSERTED)}"
     )
+
+
+def _is(target: TableName, **values: str) -> str:
+    told = {"database": target.database, "table": target.table, **values}
+    parts = (f"JSONExtractString(comment, {literal(name)}) = {literal(value)}" for name, value in told.items())
+    return f"({IS_STAGING} AND {' AND '.join(parts)})"
 
 
 def _clauses(context: TargetContext, node: Node, attempt: Attempt, without_merges: bool) -> str:

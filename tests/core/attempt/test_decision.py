@@ -10,6 +10,7 @@ import pytest
 from airflow_provider_chs3.core.attempt.decision import (
     Add,
     Decision,
+    Finish,
     PeriodFacts,
     Refusal,
     Refuse,
@@ -118,3 +119,9 @@ def test_what_is_as_published_is_left_alone_by_every_policy():
             on_no_objects=on_no_objects, on_target_changed=on_target_changed, replace_unknown=replace_unknown
         )
         assert decide(facts(ComparisonStatus.UNCHANGED, objects=objects), policies) == Skip(WHY)
+
+
+@pytest.mark.parametrize("is_reload", [False, True])
+def test_what_a_dead_attempt_was_publishing_is_completed_unless_all_is_to_be_loaded_again(is_reload):
+    known = facts(ComparisonStatus.UNFINISHED, intended="nonce", is_reload=is_reload)
+    assert decide(known) == (WHOLE if is_reload else Finish(WHY))

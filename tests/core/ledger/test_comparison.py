@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, is_changed, standing
+from airflow_provider_chs3.core.ledger.comparison import (
+    ComparisonStatus,
+    ExpectedPeriod,
+    intended,
+    is_changed,
+    standing,
+)
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Evidence
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
@@ -283,3 +289,33 @@ class TestNodeWithoutLedger:
         assert self.find(replace(AS_PUBLISHED, rows=9), engine="ReplacingMergeTree")[0] is ComparisonStatus.LEDGER_LOST
         assert self.find(NOTHING, engine="ReplacingMergeTree")[0] is ComparisonStatus.TARGET_CHANGED
         assert self.find(NOTHING, engine="SummingMergeTree")[0] is ComparisonStatus.UNFINISHED
+
+
+class TestIntended:
+    """Which attempt was publishing what is expected."""
+
+    WANTED = ExpectedPeriod(fingerprint="f", definition="d")
+    OPEN = PeriodOnNode(replace(INTENT, nodes=2), NOTHING)
+    DONE = PeriodOnNode(replace(PUBLISHED, nodes=2), AS_PUBLISHED)
+
+    @pytest.mark.parametrize("second", [OPEN, DONE])
+    def test_is_that_of_which_every_node_has_a_record_and_some_its_intent_alone(self, second):
+        assert intended({ONE: self.OPEN, TWO: second}, self.WANTED, TARGET) == "nonce"
+
+    @pytest.mark.parametrize(
+        "second",
+        [
+            EMPTY,
+            replace(DONE, record=replace(DONE.record, attempt="other")),
+            replace(OPEN, record=replace(OPEN.record, fingerprint="other")),
+            replace(OPEN, record=replace(OPEN.record, definition="other")),
+            replace(OPEN, record=replace(OPEN.record, nodes=3)),
+            replace(OPEN, state=replace(AS_PUBLISHED, rows=11)),
+            replace(DONE, state=replace(AS_PUBLISHED, max_block=9)),
+        ],
+    )
+    def test_is_none_if_a_node_has_anything_else(self, second):
+        assert intended({ONE: self.OPEN, TWO: second}, self.WANTED, TARGET) == ""
+
+    def test_is_none_once_every_node_is_published(self):
+        assert intended({ONE: self.DONE, TWO: self.DONE}, self.WANTED, TARGET) == ""
