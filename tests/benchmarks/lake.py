@@ -93,6 +93,7 @@ class Lake:
             with node.client() as client:
                 client.execute(f"DROP TABLE IF EXISTS {TABLE} SYNC")
                 client.execute("DROP TABLE IF EXISTS chs3_ledger SYNC")
+                client.execute("DROP TABLE IF EXISTS chs3_loads SYNC")
                 client.execute("DROP TABLE IF EXISTS chs3_objects SYNC")
                 client.execute(create_sql or create_table_sql(f"default.{TABLE}"))
                 client.execute("SYSTEM FLUSH LOGS")
@@ -171,7 +172,7 @@ class Lake:
             staging: Whether they were written into staging tables, or into the table itself.
         """
         table = (
-            "startsWith(table, 'chs3_') AND table NOT IN ('chs3_ledger', 'chs3_objects')"
+            "startsWith(table, 'chs3_') AND table NOT IN ('chs3_ledger', 'chs3_loads', 'chs3_objects')"
             if staging
             else f"table = '{TABLE}'"
         )

@@ -3,7 +3,7 @@ too."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from airflow_provider_chs3.core.ledger.parts import CONTENT
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
@@ -17,12 +17,18 @@ _EVIDENCE = (
     f"""toString(max_block_number), ',', toString(level), ',', toString(parts.data_version), ',', """
     f"""toString(parts.rows), ',"', {CONTENT}, '"]],"rows_of_shards":{{"1":', toString(parts.rows), '}}}}')"""
 )
+_OF_CLAIMS = {
+    "min_block": "if(event = 'published', min_block_number, 0)",
+    "max_block": "if(event = 'published', max_block_number, 0)",
+    "data_version": "if(event = 'published', parts.data_version, 0)",
+    "rows": "if(records.rows > 0, parts.rows, 0)",
+    "partitions": "[parts.partition_id]",
+    "evidence": f"if(event = 'published', {_EVIDENCE}, evidence)",
+}
 #: Each period is loaded by a run of its table's DAG.
-_DETAILS = (
-    """replaceOne(details, concat('"owner": ', JSONExtractRaw(details, 'owner')), """
-    """concat('"owner": ', toJSONString(concat('["load_', parts.table, '", "scheduled__', period_of_part, """
-    """'-28T03:00:00+00:00", "load", -1]'))))"""
-)
+_OF_LOADS = {
+    "owner": """concat('["load_', parts.table, '", "scheduled__', period_of_part, '-28T03:00:00+00:00", "load", -1]')"""
+}
 
 
 def create_tables(cluster: ClickHouseCluster, periods: Sequence[str], *, tables: int) -> None:
@@ -42,26 +48,25 @@ def create_tables(cluster: ClickHouseCluster, periods: Sequence[str], *, tables:
                     f"INSERT INTO trips_{number:03} (trip_id, pickup_at) SELECT 1, arrayJoin([{dates}])",
                     settings=_SETTINGS,
                 )
-            client.execute(_records())
+            client.execute(_records("chs3_ledger", _OF_CLAIMS))
+            if node is cluster.nodes[0]:
+                client.execute(_records("chs3_loads", _OF_LOADS))
             client.execute(f"DROP TABLE {TABLE} SYNC")
 
 
-def _records() -> str:
+def _records(name: str, own: Mapping[str, str]) -> str:
+    values = {
+        "target_table": "parts.table",
+        "target_uuid": "uuids.uuid",
+        "period": "period_of_part",
+        "partition_id": "parts.partition_id",
+        **own,
+    }
     return f"""
-INSERT INTO chs3_ledger SELECT ledger.* REPLACE (
-    parts.table AS target_table,
-    uuids.uuid AS target_uuid,
-    period_of_part AS period,
-    parts.partition_id AS partition_id,
-    if(event = 'published', min_block_number, 0) AS min_block,
-    if(event = 'published', max_block_number, 0) AS max_block,
-    if(event = 'published', parts.data_version, 0) AS data_version,
-    if(ledger.rows > 0, parts.rows, 0) AS rows,
-    if(event = 'published', {_EVIDENCE}, evidence) AS evidence,
-    {_DETAILS} AS details)
+INSERT INTO {name} SELECT records.* REPLACE ({", ".join(f"{value} AS {column}" for column, value in values.items())})
 FROM (
     SELECT *, concat(substring(partition_id, 1, 4), '-', substring(partition_id, 5)) AS period_of_part
     FROM system.parts WHERE active AND database = 'default' AND startsWith(table, 'trips_')) AS parts
-CROSS JOIN (SELECT * FROM chs3_ledger WHERE target_table = '{TABLE}') AS ledger
+CROSS JOIN (SELECT * FROM {name} WHERE target_table = '{TABLE}') AS records
 JOIN (SELECT name, toString(uuid) AS uuid FROM system.tables WHERE database = 'default') AS uuids
     ON uuids.name = parts.table"""

@@ -19,7 +19,7 @@ MEMORY = "peak memory MB"
 _MOST_PARTS = 10
 _POLL_SECONDS = 0.1
 _TIMEOUT_SECONDS = 300
-_STAGING = "startsWith(table, 'chs3_') AND table NOT IN ('chs3_ledger', 'chs3_objects')"
+_STAGING = "startsWith(table, 'chs3_') AND table NOT IN ('chs3_ledger', 'chs3_loads', 'chs3_objects')"
 
 
 def watched(

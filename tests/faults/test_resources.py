@@ -57,7 +57,7 @@ def test_a_load_lowers_its_memory_until_it_fits_and_the_next_period_begins_with_
     trips_lake.load(**options)
     (steps,) = trips_lake.on_node(
         0,
-        f"SELECT JSONExtractUInt(details, 'memory_steps') FROM {trips_lake.database}.chs3_ledger WHERE event = 'load'",
+        f"SELECT memory_steps FROM {trips_lake.database}.chs3_loads WHERE event = 'load'",
     )[0]
     assert steps > 0
     assert len(told(strikes, OUT_OF_MEMORY)) == steps

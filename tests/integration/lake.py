@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_chs3.core.ledger.table import LOADS_COLUMNS
 from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE
 from airflow_provider_chs3.testbed.trips import PeriodFacts, Trips, create_table_sql, read_facts
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
@@ -82,7 +83,7 @@ class Lake:
         """Staging tables and running queries of loads, on any node."""
         sql = (
             f"SELECT name FROM system.tables WHERE database = '{self.database}' AND name LIKE 'chs3\\_%' "
-            "AND name NOT IN ('chs3_ledger', 'chs3_objects') "
+            "AND name NOT IN ('chs3_ledger', 'chs3_loads', 'chs3_objects') "
             "UNION ALL SELECT query_id FROM system.processes WHERE startsWith(initial_query_id, 'chs3_')"
         )
         return [name for rows in self.on_every_node(sql) for (name,) in rows]
@@ -101,3 +102,15 @@ def lake_on(
     left = lake.left_behind()
     lake.on_every_node(f"DROP DATABASE IF EXISTS {lake.database} SYNC")
     assert left == []
+
+
+def recorded_loads(lake: Lake) -> list[dict[str, Any]]:
+    """What the first node has recorded of loads that published, by column, and the reason of each setting."""
+    names = [name for name in LOADS_COLUMNS if not name.startswith("error")]
+    sql = f"SELECT {', '.join(names)} FROM {lake.database}.chs3_loads WHERE event = 'load' ORDER BY recorded_at"
+    found = [dict(zip(names, row, strict=True)) for row in lake.on_node(0, sql)]
+    for each in found:
+        settings = json.loads(each["settings"])
+        each["settings"] = {setting["name"]: setting["value"] for setting in settings}
+        each["reasons"] = {setting["name"]: setting["reason"] for setting in settings}
+    return found

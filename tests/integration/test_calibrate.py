@@ -22,7 +22,7 @@ from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.calibrating import GIVEN, SMALLEST_BUDGET, TRIPS, Timed, calibrate, calibrate_operator
-from tests.integration.lake import PERIOD, Lake, lake_on
+from tests.integration.lake import PERIOD, Lake, lake_on, recorded_loads
 from tests.narrow_user import WITH_NARROW_USER
 
 if TYPE_CHECKING:
@@ -61,10 +61,8 @@ class Calibrated:
         with pytest.MonkeyPatch.context() as patch:
             said = Timed().put_in(patch).said
             result = self.lake.load(period=period, **options)
-        ((details,),) = self.lake.on_node(
-            0, f"SELECT details FROM {self.lake.database}.chs3_ledger WHERE event = 'load' AND period = '{period}'"
-        )
-        return result, json.loads(details)["setting_reasons"], "\n".join(said)
+        (recorded,) = (each for each in recorded_loads(self.lake) if each["period"] == period)
+        return result, recorded["reasons"], "\n".join(said)
 
 
 @pytest.fixture(scope="module")
@@ -90,8 +88,8 @@ class TestACalibration:
 
     def test_is_stored_on_every_node_with_its_evidence(self, calibrated: Calibrated) -> None:
         lake = calibrated.lake
-        of_nodes = lake.on_every_node(f"SELECT details FROM {lake.database}.chs3_ledger WHERE event = 'calibrated'")
-        assert [[json.loads(details) for (details,) in rows] for rows in of_nodes] == [[calibrated.found]] * 3
+        of_nodes = lake.on_every_node(f"SELECT evidence FROM {lake.database}.chs3_ledger WHERE event = 'calibrated'")
+        assert [[json.loads(text) for (text,) in rows] for rows in of_nodes] == [[calibrated.found]] * 3
 
     def test_leaves_the_table_and_its_periods_alone(self, calibrated: Calibrated) -> None:
         assert calibrated.rows_after == calibrated.rows_before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import date
 from types import SimpleNamespace
 
@@ -10,6 +9,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, PeriodsNotLoadedError
+from tests.integration.lake import recorded_loads
 from tests.integration.several_periods import PERIODS, Periods, periods
 
 __all__ = ["periods"]
@@ -25,7 +25,8 @@ def test_all_periods_take_one_insert_and_each_is_published_and_recorded(periods:
     assert {tuple(each["query_ids"]) for each in results} == {(load.inserts[0].query_id,)}
     assert periods.found() == periods.expected()
     lake = periods.lake
-    ledger = lake.on_node(0, f"SELECT period, event, count() FROM {lake.database}.chs3_ledger GROUP BY ALL")
+    both = " UNION ALL ".join(f"SELECT period, event FROM {lake.database}.chs3_{name}" for name in ("ledger", "loads"))
+    ledger = lake.on_node(0, f"SELECT period, event, count() FROM ({both}) GROUP BY ALL")
     # An insert of a second records its end, too.
     ledger = [(period, event, 1 if event == "inserting" else count) for period, event, count in ledger]
     assert sorted(ledger) == sorted((m, e, 1) for m in PERIODS for e in ("inserting", "intent", "published", "load"))
@@ -36,12 +37,11 @@ def test_all_periods_take_one_insert_and_each_is_published_and_recorded(periods:
 def test_each_periods_record_has_all_of_its_result(periods: Periods) -> None:
     results = periods.load()
     lake = periods.lake
-    sql = f"SELECT period, details FROM {lake.database}.chs3_ledger WHERE event = 'load'"
-    details = {period: json.loads(text) for period, text in lake.on_node(0, sql)}
+    recorded = {each["period"]: each for each in recorded_loads(lake)}
     for period, result in results.items():
-        both = result.keys() & details[period].keys()
-        assert {"period", "rows", "settings", "fingerprint", "loaded_bytes"} <= both
-        assert {name: details[period][name] for name in both} == {name: result[name] for name in both}
+        both = result.keys() & recorded[period].keys()
+        assert {"period", "rows", "rows_by_node", "settings", "fingerprint", "loaded_bytes"} <= both
+        assert {name: recorded[period][name] for name in both} == {name: result[name] for name in both}
 
 
 def test_a_periods_share_of_a_step_is_that_of_the_insert_which_goes_by_bytes(periods: Periods) -> None:

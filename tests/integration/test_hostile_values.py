@@ -59,7 +59,7 @@ def state(lake: Lake) -> list[Any]:
     """All databases and tables of every node, and what the tables hold; a ledger comes with the first load."""
     tables = (
         "SELECT database, name, total_rows FROM system.tables "
-        "WHERE name NOT IN ('chs3_ledger', 'chs3_objects') "
+        "WHERE name NOT IN ('chs3_ledger', 'chs3_loads', 'chs3_objects') "
         "AND database NOT IN ('system', 'INFORMATION_SCHEMA', 'information_schema') "
         "ORDER BY ALL"
     )

@@ -127,6 +127,7 @@ def follow(lake: Lake, error: str) -> None:
 class TestOtherSchema:
     def test_the_advice_of_the_error_leads_to_increments(self, loaded: Lake) -> None:
         alter_records(loaded, "chs3_ledger", "chs3_objects")
+        alter_records(loaded, "chs3_loads", numbers=(0,))
         follow(loaded, refused(loaded))
         assert loaded.load()["status"] == "unchanged"
         # What was adopted has been counted alone, so that the first change takes all objects.
@@ -141,9 +142,9 @@ class TestOtherSchema:
         follow(loaded, refused(loaded))
         assert loaded.load()["status"] == "unchanged"
 
-    @pytest.mark.parametrize("name", ["chs3_ledger", "chs3_objects"])
-    def test_one_of_the_two_tables_is_enough(self, loaded: Lake, name: str) -> None:
-        alter_records(loaded, name)
+    @pytest.mark.parametrize("name", ["chs3_ledger", "chs3_objects", "chs3_loads"])
+    def test_one_of_the_tables_is_enough(self, loaded: Lake, name: str) -> None:
+        alter_records(loaded, name, numbers=(0,) if name == "chs3_loads" else (0, 1, 2))
         follow(loaded, refused(loaded))
         assert loaded.load()["status"] == "unchanged"
 
@@ -168,7 +169,7 @@ class TestOtherSchema:
                 operator.execute({})
 
     @pytest.mark.parametrize("deferrable", [False, True])
-    @pytest.mark.parametrize("name", ["chs3_ledger", "chs3_objects"])
+    @pytest.mark.parametrize("name", ["chs3_ledger", "chs3_objects", "chs3_loads"])
     def test_a_table_of_that_name_of_somebody_else_is_refused_with_a_way_out(
         self, trips_lake: Lake, name: str, deferrable: bool
     ) -> None:

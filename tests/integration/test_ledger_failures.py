@@ -23,11 +23,12 @@ TASK = SimpleNamespace(
 
 
 def records(lake: Lake, event: str = "failed") -> list[dict[str, Any]]:
-    """The details of such records, on all nodes."""
-    sql = f"SELECT details FROM {lake.database}.chs3_ledger WHERE event = '{event}' ORDER BY sequence"
-    exists = [rows == [(1,)] for rows in lake.on_every_node(f"EXISTS {lake.database}.chs3_ledger")]
+    """Such records, on all nodes."""
+    names = ("owner", "error", "error_type", "error_code", "error_hint", "is_terminal")
+    sql = f"SELECT {', '.join(names)} FROM {lake.database}.chs3_loads WHERE event = '{event}' ORDER BY sequence"
+    exists = [rows == [(1,)] for rows in lake.on_every_node(f"EXISTS {lake.database}.chs3_loads")]
     found = [lake.on_node(number, sql) for number, is_there in enumerate(exists) if is_there]
-    return [json.loads(details) for rows in found for (details,) in rows]
+    return [dict(zip(names, row, strict=True)) for rows in found for row in rows]
 
 
 def fail(lake: Lake) -> None:
@@ -38,21 +39,20 @@ def fail(lake: Lake) -> None:
 
 def test_an_insert_that_failed_is_recorded_once_with_code_and_task(trips_lake: Lake) -> None:
     fail(trips_lake)
-    (details,) = records(trips_lake)
-    assert json.loads(details["owner"]) == ["dag", "run", "load", -1]
-    error = details["error"]
-    assert (error["type"], error["code"]) == ("SourceError", 395)
-    assert "no such trip" in error["message"]
+    (failed,) = records(trips_lake)
+    assert json.loads(failed["owner"]) == ["dag", "run", "load", -1]
+    assert (failed["error_type"], failed["error_code"]) == ("SourceError", 395)
+    assert "no such trip" in failed["error"]
 
 
 def test_a_first_load_that_fails_before_it_stages_is_recorded_too(trips_lake: Lake) -> None:
     trips_lake.put("trips/2026-10/z.parquet", parquet(TRIPS.table("2026-10").drop_columns(["zone"])))
     with pytest.raises(AirflowFailException):
         trips_lake.load()
-    (details,) = records(trips_lake)
-    assert "Column 'zone' is missing" in details["error"]["message"]
-    assert "\n" not in details["error"]["message"]
-    assert details["error"]["is_terminal"]
+    (failed,) = records(trips_lake)
+    assert "Column 'zone' is missing" in failed["error"]
+    assert "\n" not in failed["error"]
+    assert (failed["is_terminal"], failed["error_code"]) == (True, None)
 
 
 def test_what_a_server_says_comes_with_the_way_out(trips_lake: Lake) -> None:
@@ -60,9 +60,9 @@ def test_what_a_server_says_comes_with_the_way_out(trips_lake: Lake) -> None:
     trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.trips ADD CONSTRAINT none CHECK trip_id < 0")
     with pytest.raises(AirflowFailException):
         trips_lake.load()
-    (details,) = records(trips_lake)
-    assert details["error"]["code"] == 469
-    assert details["error"]["hint"].startswith("A row breaks a constraint of the table")
+    (failed,) = records(trips_lake)
+    assert failed["error_code"] == 469
+    assert failed["error_hint"].startswith("A row breaks a constraint of the table")
 
 
 def test_a_load_that_starts_over_and_publishes_has_not_failed(trips_lake: Lake) -> None:

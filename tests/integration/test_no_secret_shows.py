@@ -14,9 +14,9 @@ from urllib.parse import quote
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
-from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.attempt import retry_policy
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.operators._support.load_request import load_request
@@ -98,7 +98,8 @@ def text_of_objects(operator: Any) -> str:
 def text_of_servers(lake: Lake) -> str:
     """All that the nodes wrote into logs, tables and files, and what runs on them."""
     lake.on_every_node("SYSTEM FLUSH LOGS")
-    tables = [*(f"system.{name}" for name in (*SYSTEM_LOGS, "errors", "processes")), f"{lake.database}.chs3_ledger"]
+    records = (f"{lake.database}.chs3_{name}" for name in ("ledger", "loads", "objects"))
+    tables = [*(f"system.{name}" for name in (*SYSTEM_LOGS, "errors", "processes")), *records]
     texts = []
     for name in tables:
         for number, exists in enumerate(lake.on_every_node(f"EXISTS {name}")):

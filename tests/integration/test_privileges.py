@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
-from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.staging.tables import Attempt
 from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.operators.ledger import (
     AdoptPeriodsOperator,
     CleanStagingOperator,
@@ -129,8 +129,8 @@ def own_lake(
     lake.create_table()
     lake.upload(TRIPS)
     yield lake
-    assert tables_of(lake, "stage") <= {"chs3_ledger", "chs3_objects"}
-    for name in ("lake.trips", "stage.chs3_ledger", "stage.chs3_objects"):
+    assert tables_of(lake, "stage") <= {"chs3_ledger", "chs3_loads", "chs3_objects"}
+    for name in ("lake.trips", "stage.chs3_ledger", "stage.chs3_loads", "stage.chs3_objects"):
         lake.on_every_node(f"DROP TABLE IF EXISTS {name} SYNC")
 
 

@@ -46,7 +46,7 @@ def periods(
         found.put(period, "a")
     yield found
     assert lake.left_behind() == []
-    for name in ("trips", "chs3_ledger", "chs3_objects"):
+    for name in ("trips", "chs3_ledger", "chs3_loads", "chs3_objects"):
         lake.on_every_node(f"DROP TABLE IF EXISTS lake.{name} SYNC")
 
 

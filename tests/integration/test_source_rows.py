@@ -167,5 +167,5 @@ def test_also_of_a_deferrable_load(trips_lake: Lake) -> None:
 def test_the_ledger_tells_how_rows_were_counted(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS, file_format="csv.gz")
     trips_lake.load()
-    sql = f"SELECT JSONExtractString(details, 'counted_by') FROM {trips_lake.database}.chs3_ledger WHERE event = 'load'"
+    sql = f"SELECT counted_by FROM {trips_lake.database}.chs3_loads WHERE event = 'load'"
     assert trips_lake.on_node(0, sql) == [("insert",)]

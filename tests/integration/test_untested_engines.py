@@ -52,10 +52,11 @@ def set_recorded(table: Lake, name: str, value: str) -> str:
     """As if the rehearsal had passed in other circumstances; it gives what was recorded."""
     ledger = f"{table.database}.chs3_ledger"
     ((recorded,),) = table.on_node(
-        0, f"SELECT JSONExtractString(details, '{name}') FROM {ledger} WHERE event = 'rehearsed'"
+        0, f"SELECT JSONExtractString(structure, '{name}') FROM {ledger} WHERE event = 'rehearsed'"
     )
     table.on_every_node(
-        f"""ALTER TABLE {ledger} UPDATE details = replace(details, '"{name}":"{recorded}"', '"{name}":"{value}"') """
+        f"ALTER TABLE {ledger} UPDATE "
+        f"""structure = replace(structure, '"{name}":"{recorded}"', '"{name}":"{value}"') """
         "WHERE event = 'rehearsed' SETTINGS mutations_sync = 1"
     )
     return recorded

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import airflow_provider_chs3
 from airflow_provider_chs3.core.cluster.topology import RECORDS_SCHEMA
-from airflow_provider_chs3.core.ledger.table import ALL_COLUMNS
+from airflow_provider_chs3.core.ledger.table import COLUMNS, LOADS_COLUMNS
 from airflow_provider_chs3.core.values.arguments import declared
 from airflow_provider_chs3.core.values.load_arguments import GROUPS
 from airflow_provider_chs3.core.values.load_result import LoadResult
@@ -47,7 +47,8 @@ def public_api() -> str:
     lines += [f"arguments of {name}: {', '.join(found)}" for name, found in groups.items()]
     lines += [f"connection extra {name}" for name in KNOWN_EXTRAS]
     lines += [f"result {field.name}" for field in fields(LoadResult)]
-    lines += [f"ledger: {RECORDS_SCHEMA}", *(f"ledger column {name}" for name in ALL_COLUMNS)]
+    lines += [f"ledger: {RECORDS_SCHEMA}", *(f"ledger column {name}" for name in COLUMNS)]
+    lines += [f"loads column {name}" for name in LOADS_COLUMNS]
     return "\n".join(lines) + "\n"
 
 

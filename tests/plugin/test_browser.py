@@ -132,18 +132,24 @@ def test_a_hundred_tables_of_ten_years_are_few_elements_and_the_newest_is_in_vie
 
 def remember_loads(lake: Lake, *, table: str, insert_seconds: list[int]) -> None:
     """Records of so many earlier loads of a table, an hour apart, as copies of its own."""
-    ledger = f"{lake.database}.chs3_ledger"
-    steps = 'concat(\'{"list": 1.5, "insert": \', toString(took), \', "verify": 2, "publish": 0.5}\')'
-    details = (
-        'concat(\'{"loaded_rows": 60000, "parts": 3, "peak_memory_bytes": 700000000, "memory_bytes": 900000000, '
-        "\"loaded_objects\": ', toString(objects), ', \"loaded_bytes\": ', toString(source_bytes), ', "
-        f"\"insert_seconds\": ', toString(took), ', \"seconds_by_step\": ', {steps}, '}}')"
-    )
+    loads = f"{lake.database}.chs3_loads"
+    values = {
+        "recorded_at": "recorded_at - toIntervalHour(number)",
+        "attempt": "toString(number)",
+        "loaded_rows": "60000",
+        "parts": "3",
+        "peak_memory_bytes": "700000000",
+        "memory_bytes": "900000000",
+        "loaded_objects": "objects",
+        "loaded_bytes": "source_bytes",
+        "insert_seconds": "took",
+        "seconds_by_step": "map('list', 1.5, 'insert', toFloat64(took), 'verify', 2., 'publish', 0.5)",
+    }
     lake.on_node(
         0,
-        f"INSERT INTO {ledger} SELECT * EXCEPT (number, took) REPLACE ("
-        f"recorded_at - toIntervalHour(number) AS recorded_at, toString(number) AS attempt, {details} AS details) "
-        f"FROM (SELECT * FROM {ledger} WHERE event = 'load' AND target_table = {literal(table)}) AS one "
+        f"INSERT INTO {loads} SELECT * EXCEPT (number, took) REPLACE "
+        f"({', '.join(f'{value} AS {name}' for name, value in values.items())}) "
+        f"FROM (SELECT * FROM {loads} WHERE event = 'load' AND target_table = {literal(table)}) AS one "
         f"CROSS JOIN (SELECT number, {insert_seconds}[number] AS took "
         f"FROM numbers(1, {len(insert_seconds)})) AS earlier",
     )

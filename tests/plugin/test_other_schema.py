@@ -24,6 +24,7 @@ def half_read(trips_lake: Lake) -> Iterator[Lake]:
     loaded(trips_lake)
     trips_lake.load(staging_database=elsewhere, replace_unknown=True)
     trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.chs3_ledger MODIFY COMMENT 'schema 0'")
+    trips_lake.on_node(0, f"ALTER TABLE {trips_lake.database}.chs3_loads MODIFY COMMENT 'schema 0'")
     yield trips_lake
     # The page of other tests would show its ledger.
     trips_lake.on_every_node(f"DROP DATABASE {elsewhere}")

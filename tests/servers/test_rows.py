@@ -27,9 +27,9 @@ def test_a_load_of_rows_says_so_before_it_has_staging_and_the_doctor_too(
         lake.rows.put(Trips(rows_per_period=10).table(PERIOD))
         with pytest.raises(AirflowFailException, match="The servers are too old to read"):
             lake.load()
-        # The ledger records that it failed.
+        # It is recorded that it failed.
         assert lake.on_every_node("SELECT name FROM system.tables WHERE database = 'test_rows' ORDER BY name") == [
-            [("chs3_ledger",), ("trips",)]
+            [("chs3_loads",), ("trips",)]
         ]
         capsys.readouterr()
         main(

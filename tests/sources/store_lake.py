@@ -128,7 +128,7 @@ class StoreLake:
 
     def left_behind(self) -> list[str]:
         """Staging tables of loads, on any node."""
-        like = "name LIKE 'chs3\\_%' AND name NOT IN ('chs3_ledger', 'chs3_objects')"
+        like = "name LIKE 'chs3\\_%' AND name NOT IN ('chs3_ledger', 'chs3_loads', 'chs3_objects')"
         sql = f"SELECT name FROM system.tables WHERE database = '{self.database}' AND {like}"
         return [name for rows in self.on_every_node(sql) for (name,) in rows]
 

@@ -10,7 +10,7 @@ from typing import Any
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import compression_of_key
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, table
 from airflow_provider_chs3.core.tuning.calibrated_profile import Circumstances, Profile, short_version
 from airflow_provider_chs3.core.values.models import NodeSpec, TableName
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
@@ -70,28 +70,30 @@ def read_history(load: LoadContext) -> Steps[TableHistory]:
     answer = yield from QueryNodes(name="Look up earlier loads of the table", sql={coordinator: sql})
     loads, profiles, version = answer[coordinator][0]
     memory_steps, memory_bytes = loads[0] if loads else (0, 0)
-    uuid, details = profiles[0] if profiles else ("", "")
+    uuid, found = profiles[0] if profiles else ("", "")
     return TableHistory(
         memory_steps=memory_steps,
         memory_bytes=memory_bytes,
-        profile=Profile.of_json(json.loads(details)["profile"]) if profiles else None,
+        profile=Profile.of_json(json.loads(found)["profile"]) if profiles else None,
         is_of_this_table=uuid == load.key_on(coordinator).target_uuid,
         version=short_version(version),
     )
 
 
 def _history_query(load: LoadContext) -> Sql:
-    ledger, key = table(load.context.ledger), load.key_on(load.context.coordinator)
+    context, key = load.context, load.key_on(load.context.coordinator)
     newest_load = (
-        "SELECT JSONExtractUInt(details, 'memory_steps'), JSONExtractUInt(details, 'memory_bytes') "
-        f"FROM {ledger} WHERE {key.table_condition} AND event = 'load' ORDER BY recorded_at DESC LIMIT 1"
+        f"SELECT memory_steps, memory_bytes FROM {table(context.loads)} "
+        f"WHERE {key.table_condition} AND event = 'load' ORDER BY recorded_at DESC LIMIT 1"
     )
     newest_profile = (
-        f"SELECT target_uuid, details FROM {ledger} WHERE {key.name_condition} AND event = {literal(CALIBRATED)} "
-        "ORDER BY recorded_at DESC LIMIT 1"
+        f"SELECT target_uuid, evidence FROM {table(context.ledger)} "
+        f"WHERE {key.name_condition} AND period = '' AND event = {literal(CALIBRATED)} ORDER BY recorded_at DESC "
+        "LIMIT 1"
     )
+    loads = f"({_as_array(newest_load)})" if context.nodes[context.coordinator].has_loads else "emptyArrayString()"
     profiles = f"({_as_array(newest_profile)})" if load.request.use_calibration else "emptyArrayString()"
-    return Sql(f"SELECT ({_as_array(newest_load)}), {profiles}, version()")
+    return Sql(f"SELECT {loads}, {profiles}, version()")
 
 
 def _as_array(select: str) -> str:
@@ -120,18 +122,15 @@ def circumstances_of(files: Files, *, nodes: int, spec: NodeSpec, version: str) 
     )
 
 
-def record_profile(load: LoadContext, ledger: TableName, details: Mapping[str, Any]) -> Steps[None]:
-    """Record a profile on every node, so that loads find it whichever node is the first.
-
-    It is stored under the period of the sample, with a sequence number below all records of that period, which decide
-    the period's state by the highest number.
+def record_profile(load: LoadContext, ledger: TableName, found: Mapping[str, Any]) -> Steps[None]:
+    """Record a profile on every node, so that loads find it whichever node is the first. It is of no period.
 
     Args:
         load: The load of the sample.
         ledger: The ledger, which exists on every node.
-        details: The profile, and its evidence.
+        found: The profile, and its evidence.
     """
-    text = json.dumps(details, sort_keys=True, ensure_ascii=False)
+    text = json.dumps(found, sort_keys=True, ensure_ascii=False)
     statements = {}
     for node in load.context.nodes:
         key = load.key_on(node)
@@ -140,12 +139,9 @@ def record_profile(load: LoadContext, ledger: TableName, details: Mapping[str, A
             "target_database": key.target.database,
             "target_table": key.target.table,
             "target_uuid": key.target_uuid,
-            "period": str(key.period),
             "attempt": load.request.nonce,
-            "details": text,
+            "evidence": text,
         }
         names = ", ".join(map(identifier, values))
-        statements[node] = Sql(
-            f"INSERT INTO {table(ledger)} (sequence, {names}) SELECT 0, {', '.join(map(literal, values.values()))}"
-        )
+        statements[node] = Sql(f"INSERT INTO {table(ledger)} ({names}) SELECT {literals(values.values())}")
     yield from QueryNodes(name="Record the profile on every node", sql=statements)

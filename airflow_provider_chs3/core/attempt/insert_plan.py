@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -42,23 +43,28 @@ class InsertPlan:
         """The settings: name → value."""
         return {each.name: each.value for each in self.settings}
 
-    def as_json(self) -> dict[str, Any]:
-        """Return JSON-safe values."""
-        return {
-            **self.reading.as_json(),
-            "settings": [asdict(each) for each in self.settings],
-            "memory_bytes": self.memory_bytes,
-            "memory_steps": self.memory_steps,
-        }
+    @property
+    def settings_as_json(self) -> str:
+        """The settings as records have them: JSON, as their values are of any type."""
+        return json.dumps([asdict(each) for each in self.settings], ensure_ascii=False)
 
     @classmethod
-    def of_json(cls, values: Mapping[str, Any]) -> InsertPlan:
-        """Create the plan from the values of `as_json`."""
+    def of_record(
+        cls, reading: Mapping[str, Any], settings: str, *, memory_bytes: int, memory_steps: int
+    ) -> InsertPlan:
+        """Create the plan from what is recorded of it.
+
+        Args:
+            reading: The values of `Reading.as_json`.
+            settings: The value of `settings_as_json`.
+            memory_bytes: As in the plan.
+            memory_steps: As in the plan.
+        """
         return cls(
-            reading=Reading.of_json(values),
-            settings=tuple(Setting(**each) for each in values["settings"]),
-            memory_bytes=values["memory_bytes"],
-            memory_steps=values["memory_steps"],
+            reading=Reading.of_json(reading),
+            settings=tuple(Setting(**each) for each in json.loads(settings)),
+            memory_bytes=memory_bytes,
+            memory_steps=memory_steps,
         )
 
 

@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.ledger.comparison import ExpectedPeriod, Found, 
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
 from airflow_provider_chs3.core.ledger.queries import look_up
+from airflow_provider_chs3.core.ledger.recording import Value
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, period_on_node
 from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas
 from airflow_provider_chs3.core.ledger.table import LedgerKey
@@ -223,9 +224,15 @@ class LoadContext:
         """Return the same load of these objects."""
         return replace(self, files=replace(self.files, manifest=manifest))
 
-    def with_ledger(self) -> LoadContext:
-        """Return the same load, once the ledger exists on every node."""
+    def with_ledger(self, *, with_loads: bool = False) -> LoadContext:
+        """Return the same load, once the ledger exists on every node.
+
+        Args:
+            with_loads: Whether the table of loads exists on the coordinator, too. Default: as before.
+        """
         nodes = {node: replace(facts, ledger=RecordTable()) for node, facts in self.context.nodes.items()}
+        if with_loads:
+            nodes[self.context.coordinator] = replace(nodes[self.context.coordinator], loads=RecordTable())
         return replace(self, context=replace(self.context, nodes=nodes))
 
     def key_on(self, node: Node) -> LedgerKey:
@@ -345,9 +352,8 @@ def values_of(
     rows_of_shards: Mapping[int, int] | None = None,
     beside: Contents = NOTHING_BESIDE,
     structure: str = "",
-    details: Mapping[str, object] | None = None,
-) -> dict[str, str | int | Mapping[str, object]]:
-    """Return the values of a node's record of a period.
+) -> dict[str, Value]:
+    """Return the values of a node's claim about a period.
 
     Args:
         load: The load.
@@ -356,23 +362,27 @@ def values_of(
         rows_of_shards: Rows of the period on each shard, once it is published; None before.
         beside: What a crash may show beside the partition.
         structure: The table, and what was loaded into it, once it is published (see `core.ledger.structure_record`).
-        details: Further values, as JSON.
     """
-    manifest, increment = load.manifest, load.increment
     return {
-        "attempt": load.request.nonce,
-        "fingerprint": manifest.fingerprint,
-        "definition": load.request.definition,
-        "objects": load.object_count(manifest),
-        "source_bytes": manifest.size_bytes,
+        **values_of_load(load),
         "nodes": spread(load.context.nodes, load.context.table_facts),
         "rows": rows,
         **evidence_of_state(state, rows_of_shards, beside=beside),
         "structure": structure,
         "base": load.base,
-        "increments": increment.number if increment else 0,
-        # Whoever comes by this node alone learns where the rest of the period is.
-        "details": {**({"cluster": load.context.cluster} if load.context.cluster else {}), **(details or {})},
+        "increments": load.increment.number if load.increment else 0,
+        "cluster": load.context.cluster or "",
+    }
+
+
+def values_of_load(load: LoadContext) -> dict[str, Value]:
+    """Return the values that all records of a load have."""
+    return {
+        "attempt": load.request.nonce,
+        "fingerprint": load.manifest.fingerprint,
+        "definition": load.request.definition,
+        "objects": load.object_count(load.manifest),
+        "source_bytes": load.manifest.size_bytes,
     }
 
 

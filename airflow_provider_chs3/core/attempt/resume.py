@@ -6,16 +6,22 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
-from airflow_provider_chs3.core.attempt.load_context import Increment, LoadContext, node_key, periods_text, values_of
+from airflow_provider_chs3.core.attempt.load_context import (
+    Increment,
+    LoadContext,
+    node_key,
+    periods_text,
+    values_of_load,
+)
 from airflow_provider_chs3.core.attempt.newer_records import check_none_newer, records_of
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.recording import add_records
+from airflow_provider_chs3.core.ledger.recording import Value, Values, add_records
 from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST, PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.object_history.replaced import objects_to_read
@@ -145,43 +151,46 @@ def record_insert(
     """
     coordinator = load.context.coordinator
     # Nobody resumes an insert of several periods, and the groups name all their files.
-    left_out = {"groups"} if load.group else set[str]()
-    shared = {
-        "owner": load.request.owner,
-        "is_durable": load.request.is_durable and not load.group,
+    is_durable = load.request.is_durable and not load.group
+    started = [each.query_id for each in done] + [running] * bool(running)
+    basis = {
+        "is_durable": is_durable,
         "structure": load.request.structure(load.context),
         "course": asdict(load.retry_state),
-        "plan": {name: value for name, value in plan.as_json().items() if name not in left_out},
-        "running": running,
         "done": [asdict(each) for each in done],
+    }
+    shared: Values = {
+        "owner": load.request.owner,
+        "running": running,
+        "query_ids": started,
+        "insert_seconds": float(sum(each.stats.seconds for each in done)),
         "seconds_by_step": dict(load.timer.seconds),
+        "planned_rows": plan.reading.rows or 0,
+        "memory_bytes": plan.memory_bytes,
+        "memory_steps": plan.memory_steps,
+        "settings": plan.settings_as_json,
+        "plan": json.dumps({**basis, "reading": plan.reading.as_json()} if is_durable else basis),
     }
     records = [
-        {
-            coordinator: (
-                each.load.key_on(coordinator),
-                values_of(each.load, rows=0, state=PartitionState(), details={**shared, **_details_of(each)}),
-            )
-        }
+        {coordinator: (each.load.key_on(coordinator), {**values_of_load(each.load), **shared, **_values_of(each)})}
         for each in periods
     ]
     yield from QueryNodes(
         name=f"Record that {periods_text([each.load for each in periods])} is being inserted",
-        sql=add_records(load.context.ledger, "inserting", records, staging=load.staging),
+        sql=add_records(load.context, "inserting", records, staging=load.staging),
     )
 
 
-def _details_of(each: PeriodLoad) -> dict[str, object]:
+def _values_of(each: PeriodLoad) -> dict[str, Value]:
     load = each.load
     newest = max((one.last_modified for one in load.manifest.objects), default=_EPOCH)
-    return {
+    basis = {
         "newest_microseconds": (newest - _EPOCH) // _MICROSECOND,
         "before": {node_key(node): _as_json(period.state) for node, period in each.before.items()},
         "records": records_of(each.before),
-        "reason": each.reason,
-        **load.read_sizes,
         "increment": _increment_as_json(load.increment, load.files.manifest) if load.increment else None,
     }
+    return {"reason": each.reason, **load.read_sizes, "basis": json.dumps(basis)}
 
 
 def find_resumable_load(request: LoadRequest, context: TargetContext) -> Steps[ResumableLoad | None]:
@@ -197,26 +206,45 @@ def find_resumable_load(request: LoadRequest, context: TargetContext) -> Steps[R
     key = _key_of(context, request.period)
     if key is None:
         return None
-    ask = QueryNodes(name="Look for an insert of this task", sql={context.coordinator: _newest(context.ledger, key)})
+    ask = QueryNodes(name="Look for an insert of this task", sql={context.coordinator: _newest(context.loads, key)})
     rows = (yield from ask)[context.coordinator]
     if not rows:
         return None
-    nonce, owner, definition, fingerprint, details = rows[0]
-    if request.resumes not in (None, nonce):
+    found = _Found(*rows[0])
+    plan = json.loads(found.plan)
+    if request.resumes not in (None, found.attempt):
         raise SupersededError(superseded(Attempt(context.target, (request.period,), request.resumes or "")))
-    found = json.loads(details)
-    is_own = owner == request.owner and definition == request.definition and found["is_durable"]
-    is_own = is_own and found["structure"] == request.structure(context)
-    if not is_own or not (yield from is_staging_there(context, Attempt(context.target, (request.period,), nonce))):
+    is_own = (found.owner, found.definition) == (request.owner, request.definition) and plan["is_durable"]
+    is_own = is_own and plan["structure"] == request.structure(context)
+    attempt = Attempt(context.target, (request.period,), found.attempt)
+    if not is_own or not (yield from is_staging_there(context, attempt)):
         return None
     context = yield from find_replicas(context)
-    return _of_json(context, nonce, fingerprint, found)
+    return _of_record(context, found, plan)
 
 
-def _newest(ledger: TableName, key: LedgerKey) -> Sql:
+class _Found(NamedTuple):
+    """Columns of the record of an insert."""
+
+    attempt: str
+    owner: str
+    definition: str
+    fingerprint: str
+    reason: str
+    running: str
+    memory_bytes: int
+    memory_steps: int
+    settings: str
+    plan: str
+    basis: str
+    seconds_by_step: Sequence[tuple[str, float]]
+
+
+def _newest(loads: TableName, key: LedgerKey) -> Sql:
+    columns = {"seconds_by_step": "CAST(seconds_by_step AS Array(Tuple(String, Float64)))"}
     return Sql(
-        "SELECT attempt, JSONExtractString(details, 'owner'), definition, fingerprint, details "
-        f"FROM {table(ledger)} WHERE {key.condition} AND event = 'inserting' "
+        f"SELECT {', '.join(columns.get(name, name) for name in _Found._fields)} "
+        f"FROM {table(loads)} WHERE {key.condition} AND event = 'inserting' "
         f"{NEWEST_FIRST} LIMIT 1"
     )
 
@@ -250,37 +278,39 @@ def attempts_of(context: TargetContext, periods: Sequence[Period], owner: str) -
     if key is None:
         return set()
     sql = Sql(
-        f"SELECT DISTINCT period, attempt FROM {table(context.ledger)} WHERE {key.table_condition} "
-        f"AND {one_of('period', map(str, periods))} AND event = 'inserting' "
-        f"AND JSONExtractString(details, 'owner') = {literal(owner)}"
+        f"SELECT DISTINCT period, attempt FROM {table(context.loads)} WHERE {key.table_condition} "
+        f"AND {one_of('period', map(str, periods))} AND event = 'inserting' AND owner = {literal(owner)}"
     )
     ask = QueryNodes(name="Look for loads of this task", sql={context.coordinator: sql})
     return {(Period.parse(period), nonce) for period, nonce in (yield from ask)[context.coordinator]}
 
 
 def _key_of(context: TargetContext, period: Period) -> LedgerKey | None:
-    """Return the key of a period's records on the coordinator; None if it has no ledger, or no such table."""
+    """Return the key of a period's records on the coordinator; None if it has no such table, or records no loads."""
     facts = context.nodes[context.coordinator]
-    if facts.target is None or not facts.has_ledger:
+    if facts.target is None or not facts.has_loads:
         return None
     return LedgerKey(context.target, facts.target.uuid, period, "")
 
 
-def _of_json(context: TargetContext, nonce: str, fingerprint: str, details: Mapping[str, Any]) -> ResumableLoad:
+def _of_record(context: TargetContext, found: _Found, plan: Mapping[str, Any]) -> ResumableLoad:
+    basis = json.loads(found.basis)
     return ResumableLoad(
         context=context,
-        nonce=nonce,
-        fingerprint=fingerprint,
-        newest=_EPOCH + details["newest_microseconds"] * _MICROSECOND,
-        before={node: PartitionState(**state, each_part=None) for node, state in details["before"].items()},
-        reason=details["reason"],
-        retry_state=RetryState(**details["course"]),
-        plan=InsertPlan.of_json(details["plan"]),
-        running=details["running"],
-        done=tuple(DoneInsert(each["query_id"], _stats_of_json(each["stats"])) for each in details["done"]),
-        seconds_by_step=details["seconds_by_step"],
-        increment=details["increment"],
-        records=details["records"],
+        nonce=found.attempt,
+        fingerprint=found.fingerprint,
+        newest=_EPOCH + basis["newest_microseconds"] * _MICROSECOND,
+        before={node: PartitionState(**state, each_part=None) for node, state in basis["before"].items()},
+        reason=found.reason,
+        retry_state=RetryState(**plan["course"]),
+        plan=InsertPlan.of_record(
+            plan["reading"], found.settings, memory_bytes=found.memory_bytes, memory_steps=found.memory_steps
+        ),
+        running=found.running,
+        done=tuple(DoneInsert(each["query_id"], _stats_of_json(each["stats"])) for each in plan["done"]),
+        seconds_by_step=dict(found.seconds_by_step),
+        increment=basis["increment"],
+        records=basis["records"],
     )
 
 

@@ -12,6 +12,7 @@ from airflow_provider_chs3.core.cluster.row_policies import find_filtered, polic
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts, target_facts, target_query
 from airflow_provider_chs3.core.cluster.time_zones import same_name
 from airflow_provider_chs3.core.cluster.topology import (
+    LOADS_TABLE,
     OBJECTS_TABLE,
     RECORDS_SCHEMA,
     KeeperPlace,
@@ -49,7 +50,7 @@ _IS_PERMISSION = """
 
 
 class RecordTable(NamedTuple):
-    """A table that has the name of the ledger, or of the table of loaded objects.
+    """A table that has the name of one of records: the ledger, loaded objects, or loads.
 
     Args:
         engine: Its engine.
@@ -74,6 +75,7 @@ class NodeFacts:
         databases: The requested databases that exist.
         ledger: Its ledger; None if missing.
         objects: Its table of loaded objects; None if missing.
+        loads: Its table of loads, which the coordinator has; None if missing.
         known_settings: The requested settings that the server knows, each with the highest number that the user's
             profile allows, or None.
         measured: Cores and memory limit, as measured by the server; 0 bytes means unknown.
@@ -100,6 +102,7 @@ class NodeFacts:
     reading_defaults: Mapping[str, str] = field(default_factory=dict)
     ledger: RecordTable | None = None
     objects: RecordTable | None = None
+    loads: RecordTable | None = None
     is_rehearsed: bool = True
     filtered: tuple[str, ...] = ()
     server: str = ""
@@ -108,6 +111,11 @@ class NodeFacts:
     def has_ledger(self) -> bool:
         """Whether it has a ledger of this version of the package."""
         return bool(self.ledger and self.ledger.is_current)
+
+    @property
+    def has_loads(self) -> bool:
+        """Whether it has a table of loads of this version of the package."""
+        return bool(self.loads and self.loads.is_current)
 
 
 @dataclass(frozen=True)
@@ -136,6 +144,11 @@ class TargetContext:
     def staging_database(self) -> str:
         """The database of staging tables, which is the ledger's."""
         return self.ledger.database
+
+    @property
+    def loads(self) -> TableName:
+        """The table of loads, on the coordinator."""
+        return TableName(self.ledger.database, LOADS_TABLE)
 
     @property
     def coordinator(self) -> Node:
@@ -277,7 +290,7 @@ def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) 
     (SELECT groupArray(name) FROM system.databases WHERE {one_of("name", (target.database, ledger.database))}),
     (SELECT [(groupArrayIf((name, engine, comment), database = {literal(ledger.database)}), {_HAS_METRICS})]
         FROM system.tables WHERE {one_of("database", (ledger.database, "system"))}
-        AND {one_of("name", (ledger.table, OBJECTS_TABLE, "asynchronous_metrics"))}),
+        AND {one_of("name", (ledger.table, OBJECTS_TABLE, LOADS_TABLE, "asynchronous_metrics"))}),
     (SELECT [(groupArrayIf((name, max), {is_asked_for}), groupArrayIf(name, {_IS_PERMISSION}),
             groupArrayIf((name, default), {has_default()}), {_CORES})] FROM system.settings),
     {of_tables},
@@ -295,6 +308,7 @@ def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
         databases=frozenset(databases),
         ledger=records.get(ledger.table),
         objects=records.get(OBJECTS_TABLE),
+        loads=records.get(LOADS_TABLE),
         known_settings={
             **{name: int(most) if most and most.isdecimal() else None for name, most in known},
             **dict.fromkeys(table_settings),

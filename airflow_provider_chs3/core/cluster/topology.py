@@ -18,8 +18,10 @@ LOWEST_VERSION = (25, 8)
 LEDGER_TABLE = "chs3_ledger"
 #: Beside the ledger: the objects that each period was loaded from.
 OBJECTS_TABLE = "chs3_objects"
-#: The comment of both tables: who made them, and the version of what is in them.
-RECORDS_SCHEMA = "records of airflow-provider-chs3, schema 1"
+#: Beside the ledger of the coordinator: what loads did.
+LOADS_TABLE = "chs3_loads"
+#: The comment of these tables: who made them, and the version of what is in them.
+RECORDS_SCHEMA = "records of airflow-provider-chs3, schema 2"
 
 #: The single server of the connection, where no cluster is used.
 ONLY_NODE = Node(1, 1, "", 0)

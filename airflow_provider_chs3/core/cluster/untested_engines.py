@@ -41,7 +41,7 @@ def remember(ledger: TableName, like: TableName) -> Sql:
         like: The table whose engine and storage the rehearsal's table had.
     """
     return Sql(
-        f"INSERT INTO {table(ledger)} (event, target_database, target_table, details) SELECT {literal(_REHEARSED)}, "
+        f"INSERT INTO {table(ledger)} (event, target_database, target_table, structure) SELECT {literal(_REHEARSED)}, "
         f"{literal(like.database)}, {literal(like.table)}, {_circumstances(like)}"
     )
 
@@ -55,7 +55,7 @@ def has_passed(ledger: TableName, target: TableName) -> Sql:
     """
     return Sql(
         f"SELECT count() > 0 FROM {table(ledger)} "
-        f"WHERE event = {literal(_REHEARSED)} AND details = {_circumstances(target)}"
+        f"WHERE event = {literal(_REHEARSED)} AND structure = {_circumstances(target)}"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
-from airflow_provider_chs3.core.ledger.table import ledgers_query, own_ledgers
+from airflow_provider_chs3.core.ledger.table import ledgers_query, own_tables
 from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.workflow.operations import Query, Steps
@@ -18,7 +18,7 @@ def cluster_of_ledgers() -> Steps[str | None]:
         The cluster; None if no ledger names one, or they name several.
     """
     found = yield from Query(name="Find the ledgers", sql=ledgers_query())
-    if not (databases := own_ledgers(found)):
+    if not (databases := own_tables(found, LEDGER_TABLE)):
         return None
     named = yield from Query(name="Ask the ledgers for their cluster", sql=_clusters(databases))
     return named[0][0] if len(named) == 1 else None
@@ -27,7 +27,7 @@ def cluster_of_ledgers() -> Steps[str | None]:
 def _clusters(databases: Iterable[str]) -> Sql:
     # Of each ledger, the one of what was published last.
     newest = " UNION ALL ".join(
-        "SELECT JSONExtractString(argMax(details, recorded_at), 'cluster') AS cluster "
+        "SELECT toString(argMax(cluster, recorded_at)) AS cluster "
         f"FROM {table(TableName(database, LEDGER_TABLE))} WHERE event = 'published'"
         for database in databases
     )

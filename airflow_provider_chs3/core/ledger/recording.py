@@ -1,100 +1,194 @@
-"""Add records to the ledgers: those of several periods with one statement."""
+"""Add records: claims to the ledger of each node, and what loads did to the coordinator's table of loads."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
-from airflow_provider_chs3.core.ledger.records import (
-    Values,
-    is_there,
-    json_text,
-    number_of_creation,
-    rendered,
-)
-from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST
+from airflow_provider_chs3.core.ledger.table import COLUMNS, LOAD_EVENTS, LedgerKey
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, table
 from airflow_provider_chs3.core.values.models import Node, TableName
 
-#: The key, and further columns, of a period's record on each of some nodes.
+#: A value of a column; numbers by name are those of a Map.
+Value: TypeAlias = str | int | float | Sequence[str] | Mapping[str, float] | None
+#: Columns of a record, each with its value.
+Values: TypeAlias = Mapping[str, Value]
+#: The key, and further columns, of a record on each of some nodes.
 OnNodes: TypeAlias = Mapping[Node, tuple[LedgerKey, Values]]
 
 
 def add_records(
-    ledger: TableName,
+    context: TargetContext,
     event: str,
-    periods: Sequence[OnNodes],
+    records: Sequence[OnNodes],
     *,
     staging: TableName | None = None,
     is_replicated: bool = False,
+    number: int = 0,
 ) -> dict[Node, Sql]:
-    """Return the statement for each node that adds records of periods of one table, each numbered as `record` does.
+    """Return the statement for each node that adds records of one table, each numbered after those of its period there.
 
     Replicas may be down while others publish, so their ledgers do not have the same records. If staging is replicated,
     the number is also at least that of the Keeper transaction that created it, so that the newest record of all
     replicas has the highest number, whichever of them were up.
 
     Args:
-        ledger: The ledger.
-        event: As in `core.ledger.records.record`.
-        periods: The record of each period; at least one.
+        context: The facts of the nodes.
+        event: `intent`, `published` or `forgotten`, which go to the ledger; or one of `LOAD_EVENTS`.
+        records: The record of each partition of each period, on each node; at least one.
         staging: Fail unless this table exists: an attempt that was superseded while it slept must not record what its
             successor put into the partition. None by default.
         is_replicated: Whether that table is replicated. False by default.
+        number: The lowest number of the records. 0 by default.
     """
     by_node = defaultdict[Node, list[tuple[LedgerKey, Values]]](list)
-    for period in periods:
-        for node, of_node in period.items():
+    for record in records:
+        for node, of_node in record.items():
             by_node[node].append(of_node)
-    at_least = number_of_creation(staging) if staging and is_replicated else "0"
+    at_least = _number_of_creation(staging) if staging and is_replicated else str(number)
     unless_gone = f" WHERE {is_there(staging)}" if staging else ""
-    return {node: Sql(f"{_insert(ledger, event, some, at_least)}{unless_gone}") for node, some in by_node.items()}
+    into = context.loads if event in LOAD_EVENTS else context.ledger
+    return {
+        node: Sql(f"{_insert(into, event, some, _last(context, node, into, some), at_least)}{unless_gone}")
+        for node, some in by_node.items()
+    }
 
 
-def _insert(ledger: TableName, event: str, of_periods: Sequence[tuple[LedgerKey, Values]], at_least: str) -> str:
+def _last(context: TargetContext, node: Node, into: TableName, records: Sequence[tuple[LedgerKey, Values]]) -> str:
+    """Return the query for the last number of each period on a node, of claims as of loads."""
+    facts = context.nodes[node]
+    known = ((context.ledger, facts.has_ledger), (context.loads, facts.has_loads))
+    of_periods = (
+        f"{records[0][0].table_condition} AND period IN ({literals({str(key.period): 0 for key, _ in records})})"
+    )
+    numbers = " UNION ALL ".join(
+        f"SELECT period, sequence FROM {table(name)} WHERE {of_periods}"
+        for name, is_known in known
+        if is_known or name == into
+    )
+    return f"SELECT period, max(sequence) AS last FROM ({numbers}) GROUP BY period"
+
+
+def _insert(into: TableName, event: str, records: Sequence[tuple[LedgerKey, Values]], last: str, at_least: str) -> str:
     """Return the INSERT. What all records have in common is written once.
 
     There is no JOIN, which settings of a profile would change.
     """
-    key, name = of_periods[0][0], table(ledger)
-    periods = [str(each.period) for each, _ in of_periods]
-    beginnings, ends = _with_common_ends([values for _, values in of_periods])
-    rows = [rendered(event, each, values) for (each, _), values in zip(of_periods, beginnings, strict=True)]
+    rows = [_rendered(event, key, values) for key, values in _with_partitions(event, records)]
     own = ["period", *(name for name in rows[0] if name != "period" and len({row[name] for row in rows}) > 1)]
     columns = {name: f"each.{own.index(name) + 1}" if name in own else rows[0][name] for name in rows[0]}
-    columns |= {name: f"concat({columns[name]}, {literal(end)})" for name, end in ends.items()}
     # Of one value, parentheses would be no tuple.
     tuples = ", ".join(f"tuple({', '.join(row[name] for name in own)})" for row in rows)
     return (
-        f"INSERT INTO {name} ({', '.join(map(identifier, ('sequence', *columns)))}) "
-        f"WITH (SELECT groupArray((period, last)) FROM (SELECT period, max(sequence) AS last FROM {name} "
-        f"WHERE {key.table_condition} AND period IN ({literals(periods)}) GROUP BY period)) AS found "
+        f"INSERT INTO {table(into)} ({', '.join(map(identifier, ('sequence', *columns)))}) "
+        f"WITH (SELECT groupArray((period, last)) FROM ({last})) AS found "
         "SELECT greatest(arraySum(arrayMap(one -> if(one.1 = each.1, one.2, 0), found)) + 1, "
         f"{at_least}), {', '.join(columns.values())} FROM (SELECT arrayJoin([{tuples}]) AS each)"
     )
 
 
-def _with_common_ends(several: Sequence[Values]) -> tuple[list[Values], dict[str, str]]:
-    """Cut the JSON of each period into a beginning of its own, and an end that is that of all.
+def _with_partitions(event: str, records: Sequence[tuple[LedgerKey, Values]]) -> Iterable[tuple[LedgerKey, Values]]:
+    """Name in each claim all partitions that its period has on the node, so that a lost record of another one shows."""
+    if event in LOAD_EVENTS:
+        return records
+    partitions = defaultdict[str, list[str]](list)
+    for key, _ in records:
+        partitions[str(key.period)].append(key.partition_id)
+    return [(key, {**values, "partitions": sorted(partitions[str(key.period)])}) for key, values in records]
 
-    The settings of their one insert are nearly all of it.
 
-    Returns:
-        The values with the beginnings alone, and the ends by the names of their columns.
+def _rendered(event: str, key: LedgerKey, values: Values) -> dict[str, str]:
+    """Return the columns of a record, but for its number, each with its value as SQL."""
+    given: Values = {
+        "event": event,
+        "target_database": key.target.database,
+        "target_table": key.target.table,
+        "target_uuid": key.target_uuid,
+        "period": str(key.period),
+        "partition_id": key.partition_id,
+        **values,
+    }
+    return {name: _sql_of(value) for name, value in given.items()}
+
+
+def _sql_of(value: Value) -> str:
+    """Return a value as SQL, always of one type: of several statements in one UNION, a column must have it."""
+    if value is None:
+        return "CAST(NULL AS Nullable(Int64))"
+    if isinstance(value, str):
+        return literal(value)
+    if isinstance(value, int):
+        return f"toInt64({int(value)})"
+    if isinstance(value, float):
+        return f"toFloat64({value})"
+    if isinstance(value, Mapping):
+        numbers = ", ".join(f"toFloat64({number})" for number in value.values())
+        return f"CAST(([{literals(value)}], [{numbers}]) AS Map(String, Float64))"
+    return f"CAST([{literals(value)}] AS Array(String))"
+
+
+class Renewal(NamedTuple):
+    """The current evidence of a published period.
+
+    Args:
+        key: The key of the record.
+        attempt: The attempt that published.
+        evidence: The columns with the evidence of the partition.
+        structure: The structure.
     """
-    beginnings, ends = [dict(values) for values in several], dict[str, str]()
-    for name, first in several[0].items():
-        if not isinstance(first, Mapping):
-            continue
-        every = [value for values in several if isinstance(value := values[name], Mapping)]
-        same = {key: value for key, value in first.items() if all(key in each and each[key] == value for each in every)}
-        if same:
-            ends[name] = json_text(same).removeprefix("{")
-            for values, each in zip(beginnings, every, strict=True):
-                values[name] = _beginning({key: value for key, value in each.items() if key not in same})
-    return list(beginnings), ends
+
+    key: LedgerKey
+    attempt: str
+    evidence: Mapping[str, str | int]
+    structure: str
 
 
-def _beginning(own: Mapping[str, object]) -> str:
-    return json_text(own).removesuffix("}") + ", " * bool(own)
+def renew(ledger: TableName, renewals: Sequence[Renewal]) -> Sql:
+    """Return the statement that adds the newest record of periods again, with the current evidence.
+
+    Merges changed the parts, or the table got columns. It remains the record of that time, and is added only if nothing
+    came after it: an intent with the same number was recorded later, and counts as newer.
+
+    Args:
+        ledger: The ledger.
+        renewals: The evidence of each period; at least one.
+    """
+    selects = " UNION ALL ".join(_renewed(ledger, each) for each in renewals)
+    return Sql(f"INSERT INTO {table(ledger)} ({', '.join(map(identifier, COLUMNS))}) {selects}")
+
+
+def _renewed(ledger: TableName, renewal: Renewal) -> str:
+    values = {name: _sql_of(value) for name, value in renewal.evidence.items()} | {
+        "sequence": "sequence + 1",
+        "structure": literal(renewal.structure),
+    }
+    partition = f"partition_id = {literal(renewal.key.partition_id)}"
+    return (
+        f"SELECT {', '.join(values.get(name, name) for name in COLUMNS)} FROM (SELECT * FROM {table(ledger)} "
+        f"WHERE {renewal.key.condition} AND {partition} AND {IS_STATE} {NEWEST_FIRST} LIMIT 1) "
+        f"WHERE event = 'published' AND attempt = {literal(renewal.attempt)}"
+    )
+
+
+def _number_of_creation(staging: TableName) -> str:
+    """Return the lowest number of a record of an attempt whose staging is replicated; see `add_records`."""
+    # A thousand records fit between it and the next one, which is many transactions later.
+    paths = (
+        f"SELECT zookeeper_path FROM system.replicas WHERE database = {literal(staging.database)} "
+        f"AND table = {literal(staging.table)}"
+    )
+    return f"(SELECT bitShiftLeft(toUInt64(min(czxid)), 10) FROM system.zookeeper WHERE path IN ({paths}))"
+
+
+def is_there(staging: TableName) -> str:
+    """Return the condition that fails unless this staging exists; see `add_records`.
+
+    Args:
+        staging: The staging.
+    """
+    tables = f"database = {literal(staging.database)} AND name = {literal(staging.table)}"
+    is_gone = f"(SELECT count() FROM system.tables WHERE {tables}) = 0"
+    return f"NOT throwIf({is_gone}, 'the staging of this attempt is gone: another one took over')"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 from airflow_provider_chs3.core.ledger.mutations import mutations_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.table import COLUMNS, LedgerKey
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
-from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.sql.quoting import literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +80,11 @@ class PeriodOnNode:
     table_uuid: str = ""
 
 
-#: Columns of a record, each with its value; JSON is given as what it is made of.
-Values: TypeAlias = Mapping[str, str | int | Mapping[str, object]]
-
 _EVENTS = "'intent', 'published', 'forgotten'"
 #: Records that decide the state of a period on a node.
 IS_STATE = f"event IN ({_EVENTS})"
-#: The same, and those that found it unchanged.
-IS_CHECKED = f"event IN ({_EVENTS}, 'unchanged')"
+#: The same, and those of loads that published it, or found it unchanged.
+IS_CHECKED = f"event IN ({_EVENTS}, 'load', 'unchanged')"
 #: With LIMIT 1, the newest record.
 NEWEST_FIRST = "ORDER BY sequence DESC, recorded_at DESC"
 _AGE_SECONDS = "dateDiff('millisecond', recorded_at, now64(3)) / 1000"
@@ -143,127 +138,3 @@ def period_on_node(row: Sequence[Any]) -> PeriodOnNode:
         has_rows=bool(has_rows),
         table_uuid=table_uuid,
     )
-
-
-def record(
-    ledger: TableName,
-    key: LedgerKey,
-    event: str,
-    values: Values,
-    *,
-    number: int = 0,
-) -> Sql:
-    """Return the statement that adds a record, numbered after those of the same period on this node.
-
-    Args:
-        ledger: The ledger.
-        key: The key of the record.
-        event: `intent`, `published`, `forgotten`, `inserting`, `load`, `failed` or `unchanged`.
-        values: Further columns.
-        number: The lowest number of the record.
-    """
-    given = rendered(event, key, values)
-    names = ", ".join(identifier(name) for name in ("sequence", *given))
-    return Sql(
-        f"INSERT INTO {table(ledger)} ({names}) SELECT greatest(max(sequence) + 1, {number}), "
-        f"{', '.join(given.values())} FROM {table(ledger)} WHERE {key.condition}"
-    )
-
-
-def rendered(event: str, key: LedgerKey, values: Values) -> dict[str, str]:
-    """Return the columns of a record, but for its number, each with its value as SQL.
-
-    Args:
-        event: As in `record`.
-        key: The key of the record.
-        values: Further columns.
-    """
-    given: Values = {
-        "event": event,
-        "target_database": key.target.database,
-        "target_table": key.target.table,
-        "target_uuid": key.target_uuid,
-        "period": str(key.period),
-        "partition_id": key.partition_id,
-        **values,
-    }
-    return {name: _value(value) for name, value in given.items()}
-
-
-class Renewal(NamedTuple):
-    """The current evidence of a published period.
-
-    Args:
-        key: The key of the record.
-        attempt: The attempt that published.
-        evidence: The columns with the evidence of the partition.
-        structure: The structure.
-    """
-
-    key: LedgerKey
-    attempt: str
-    evidence: Mapping[str, str | int]
-    structure: str
-
-
-def renew(ledger: TableName, renewals: Sequence[Renewal]) -> Sql:
-    """Return the statement that adds the newest record of periods again, with the current evidence.
-
-    Merges changed the parts, or the table got columns. It remains the record of that time, and is added only if nothing
-    came after it: an intent with the same number was recorded later, and counts as newer.
-
-    Args:
-        ledger: The ledger.
-        renewals: The evidence of each period; at least one.
-    """
-    selects = " UNION ALL ".join(_renewed(ledger, each) for each in renewals)
-    return Sql(f"INSERT INTO {table(ledger)} ({', '.join(map(identifier, COLUMNS))}) {selects}")
-
-
-def _renewed(ledger: TableName, renewal: Renewal) -> str:
-    values = {name: _value(value) for name, value in renewal.evidence.items()} | {
-        "sequence": "sequence + 1",
-        "structure": literal(renewal.structure),
-    }
-    return (
-        f"SELECT {', '.join(values.get(name, name) for name in COLUMNS)} FROM (SELECT * FROM {table(ledger)} "
-        f"WHERE {renewal.key.condition} AND {IS_STATE} {NEWEST_FIRST} LIMIT 1) "
-        f"WHERE event = 'published' AND attempt = {literal(renewal.attempt)}"
-    )
-
-
-def number_of_creation(staging: TableName) -> str:
-    """Return the lowest number of a record of an attempt whose staging is replicated; see `core.ledger.recording`.
-
-    Args:
-        staging: Its staging.
-    """
-    # A thousand records fit between it and the next one, which is many transactions later.
-    paths = (
-        f"SELECT zookeeper_path FROM system.replicas WHERE database = {literal(staging.database)} "
-        f"AND table = {literal(staging.table)}"
-    )
-    return f"(SELECT bitShiftLeft(toUInt64(min(czxid)), 10) FROM system.zookeeper WHERE path IN ({paths}))"
-
-
-def is_there(staging: TableName) -> str:
-    """Return the condition that fails unless this staging exists; see `core.ledger.recording`.
-
-    Args:
-        staging: The staging.
-    """
-    tables = f"database = {literal(staging.database)} AND name = {literal(staging.table)}"
-    is_gone = f"(SELECT count() FROM system.tables WHERE {tables}) = 0"
-    return f"NOT throwIf({is_gone}, 'the staging of this attempt is gone: another one took over')"
-
-
-def _value(value: str | int | Mapping[str, object]) -> str:
-    if isinstance(value, int):
-        # Of one type, whatever the number: of several statements in one UNION, columns of one name must have it.
-        return f"toInt64({value})"
-    return literal(value if isinstance(value, str) else json_text(value))
-
-
-def json_text(value: Mapping[str, object]) -> str:
-    """Return a value of a record that is JSON, as it is written there."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False)

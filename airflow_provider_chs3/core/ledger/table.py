@@ -7,55 +7,89 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.cluster.node_facts import RecordTable, TargetContext
-from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, OBJECTS_TABLE, RECORDS_SCHEMA
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE, OBJECTS_TABLE, RECORDS_SCHEMA
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.exceptions import PreflightError
 
-#: Whoever changes these or what is in their JSON raises `RECORDS_SCHEMA`.
-COLUMNS = {
+#: What the tables of claims and of loads have in common.
+_COMMON = {
     "recorded_at": "DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'by the clock of this node'",
-    "sequence": "UInt64 COMMENT 'order of the records of one period on this node'",
-    "event": "LowCardinality(String) COMMENT "
-    "'intent, published, forgotten; for all nodes: inserting, load, failed, unchanged, calibrated, rehearsed'",
-    "target_database": "String",
-    "target_table": "String",
-    "target_uuid": "String COMMENT 'distinguishes a table from an earlier one of the same name'",
-    "period": "String",
-    "partition_id": "String",
-    "attempt": "String",
-    "fingerprint": "String COMMENT 'of the objects'",
-    "definition": "String COMMENT 'of what was made of them'",
+    "sequence": "UInt64 COMMENT 'order of the records of one period on this node, in both tables'",
+    "target_database": "LowCardinality(String)",
+    "target_table": "LowCardinality(String)",
+    "target_uuid": "LowCardinality(String) COMMENT 'distinguishes a table from an earlier one of the same name'",
+    "period": "LowCardinality(String)",
+    "partition_id": "LowCardinality(String)",
+    "attempt": "LowCardinality(String)",
+    "fingerprint": "LowCardinality(String) COMMENT 'of the objects'",
+    "definition": "LowCardinality(String) COMMENT 'of what was made of them'",
     "objects": "UInt64",
     "source_bytes": "UInt64",
+}
+#: Whoever changes these or what is in their JSON raises `RECORDS_SCHEMA`.
+COLUMNS = {
+    **_COMMON,
+    "event": "LowCardinality(String) COMMENT 'intent, published, forgotten; of no period: calibrated, rehearsed'",
+    "partitions": "Array(LowCardinality(String)) COMMENT 'all that the period has on this node'",
     "nodes": "UInt32 COMMENT 'that the period was spread over'",
-    "rows": "UInt64 COMMENT 'of the period on this node'",
+    "rows": "UInt64 COMMENT 'of the partition on this node'",
     "min_block": "Int64 COMMENT 'of the partition: before it is replaced, with an intent; else after'",
     "max_block": "Int64",
     "data_version": "Int64 COMMENT 'of the partition, as with the blocks'",
-    "evidence": "String COMMENT 'JSON: rows and parts of the partition, as with the blocks'",
-    "structure": "String COMMENT 'JSON: the table when it was published, and what was loaded into it'",
-    "base": "String COMMENT 'attempt that loaded the whole period; empty where no increment may build on the record'",
+    "evidence": "String COMMENT 'JSON: rows and parts of the partition, as with the blocks; or what was calibrated'",
+    "structure": "LowCardinality(String) COMMENT 'JSON: the table when it was published, and what was loaded into it'",
+    "base": "LowCardinality(String) COMMENT "
+    "'attempt that loaded the whole period; empty where no increment may build on the record'",
     "increments": "UInt32 COMMENT 'loads since then that added new objects alone'",
-    "details": "String COMMENT 'JSON'",
+    "is_adopted": "Bool COMMENT 'loaded by other means'",
+    "cluster": "LowCardinality(String) COMMENT 'whoever comes by this node alone learns where the rest is'",
 }
+#: Those of the table of loads, of which the same is true.
+LOADS_COLUMNS = {
+    **_COMMON,
+    "event": "LowCardinality(String) COMMENT 'inserting, load, failed, unchanged'",
+    "owner": "String COMMENT 'JSON: DAG, run, task and map index'",
+    "reason": "LowCardinality(String)",
+    "rows": "UInt64 COMMENT 'of the period, on all nodes'",
+    "rows_by_node": "Map(LowCardinality(String), UInt64)",
+    "loaded_objects": "UInt64 COMMENT 'those that this load read'",
+    "loaded_bytes": "UInt64",
+    "loaded_rows": "UInt64",
+    "object_changes": "Map(LowCardinality(String), UInt64) COMMENT 'since the period was published'",
+    "other_period_rows": "UInt64 COMMENT 'skipped'",
+    "parts": "UInt64 COMMENT 'at publishing, on all nodes'",
+    "table_bytes": "UInt64 COMMENT 'on disk at publishing'",
+    "insert_seconds": "Float64",
+    "seconds_by_step": "Map(LowCardinality(String), Float64)",
+    "peak_memory_bytes": "Nullable(UInt64) COMMENT 'on one node'",
+    "memory_bytes": "UInt64 COMMENT 'that it was planned for there'",
+    "memory_steps": "UInt32 COMMENT 'how often its need of memory was lowered'",
+    "counted_by": "LowCardinality(String) COMMENT 'what gave the number of rows: footers, insert, second read'",
+    "query_ids": "Array(String) COMMENT 'of its inserts'",
+    "settings": "LowCardinality(String) COMMENT 'JSON: name, value and reason of each'",
+    "together_periods": "LowCardinality(String) COMMENT 'those that its insert loaded, if they were several'",
+    "together_seconds": "Float64 COMMENT 'of all of that insert'",
+    "planned_rows": "UInt64 COMMENT 'that its inserts read; 0 if not known'",
+    "running": "String COMMENT 'query id of the insert that is started next'",
+    "plan": "String COMMENT 'JSON: what another process needs to resume it'",
+    "basis": "String COMMENT 'JSON: the period as it was when the load decided'",
+    "error": "String",
+    "error_hint": "String",
+    "error_type": "LowCardinality(String)",
+    "is_terminal": "Bool COMMENT 'no retry helps'",
+    "error_code": "Nullable(Int32) COMMENT 'of the server'",
+    "error_name": "LowCardinality(String)",
+    "error_host": "LowCardinality(String)",
+    "error_query_id": "String",
+}
+#: Events of loads: all others are claims.
+LOAD_EVENTS = ("inserting", "load", "failed", "unchanged")
 
-#: What is read of the details of all periods at once; what is missing there, or null, is empty or 0.
-_SUMMARY_TYPE = (
-    "Tuple(owner String, running String, plan Tuple(rows UInt64), "
-    "error Tuple(message String, hint String, type String), "
-    "insert_seconds Float64, loaded_rows UInt64, "
-    "together Tuple(periods String, seconds Float64))"
-)
-#: Columns that the server computes when it writes a record. Details are kilobytes: to read them of all the loads that
-#: there ever were takes most of the time of an overview.
-_COMPUTED = {
-    "summary": f"{_SUMMARY_TYPE} MATERIALIZED JSONExtract(details, '{_SUMMARY_TYPE}') COMMENT 'of details'",
-}
-#: Those of a ledger, in the order of its table.
-ALL_COLUMNS = COLUMNS | _COMPUTED
+#: A period whose objects are older, and change once more, is loaded whole.
+_KEPT_DAYS = 400
 
 #: What is written is on the disk when the statement ends, and so is the name by which it is found. A part that was
 #: merged, or fetched from a replica, is there before those that it stands for go: else a power cut takes all of a
@@ -103,24 +137,30 @@ class LedgerKey:
 
 
 def ledgers_query() -> Sql:
-    """Return the query for all tables of a node that have a ledger's name; `own_ledgers` parses the answer."""
-    return Sql(f"SELECT database, engine, comment FROM system.tables WHERE name = {literal(LEDGER_TABLE)}")
+    """Return the query for all tables of a node that are named as ledgers or tables of loads are."""
+    names = one_of("name", (LEDGER_TABLE, LOADS_TABLE))
+    return Sql(f"SELECT name, database, engine, comment FROM system.tables WHERE {names}")
 
 
-def own_ledgers(rows: Iterable[Row]) -> list[str]:
-    """Return the databases of a node's ledgers, without those of other versions of this package."""
-    return sorted(database for database, *found in rows if RecordTable(*found).is_current)
+def own_tables(rows: Iterable[Row], name: str) -> list[str]:
+    """Return the databases of a node's tables of a name, without those of other versions of this package.
+
+    Args:
+        rows: The answer to `ledgers_query`.
+        name: The name.
+    """
+    return sorted(database for other, database, *found in rows if other == name and RecordTable(*found).is_current)
 
 
 def other_schemas(context: TargetContext) -> Iterator[str]:
-    """Yield what to do about ledgers and tables of loaded objects that this version of the package has not made.
+    """Yield what to do about tables of records that this version of the package has not made.
 
     Args:
         context: The facts of the nodes.
     """
     nodes_by_tables = defaultdict[tuple[tuple[TableName, RecordTable], ...], list[Node]](list)
     for node, facts in context.nodes.items():
-        tables = ((context.ledger.table, facts.ledger), (OBJECTS_TABLE, facts.objects))
+        tables = ((context.ledger.table, facts.ledger), (OBJECTS_TABLE, facts.objects), (LOADS_TABLE, facts.loads))
         others = ((TableName(context.ledger.database, name), found) for name, found in tables if found)
         nodes_by_tables[tuple((name, found) for name, found in others if not found.is_current)].append(node)
     for tables_of_nodes, nodes in nodes_by_tables.items():
@@ -149,11 +189,31 @@ def other_schema(tables: Mapping[TableName, RecordTable], nodes: Iterable[Node],
 
 def create_ledger(ledger: TableName) -> Sql:
     """Return the statement that creates the ledger if it is missing."""
-    columns = ", ".join(f"{identifier(name)} {declaration}" for name, declaration in ALL_COLUMNS.items())
+    return create_records(ledger, COLUMNS, "(target_database, target_table, period, sequence, partition_id)")
+
+
+def create_loads_table(loads: TableName) -> Sql:
+    """Return the statement that creates the table of loads if it is missing."""
+    key = "(target_database, target_table, period, sequence)"
+    return create_records(loads, LOADS_COLUMNS, key, time="recorded_at")
+
+
+def create_records(name: TableName, columns: Mapping[str, str], key: str, *, time: str = "") -> Sql:
+    """Return the statement that creates a table of records if it is missing.
+
+    Args:
+        name: The table.
+        columns: Its columns, each with its declaration.
+        key: Its sorting key.
+        time: The column after which rows are kept for 400 days. By default they are kept.
+    """
+    declared = ", ".join(f"{identifier(column)} {declaration}" for column, declaration in columns.items())
+    partitions = f"PARTITION BY toYYYYMM({time}) " if time else ""
+    ttl = f"TTL toDateTime({time}) + INTERVAL {_KEPT_DAYS} DAY " if time else ""
+    settings = (*record_settings(), *(("ttl_only_drop_parts = 1",) if time else ()))
     return Sql(
-        f"CREATE TABLE IF NOT EXISTS {table(ledger)} ({columns}) ENGINE = MergeTree "
-        "ORDER BY (target_database, target_table, period, sequence) "
-        f"SETTINGS {', '.join(record_settings())} COMMENT {literal(RECORDS_SCHEMA)}"
+        f"CREATE TABLE IF NOT EXISTS {table(name)} ({declared}) ENGINE = MergeTree {partitions}ORDER BY {key} {ttl}"
+        f"SETTINGS {', '.join(settings)} COMMENT {literal(RECORDS_SCHEMA)}"
     )
 
 
@@ -183,3 +243,10 @@ def make_ledger(context: TargetContext, nodes: Collection[Node]) -> Steps[None]:
     if missing := [node for node in nodes if not context.nodes[node].has_ledger]:
         sql = create_ledger(context.ledger)
         yield from QueryNodes(name="Create the ledger", sql=dict.fromkeys(missing, sql))
+
+
+def make_loads_table(context: TargetContext) -> Steps[None]:
+    """Create the table of loads on the coordinator, if it lacks it."""
+    if not context.nodes[context.coordinator].has_loads:
+        sql = create_loads_table(context.loads)
+        yield from QueryNodes(name="Create the table of loads", sql={context.coordinator: sql})

@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.increment.completion import begin_increments, co
 from airflow_provider_chs3.core.increment.new_objects import load_of_resumable
 from airflow_provider_chs3.core.insertion.insert import Inserted, Verified, await_insert, insert, verify
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.table import make_ledger
+from airflow_provider_chs3.core.ledger.table import make_ledger, make_loads_table
 from airflow_provider_chs3.core.load.cleaning import clean_up
 from airflow_provider_chs3.core.load.dead_groups import drop_dead_groups
 from airflow_provider_chs3.core.load.outcome import record_loads, result_of
@@ -126,8 +126,9 @@ def _load_planned(planned: Planned, found: Found) -> Steps[None]:
     context = load.context
     yield from make_ledger(context, context.nodes)
     yield from make_objects_table(context)
-    load = load.with_ledger()
-    periods.update(lambda each: each.of(each.load.with_ledger()))
+    yield from make_loads_table(context)
+    load = load.with_ledger(with_loads=True)
+    periods.update(lambda each: each.of(each.load.with_ledger(with_loads=True)))
     own = [each.load.attempt for each in periods]
     yield from end_earlier_attempts(context, *dict.fromkeys((load.attempt, *own)))
     attempts = [load.attempt]
@@ -209,7 +210,7 @@ def _record_results(
         )
         for each in periods
     }
-    together = None if planned.is_of_one else {"periods": load.periods, "seconds": round(inserted.stats.seconds, 3)}
+    together = None if planned.is_of_one else (load.periods, round(inserted.stats.seconds, 3))
     yield from record_loads(results, periods, together=together)
     found.results.update(results)
 

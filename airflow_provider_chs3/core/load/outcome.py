@@ -6,12 +6,12 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
-from airflow_provider_chs3.core.attempt.load_context import LoadContext, values_of
+from airflow_provider_chs3.core.attempt.load_context import LoadContext, values_of_load
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, Staged
 from airflow_provider_chs3.core.insertion.insert import Inserted, Verified
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.recording import add_records
-from airflow_provider_chs3.core.ledger.table import make_ledger
+from airflow_provider_chs3.core.ledger.recording import Value, Values, add_records
+from airflow_provider_chs3.core.ledger.table import make_loads_table
 from airflow_provider_chs3.core.pace.past_loads import SLOW_SECONDS
 from airflow_provider_chs3.core.pace.records import read_pace
 from airflow_provider_chs3.core.sql.quoting import Sql, literals, one_of, table
@@ -84,21 +84,21 @@ def result_of(
 
 
 def record_loads(
-    results: Mapping[Period, LoadResult], periods: Periods, *, together: Mapping[str, object] | None = None
+    results: Mapping[Period, LoadResult], periods: Periods, *, together: tuple[str, float] | None = None
 ) -> Steps[None]:
     """Record what loads did, once, on the coordinator. If this fails, the periods are published nevertheless.
 
     Args:
         results: The result of each period that was loaded.
         periods: The loads.
-        together: The `periods` that their insert loaded, and the `seconds` of all of it, of which each result has a
-            share. None by default, for a period that was loaded alone.
+        together: The periods that their insert loaded, as a text, and the seconds of all of it, of which each result
+            has a share. None by default, for a period that was loaded alone.
     """
     if not results:
         return
-    details = {period: _details_of(periods.items[period], result, together) for period, result in results.items()}
+    values = {period: _values_of(periods.items[period], result, together) for period, result in results.items()}
     try:
-        yield from _record("load", [(periods.items[period].load, each) for period, each in details.items()])
+        yield from _record("load", [(periods.items[period].load, each) for period, each in values.items()])
     except Chs3Error as error:
         yield from Log(name=f"The period is published, but the load's record could not be written: {error}")
         return
@@ -107,21 +107,36 @@ def record_loads(
             yield from _tell_if_slow(periods.items[period].load, result)
 
 
-def _details_of(each: PeriodLoad, result: LoadResult, together: Mapping[str, object] | None) -> dict[str, object]:
+def _values_of(each: PeriodLoad, result: LoadResult, together: tuple[str, float] | None) -> dict[str, Value]:
     plan = each.planned
+    periods, seconds = together or ("", 0.0)
     return {
-        **result.as_json(),
-        **({"together": together} if together else {}),
-        "owner": each.load.request.owner,
-        "setting_reasons": {setting.name: setting.reason for setting in plan.settings},
+        "reason": result.reason,
+        "rows": result.rows,
+        "rows_by_node": result.rows_by_node,
+        "loaded_objects": result.loaded_objects,
+        "loaded_bytes": result.loaded_bytes,
+        "loaded_rows": result.loaded_rows,
+        "object_changes": result.object_changes,
+        "other_period_rows": result.other_period_rows,
+        "parts": result.parts,
+        "table_bytes": result.table_bytes,
+        "insert_seconds": round(result.insert_seconds, 3),
+        "seconds_by_step": {name: round(spent, 3) for name, spent in result.seconds_by_step.items()},
+        "peak_memory_bytes": result.peak_memory_bytes,
         "memory_bytes": plan.memory_bytes,
         "memory_steps": plan.memory_steps,
+        "counted_by": result.counted_by,
+        "query_ids": result.query_ids,
+        "settings": plan.settings_as_json,
+        "together_periods": periods,
+        "together_seconds": seconds,
     }
 
 
 def _tell_if_slow(load: LoadContext, result: LoadResult) -> Steps[None]:
     coordinator = load.context.coordinator
-    ask = read_pace(load.context.ledger, load.key_on(coordinator), coordinator, but=load.request.nonce)
+    ask = read_pace(load.context.loads, load.key_on(coordinator), coordinator, but=load.request.nonce)
     try:
         pace = yield from ask
     except Chs3Error as error:
@@ -134,7 +149,7 @@ def _tell_if_slow(load: LoadContext, result: LoadResult) -> Steps[None]:
 def record_failure(load: LoadContext, error: Exception) -> Steps[None]:
     """Record why a load failed, once, on the coordinator.
 
-    A missing ledger is created: the preflight has passed.
+    A missing table is created: the preflight has passed.
 
     Args:
         load: The load.
@@ -143,11 +158,9 @@ def record_failure(load: LoadContext, error: Exception) -> Steps[None]:
     """
     if isinstance(error, SupersededError | NotReadyError):
         return
-    coordinator = load.context.coordinator
-    details = {"owner": load.request.owner, "error": _error_as_json(error)}
     try:
-        yield from make_ledger(load.context, [coordinator])
-        yield from _record("failed", [(load, details)])
+        yield from make_loads_table(load.context)
+        yield from _record("failed", [(load, _values_of_error(error))])
     except Exception as another:  # Whatever it is, it must not stand for the error of the load.
         yield from Log(name=f"Could not record why the load failed: {another}")
 
@@ -160,24 +173,29 @@ def record_unchanged(loads: Sequence[LoadContext]) -> Steps[None]:
     """
     context = loads[0].context
     coordinator = context.coordinator
-    if not context.nodes[coordinator].has_ledger:
+    if not context.nodes[coordinator].has_loads:
         return
     attempts = [load.attempt for load in loads]
     prefixes = literals(attempt.prefix for attempt in attempts)
+    of_periods = (
+        f"{loads[0].key_on(coordinator).table_condition} "
+        f"AND {one_of('period', [str(load.request.period) for load in loads])}"
+    )
+    tables = [context.loads] + [context.ledger] * context.nodes[coordinator].has_ledger
+    each = [f"SELECT period, event, sequence, recorded_at FROM {table(name)} WHERE {of_periods}" for name in tables]
     newest = Sql(
-        f"SELECT period, argMax(event, (sequence, recorded_at)) AS newest, "
+        "SELECT period, argMax(event, (sequence, recorded_at)) AS newest, "
         f"(SELECT groupArray((name, {PERIODS_IN_COMMENT})) FROM system.tables WHERE {in_staging(context)} "
         f"AND ({begins_with_any(prefixes)} OR {holds_any(attempts)})) "
-        f"FROM {table(context.ledger)} WHERE {loads[0].key_on(coordinator).table_condition} "
-        f"AND {one_of('period', [str(load.request.period) for load in loads])} GROUP BY period "
+        f"FROM ({' UNION ALL '.join(each)}) GROUP BY period "
         "HAVING newest IN ('failed', 'inserting')"
     )
     ask = QueryNodes(name="See how the newest load ended", sql={coordinator: newest})
     try:
         ended = {period: staged for period, _, staged in (yield from ask)[coordinator]}
         # One that is still at it knows of newer objects.
-        over = [
-            (load, {"owner": load.request.owner})
+        over: list[tuple[LoadContext, Values]] = [
+            (load, {})
             for load in loads
             if (staged := ended.get(str(load.request.period))) is not None and not _is_staged(load.attempt, staged)
         ]
@@ -191,36 +209,37 @@ def _is_staged(attempt: Attempt, tables: Iterable[tuple[str, Sequence[str]]]) ->
     return any(name.startswith(attempt.prefix) or str(attempt.periods[0]) in periods for name, periods in tables)
 
 
-def _error_as_json(error: Exception) -> dict[str, object]:
+def _values_of_error(error: Exception) -> dict[str, Value]:
     """Return an error of this package, whose text has no secrets; of other errors only the type."""
     kind = type(error).__name__
     if not isinstance(error, Chs3Error):
-        return {"type": kind, "message": f"{kind}, see the task's log."}
-    told: dict[str, object] = {
-        "type": kind,
-        "message": textwrap.shorten(str(error), _ERROR_CHARACTERS, placeholder=" …"),
-        "hint": hint_of(error),
+        return {"error_type": kind, "error": f"{kind}, see the task's log."}
+    told: dict[str, Value] = {
+        "error_type": kind,
+        "error": textwrap.shorten(str(error), _ERROR_CHARACTERS, placeholder=" …"),
+        "error_hint": hint_of(error),
         "is_terminal": is_terminal(error),
     }
     said = error if isinstance(error, ClickHouseServerError) else error.__cause__
     if isinstance(said, ClickHouseServerError):
-        told |= {"code": said.code, "name": said.name, "host": said.host, "query_id": said.query_id or ""}
+        told |= {"error_code": said.code, "error_name": said.name, "error_host": said.host}
+        told["error_query_id"] = said.query_id or ""
     return told
 
 
-def _record(event: str, several: Sequence[tuple[LoadContext, Mapping[str, object]]]) -> Steps[None]:
+def _record(event: str, several: Sequence[tuple[LoadContext, Values]]) -> Steps[None]:
     # Whoever came after it, what a load did stays true; so this does not ask for its staging.
     context = several[0][0].context
-    periods = [
+    records = [
         {
             context.coordinator: (
                 load.key_on(context.coordinator),
-                values_of(load, rows=0, state=PartitionState(), details=details),
+                {**values_of_load(load), "owner": load.request.owner, **values},
             )
         }
-        for load, details in several
+        for load, values in several
     ]
-    yield from QueryNodes(name=f"Record the {event}", sql=add_records(context.ledger, event, periods))
+    yield from QueryNodes(name=f"Record the {event}", sql=add_records(context, event, records))
 
 
 #: A node that has so many times the rows of the average one did most of the work by itself.

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
-from airflow_provider_chs3.core.cluster.topology import OBJECTS_TABLE, RECORDS_SCHEMA
-from airflow_provider_chs3.core.ledger.table import record_settings
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
+from airflow_provider_chs3.core.cluster.topology import OBJECTS_TABLE
+from airflow_provider_chs3.core.ledger.table import create_records
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
-#: A period that is older, and changes once more, is loaded whole.
-_KEPT_DAYS = 400
 #: Whoever changes these raises `RECORDS_SCHEMA`.
 OBJECT_COLUMNS = {
     "loaded_at": "DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'by the clock of this node'",
@@ -41,15 +38,6 @@ def make_objects_table(context: TargetContext) -> Steps[None]:
         context: The facts of the nodes.
     """
     if missing := [node for node, facts in context.nodes.items() if not facts.objects]:
-        sql = _create(objects_table(context.ledger))
+        key = "(target_database, target_table, period, base, attempt, path)"
+        sql = create_records(objects_table(context.ledger), OBJECT_COLUMNS, key, time="loaded_at")
         yield from QueryNodes(name="Create the table of loaded objects", sql=dict.fromkeys(missing, sql))
-
-
-def _create(name: TableName) -> Sql:
-    columns = ", ".join(f"{identifier(column)} {declaration}" for column, declaration in OBJECT_COLUMNS.items())
-    return Sql(
-        f"CREATE TABLE IF NOT EXISTS {table(name)} ({columns}) ENGINE = MergeTree "
-        "PARTITION BY toYYYYMM(loaded_at) ORDER BY (target_database, target_table, period, base, attempt, path) "
-        f"TTL toDateTime(loaded_at) + INTERVAL {_KEPT_DAYS} DAY "
-        f"SETTINGS {', '.join((*record_settings(), 'ttl_only_drop_parts = 1'))} COMMENT {literal(RECORDS_SCHEMA)}"
-    )

@@ -12,20 +12,19 @@ from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 _MOST_LOADS = 30
 
 
-def read_pace(ledger: TableName, key: LedgerKey, coordinator: Node, *, but: str = "") -> Steps[Pace]:
-    """Read the newest loads of a table from the ledger of the node that records them.
+def read_pace(loads: TableName, key: LedgerKey, coordinator: Node, *, but: str = "") -> Steps[Pace]:
+    """Read the newest loads of a table from the node that records them.
 
     Args:
-        ledger: The ledger, which exists there.
+        loads: The table of loads, which exists there.
         key: The key of any period of the table.
         coordinator: The node.
         but: An attempt that does not count. None by default.
     """
     sql = Sql(
-        "SELECT JSONExtractUInt(details, 'loaded_bytes'), JSONExtractUInt(details, 'source_bytes'), "
-        "JSONExtractUInt(details, 'table_bytes'), JSONExtractKeysAndValues(details, 'seconds_by_step', 'Float64') "
-        f"FROM {table(ledger)} WHERE {key.table_condition} AND event = 'load' AND attempt != {literal(but)} "
-        f"AND JSONExtractUInt(details, 'loaded_bytes') > 0 ORDER BY recorded_at DESC LIMIT {_MOST_LOADS}"
+        "SELECT loaded_bytes, source_bytes, table_bytes, CAST(seconds_by_step AS Array(Tuple(String, Float64))) "
+        f"FROM {table(loads)} WHERE {key.table_condition} AND event = 'load' AND attempt != {literal(but)} "
+        f"AND loaded_bytes > 0 ORDER BY recorded_at DESC LIMIT {_MOST_LOADS}"
     )
     answers = yield from QueryNodes(name="Look up how long loads of the table took", sql={coordinator: sql})
     return Pace(

@@ -15,7 +15,8 @@ from airflow_provider_chs3.core.cluster.row_policies import OF_A_PERIOD
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import count_rows, read_columns
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode, record
+from airflow_provider_chs3.core.ledger.recording import Values, add_records
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.load.period_check import no_objects
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
@@ -126,8 +127,11 @@ def adopt_period(request: LoadRequest) -> Steps[AdoptedPeriod]:
     load = load.with_ledger()
     yield from _check_unchanged(load, before)
     shards = rows_of_shards({node: each.state for node, each in before.items()})
-    records = {node: _record(load, node, each.state, shards, counted) for node, each in before.items()}
-    yield from QueryNodes(name=f"Record {request.period} as published", sql=records)
+    records = {
+        node: (load.key_on(node), _values(load, node, each.state, shards, counted)) for node, each in before.items()
+    }
+    sql = add_records(load.context, "published", [records])
+    yield from QueryNodes(name=f"Record {request.period} as published", sql=sql)
     reason = load.files.source.kind.contents.having(load.files.manifest, "as many")
     return AdoptedPeriod(period=request.period, status="adopted", reason=reason, rows_by_node=counted.rows_by_node)
 
@@ -204,15 +208,15 @@ def _check_unchanged(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> 
             )
 
 
-def _record(load: LoadContext, node: Node, state: PartitionState, shards: Mapping[int, int], counted: _Counted) -> Sql:
+def _values(
+    load: LoadContext, node: Node, state: PartitionState, shards: Mapping[int, int], counted: _Counted
+) -> Values:
     values = values_of(
         load,
         rows=state.rows,
         state=state,
         rows_of_shards=shards,
         structure=structure_text(load, node, loaded=counted.reading.loaded, in_files=counted.reading.names),
-        details={"adopted": True},
     )
     # Only its rows were counted: no increment may build on it.
-    values["base"] = ""
-    return record(load.context.ledger, load.key_on(node), "published", values)
+    return {**values, "base": "", "is_adopted": True}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
-from airflow_provider_chs3.core.ledger.records import IS_STATE, newest, record
+from airflow_provider_chs3.core.ledger.recording import OnNodes, add_records
+from airflow_provider_chs3.core.ledger.records import IS_STATE, newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.plans.status import LedgerRequest, ledger_key, list_periods_of
 from airflow_provider_chs3.core.preflight.target_checks import check_target
@@ -59,8 +60,8 @@ def forget_periods(request: LedgerRequest) -> Steps[list[ForgottenPeriod]]:
         found = listed.get(period)
         knowing = [node for node, each in found.nodes.items() if each.record] if found else []
         if found and knowing:
-            statements = {node: _record(context, node, period, found.partition_id) for node in knowing}
-            yield from QueryNodes(name=f"Forget {period}", sql=statements)
+            keys = {node: ledger_key(context, node, period, found.partition_id) for node in knowing}
+            yield from _record(context, period, keys)
         forgotten.append(ForgottenPeriod(period, was_known=bool(knowing), rows=found.rows if found else 0))
     return forgotten
 
@@ -71,21 +72,21 @@ def _forget_gone(context: TargetContext, wanted: Collection[Period] | None) -> S
     sql = Sql(f"SELECT {columns} FROM {table(context.ledger)} WHERE {name} AND {IS_STATE} GROUP BY target_uuid, period")
     asked = [node for node, facts in context.nodes.items() if facts.has_ledger]
     answers = yield from QueryNodes(name="Ask the ledgers for their periods", sql=dict.fromkeys(asked, sql))
-    of_periods: dict[Period, dict[str, dict[Node, Sql]]] = defaultdict(lambda: defaultdict(dict))
+    of_periods: dict[Period, dict[str, dict[Node, LedgerKey]]] = defaultdict(lambda: defaultdict(dict))
     for node, rows in answers.items():
         for uuid, text, (partition_id, event) in rows:
             period = Period.parse(text)
             if event != "forgotten" and (wanted is None or period in wanted):
-                key = LedgerKey(context.target, uuid, period, partition_id)
-                of_periods[period][uuid][node] = record(context.ledger, key, "forgotten", {})
+                of_periods[period][uuid][node] = LedgerKey(context.target, uuid, period, partition_id)
     if not of_periods:
         check_target(context, required_settings=())
     for period, of_tables in sorted(of_periods.items()):
-        for statements in of_tables.values():
-            yield from QueryNodes(name=f"Forget {period}", sql=statements)
+        for keys in of_tables.values():
+            yield from _record(context, period, keys)
     periods = sorted(of_periods if wanted is None else set(wanted))
     return [ForgottenPeriod(period, was_known=period in of_periods, rows=0) for period in periods]
 
 
-def _record(context: TargetContext, node: Node, period: Period, partition_id: str) -> Sql:
-    return record(context.ledger, ledger_key(context, node, period, partition_id), "forgotten", {})
+def _record(context: TargetContext, period: Period, keys: Mapping[Node, LedgerKey]) -> Steps[None]:
+    records: OnNodes = {node: (key, {}) for node, key in keys.items()}
+    yield from QueryNodes(name=f"Forget {period}", sql=add_records(context, "forgotten", [records]))

@@ -137,10 +137,10 @@ def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
 def _with_forecasts(context: TargetContext, planned: list[PlannedPeriod]) -> Steps[list[PlannedPeriod]]:
     """Forecast the loads of the periods to load, and log what they take together."""
     to_load = [each for each in planned if each.is_to_load and each.objects.count]
-    if not to_load or not context.nodes[context.coordinator].has_ledger:
+    if not to_load or not context.nodes[context.coordinator].has_loads:
         return planned
     key = LedgerKey(context.target, context.table_facts.uuid, to_load[0].period, "")
-    pace = yield from read_pace(context.ledger, key, context.coordinator)
+    pace = yield from read_pace(context.loads, key, context.coordinator)
     forecasts = {each.period: pace.forecast(each.new_bytes) for each in to_load}
     planned = [replace(each, forecast=forecasts.get(each.period)) for each in planned]
     if told := forecast_text(planned):

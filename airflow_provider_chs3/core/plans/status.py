@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -113,7 +112,7 @@ class _Newest:
 
     recorded_at: str
     objects: int
-    details: str
+    is_adopted: bool
 
 
 _Nodes: TypeAlias = Mapping[Node, PeriodOnNode]
@@ -190,7 +189,7 @@ def _ask(context: TargetContext) -> Steps[tuple[_Records, _States]]:
 def _periods_query(context: TargetContext, node: Node) -> Sql:
     periods = "emptyArrayString()"
     if context.nodes[node].has_ledger:
-        fields = newest("formatDateTime(recorded_at, '%F %T', 'UTC'), objects, details")
+        fields = newest("formatDateTime(recorded_at, '%F %T', 'UTC'), objects, is_adopted")
         periods = (
             f"(SELECT groupArray(found) FROM (SELECT (period, {fields}) AS found FROM {table(context.ledger)} "
             f"WHERE {_table_condition(context, node)} AND {IS_STATE} GROUP BY period))"
@@ -211,17 +210,17 @@ def _table_condition(context: TargetContext, node: Node) -> str:
     return ledger_key(context, node, Period.of_month(2000, 1), "").table_condition
 
 
-def _ask_for_loads(context: TargetContext) -> Steps[dict[str, Mapping[str, Any]]]:
+def _ask_for_loads(context: TargetContext) -> Steps[dict[str, tuple[float, int]]]:
     """Read what loads did, by their attempts, from the coordinator."""
     coordinator = context.coordinator
-    if not context.nodes[coordinator].has_ledger:
+    if not context.nodes[coordinator].has_loads:
         return {}
     sql = Sql(
-        f"SELECT attempt, details FROM {table(context.ledger)} "
+        f"SELECT attempt, insert_seconds, loaded_rows FROM {table(context.loads)} "
         f"WHERE {_table_condition(context, coordinator)} AND event = 'load' {NEWEST_FIRST} LIMIT 1 BY period"
     )
     rows: Sequence[Row] = (yield from QueryNodes(name="Ask what the loads did", sql={coordinator: sql}))[coordinator]
-    return {attempt: json.loads(details) for attempt, details in rows}
+    return {attempt: (insert_seconds, loaded_rows) for attempt, insert_seconds, loaded_rows in rows}
 
 
 def _listed(
@@ -230,7 +229,7 @@ def _listed(
     partition_id: str,
     nodes: _Nodes,
     newest: _Records,
-    loads: Mapping[str, Mapping[str, Any]],
+    loads: Mapping[str, tuple[float, int]],
 ) -> PeriodInLedger:
     published = {node: each.record for node, each in nodes.items() if each.record and each.record.event == "published"}
     one = next(iter(published.values()), None)
@@ -248,7 +247,7 @@ def _listed(
     records = [newest[node][period] for node in published if period in newest[node]]
     if one is None or not records:
         return listed
-    load = loads.get(one.attempt, {})
+    insert_seconds, loaded_rows = loads.get(one.attempt, (None, 0))
     return replace(
         listed,
         objects=records[0].objects,
@@ -256,9 +255,9 @@ def _listed(
         fingerprint=one.fingerprint,
         attempt=one.attempt,
         published_at=max(each.recorded_at for each in records),
-        was_adopted=bool(records[0].details and json.loads(records[0].details).get("adopted")),
-        insert_seconds=load.get("insert_seconds"),
-        loaded_rows=load.get("loaded_rows", 0),
+        was_adopted=bool(records[0].is_adopted),
+        insert_seconds=insert_seconds,
+        loaded_rows=loaded_rows,
     )
 
 

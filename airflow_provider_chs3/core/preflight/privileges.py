@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.cluster.topology import TableLocation
+from airflow_provider_chs3.core.cluster.topology import LOADS_TABLE, TableLocation
 from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, table
 from airflow_provider_chs3.core.values.models import Node, TableName
@@ -130,7 +130,7 @@ def privileges_of_planning(location: TableLocation) -> RequiredPrivileges:
     of_cluster = ("SELECT ON system.clusters", "READ ON REMOTE") if location.cluster else ()
     return RequiredPrivileges(
         ("CREATE TEMPORARY TABLE ON *.*", *of_cluster, *_on_system((*_OF_TARGET, "mutations"))),
-        (*_sight_of(location), f"SELECT ON {table(location.ledger)}"),
+        (*_sight_of(location), *_of_records(location.ledger)),
     )
 
 
@@ -187,7 +187,7 @@ def privileges_of_page(location: TableLocation) -> RequiredPrivileges:
     """Return the privileges for the page in Airflow's UI."""
     return RequiredPrivileges(
         _on_system((*_of_cluster(location), *_OF_MERGES, *_OF_PAGE)),
-        (*_sight_of(location), f"SELECT ON {table(location.ledger)}"),
+        (*_sight_of(location), *_of_records(location.ledger)),
     )
 
 
@@ -225,6 +225,11 @@ def privileges_of_replication(target: TableName, ledger: TableName) -> tuple[str
         "TABLE ENGINE ON ReplicatedMergeTree",
         *(f"SYSTEM SYNC REPLICA ON {each}" for each in (table(target), _own_tables(ledger))),
     )
+
+
+def _of_records(ledger: TableName) -> tuple[str, ...]:
+    loads = TableName(ledger.database, LOADS_TABLE)
+    return tuple(f"SELECT ON {table(each)}" for each in (ledger, loads))
 
 
 def _own_tables(ledger: TableName) -> str:

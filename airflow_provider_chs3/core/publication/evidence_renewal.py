@@ -12,7 +12,8 @@ from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from airflow_provider_chs3.core.ledger.comparison import evidence_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record, Renewal, record, renew
+from airflow_provider_chs3.core.ledger.recording import Renewal, add_records, renew
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import as_text, loaded_of
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.sql.quoting import Sql
@@ -62,7 +63,7 @@ def renew_records(loads: Sequence[LoadContext], periods: Mapping[Period, Mapping
         shards = rows_of_shards({node: period.state for node, period in found.items()})
         for node, period in found.items():
             if period.record and period.is_of_replica:
-                copies.append({node: _copy(load, node, period.record, period.state, shards)})
+                copies.append(_copy(load, node, period.record, period.state, shards))
             elif period.record and period.has_history and not _is_up_to_date(load, node, period, shards):
                 structure, evidence = (
                     _structure_of_now(load, node, period.record),
@@ -79,12 +80,15 @@ def renew_records(loads: Sequence[LoadContext], periods: Mapping[Period, Mapping
         yield from Log(name=f"The period is as published, but its current parts could not be recorded: {error}")
 
 
-def _copy(load: LoadContext, node: Node, newest: Record, state: PartitionState, shards: Mapping[int, int]) -> Sql:
+def _copy(
+    load: LoadContext, node: Node, newest: Record, state: PartitionState, shards: Mapping[int, int]
+) -> dict[Node, Sql]:
     """Return the record of another replica, for one that was down when it was written."""
     structure = _structure_of_now(load, node, newest)
     values = values_of(load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
     values |= {"attempt": newest.attempt, "base": newest.base, "increments": newest.increments}
-    return record(load.context.ledger, load.key_on(node), "published", values, number=newest.sequence)
+    records = [{node: (load.key_on(node), values)}]
+    return add_records(load.context, "published", records, number=newest.sequence)
 
 
 def _is_up_to_date(load: LoadContext, node: Node, period: PeriodOnNode, shards: Mapping[int, int]) -> bool:

@@ -17,8 +17,8 @@ from airflow_provider_chs3.core.insertion.staged_rows import partitions_of, part
 from airflow_provider_chs3.core.ledger.comparison import is_changed
 from airflow_provider_chs3.core.ledger.partition_changes import is_made_of_staged, undone_mutation, without_old_patches
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
-from airflow_provider_chs3.core.ledger.recording import add_records
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Values
+from airflow_provider_chs3.core.ledger.recording import Values, add_records
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.object_history.records import ObjectsOfPeriod, record_objects
 from airflow_provider_chs3.core.publication.evidence_renewal import structure_text
 from airflow_provider_chs3.core.publication.schema_drift import check_schema_drift
@@ -294,7 +294,7 @@ def _record(
         {node: (each.load.key_on(node), of_node) for node, of_node in values[each.period].items()} for each in some
     ]
     statements = add_records(
-        load.context.ledger,
+        load.context,
         event,
         periods,
         staging=load.staging,

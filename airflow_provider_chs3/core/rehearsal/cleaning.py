@@ -86,6 +86,7 @@ def _drop(location: TableLocation) -> Steps[None]:
     ledger, objects = location.ledger, objects_table(location.ledger)
     yield from _delete_records(target, ledger, [node for node, facts in context.nodes.items() if facts.has_ledger])
     yield from _delete_records(target, objects, [node for node, facts in context.nodes.items() if facts.objects])
+    yield from _delete_records(target, context.loads, [node for node, facts in context.nodes.items() if facts.loads])
 
 
 def _delete_records(target: TableName, records: TableName, nodes: Collection[Node]) -> Steps[None]:

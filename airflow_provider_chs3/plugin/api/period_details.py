@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,6 @@ from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.step_timer import in_order
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.api.periods import is_of_dag_in
-from airflow_provider_chs3.plugin.api.schemas import Failure
 from airflow_provider_chs3.plugin.cache import carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
 from airflow_provider_chs3.plugin.observation.period_details import Entry, PeriodDetails, look_at_period
@@ -109,21 +108,20 @@ def _entry_as_json(entry: Entry) -> dict[str, Any]:
 def _load(entry: Entry) -> dict[str, Any]:
     """Return what `api.schemas.Load` is made of: all that the load recorded, which the schema chooses from."""
     details = entry.details
-    seconds, reasons = details["insert_seconds"], details["setting_reasons"]
+    seconds = details["insert_seconds"]
     return {
         **details,
         **_entry_as_json(entry),
+        "rows": entry.rows,
         "rows_per_second": round(details["loaded_rows"] / seconds) if seconds else None,
         "bytes_per_second": round(details["loaded_bytes"] / seconds) if seconds else None,
-        "seconds_by_step": in_order(details["seconds_by_step"]),
-        "settings": _settings(
-            {"name": name, "value": value, "reason": reasons.get(name, "")}
-            for name, value in details["settings"].items()
-        ),
+        "object_changes": dict(details["object_changes"]),
+        "seconds_by_step": in_order(dict(details["seconds_by_step"])),
+        "settings": _settings(details["settings"]),
     }
 
 
-def _settings(settings: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _settings(text: str) -> list[dict[str, Any]]:
     """Return the computed settings first, then the user's, then those that every load has."""
 
     def order(setting: Mapping[str, Any]) -> int:
@@ -131,30 +129,32 @@ def _settings(settings: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             return 1
         return 0 if setting["name"] in TUNED_NAMES else 2
 
-    return [{name: each[name] for name in ("name", "value", "reason")} for each in sorted(settings, key=order)]
+    return [{name: each[name] for name in ("name", "value", "reason")} for each in sorted(json.loads(text), key=order)]
 
 
 def _inserting(entry: Entry) -> dict[str, Any]:
-    plan: Mapping[str, Any] = entry.details["plan"]
-    done: Collection[Mapping[str, Any]] = entry.details["done"]
-    started = [*(each["query_id"] for each in done), entry.details["running"]]
+    details = entry.details
     # A load that was resumed has timed its first inserts; of another one they are timed alone.
-    spent = dict(entry.details.get("seconds_by_step", {}))
-    if inserting := max(spent.get("insert", 0.0), sum(each["stats"]["seconds"] for each in done)):
+    spent = dict(details["seconds_by_step"])
+    if inserting := max(spent.get("insert", 0.0), details["insert_seconds"]):
         spent["insert"] = inserting
     return {
-        **entry.details,
+        **details,
         **_entry_as_json(entry),
-        **{name: plan[name] for name in ("memory_bytes", "memory_steps")},
-        "query_ids": [query_id for query_id in started if query_id],
         "seconds_by_step": in_order(spent),
-        "settings": _settings(plan["settings"]),
+        "settings": _settings(details["settings"]),
     }
 
 
 def _failure(entry: Entry, readable_logs: Container[str]) -> dict[str, Any]:
-    error: Mapping[str, Any] = entry.details["error"]
-    is_full = is_of_dag_in(entry.details["owner"], readable_logs)
+    details = entry.details
+    is_full = is_of_dag_in(details["owner"], readable_logs)
     # Of errors that no server said, less is known.
-    unknown = dict.fromkeys(Failure.model_fields)
-    return {**unknown, **error, **_entry_as_json(entry), "message": error["message"] if is_full else None}
+    said = {name: details[f"error_{name}"] or None for name in ("type", "code", "name", "host", "query_id")}
+    return {
+        **_entry_as_json(entry),
+        **said,
+        "message": details["error"] if is_full else None,
+        "hint": details["error_hint"],
+        "is_terminal": details["is_terminal"],
+    }

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.cluster.node_facts import RecordTable
-from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
-from airflow_provider_chs3.core.ledger.table import ledgers_query, other_schema, own_ledgers
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE
+from airflow_provider_chs3.core.ledger.table import ledgers_query, other_schema, own_tables
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable
 from airflow_provider_chs3.core.workflow.operations import Steps
@@ -20,10 +20,12 @@ class Ledgers(NamedTuple):
 
     Args:
         databases: The databases of each node's ledgers, in order.
+        loads: Those of its tables of loads; most nodes have none.
         unread: What to do about those of other versions of this package, which are left out; empty if there are none.
     """
 
     databases: Mapping[Node, list[str]]
+    loads: Mapping[Node, list[str]]
     unread: str
 
 
@@ -35,13 +37,13 @@ def find_ledgers(nodes: Iterable[Node], down: dict[Node, Chs3Error]) -> Steps[Le
         down: Gets the error of each node that does not answer.
     """
     answers = yield from query_reachable("Find the ledgers", dict.fromkeys(nodes, ledgers_query()), down)
-    others = defaultdict[tuple[str, RecordTable], list[Node]](list)
+    others = defaultdict[tuple[TableName, RecordTable], list[Node]](list)
     for node, rows in answers.items():
-        for database, *found in rows:
-            if not (ledger := RecordTable(*found)).is_current:
-                others[database, ledger].append(node)
-    unread = (
-        other_schema({TableName(database, LEDGER_TABLE): found}, having, target="…")
-        for (database, found), having in sorted(others.items())
+        for name, database, *found in rows:
+            if not (records := RecordTable(*found)).is_current:
+                others[TableName(database, name), records].append(node)
+    unread = (other_schema({name: found}, having, target="…") for (name, found), having in sorted(others.items()))
+    ledgers, loads = (
+        {node: own_tables(rows, name) for node, rows in answers.items()} for name in (LEDGER_TABLE, LOADS_TABLE)
     )
-    return Ledgers({node: own_ledgers(rows) for node, rows in answers.items()}, " ".join(unread))
+    return Ledgers(ledgers, loads, " ".join(unread))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, nodes_of
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE, nodes_of
 from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
 from airflow_provider_chs3.core.values.models import Node, TableName
@@ -18,7 +18,37 @@ from airflow_provider_chs3.core.workflow.step_timer import in_order
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
 
-_COLUMNS = ("event", "attempt", "sequence", "rows", "objects", "source_bytes", "details")
+_COLUMNS = ("event", "attempt", "sequence", "rows", "objects", "source_bytes")
+#: Further ones of a load, each with its expression where it has one.
+_OF_LOAD = {
+    "object_changes": "CAST(object_changes AS Array(Tuple(String, UInt64)))",
+    "seconds_by_step": "CAST(seconds_by_step AS Array(Tuple(String, Float64)))",
+    **dict.fromkeys(
+        (
+            "owner",
+            "reason",
+            "loaded_objects",
+            "loaded_bytes",
+            "loaded_rows",
+            "other_period_rows",
+            "parts",
+            "insert_seconds",
+            "peak_memory_bytes",
+            "memory_bytes",
+            "memory_steps",
+            "query_ids",
+            "settings",
+            "error",
+            "error_hint",
+            "error_type",
+            "is_terminal",
+            "error_code",
+            "error_name",
+            "error_host",
+            "error_query_id",
+        )
+    ),
+}
 #: Records of one node that belong to no load, and make earlier records of loads obsolete.
 _STANDING = ("intent", "published", "forgotten", "unchanged")
 
@@ -34,7 +64,7 @@ class Entry:
         rows: Rows of the period on that node.
         objects: Objects of the period.
         source_bytes: Their size in bytes.
-        details: Further values.
+        details: Further columns of a load, by their names.
         recorded_at: Time of the record, in UTC, by the node's clock.
     """
 
@@ -128,10 +158,13 @@ def look_at_period(cluster: str | None, target: TableName, period: Period) -> St
     nodes = yield from nodes_of(cluster)
     down: dict[Node, Chs3Error] = {}
     ledgers = yield from find_ledgers(nodes, down)
-    statements = {node: _of_period(target, period, databases) for node, databases in ledgers.databases.items()}
+    statements = {
+        node: _of_period(target, period, databases, ledgers.loads[node])
+        for node, databases in ledgers.databases.items()
+    }
     answers = yield from query_reachable(f"Read the records and parts of {period}", statements, down)
-    answered = {node: (_entries(rows[0][0]), rows[0][2:]) for node, rows in answers.items()}
-    finished = [_finished(*each) for rows in answers.values() for each in rows[0][1]]
+    answered = {node: (_entries(rows[0][:2]), rows[0][3:]) for node, rows in answers.items()}
+    finished = [_finished(*each) for rows in answers.values() for each in rows[0][2]]
     return _details(answered, texts_of(down), max(finished, key=lambda each: each.published_at, default=None))
 
 
@@ -139,20 +172,24 @@ def _finished(period: str, rows: int, seconds: Iterable[tuple[str, float]], publ
     return FinishedLoad(period, rows, dict(in_order(dict(seconds))), published_at)
 
 
-def _of_period(target: TableName, period: Period, ledgers: Collection[str]) -> Sql:
+def _of_period(target: TableName, period: Period, ledgers: Collection[str], loads: Collection[str]) -> Sql:
     """Return the query for the newest record of each event, for the table's newest load, and for the parts."""
     name = f"database = {literal(target.database)} AND table = {literal(target.table)}"
-    records = finished = "emptyArrayString()"
-    if ledgers:
-        every = " UNION ALL ".join(_records(target, period, database) for database in ledgers)
-        records = f"(SELECT groupArray(({', '.join(_COLUMNS)}, at)) FROM ({every}))"
-        loads = " UNION ALL ".join(_newest_load(target, database) for database in ledgers)
-        finished = f"(SELECT groupArray((period, loaded, seconds, at)) FROM ({loads}))"
+    of_loads = [TableName(database, LOADS_TABLE) for database in loads]
+    further = [expression or column for column, expression in _OF_LOAD.items()]
+    newest_loads = [_newest_load(target, each) for each in of_loads]
     return Sql(
-        f"SELECT {records}, {finished}, sum(rows), count(), sum(bytes_on_disk) FROM system.parts "
-        f"WHERE {name} AND active AND rows > 0 "
+        f"SELECT {_array(_records(target, period, TableName(each, LEDGER_TABLE)) for each in ledgers)}, "
+        f"{_array(_records(target, period, each, *further) for each in of_loads)}, {_array(newest_loads)}, "
+        f"sum(rows), count(), sum(bytes_on_disk) FROM system.parts WHERE {name} AND active AND rows > 0 "
         f"AND partition_id IN ({partition_ids(target, period, ledgers)})"
     )
+
+
+def _array(selects: Iterable[str]) -> str:
+    """Return one array of the tuples that queries give."""
+    every = " UNION ALL ".join(selects)
+    return f"(SELECT groupArray(found) FROM ({every}))" if every else "emptyArrayString()"
 
 
 def partition_ids(target: TableName, period: Period, ledgers: Collection[str]) -> str:
@@ -164,38 +201,38 @@ def partition_ids(target: TableName, period: Period, ledgers: Collection[str]) -
         ledgers: Databases of the node's ledgers.
     """
     usual = literals(_usual_partition_ids(period))
-    recorded = [f"SELECT partition_id {_of_period_in(target, period, database)}" for database in ledgers]
+    recorded = [
+        f"SELECT partition_id {_of_period_in(target, period, TableName(database, LEDGER_TABLE))}"
+        for database in ledgers
+    ]
     return " UNION ALL ".join([f"SELECT arrayJoin([{usual}])", *recorded]) if recorded else usual
 
 
-def _records(target: TableName, period: Period, database: str) -> str:
-    """Return the query for the newest record of each event, in one ledger."""
-    return (
-        f"SELECT {', '.join(_COLUMNS)}, formatDateTime(recorded_at, '%F %T', 'UTC') AS at "
-        f"{_of_period_in(target, period, database)} {NEWEST_FIRST} LIMIT 1 BY event"
-    )
+def _records(target: TableName, period: Period, records: TableName, *further: str) -> str:
+    """Return the query for the newest record of each event, in one ledger or table of loads."""
+    columns = ", ".join((*_COLUMNS, "formatDateTime(recorded_at, '%F %T', 'UTC')", *further))
+    return f"SELECT ({columns}) AS found {_of_period_in(target, period, records)} {NEWEST_FIRST} LIMIT 1 BY event"
 
 
-def _of_period_in(target: TableName, period: Period, database: str) -> str:
-    return f"{_of_table(target, database)} AND period = {literal(str(period))}"
+def _of_period_in(target: TableName, period: Period, records: TableName) -> str:
+    return f"{_of_table(target, records)} AND period = {literal(str(period))}"
 
 
-def _of_table(target: TableName, database: str) -> str:
-    """Return the part of a query that names a ledger, and the condition for records of the current table."""
+def _of_table(target: TableName, records: TableName) -> str:
+    """Return the part of a query that names a table of records, and the condition for those of the current table."""
     name = f"database = {literal(target.database)} AND name = {literal(target.table)}"
     return (
-        f"FROM {table(TableName(database, LEDGER_TABLE))} WHERE target_database = {literal(target.database)} "
+        f"FROM {table(records)} WHERE target_database = {literal(target.database)} "
         f"AND target_table = {literal(target.table)} "
         f"AND target_uuid IN (SELECT toString(uuid) FROM system.tables WHERE {name})"
     )
 
 
-def _newest_load(target: TableName, database: str) -> str:
-    """Return the query for the newest load that published, in one ledger."""
+def _newest_load(target: TableName, loads: TableName) -> str:
+    """Return the query for the newest load that published."""
+    columns = f"period, loaded_rows, {_OF_LOAD['seconds_by_step']}, toFloat64(recorded_at)"
     return (
-        "SELECT period, JSONExtractUInt(details, 'loaded_rows') AS loaded, "
-        "JSONExtractKeysAndValues(details, 'seconds_by_step', 'Float64') AS seconds, toFloat64(recorded_at) AS at "
-        f"{_of_table(target, database)} AND event = 'load' ORDER BY recorded_at DESC LIMIT 1"
+        f"SELECT ({columns}) AS found {_of_table(target, loads)} AND event = 'load' ORDER BY recorded_at DESC LIMIT 1"
     )
 
 
@@ -206,13 +243,13 @@ def _usual_partition_ids(period: Period) -> tuple[str, str]:
     return number, f"{number}01"
 
 
-def _entries(rows: Iterable[Row]) -> dict[str, Entry]:
+def _entries(arrays: Iterable[Iterable[Row]]) -> dict[str, Entry]:
     """Return the records by event, and the newest of each if a node has several ledgers."""
     found: dict[str, Entry] = {}
-    for event, attempt, sequence, count, objects, source_bytes, details, recorded_at in rows:
-        values = json.loads(details) if details else {}
+    for event, attempt, sequence, count, objects, source_bytes, recorded_at, *further in chain.from_iterable(arrays):
         if event not in found or found[event].recorded_at < recorded_at:
-            found[event] = Entry(event, attempt, sequence, count, objects, source_bytes, values, recorded_at)
+            details = dict(zip(_OF_LOAD, further, strict=bool(further)))
+            found[event] = Entry(event, attempt, sequence, count, objects, source_bytes, details, recorded_at)
     return found
 
 

@@ -179,9 +179,11 @@ def look_at_all_tables(cluster: str | None) -> Steps[ClusterSnapshot]:
     """
     nodes = yield from nodes_of(cluster)
     down: dict[Node, Chs3Error] = {}
-    ledgers, unread = yield from find_ledgers(nodes, down)
+    ledgers, loads, unread = yield from find_ledgers(nodes, down)
     # Before the parts: those of a period that is published meanwhile would be unlike its record, and nobody loading it.
-    statements = {node: periods_queries.records(each) for node, each in ledgers.items() if each}
+    statements = {
+        node: periods_queries.records(each, loads[node]) for node, each in ledgers.items() if each or loads[node]
+    }
     records = yield from query_reachable("Read the periods in the ledgers", statements, down)
     tables = sorted({TableName(*row[:2]) for rows in records.values() for row in rows})
     uuids = sorted({row[2] for rows in records.values() for row in rows} - {_NO_UUID})

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE
 from airflow_provider_chs3.core.ledger.mutations import mutations_query
 from airflow_provider_chs3.core.ledger.parts import partition_states
 from airflow_provider_chs3.core.ledger.records import IS_CHECKED, IS_STATE, newest
+from airflow_provider_chs3.core.ledger.table import COLUMNS, LOADS_COLUMNS
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.staging.tables import IS_STAGING
@@ -31,30 +32,50 @@ RECORD = (
     "sequence",
 )
 
+_KEYS = ("target_database", "target_table", "target_uuid", "period", "recorded_at")
+_OF_CLAIMS = ("partition_id", "objects", *RECORD)
+_OF_LOADS = (
+    "owner",
+    "running",
+    "planned_rows",
+    "error",
+    "error_hint",
+    "error_type",
+    "insert_seconds",
+    "loaded_rows",
+    "together_periods",
+    "together_seconds",
+)
 _INSERTING = "event = 'inserting'"
 _FAILED = "event = 'failed'"
 _LOADED = "event = 'load'"
 _RECORDED_AT = "formatDateTime(recorded_at, '%F %T', 'UTC')"
 
 
-def records(databases: Iterable[str]) -> Sql:
+def records(ledgers: Collection[str], loads: Collection[str]) -> Sql:
     """Return the query for the newest records of each period of each table, in all ledgers of a node.
 
     Args:
-        databases: The databases of its ledgers.
+        ledgers: The databases of its ledgers.
+        loads: Those of its tables of loads; at least one database is among both.
     """
-    return Sql(" UNION ALL ".join(map(_records, databases)))
+    databases = sorted({*ledgers, *loads})
+    return Sql(" UNION ALL ".join(_records(each, each in ledgers, each in loads) for each in databases))
 
 
-def _records(database: str) -> str:
+def _records(database: str, has_ledger: bool, has_loads: bool) -> str:
     published = ["partition_id", *RECORD, "objects", _RECORDED_AT, literal(database)]
-    inserting = ["attempt", "summary.owner", "summary.running", "summary.plan.rows", "toFloat64(recorded_at)"]
-    error, hint = "summary.error.message", "summary.error.hint"
-    text = f"leftUTF8(concat({error}, ' ', {hint}), {ERROR_CHARACTERS})"
-    failed = ["attempt", "summary.owner", text, "summary.error.type", hint, _RECORDED_AT]
-    shared = ["summary.together.periods", "summary.together.seconds"]
-    loaded = ["attempt", "summary.owner", "summary.insert_seconds", "summary.loaded_rows", *shared]
+    inserting = ["attempt", "owner", "running", "planned_rows", "toFloat64(recorded_at)"]
+    text = f"leftUTF8(concat(error, ' ', error_hint), {ERROR_CHARACTERS})"
+    failed = ["attempt", "owner", text, "error_type", "error_hint", _RECORDED_AT]
+    loaded = ["attempt", "owner", "insert_seconds", "loaded_rows", "together_periods", "together_seconds"]
     keys = "target_database, target_table, target_uuid, period"
+    tables = ((LEDGER_TABLE, COLUMNS, has_ledger), (LOADS_TABLE, LOADS_COLUMNS, has_loads))
+    both = " UNION ALL ".join(
+        f"SELECT {', '.join(_of_both(columns))} FROM {table(TableName(database, name))} WHERE period != ''"
+        for name, columns, is_there in tables
+        if is_there
+    )
     # Without tuples, of which the driver makes an object each.
     return (
         f"SELECT {keys}, states, checked, {_flat('published', len(published))}, "
@@ -65,11 +86,17 @@ def _records(database: str) -> str:
         f"{newest(', '.join(published))} AS published, maxIf(sequence, {_INSERTING}) AS inserts, "
         f"{newest(', '.join(inserting), condition=_INSERTING)} AS inserting, maxIf(sequence, {_FAILED}) AS failures, "
         f"{newest(', '.join(failed), condition=_FAILED)} AS failed, "
-        f"{newest(', '.join(loaded), condition=_LOADED)} AS loaded "
-        f"FROM {table(TableName(database, LEDGER_TABLE))} WHERE event NOT IN ('calibrated', 'rehearsed') "
+        f"{newest(', '.join(loaded), condition=_LOADED)} AS loaded FROM ({both}) "
         # Sorted, they come in few blocks: grouped alone in up to 256, each of which takes a worker milliseconds.
         f"GROUP BY {keys} ORDER BY target_database, target_table, period)"
     )
+
+
+def _of_both(columns: Mapping[str, str]) -> Iterator[str]:
+    """Yield what the page reads of ledgers and tables of loads, from one of them: what it lacks is empty, or 0."""
+    for name in (*_KEYS, *_OF_CLAIMS, *_OF_LOADS):
+        empty = "''" if "String" in (COLUMNS | LOADS_COLUMNS)[name] else "0"
+        yield name if name in columns else f"{empty} AS {name}"
 
 
 def _flat(name: str, last: int, *, first: int = 1) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -114,12 +113,10 @@ class Lake:
         return [dict(_ask(node, sql)) for node in self.cluster.nodes]
 
     def loads(self) -> list[dict[str, Any]]:
-        """Return the ledger's details of each load, the oldest first."""
-        sql = (
-            f"SELECT details FROM cluster('{self.cluster.name}', {DATABASE}, chs3_ledger) WHERE event = 'load' "
-            "ORDER BY recorded_at"
-        )
-        return [json.loads(details) for (details,) in _ask(self.cluster.nodes[0], sql)]
+        """Return what is recorded of each load, the oldest first."""
+        names = ("period", "objects", "rows", "insert_seconds", "loaded_rows", "loaded_objects", "settings")
+        sql = f"SELECT {', '.join(names)} FROM {DATABASE}.chs3_loads WHERE event = 'load' ORDER BY recorded_at"
+        return [dict(zip(names, row, strict=True)) for row in _ask(self.cluster.nodes[0], sql)]
 
     def parts(self) -> list[PartsOnNode]:
         """Return the parts and merges of each node."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections import Counter
@@ -50,8 +51,9 @@ class Screen:
     def settings(self, load: Mapping[str, Any]) -> None:
         """Show the settings of a load, each with its reason: those that were computed, then those of every load."""
         table = _table("Settings of the last load", "setting", "value", "reason")
-        for name, value in sorted(load["settings"].items(), key=lambda item: item[0] in exact_names(S3)):
-            table.add_row(name, str(value), load["setting_reasons"][name])
+        settings = json.loads(load["settings"])
+        for each in sorted(settings, key=lambda each: each["name"] in exact_names(S3)):
+            table.add_row(each["name"], str(each["value"]), each["reason"])
         self._console.print(table)
 
     def periods(self, lake: Lake) -> None:

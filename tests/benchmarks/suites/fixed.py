@@ -76,7 +76,7 @@ def _loading(lake: Lake, periods: Periods) -> Callable[[], Figures]:
 
     def measure() -> Figures:
         # The ledger stays: loads make it once.
-        for table in (TABLE, "chs3_ledger", "chs3_objects"):
+        for table in (TABLE, "chs3_ledger", "chs3_loads", "chs3_objects"):
             lake.ask_every_node(f"TRUNCATE TABLE IF EXISTS {table}")
         return load()
 

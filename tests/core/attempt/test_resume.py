@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.resume import ResumableLoad
@@ -17,6 +16,7 @@ from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn
 from airflow_provider_chs3.core.load.cancel import StopRequest
 from airflow_provider_chs3.core.values.models import Manifest, Setting, TableName, Unit
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.exceptions import ObjectsChangedError
 from tests.core.surroundings import surroundings
 
@@ -67,8 +67,10 @@ def resumable() -> ResumableLoad:
     )
 
 
-def test_a_plan_survives_json() -> None:
-    assert InsertPlan.of_json(json.loads(json.dumps(PLAN.as_json()))) == PLAN
+def test_a_plan_survives_its_record() -> None:
+    reading = json.loads(json.dumps(PLAN.reading.as_json()))
+    numbers = {"memory_bytes": PLAN.memory_bytes, "memory_steps": PLAN.memory_steps}
+    assert InsertPlan.of_record(reading, PLAN.settings_as_json, **numbers) == PLAN
 
 
 def test_what_is_to_be_stopped_survives_json_but_for_the_default_cluster() -> None:

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from airflow_provider_chs3.core.values.period import Period
 
+from airflow_provider_chs3.core.cluster.node_facts import NodeFacts, RecordTable
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import PARTITION
 from airflow_provider_chs3.core.ledger.queries import look_up
+from airflow_provider_chs3.core.ledger.recording import Values, add_records
 from airflow_provider_chs3.core.ledger.records import (
     PeriodOnNode,
     Record,
     period_on_node,
-    record,
 )
 from airflow_provider_chs3.core.ledger.table import LedgerKey, create_ledger
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.period import Period
+from tests.core.surroundings import FACTS, ONE, surroundings
 
 PUBLISHED = Record(
     event="published",
@@ -73,29 +75,54 @@ class TestStatements:
     def test_records_are_found_by_table_uuid_and_period(self, value):
         assert f"= {literal(value)}" in HOSTILE.condition
 
-    def test_a_record_is_numbered_after_those_of_its_period_on_that_node(self):
-        text = record(LEDGER, HOSTILE, "intent", {}).text
-        assert re.search(r"SELECT greatest\(max\(sequence\) \+ 1, 0\), .* FROM .*chs3_ledger` WHERE ", text)
-        assert text.endswith(HOSTILE.condition)
+    def test_every_column_is_one_of_the_ledgers(self):
+        known = set(re.findall(r"`(\w+)` ", create_ledger(LEDGER).text))
+        named = re.search(r"argMaxIf\(\(([^()]*)\), ", with_names(look_up(LEDGER, [HOSTILE], with_records=True).text))
+        assert set(re.split(r",\s*", named[1])) <= {*known, "age_seconds"}
+
+
+class TestRecords:
+    @staticmethod
+    def added(event: str, *values: Values, facts: NodeFacts = FACTS, keys: Sequence[LedgerKey] = (HOSTILE,)) -> str:
+        around = replace(surroundings(facts), ledger=LEDGER)
+        keys = [replace(HOSTILE, partition_id=f"{number}") for number in range(len(values))] if values[1:] else keys
+        sql = add_records(around, event, [{ONE: each} for each in zip(keys, values, strict=True)])
+        return sql[ONE].text
+
+    @pytest.mark.parametrize("event", ["intent", "load"])
+    def test_a_record_is_numbered_after_those_of_its_period_on_that_node(self, event):
+        """Claims and loads have their numbers in common, where a node has both."""
+        numbers = [
+            f"SELECT period, sequence FROM `st\\`aging`.`chs3_{name}` WHERE {HOSTILE.table_condition}"
+            for name in ("ledger", "loads")
+        ]
+        known = self.added(event, {}, facts=replace(FACTS, ledger=RecordTable(), loads=RecordTable()))
+        assert [number in known for number in numbers] == [True, True]
+        one = self.added(event, {}, facts=FACTS)
+        assert [number in one for number in numbers] == [event == "intent", event == "load"]
 
     def test_values_go_in_under_their_names(self):
-        text = record(LEDGER, HOSTILE, "published", {"rows": 7, "attempt": "a'b"}).text
-        names = re.search(r"chs3_ledger` \((.*?)\) SELECT", text)[1].replace("`", "").split(", ")
-        assert names[:2] + names[-2:] == ["sequence", "event", "rows", "attempt"]
-        assert r", toInt64(7), 'a\'b' FROM" in text
-
-    def test_details_go_in_as_json(self):
-        details = {"settings": {"x": 1}, "note": 'it\'s "ü"\n'}
-        text = record(LEDGER, HOSTILE, "load", {"details": details}).text
-        assert literal(json.dumps(details, sort_keys=True, ensure_ascii=False)) in text
+        text = self.added("published", {"rows": 7, "attempt": "a'b"})
+        names = re.search(r"chs3_ledger` \((.*?)\) WITH", text)[1].replace("`", "").split(", ")
+        assert names[:2] + names[-3:] == ["sequence", "event", "rows", "attempt", "partitions"]
+        assert r", toInt64(7), 'a\'b', CAST([" in text
 
     @pytest.mark.parametrize(
-        "sql", [record(LEDGER, HOSTILE, "intent", {}), look_up(LEDGER, [HOSTILE], with_records=True)]
+        ("value", "sql"),
+        [
+            (True, "toInt64(1)"),
+            (1.5, "toFloat64(1.5)"),
+            (None, "CAST(NULL AS Nullable(Int64))"),
+            ({"a'": 2, "b": 0.5}, r"CAST((['a\'', 'b'], [toFloat64(2), toFloat64(0.5)]) AS Map(String, Float64))"),
+            (("x", "y'"), r"CAST(['x', 'y\''] AS Array(String))"),
+            ((), "CAST([] AS Array(String))"),
+        ],
     )
-    def test_every_column_is_one_of_the_ledgers(self, sql):
-        known = set(re.findall(r"`(\w+)` ", create_ledger(LEDGER).text))
-        named = re.search(r"chs3_ledger` \((.*?)\) SELECT|argMaxIf\(\(([^()]*)\), ", with_names(sql.text))
-        assert set(re.split(r",\s*", (named[1] or named[2]).replace("`", ""))) <= {*known, "age_seconds"}
+    def test_values_have_one_type(self, value, sql):
+        assert f", {sql} FROM (SELECT arrayJoin(" in self.added("load", {"v": value})
+
+    def test_a_claim_names_all_partitions_of_its_period(self):
+        assert "CAST(['0', '1'] AS Array(String))" in self.added("published", {}, {})
 
 
 class TestAnswer:

@@ -63,8 +63,8 @@ def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
     """
     nodes = yield from nodes_of(cluster)
     down: dict[Node, Chs3Error] = {}
-    ledgers, unread = yield from find_ledgers(nodes, down)
-    statements = {node: throughput_queries.loads(each, days=days) for node, each in ledgers.items() if each}
+    ledgers, of_loads, unread = yield from find_ledgers(nodes, down)
+    statements = {node: throughput_queries.loads(each, days=days) for node, each in of_loads.items() if each}
     records = yield from query_reachable("Read the loads in the ledgers", statements, down)
     loads = loads_of(row for rows in records.values() for row in rows)
     is_cut = any(len(rows) == throughput_queries.MAX_LOADS for rows in records.values())

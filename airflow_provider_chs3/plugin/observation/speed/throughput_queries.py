@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 
-from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
+from airflow_provider_chs3.core.cluster.topology import LOADS_TABLE
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.sources import kinds
@@ -38,7 +38,7 @@ def loads(databases: Iterable[str], *, days: int) -> Sql:
     """Return the query for the newest recorded loads of a node.
 
     Args:
-        databases: The databases of its ledgers.
+        databases: The databases of its tables of loads.
         days: Days to look back.
     """
     each = " UNION ALL ".join(_loads(each, days=days) for each in databases)
@@ -49,24 +49,19 @@ def _loads(database: str, *, days: int) -> str:
     def of_load(expression: str) -> str:
         return f"argMaxIf({expression}, sequence, event = 'load')"
 
-    def number(name: str) -> str:
-        # JSON null is 0 as a number.
-        return f"JSONExtractUInt(details, {literal(name)})"
-
-    read = map(number, ("loaded_bytes", "loaded_objects", "loaded_rows", "parts"))
     values = (
         "partition_id",
-        f"({', '.join(read)})",
-        "JSONExtractFloat(details, 'insert_seconds')",
-        f"({number('peak_memory_bytes')}, {number('memory_bytes')})",
-        "JSONExtractKeysAndValues(details, 'seconds_by_step', 'Float64')",
+        "(loaded_bytes, loaded_objects, loaded_rows, parts)",
+        "insert_seconds",
+        "(ifNull(peak_memory_bytes, 0), memory_bytes)",
+        "CAST(seconds_by_step AS Array(Tuple(String, Float64)))",
     )
     # A load may have published a day after the record of its insert.
     return (
         "SELECT target_database, target_table, period, attempt, "
-        "maxIf(JSONExtractString(details, 'owner'), event = 'inserting'), "
+        "max(owner), "
         f"toFloat64(maxIf(recorded_at, event = 'load')) AS published_at, {', '.join(map(of_load, values))} "
-        f"FROM {table(TableName(database, LEDGER_TABLE))} "
+        f"FROM {table(TableName(database, LOADS_TABLE))} "
         f"WHERE event IN ('load', 'inserting') AND recorded_at >= now() - toIntervalDay({days + 1}) "
         "GROUP BY target_database, target_table, period, attempt "
         f"HAVING published_at >= toUnixTimestamp(now() - toIntervalDay({days}))"
