@@ -1,4 +1,4 @@
-"""What the page says of ledgers that another version of the package made."""
+"""What the page says of ledgers that another version of the package made, or somebody dropped."""
 
 from __future__ import annotations
 
@@ -51,3 +51,11 @@ def test_a_person_sees_what_to_do(half_read: Lake, open_page: Open) -> None:
     page.get_by_text(SAID).first.wait_for()
     page.get_by_role("button", name=f"{PERIOD}: published").wait_for()
     assert troubles == []
+
+
+def test_a_ledger_that_was_dropped_is_named(as_user: AsUser, trips_lake: Lake) -> None:
+    loaded(trips_lake)
+    trips_lake.on_every_node(f"DROP TABLE {trips_lake.database}.chs3_ledger SYNC")
+    (connection,) = as_user("viewer").get("/chs3/api/periods").raise_for_status().json()["connections"]
+    assert f"{trips_lake.database}.chs3_ledger is gone from all nodes" in connection["unread"]
+    assert "chs3 adopt records their periods again" in connection["unread"]

@@ -56,6 +56,14 @@ def loaded(lake: Lake, period: str = PERIOD) -> Lake:
     return lake
 
 
+def test_rows_that_a_lightweight_delete_has_hidden_are_named(as_user: AsUser, trips_lake: Lake) -> None:
+    loaded(trips_lake)
+    trips_lake.on_every_node(f"DELETE FROM {trips_lake.database}.trips WHERE trip_id % 2 = 0")
+    found = periods(as_user, trips_lake)[PERIOD]
+    assert (found["state"], found["rows"]) == ("changed", 600)
+    assert "its rows include those that a lightweight DELETE has hidden" in found["why"]
+
+
 def fail(lake: Lake, task: SimpleNamespace) -> None:
     """A load that ends in its insert."""
     lake.upload(Trips(seed=2, rows_per_period=600, files_per_period=3))

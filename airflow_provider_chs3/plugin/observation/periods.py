@@ -39,6 +39,7 @@ _DOING = {
     RunningStep.PUBLISH: "a load is publishing it",
 }
 _ORPHANED = "its task has failed, but one of its queries still runs: the next load ends it"
+_HIDDEN = "its rows include those that a lightweight DELETE has hidden, until merges remove them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,13 +214,15 @@ def _period_overview(
     running = period.unpublished if load is LastLoad.RUNNING and not period.failure else None
     step = running_step(seen, running, is_publishing=period.is_publishing, task=task) if running else None
 
+    partitions = [each.state for each in period.nodes.values()]
+
     def why(*, with_values: bool) -> str:
         if load is LastLoad.RUNNING:
             return _why_loading(period, step, task, with_values=with_values)
         text = _why(state, found, verdicts, period, with_values=with_values)
-        return f"{text}; {_ORPHANED}" if has_query else text
+        hides = any(part.hides_rows for each in partitions for part in each.each_part or ())
+        return "; ".join(filter(None, (text, _HIDDEN if hides else "", _ORPHANED if has_query else "")))
 
-    partitions = [each.state for each in period.nodes.values()]
     publication = _publication(period)
     published_at = publication.get("published_at", "")
     return PeriodOverview(
