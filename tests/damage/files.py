@@ -23,6 +23,9 @@ import pyarrow.orc
 import pyarrow.parquet
 import zstandard
 
+#: A field that zeros fill to the end of a file is as long as they are.
+csv.field_size_limit(2**30)
+
 Rows = list[tuple[int, str]]
 #: The ending of what nothing proves to be whole.
 SNAPPY = "snappy"

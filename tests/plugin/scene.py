@@ -20,9 +20,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG
 from airflow.utils.session import create_session
-from airflow_provider_chs3.core.values.period import Period
 from sqlalchemy import update
 
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
