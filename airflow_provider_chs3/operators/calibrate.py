@@ -102,7 +102,7 @@ class CalibrateLoadOperator(ReadsFiles, PeriodOperator):
         return LoadRequest(
             **loaded,
             **of_the_nodes(self),
-            period=given_period(self.period) if self.has_period else self.period_of_run(context),
+            period=given_period(self.period) if self.has_period else self.period_of_run(context, self.grain()),
             share=ShareOptions.merged(Tuning.of(self.tuning)),
         )
 

@@ -205,7 +205,7 @@ class AdoptPeriodsOperator(PeriodOperator):
             if self.periods:
                 periods: Sequence[Period] = parse_periods(self.periods)
             elif self.all_periods:
-                periods = sorted(runner.run(self.source(listing).summarize_periods(None)))
+                periods = sorted(runner.run(self.source(listing).summarize_periods(self.grain())))
             else:
                 raise ConfigurationError("No periods are given: name those to adopt, or give all_periods=True.")
             loaded = what_is_loaded(self, listing, self.definition or {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import conf
@@ -24,10 +25,10 @@ from airflow_provider_chs3.plugin.constants import PLAN_KEY
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.plans.plan import PlannedPeriod, PlanRequest
+    from airflow_provider_chs3.core.plans.plan import PlannedPeriod, PlanRequest, WantedPeriods
     from airflow_provider_chs3.core.request.reload import Reload
     from airflow_provider_chs3.core.values.models import TableName
-    from airflow_provider_chs3.core.values.period import Period
+    from airflow_provider_chs3.core.values.period import Grain, Period
     from airflow_provider_chs3.sources.listing import Listing
 
 #: A plan over a whole bucket reports only the newest periods to the page.
@@ -162,20 +163,24 @@ class PlanLoadsOperator(PeriodOperator):
             },
         }
 
-    def _periods(self, context: Context) -> tuple[Period, ...] | None:
+    def _periods(self, context: Context) -> WantedPeriods:
         from airflow_provider_chs3.core.values.period import Period
         from airflow_provider_chs3.core.values.run_period import parse_periods
 
         if self.periods:
             return parse_periods(self.periods)
         if self.all_periods:
-            return None
-        if self._is_looking_back:
-            of_run = (Period.parse(self.last_period),) if self.last_period else self.periods_of_run(context)
-            # All of them: with no look-back, the night into a new period would miss what came on the old one's last
-            # day.
-            return tuple(sorted({*of_run, *self._back_from(of_run[-1])}))
-        return self.periods_of_run(context)
+            return lambda grain: grain
+        if not self._is_looking_back:
+            return partial(self.periods_of_run, context)
+        if self.last_period:
+            return self._back_from(Period.parse(self.last_period))
+        return partial(self._back_from_run, context)
+
+    def _back_from_run(self, context: Context, grain: Grain) -> tuple[Period, ...]:
+        of_run = self.periods_of_run(context, grain)
+        # All of them: with no look-back, the night into a new period would miss what came on the old one's last day.
+        return tuple(sorted({*of_run, *self._back_from(of_run[-1])}))
 
     @property
     def _is_looking_back(self) -> bool:
@@ -184,7 +189,7 @@ class PlanLoadsOperator(PeriodOperator):
     def _back_from(self, last: Period) -> tuple[Period, ...]:
         count = LOOKBACK.checked(self.lookback) or 0
         try:
-            return tuple(last.shifted(-back) for back in range(count, -1, -1))
+            return tuple(sorted({last.shifted(-back) for back in range(count + 1)}))
         except ConfigurationError as error:
             raise ConfigurationError(f"lookback={count} before {last} are too many: {error}") from error
 
@@ -193,7 +198,7 @@ class PlanLoadsOperator(PeriodOperator):
 
         return TableName.of(self.table, self.database, default_database=self.hook().options.database)
 
-    def _request(self, periods: tuple[Period, ...] | None, reload: Reload | None, listing: Listing) -> PlanRequest:
+    def _request(self, periods: WantedPeriods, reload: Reload | None, listing: Listing) -> PlanRequest:
         from airflow_provider_chs3.core.plans.plan import PlanRequest
         from airflow_provider_chs3.operators._support.load_request import what_is_loaded
         from airflow_provider_chs3.operators._support.new_table import new_table_of

@@ -120,7 +120,7 @@ class ClickHouseToS3Operator(PeriodTask):
             target=TableName.of(self.table, self.database, default_database=options.database),
             cluster=self.cluster or None,
             default_cluster=options.cluster,
-            period=Period.parse(self.period) if self.period else self.period_of_run(context),
+            period=Period.parse(self.period) if self.period else self.period_of_run(context, self.grain()),
             source=source,
         )
 

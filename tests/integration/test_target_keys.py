@@ -159,7 +159,7 @@ def set_for_loads(lake: Lake, monkeypatch: pytest.MonkeyPatch, settings: Mapping
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("column_type", "key", "settings"), OF_SETTINGS)
-def test_settings_of_a_session_do_not_decide_which_partition_is_the_period(
+def test_settings_of_a_session_do_not_decide_which_partition_is_the_month(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, column_type: str, key: str, settings: Mapping[str, int]
 ) -> None:
     if IS_OLDEST and "function_date_trunc_return_type_behavior" in settings:

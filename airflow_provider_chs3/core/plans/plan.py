@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from airflow_provider_chs3.core.attempt.decision import NEVER_LOADED, PeriodFacts, Skip, decide
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
@@ -18,16 +19,19 @@ from airflow_provider_chs3.core.new_table.creation import create_if_missing
 from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
 from airflow_provider_chs3.core.pace.past_loads import Forecast
 from airflow_provider_chs3.core.pace.records import read_pace
-from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_ids_of
+from airflow_provider_chs3.core.preflight.target_checks import check_target, find_grain, partition_ids_of
 from airflow_provider_chs3.core.preflight.time_zones import check_zones
 from airflow_provider_chs3.core.request.load_request import Policies
 from airflow_provider_chs3.core.request.reload import Reload
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.values.models import SettingValues, TableName
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period import Grain, Period
 from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.core.values.quantities import duration_text, quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Log, Steps
+
+#: Periods, or what returns them, or all of them, once the length of the table's periods is known.
+WantedPeriods: TypeAlias = tuple[Period, ...] | Callable[[Grain], tuple[Period, ...] | Grain]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class PlanRequest(TableRequest):
 
     Args:
         source: The source of the objects.
-        periods: The periods to compare; None compares all in the bucket.
+        periods: The periods to compare; a length for all in the bucket.
         leave_out_empty: Whether to skip a period that was never loaded and has no objects. Otherwise the load decides
             what that means.
         definition: Digest of the load's definition; None compares neither it nor the table's structure.
@@ -80,7 +84,7 @@ class PlanRequest(TableRequest):
     """
 
     source: Source
-    periods: tuple[Period, ...] | None
+    periods: WantedPeriods
     leave_out_empty: bool
     definition: str | None = None
     policies: Policies = field(default_factory=Policies)
@@ -103,7 +107,7 @@ def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
     if reload and (yield from reload.leaves_out_table(request.target, request.cluster)):
         yield from Log(name=f"Nothing to load into {request.target}: this run reloads {reload}.")
         return []
-    listed = yield from request.source.summarize_periods(request.periods)
+    listed = yield from request.source.summarize_periods((yield from _wanted(request)))
     if request.new_table and not (yield from create_if_missing(request.new_table, _with_objects(listed))):
         return [_planned(request, request.target, period, objects) for period, objects in sorted(listed.items())]
     context = yield from inspect_target(request, policies_on=OF_A_PERIOD)
@@ -132,6 +136,12 @@ def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
     for each in planned:
         yield from Log(name=f"{each}.")
     return (yield from _with_forecasts(context, planned))
+
+
+def _wanted(request: PlanRequest) -> Steps[tuple[Period, ...] | Grain]:
+    if not callable(request.periods):
+        return request.periods
+    return request.periods((yield from find_grain(request, may_lack=request.new_table is not None)))
 
 
 def _with_forecasts(context: TargetContext, planned: list[PlannedPeriod]) -> Steps[list[PlannedPeriod]]:

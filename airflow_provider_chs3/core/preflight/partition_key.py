@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.table_facts import Column
@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.cluster.time_zones import with_zone
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of, table
 from airflow_provider_chs3.core.sql.server_text import elements, strings
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period import Grain, Period
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
 _VALUE = "_partition_value"
@@ -22,9 +22,17 @@ _INTEGER_PART = re.compile(r"CAST\((.*) AS U?Int(?:8|16|32|64)\)", re.DOTALL)
 _OF_PERIODS = re.compile(r"Date|Date32|DateTime(?:\('[^']*'\))?|DateTime64\(\d(?:, '[^']*')?\)")
 _DATES = ("Nullable(Date)", "LowCardinality(Date)", "LowCardinality(Nullable(Date))")
 
+_NUMBERS = {Grain.MONTH: "%Y%m", Grain.HOUR: "%Y%m%d%H"}
+#: Functions that return a period's first day.
+_FIRST_DAYS = {
+    Grain.DAY: "",
+    Grain.WEEK: "toMonday",
+    Grain.QUARTER: "toStartOfQuarter",
+    Grain.YEAR: "toStartOfYear",
+}
 _DAY_MS = 24 * 60 * 60 * 1000
-#: A period, with two days before and after.
-_PERIOD_AROUND_MS = 35 * _DAY_MS
+#: Added before and after a period, as no time zone is further from UTC.
+_AROUND = timedelta(days=2)
 _TEN_YEARS_MS = 3660 * _DAY_MS
 _QUARTER_OF_AN_HOUR_MS = 15 * 60 * 1000
 #: Some ten minutes and some three hours, such that each hour, minute, second and millisecond has its turn.
@@ -50,7 +58,7 @@ def has_times(column: Column) -> bool:
     return ColumnType(column.type).bare.name in ("DateTime", "DateTime64")
 
 
-def is_the_period(column: Column, partition_key: str) -> bool:
+def is_the_month(column: Column, partition_key: str) -> bool:
     """Whether a key is `toYYYYMM` of a column that is never NULL: October 2026 is its partition 202610, and no other.
 
     Nobody has to be asked: neither the function's value nor its type, UInt32, follows a setting.
@@ -76,7 +84,7 @@ def parts_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
         context: The nodes and the target.
     """
     key = context.table_facts.partition_key
-    if any(is_the_period(column, key) for column in context.table_facts.columns):
+    if any(is_the_month(column, key) for column in context.table_facts.columns):
         return (_typed(key, "UInt32"),)
     ask = QueryNodes(
         name="Ask for the types of the partition key",
@@ -124,7 +132,7 @@ def key_column(context: TargetContext) -> Column | None:
 
 
 def partition_ids_query(column: Column, parts: tuple[str, ...], periods: Sequence[Period], *, zone: str | None) -> str:
-    """Return a SELECT of periods, such as 202610, each with the ids of the partitions of its moments.
+    """Return a SELECT of periods, by the number of `number_of`, each with the ids of the partitions of its moments.
 
     The server makes the moments, and says of each which period it belongs to: texts of local times would name some that
     a change of the clock skips. They are the first and last millisecond of each quarter of an hour of the periods and
@@ -134,16 +142,15 @@ def partition_ids_query(column: Column, parts: tuple[str, ...], periods: Sequenc
     Args:
         column: The one column of the key.
         parts: The result of `parts_of_key`.
-        periods: The periods.
+        periods: The periods, all of one grain.
         zone: The time zone of the periods; None uses the column's.
     """
-    begins = [_begin_ms(period.begin.year, period.begin.month) - 2 * _DAY_MS for period in periods]
+    spans = _spans(periods)
     # No more than a DateTime holds.
-    first = max(min(begins) - _TEN_YEARS_MS, 0)
-    last = min(max(begins) + _PERIOD_AROUND_MS + _TEN_YEARS_MS, _begin_ms(2106, 1))
+    first = max(spans[0][0] - _TEN_YEARS_MS, 0)
+    last = min(spans[-1][1] + _TEN_YEARS_MS, _ms(datetime(2106, 1, 1)))
     ranges = [(first, last, _ODD_STEP_OF_OTHERS_MS)]
-    for begin in begins:
-        end = begin + _PERIOD_AROUND_MS
+    for begin, end in spans:
         ranges += [
             (begin, end, _QUARTER_OF_AN_HOUR_MS),
             (begin - 1, end, _QUARTER_OF_AN_HOUR_MS),
@@ -154,7 +161,7 @@ def partition_ids_query(column: Column, parts: tuple[str, ...], periods: Sequenc
     moment = "arrayJoin(range(`chs3: range`.1, `chs3: range`.2, `chs3: range`.3))"
     instant = f"fromUnixTimestamp64Milli(toInt64({moment}), 'UTC')"
     name = identifier(column.name)
-    period_of = f"toYYYYMM({name}, {literal(zone)})" if zone else f"toYYYYMM({name})"
+    period_of = _number_in(periods[0].grain, name, zone)
     # No column is called so.
     values = [f"`chs3: key {number}`" for number, _ in enumerate(parts)]
     keys = ", ".join(f"{part} AS {value}" for part, value in zip(parts, values, strict=True))
@@ -186,7 +193,7 @@ def is_of_period(
         wanted, none, own = f"[{', '.join(ids)}]", "-1", f"toInt64({parts[0]})"
     else:
         wanted, none, own = f"[{literals(ids)}]", "''", f"partitionId({', '.join(parts)})"
-    if matched and is_the_period(column, matched[1]):
+    if matched and is_the_month(column, matched[1]):
         own = f"toInt64(toYYYYMM({typed}))"
     else:
         # A lambda gives the value the column's name, which the key's text has.
@@ -194,5 +201,36 @@ def is_of_period(
     return f"{own} = transform({of_file}, [{literals(files)}], {wanted}, {none})"
 
 
-def _begin_ms(year: int, period: int) -> int:
-    return int(datetime(year, period, 1, tzinfo=UTC).timestamp()) * 1000
+def number_of(period: Period) -> int:
+    """Return the number by which `partition_ids_query` names a period: 202610, or that of its first day or hour.
+
+    Args:
+        period: The period.
+    """
+    return int(f"{period.begin:{_NUMBERS.get(period.grain, '%Y%m%d')}}")
+
+
+def _number_in(grain: Grain, name: str, zone: str | None) -> str:
+    """Return the expression for the number of a moment's period."""
+    arguments = f"{name}, {literal(zone)}" if zone else name
+    if grain is Grain.MONTH:
+        return f"toYYYYMM({arguments})"
+    if grain is Grain.HOUR:
+        return f"intDiv(toYYYYMMDDhhmmss({name}, 'UTC'), 10000)"
+    return f"toYYYYMMDD({_FIRST_DAYS[grain]}(toDate32({arguments})))"
+
+
+def _spans(periods: Sequence[Period]) -> list[tuple[int, int]]:
+    """Return the spans of periods with what is around them, in milliseconds; those that touch are one."""
+    spans: list[tuple[int, int]] = []
+    for period in sorted(periods):
+        begin, end = _ms(period.begin - _AROUND), _ms(period.end + _AROUND)
+        if spans and begin <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((begin, end))
+    return spans
+
+
+def _ms(at: datetime) -> int:
+    return int(at.replace(tzinfo=UTC).timestamp()) * 1000

@@ -5,26 +5,42 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 
-from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.ledger.table import other_schemas
 from airflow_provider_chs3.core.preflight.partition_key import (
     has_times,
     is_of_days,
-    is_the_period,
+    is_the_month,
     key_column,
+    number_of,
     partition_ids_query,
     parts_of_key,
     zones_of_key,
 )
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.values.period import Period, range_text
+from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period, range_text
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.exceptions import PreflightError
 
 #: What ClickHouse makes of toYYYYMM; and with two digits more, of the first day of a period.
 _MONTHLY_PARTITION = re.compile(r"(197[1-9]|19[89]\d|20\d\d|210[0-4])(0[1-9]|1[0-2])")
+
+#: The partition of a table without a key.
+_ID_OF_ALL = "all"
+#: A moment in the middle of a period of each length.
+_ANY_MOMENT = datetime(2026, 5, 13, 12)
+_KEYS = {
+    Grain.HOUR: "toStartOfHour",
+    Grain.DAY: "toYYYYMMDD",
+    Grain.WEEK: "toMonday",
+    Grain.MONTH: "toYYYYMM",
+    Grain.QUARTER: "toStartOfQuarter",
+    Grain.YEAR: "toYear",
+}
 
 #: Types that hold any path as it is: a FixedString fills it with zero bytes, an Enum takes only some.
 _HOLD_PATHS = ("String", "LowCardinality(String)")
@@ -204,40 +220,84 @@ def partition_id_of(context: TargetContext, period: Period) -> Steps[str]:
     return (yield from partition_ids_of(context, (period,)))[period]
 
 
-def _number(period: Period) -> int:
-    return period.begin.year * 100 + period.begin.month
-
-
 def _why_not_of_period(period: Period, rows: Sequence[Row]) -> str:
-    own = {partition_id for number, partition_id in rows if number == _number(period)}
-    others = {partition_id for number, partition_id in rows if number != _number(period)}
+    own = {partition_id for number, partition_id in rows if number == number_of(period)}
+    others = {partition_id for number, partition_id in rows if number != number_of(period)}
     if len(own) > 1:
         return f"{period} falls into {len(own)} partitions"
-    return "" if own and not own & others else f"{period} shares a partition with other periods"
+    return "" if own and not own & others else f"{period} shares a partition with other {period.grain}s"
+
+
+def find_grain(request: TableRequest, *, may_lack: bool = False) -> Steps[Grain]:
+    """Return how long the periods are that a table is partitioned by.
+
+    Args:
+        request: The table.
+        may_lack: Whether it may be missing, as the load creates it, by month. False by default.
+
+    Raises:
+        PreflightError: If it is missing, or partitioned by something else.
+    """
+    context = yield from inspect_target(request)
+    if may_lack and not any(facts.target for facts in context.nodes.values()):
+        return Grain.MONTH
+    check_target(context, required_settings=())
+    return (yield from grain_of_key(context))
+
+
+def grain_of_key(context: TargetContext) -> Steps[Grain]:
+    """Return how long the periods are that the target is partitioned by, as the servers compute its key.
+
+    Args:
+        context: The nodes and the target.
+
+    Raises:
+        PreflightError: If it is partitioned by something else.
+    """
+    table_facts, column = context.table_facts, key_column(context)
+    if not table_facts.partition_key:
+        return Grain.ALL
+    if column and is_the_month(column, table_facts.partition_key):
+        return Grain.MONTH
+    first: PreflightError | None = None
+    for grain in (Grain.MONTH, Grain.DAY, Grain.HOUR, Grain.YEAR, Grain.WEEK, Grain.QUARTER):
+        try:
+            yield from partition_ids_of(context, [Period.of(_ANY_MOMENT, grain)])
+        except PreflightError as error:
+            first = first or error
+        else:
+            return grain
+    assert first
+    raise first
 
 
 def partition_ids_of(context: TargetContext, periods: Sequence[Period]) -> Steps[dict[Period, str]]:
     """Return the ids of periods' partitions, as the servers compute them; those of `toYYYYMM` are known.
 
-    A partition key is monthly if it is constant in the period and different in the periods before and after, in the
-    time zone that the key names, or else in that of its column.
+    A partition key fits periods if it is constant in each and different in those before and after, in the time zone
+    that the key names, or else in that of its column. A table without partitions is one period.
 
     Args:
         context: The nodes and the target.
-        periods: The periods; at least one.
+        periods: The periods, all of one grain; at least one.
 
     Raises:
-        PreflightError: If the key is not monthly.
+        PreflightError: If the key does not fit them.
     """
+    grain, key = periods[0].grain, context.table_facts.partition_key
+    if grain is Grain.ALL or not key:
+        if grain is Grain.ALL and not key:
+            return {WHOLE_TABLE: _ID_OF_ALL}
+        why = "it has one" if key else "it has none, so the whole table is one period: give period='all'"
+        raise PreflightError([_does_not_fit(context, grain, why)])
     column = key_column(context)
     if column is None or not is_of_days(column):
-        raise PreflightError(
-            [_not_by_period(context, "it must depend on one Date or DateTime column and nothing else")]
-        )
-    if is_the_period(column, context.table_facts.partition_key):
-        return {period: str(_number(period)) for period in periods}
+        why = "it must depend on one Date or DateTime column and nothing else"
+        raise PreflightError([_does_not_fit(context, grain, why)])
+    if grain is Grain.MONTH and is_the_month(column, key):
+        return {period: str(number_of(period)) for period in periods}
     parts = yield from parts_of_key(context)
-    zones = (yield from zones_of_key(context)) if has_times(column) else ()
+    zones = (yield from zones_of_key(context)) if has_times(column) and grain is not Grain.HOUR else ()
     whys = []
     for zone in (*zones, None):
         sql = Sql(partition_ids_query(column, parts, periods, zone=zone))
@@ -250,20 +310,23 @@ def partition_ids_of(context: TargetContext, periods: Sequence[Period]) -> Steps
         why = next(filter(None, (_why_not_of_period(period, rows) for period in periods)), "")
         if not why:
             ids = {number: str(partition_id) for number, partition_id in rows}
-            return {period: ids[_number(period)] for period in periods}
+            return {period: ids[number_of(period)] for period in periods}
         whys.append(why)
-    raise PreflightError([_not_by_period(context, whys[0])])
+    raise PreflightError([_does_not_fit(context, grain, whys[0])])
 
 
-def _not_by_period(context: TargetContext, why: str) -> str:
+def _does_not_fit(context: TargetContext, grain: Grain, why: str) -> str:
     table_facts = context.table_facts
+    key = table_facts.partition_key or "none"
+    if grain is Grain.ALL:
+        return f"Table {context.target} is not one period (its partition key is {key!r}): give one of its own periods."
     dates = [column.name for column in table_facts.columns if is_of_days(column)]
     use = (
-        f"PARTITION BY toYYYYMM({identifier(dates[0])})"
+        f"PARTITION BY {_KEYS[grain]}({identifier(dates[0])})"
         if dates
-        else "a Date or DateTime column and PARTITION BY toYYYYMM of it"
+        else f"a Date or DateTime column and PARTITION BY {_KEYS[grain]} of it"
     )
     return (
-        f"Table {context.target} is not partitioned by period (its key is {table_facts.partition_key or 'none'!r}; "
-        f"{why}), so a period cannot be replaced: create it with {use}."
+        f"Table {context.target} is not partitioned by {grain} (its key is {key!r}; {why}), so a {grain} cannot be "
+        f"replaced: give a period that its key knows, or create it with {use}."
     )

@@ -8,7 +8,7 @@ from typing import Self
 
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.models import Manifest, Unit
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period import Grain, Period
 from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -46,6 +46,22 @@ class AccessTrial(ABC):
 
 class SourceListing(ABC):
     """What a source has of periods, and where."""
+
+    def check_grain(self, periods: Collection[Period] | Grain) -> None:
+        """Check that periods of such a length can be listed: of rows and snapshots those of months.
+
+        Args:
+            periods: The periods, or their length.
+
+        Raises:
+            ConfigurationError: If they cannot be.
+        """
+        of = {periods} if isinstance(periods, Grain) else {each.grain for each in periods}
+        if other := next(iter(of - {Grain.MONTH}), None):
+            what = "as a whole" if other is Grain.ALL else f"by {other}"
+            raise ConfigurationError(
+                f"{self.place} is read month by month, and the table is loaded {what}: partition it by month."
+            )
 
     @property
     @abstractmethod
@@ -85,11 +101,11 @@ class SourceListing(ABC):
         """
 
     @abstractmethod
-    def summarize_periods(self, periods: Collection[Period] | None) -> Steps[dict[Period, PeriodObjects]]:
+    def summarize_periods(self, periods: Collection[Period] | Grain) -> Steps[dict[Period, PeriodObjects]]:
         """List periods for a comparison alone: also those whose objects cannot be loaded.
 
         Args:
-            periods: The periods; None for all that exist.
+            periods: The periods; a grain for all of that length that exist.
 
         Returns:
             Each requested or existing period.

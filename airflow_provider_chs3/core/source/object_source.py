@@ -21,7 +21,7 @@ from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals
 from airflow_provider_chs3.core.values.models import Manifest, Unit
 from airflow_provider_chs3.core.values.object_page import ObjectPage
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period import Grain, Period, grain_of
 from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, Steps
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
@@ -114,29 +114,40 @@ class ObjectSource(Source):
         Raises:
             SourceError: If ClickHouse cannot read an object because of its key.
         """
+        if not periods:
+            return self, {}
         source, listed = self, dict[Period, Manifest]()
-        for found, manifests in (yield from self._listed_by(self._list, periods)):
+        of_grain = self._at(grain_of(periods))
+        for found, manifests in (yield from of_grain._listed_by(of_grain._list, periods)):
             # Of a named collection, a prefix without objects does not show the base.
             source = found if any(each.objects for each in manifests.values()) or not listed else source
             listed |= manifests
         return source, {period: listed[period] for period in sorted(periods)}
 
-    def summarize_periods(self, periods: Collection[Period] | None) -> Steps[dict[Period, PeriodObjects]]:
+    def summarize_periods(self, periods: Collection[Period] | Grain) -> Steps[dict[Period, PeriodObjects]]:
         """List periods for a comparison alone, page by page: all of them may not fit into memory.
 
         S3 lists in the order of keys; other storages and ClickHouse may not. A period that was not listed in order is
         listed again, alone. See `Source.summarize_periods`.
         """
-        folded = {period: FoldedPeriod() for period in periods or ()}
-        for found in (yield from self._listed_by(self._fold, periods)):
+        wanted = None if isinstance(periods, Grain) else periods
+        of_grain = self._at(periods if isinstance(periods, Grain) else grain_of(periods))
+        folded = {period: FoldedPeriod() for period in wanted or ()}
+        for found in (yield from of_grain._listed_by(of_grain._fold, wanted)):
             folded.update(found)
-        if periods is None and not folded:
+        if wanted is None and not folded:
             raise SourceError(f"No object of any period under {self.place}/{self.pattern}: check bucket and key.")
         listed = {period: found.summary for period, found in folded.items()}
         for period in (period for period, found in folded.items() if not found.is_sorted):
             _, manifest = yield from self.list_period(period)
             listed[period] = PeriodObjects.of(manifest)
         return listed
+
+    def _at(self, grain: Grain) -> Self:
+        return replace(self, template=self.template.at(grain))
+
+    def check_grain(self, periods: Collection[Period] | Grain) -> None:
+        """Let periods of any length pass: the template of the keys decides."""
 
     def _listed_by(
         self, list_pass: Callable[[ListingPass], Steps[T]], periods: Collection[Period] | None
@@ -160,7 +171,7 @@ class ObjectSource(Source):
         return source, {period: Manifest.of(some) for period, some in found.items()}
 
     def _periods_of(self, key: str, periods: Collection[Period]) -> Sequence[Period]:
-        if len(periods) == 1 and self.template.is_read_in_one_way:
+        if len(periods) == 1 and self.template.is_read_in_one_way and self.template.is_exact:
             return tuple(periods)
         period = self.template.period_of(key)
         return (period,) if period is not None and period in periods else ()

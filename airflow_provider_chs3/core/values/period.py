@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -118,21 +118,37 @@ class Period:
 
     def shifted(self, count: int) -> Period:
         """Return the period this many periods later, or earlier if negative; the whole table is itself."""
-        if self.grain in _LENGTHS:
-            return Period(self.begin + _LENGTHS[self.grain] * count, self.grain)
-        if self.grain is Grain.ALL:
-            return self
-        months = self.begin.year * 12 + self.begin.month - 1 + _MONTHS[self.grain] * count
-        return Period(datetime(months // 12, months % 12 + 1, 1), self.grain)
+        return Period(self._begin_of(count), self.grain)
 
     @property
     def end(self) -> datetime:
         """The first moment after it, without a time zone."""
-        return datetime(LAST_YEAR + 1, 1, 1) if self.grain is Grain.ALL else self.shifted(1).begin
+        return datetime(LAST_YEAR + 1, 1, 1) if self.grain is Grain.ALL else self._begin_of(1)
+
+    def _begin_of(self, count: int) -> datetime:
+        if self.grain in _LENGTHS:
+            return self.begin + _LENGTHS[self.grain] * count
+        months = self.begin.year * 12 + self.begin.month - 1 + _MONTHS.get(self.grain, 0) * count
+        return datetime(months // 12, months % 12 + 1, 1)
 
 
 #: A table without partitions.
 WHOLE_TABLE = Period(datetime(FIRST_YEAR, 1, 1), Grain.ALL)
+
+
+def grain_of(periods: Iterable[Period]) -> Grain:
+    """Return the one length that periods have.
+
+    Args:
+        periods: The periods; at least one.
+
+    Raises:
+        ConfigurationError: If they have several.
+    """
+    grains = sorted({each.grain for each in periods})
+    if len(grains) > 1:
+        raise ConfigurationError(f"Periods of one load have one length, and these are by {' and by '.join(grains)}.")
+    return grains[0]
 
 
 def range_text(periods: Sequence[Period]) -> str:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 _TIMETABLE = 'CronDataIntervalTimetable("0 0 1 * *", timezone="UTC")'
 _NIGHTLY_TIMETABLE = 'CronDataIntervalTimetable("0 3 * * *", timezone="UTC")'
 
-#: The keys of Airflow's timetables and mappers for periods, quarters, days and times.
-_PERIOD = re.compile(
-    r"(?P<period>\d{4}-\d{2})|(?P<year>\d{4})-Q(?P<quarter>[1-4])"
-    r"|(?P<time>\d{4}-\d{2}-\d{2}([T ]\d{2}(:\d{2}){0,2}(\.\d+)?(Z|[+-]\d{2}:?\d{2})?)?)"
-)
+#: The keys of Airflow's timetables and mappers for periods and times.
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}(:\d{2}){0,2}(\.\d+)?(Z|[+-]\d{2}:?\d{2})?)?")
+#: The mapper of weeks writes the day first: `2026-10-05 (W41)`.
+_WEEK = re.compile(r"(?P<day>\d{4}-\d{2}-\d{2}) \(W\d{2}\)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,26 +44,27 @@ class DagRun:
     conf: Mapping[str, Any] = field(default_factory=dict)
 
 
-def period_of_run(run: DagRun) -> Period:
+def period_of_run(run: DagRun, grain: Grain = Grain.MONTH) -> Period:
     """Return the period of a run.
 
     Args:
         run: The run.
+        grain: The length of the table's periods. Default: months.
 
     Raises:
         ConfigurationError: If the run covers no period or several.
     """
-    periods = periods_of_run(run)
+    periods = periods_of_run(run, grain)
     if len(periods) == 1:
         return periods[0]
     if run.partition_key:
         raise ConfigurationError(
-            f"This run's partition key {run.partition_key!r} covers {len(periods)} periods, and this task takes one: "
+            f"This run's partition key {run.partition_key!r} covers {len(periods)} {grain}s, and this task takes one: "
             "give period='YYYY-MM', or map the task over the output of PlanLoadsOperator."
         )
     first, last = (at.astimezone(run.timezone).isoformat() for at in (run.start, run.end) if at)
     raise ConfigurationError(
-        f"This run's data interval ({first} to {last}) covers more than one period: schedule the DAG with "
+        f"This run's data interval ({first} to {last}) covers more than one {grain}: schedule the DAG with "
         f"{_TIMETABLE}, or give period='YYYY-MM'."
     )
 
@@ -85,11 +86,12 @@ def given_period(period: str | None) -> Period:
     return Period.parse(period)
 
 
-def periods_of_run(run: DagRun, *, argument: str = "period") -> tuple[Period, ...]:
+def periods_of_run(run: DagRun, grain: Grain = Grain.MONTH, *, argument: str = "period") -> tuple[Period, ...]:
     """Return the periods of a run's partition key, else those that its data interval touches, in order.
 
     Args:
         run: The run.
+        grain: The length of the table's periods. Default: months.
         argument: The task's argument that would name the period instead; `period` by default.
 
     Raises:
@@ -102,8 +104,10 @@ def periods_of_run(run: DagRun, *, argument: str = "period") -> tuple[Period, ..
             f'{argument}="{{{{ params.{asked[0]} }}}}" and the DAG a param {asked[0]!r}, which also says that another '
             "task reads it."
         )
+    if grain is Grain.ALL:
+        return (WHOLE_TABLE,)
     if run.partition_key:
-        return _periods_of_key(run, argument)
+        return _periods_of_key(run, grain, argument)
     start, end = run.start, run.end
     if not run.is_scheduled and (start is None or start == end):
         raise ConfigurationError(
@@ -122,40 +126,59 @@ def periods_of_run(run: DagRun, *, argument: str = "period") -> tuple[Period, ..
             f"'@monthly' since Airflow 3: schedule the DAG with {_TIMETABLE} ({_NIGHTLY_TIMETABLE} for every night), "
             f"or give {argument}='YYYY-MM'."
         )
-    first, last = start.astimezone(run.timezone), (end - timedelta(microseconds=1)).astimezone(run.timezone)
-    periods = [Period.of_month(first.year, first.month)]
-    while periods[-1] < Period.of_month(last.year, last.month):
+    zone = UTC if grain is Grain.HOUR else run.timezone
+    first, last = (Period.of(_naive(at, zone), grain) for at in (start, end - timedelta(microseconds=1)))
+    periods = [first]
+    while periods[-1] < last:
         periods.append(periods[-1].shifted(1))
     return tuple(periods)
 
 
-def _periods_of_key(run: DagRun, argument: str) -> tuple[Period, ...]:
+def _naive(at: datetime, zone: tzinfo) -> datetime:
+    """Return what a zone calls a moment; without an offset, it is already what the timetable's time zone calls it."""
+    return at.astimezone(zone).replace(tzinfo=None) if at.tzinfo else at
+
+
+def _periods_of_key(run: DagRun, grain: Grain, argument: str) -> tuple[Period, ...]:
     """Return the periods of a partition key; of one with several parts, such as `us|2026-10`, one must be a period."""
     key, date = str(run.partition_key), run.partition_date
-    periods = [found for part in key.split("|") if (found := _PERIOD.fullmatch(part.strip()))]
-    if len(periods) == 1:
-        return _periods_of_period(periods[0], run.timezone)
-    if not periods and date is not None and date.day == 1:
-        return (Period.of_month(date.year, date.month),)
+    spans = [found for part in key.split("|") if (found := _span(part.strip(), run, grain))]
+    if len(spans) == 1:
+        return _periods_in(*spans[0], grain)
+    if (
+        not spans
+        and date is not None
+        and Period.of(date.replace(tzinfo=None), grain).begin == date.replace(tzinfo=None)
+    ):
+        return (Period.of(date.replace(tzinfo=None), grain),)
     raise ConfigurationError(
-        f"This run's partition key {key!r} names {'several periods' if periods else 'no period'}: give its timetable "
+        f"This run's partition key {key!r} names {'several periods' if spans else 'no period'}: give its timetable "
         f"key_format='%Y-%m', or its mapper output_format='%Y-%m', or give {argument}='YYYY-MM'."
     )
 
 
-def _periods_of_period(period: re.Match[str], timezone: tzinfo) -> tuple[Period, ...]:
-    if period["period"]:
-        return (Period.parse(period["period"]),)
-    if period["quarter"]:
-        first = Period.of_month(int(period["year"]), int(period["quarter"]) * 3 - 2)
-        return (first, first.shifted(1), first.shifted(2))
+def _span(text: str, run: DagRun, grain: Grain) -> tuple[datetime, datetime] | None:
+    """Return the first moment that a part of a key names, and that after the last; the same one for a time."""
+    if matched := _WEEK.fullmatch(text):
+        monday = Period.of(datetime.fromisoformat(matched["day"]), Grain.WEEK)
+        return monday.begin, monday.end
+    with suppress(ConfigurationError):
+        found = Period.parse(text)
+        return None if found is WHOLE_TABLE else (found.begin, found.end)
+    if not _TIME.fullmatch(text):
+        return None
     try:
-        at = datetime.fromisoformat(period["time"])
+        at = _naive(datetime.fromisoformat(text), UTC if grain is Grain.HOUR else run.timezone)
     except ValueError as error:
-        raise ConfigurationError(f"This run's partition key {period['time']!r} is not a time: {error}.") from None
-    # Without an offset, it is already what the timetable's time zone calls it.
-    at = at.astimezone(timezone) if at.tzinfo else at
-    return (Period.of_month(at.year, at.month),)
+        raise ConfigurationError(f"This run's partition key {text!r} is not a time: {error}.") from None
+    return at, at
+
+
+def _periods_in(begin: datetime, end: datetime, grain: Grain) -> tuple[Period, ...]:
+    periods = [Period.of(begin, grain)]
+    while periods[-1].end < end:
+        periods.append(periods[-1].shifted(1))
+    return tuple(periods)
 
 
 def parse_periods(given: Sequence[str] | str | None) -> tuple[Period, ...]:

@@ -168,7 +168,7 @@ class PeriodLoadTask(OnLoadsPage, ShowsSql, LoadLineage, LoadTask):
         if self.has_period:
             return [given_period(self.period)]
         reload = self.reload_of_run(context)
-        return [reload.period if reload else self.period_of_run(context)]
+        return [reload.period if reload else self.period_of_run(context, self.grain())]
 
     def _tell(self, results: Sequence[LoadResult]) -> None:
         from airflow_provider_chs3.core.load.outcome import report

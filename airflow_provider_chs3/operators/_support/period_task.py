@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.core.request.reload import Reload
     from airflow_provider_chs3.core.source.source import Source
-    from airflow_provider_chs3.core.values.period import Period
+    from airflow_provider_chs3.core.values.period import Grain, Period
     from airflow_provider_chs3.core.values.run_period import DagRun
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
     from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
@@ -157,25 +157,50 @@ class PeriodTask(BaseOperator):
                 "objects back; or, if the rows should go, give policies={'on_no_objects': 'empty'}."
             )
 
-    def period_of_run(self, context: Context) -> Period:
+    def grain(self) -> Grain:
+        """Ask the servers how long the periods are that the table is partitioned by."""
+        from airflow_provider_chs3.core.cluster.topology import TableRequest
+        from airflow_provider_chs3.core.preflight.target_checks import find_grain
+        from airflow_provider_chs3.core.values.models import TableName
+        from airflow_provider_chs3.runners.blocking import Runner
+
+        hook = self.hook()
+        request = TableRequest(
+            target=TableName.of(self.table, self.database, default_database=hook.options.database),
+            cluster=self.cluster,
+            default_cluster=hook.options.cluster,
+            staging_database=self.staging_database,
+        )
+        runner = Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=10)
+        return runner.run(find_grain(request, may_lack=getattr(self, "create_table", "never") != "never"))
+
+    def period_of_run(self, context: Context, grain: Grain) -> Period:
         """Return the run's period: that of its partition key, else of its data interval.
+
+        Args:
+            context: Airflow's.
+            grain: The length of the table's periods.
 
         Raises:
             ConfigurationError: If the run has no period, or several.
         """
         from airflow_provider_chs3.core.values.run_period import period_of_run
 
-        return period_of_run(self._run(context))
+        return period_of_run(self._run(context), grain)
 
-    def periods_of_run(self, context: Context) -> tuple[Period, ...]:
+    def periods_of_run(self, context: Context, grain: Grain) -> tuple[Period, ...]:
         """Return the run's periods: those of its partition key, else those that its data interval touches.
+
+        Args:
+            context: Airflow's.
+            grain: The length of the table's periods.
 
         Raises:
             ConfigurationError: If the run has no period.
         """
         from airflow_provider_chs3.core.values.run_period import periods_of_run
 
-        return periods_of_run(self._run(context), argument=self.argument_for_period or "period")
+        return periods_of_run(self._run(context), grain, argument=self.argument_for_period or "period")
 
     def _run(self, context: Context) -> DagRun:
         from airflow_provider_chs3.core.values.run_period import DagRun

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.source.reading import Batch
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.quoting import Sql, literals
 from airflow_provider_chs3.core.values.models import Manifest, Unit
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period import Grain, Period
 from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.core.values.table_snapshot import TableSnapshot
 from airflow_provider_chs3.core.workflow.operations import ListSnapshot, Steps
@@ -64,6 +64,7 @@ class TableSource(S3Source):
         Raises:
             SourceError: If files do not have the rows that the table shows of a period, or too many rows were deleted.
         """
+        self.check_grain(periods)
         found = yield from self._snapshot(periods)
         manifests = found.manifests(periods, is_to_load=True)
         paths = {each.path for manifest in manifests.values() for each in manifest.objects}
@@ -109,10 +110,11 @@ class TableSource(S3Source):
         deleted = (number << _ROW_BITS | each for number, rows in enumerate(found.values(), start=1) for each in rows)
         return f"{batch.condition} AND {row} NOT IN [{', '.join(map(str, deleted))}]"
 
-    def summarize_periods(self, periods: Collection[Period] | None) -> Steps[dict[Period, PeriodObjects]]:
+    def summarize_periods(self, periods: Collection[Period] | Grain) -> Steps[dict[Period, PeriodObjects]]:
         """List the data files of periods for a comparison alone; see `Source.summarize_periods`."""
+        self.check_grain(periods)
         found = yield from self._snapshot(())
-        manifests = found.manifests(periods, is_to_load=False)
+        manifests = found.manifests(None if isinstance(periods, Grain) else periods, is_to_load=False)
         return {period: PeriodObjects.of(manifest) for period, manifest in manifests.items()}
 
     def _snapshot(self, periods: Collection[Period]) -> Steps[TableSnapshot]:

@@ -229,7 +229,7 @@ class TestPeriodOfKey:
             ("{YYYY-MM}/{MMM}{YY}.csv", "2026-10/Oct26.csv"),
         ],
     )
-    def test_it_is_the_period_whose_keys_have_it(self, template, key):
+    def test_it_is_the_month_whose_keys_have_it(self, template, key):
         assert KeyTemplate(template).period_of(key) == OCTOBER
         assert selects(template, key)
 

@@ -93,7 +93,7 @@ def test_a_partition_key_goes_before_the_interval(start):
         *("us|2026-10", "2026-10|us", "us | 2026-10-01T00:00:00 | v2"),
     ],
 )
-def test_a_partition_key_is_the_period_that_it_names_or_lies_in(key):
+def test_a_partition_key_is_the_month_that_it_names_or_lies_in(key):
     assert periods_of_key(key) == ["2026-10"]
 
 
