@@ -97,7 +97,7 @@ def emitted_periods(context: Context) -> list[dict[str, Any]]:
         context: The context of a task in the run.
 
     Returns:
-        What the newest event tells of each period: period, status, reason, target, rows, source_bytes, objects, parts
+        What the newest event says about each period: period, status, reason, target, rows, source_bytes, objects, parts
         and fingerprint. Empty for a run that was started by hand.
     """
     events = [event for events in context["triggering_asset_events"].values() for event in events]
@@ -108,6 +108,6 @@ def emitted_periods(context: Context) -> list[dict[str, Any]]:
 
 
 def _told_by(event: Any) -> list[dict[str, Any]]:
-    """Return the period of an event; all of its task's, if it has none of its own."""
+    """Return the period of an event; without one of its own, all of its task's."""
     told = event.extra.get("periods", [event.extra])
     return [each for each in told if each["period"] == getattr(event, "partition_key", None)] or told

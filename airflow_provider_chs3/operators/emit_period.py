@@ -19,7 +19,7 @@ def emit_periods(task: BaseOperator, context: Context, result: Mapping[str, Any]
     """Add the periods to the events of the task's assets, or suppress the events if the load changed nothing.
 
     If Airflow supports partitions known at run time (3.3), each period has an event, whose partition key it is. A task
-    has one `extra` for all events of an asset: if several periods are new, it tells of all.
+    has one `extra` for all events of an asset: if several periods are new, it describes all.
 
     Args:
         task: The running task, with the assets in its `outlets`.

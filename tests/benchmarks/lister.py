@@ -53,7 +53,7 @@ def list_as_we_do(given: Listing) -> ListingResult:
 
     def count() -> int:
         found = drive(
-            source.summarize_periods(None), lambda step: listing.pages(step.bucket, step.prefix, step.narrower)
+            source.summarize_periods(Grain.MONTH), lambda step: listing.pages(step.bucket, step.prefix, step.narrower)
         )
         return sum(each.count for each in found.values())
 

@@ -7,7 +7,7 @@ from airflow_provider_chs3.cli.tables import age, rendered, size
 
 def test_text_stands_to_the_left_and_numbers_to_the_right() -> None:
     assert rendered(["period", "rows"], [["2026-01", 1_234_567], ["2026-02", None]]).splitlines() == [
-        "period          rows",
+        "period         rows",
         "───────   ─────────",
         "2026-01   1,234,567",
         "2026-02",

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.attempt.load_context import SharedStaging
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Staged, periods_of
@@ -27,6 +26,7 @@ from airflow_provider_chs3.core.publication.publish import publish
 from airflow_provider_chs3.core.request.load_request import Policies
 from airflow_provider_chs3.core.staging.tables import Attempt, create_staging
 from airflow_provider_chs3.core.values.models import Manifest, Node, TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.exceptions import PreflightError, TargetChangedError, VerificationError
 from tests.core.driving import drive
 from tests.core.surroundings import ONE, TWO, surroundings, with_target

@@ -8,13 +8,13 @@ from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
-from airflow_provider_chs3.core.values.period import Period
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.values.models import Unit
 from airflow_provider_chs3.core.values.object_page import ObjectPage
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.sources.s3.listing import S3Listing
 from airflow_provider_chs3.sources.side_by_side import AT_ONCE, Page, pages_of

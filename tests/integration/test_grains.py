@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.exceptions import Chs3Error
 from tests.integration.lake import Lake
 
 

@@ -13,6 +13,7 @@ import pytest
 from airflow.providers.common.compat.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
+from airflow_provider_chs3.core.values.period import Grain
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.period_task import PeriodTask
 
@@ -35,7 +36,7 @@ class TellPeriods(PeriodTask):
 
     def execute(self, context: Any) -> list[str]:
         self.reload_of_run(context)
-        return [str(period) for period in self.periods_of_run(context)]
+        return [str(period) for period in self.periods_of_run(context, Grain.MONTH)]
 
 
 def task(schedule: Any, *, start_date: datetime = datetime(2023, 1, 1, tzinfo=UTC), **params: Any) -> TellPeriods:

@@ -1,9 +1,9 @@
 """Azure Blob Storage as table functions read it, and what shows of its keys."""
 
 import pytest
-from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.sources.azure.reading import AzureAccess, AzureBlobSource
 

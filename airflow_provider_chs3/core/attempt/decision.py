@@ -25,7 +25,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Skip(Decision):
-    """It is as published, and nothing is left to do; or `has_no_objects`, where that is no error."""
+    """It is as published, and nothing is left to do; or `has_no_objects`, where that is not an error."""
 
     has_no_objects: bool = False
 

@@ -31,7 +31,7 @@ class Staged:
 
 @dataclass(frozen=True, kw_only=True)
 class PeriodLoad:
-    """A period that is to be loaded.
+    """A period to load.
 
     Args:
         load: Its load: of its new objects alone, or of all.

@@ -64,7 +64,7 @@ class Checked(NamedTuple):
     """Periods after they were compared with the ledger.
 
     Args:
-        done: The results of those of which nothing is left to do.
+        done: The results of those with nothing left to do.
         to_load: The others.
     """
 
@@ -140,7 +140,7 @@ def _find_increments(periods: Periods, facts: Mapping[Period, PeriodFacts]) -> S
 
 
 def skipped(request: LoadRequest, decision: Skip, timer: StepTimer) -> LoadResult:
-    """Return the result of a period without objects, where that is no error.
+    """Return the result of a period without objects, where that is not an error.
 
     Args:
         request: Its load.

@@ -89,7 +89,7 @@ class LoadsOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """Periods that are to be loaded by one attempt.
+    """Periods that one attempt loads.
 
     Args:
         periods: The periods.

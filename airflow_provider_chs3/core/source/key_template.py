@@ -278,7 +278,7 @@ class KeyTemplate:
 
     def _period_of(self, found: Mapping[str, str]) -> Period | None:
         numbers: dict[str, set[int]] = {}
-        for token, text in found.items():
+        for token, text in ((token, text) for token, text in found.items() if token in _PARTS):
             numbers.setdefault(_PARTS[token], set()).add(_number(token, text))
         # Tokens that name a part twice, as in {YYYY-MM}/{MMM}, must agree.
         if any(len(each) > 1 for each in numbers.values()):

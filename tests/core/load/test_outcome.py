@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.load.outcome import report
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.period import Period
 
 RESULT = LoadResult(
     status="published",

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.merges.health import (
     Health,
@@ -21,6 +20,7 @@ from airflow_provider_chs3.core.merges.health import (
 )
 from airflow_provider_chs3.core.merges.observation import Merge, MergeState, Replica, UnfinishedMutation
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.exceptions import ConfigurationError, MergeHealthError
 from tests.core.surroundings import ONE, TWO
 

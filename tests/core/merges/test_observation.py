@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_chs3.core.values.period import Period
-
 from airflow_provider_chs3.core.merges.observation import Merge, MergeState, Replica, UnfinishedMutation, observe
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
+from airflow_provider_chs3.core.values.period import Period
 from tests.core.driving import Driven, drive
 from tests.core.surroundings import ONE, surroundings, with_target
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.cluster.node_facts import RecordTable
 from airflow_provider_chs3.core.ledger.mutations import mutations_of
@@ -16,6 +15,7 @@ from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.plans.plan import PlannedPeriod
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.values.models import Manifest, TableName, Unit
+from airflow_provider_chs3.core.values.period import Grain, Period
 from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.core.workflow.driving import drive as carry_out
 from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, QueryNodes
@@ -67,12 +67,12 @@ class TestListing:
 
     def test_all_periods_of_a_bucket_are_found_in_one_pass(self):
         september, october = written("trips/2026-09/a.parquet"), written("trips/2026-10/a.parquet")
-        driven = drive(source().summarize_periods(None), listed([*september, *october]))
+        driven = drive(source().summarize_periods(Grain.MONTH), listed([*september, *october]))
         assert driven.result == {SEPTEMBER: objects_of(*september), OCTOBER: objects_of(*october)}
         assert [step.prefix for step in driven.steps if isinstance(step, ListObjects)] == ["trips/"]
 
     def test_all_periods_may_be_cut_by_what_periods_are_called_and_given_ones_are(self):
-        step, *_ = drive(source().summarize_periods(None), listed(written("trips/2026-10/a.parquet"))).steps
+        step, *_ = drive(source().summarize_periods(Grain.MONTH), listed(written("trips/2026-10/a.parquet"))).steps
         assert "trips/202" in step.narrower("trips/")
         assert drive(source().summarize_periods([OCTOBER]), listed([])).steps[0].narrower is None
 
@@ -106,7 +106,7 @@ class TestListing:
         markers = written("trips/2026-10/_x.parquet", "trips/2026-13/a.parquet", "trips/x", "trips/2026-10/a.csv")
         empty = written("trips/2026-10/b.parquet", size_bytes=0)
         found = written("trips/2026-10/a.parquet")
-        driven = drive(source().summarize_periods(None), listed([*markers, *empty, *found]))
+        driven = drive(source().summarize_periods(Grain.MONTH), listed([*markers, *empty, *found]))
         assert driven.result == {OCTOBER: objects_of(*found)}
 
     def test_a_period_that_does_not_come_in_order_is_listed_once_more(self):
@@ -119,7 +119,7 @@ class TestListing:
 
     def test_a_bucket_without_any_period_is_told(self):
         with pytest.raises(SourceError, match=r"No object of any period under taxi/trips/\{YYYY-MM\}"):
-            drive(source().summarize_periods(None), listed(written("other/a.parquet")))
+            drive(source().summarize_periods(Grain.MONTH), listed(written("other/a.parquet")))
 
 
 RECORD = Record("published", "nonce", "f", "d", 100, 3, 10, 5, 7, structure="{}")

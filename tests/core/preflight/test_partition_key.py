@@ -8,12 +8,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.preflight.target_checks import partition_id_of
 from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import QueryNodes
 from airflow_provider_chs3.exceptions import PreflightError
 from tests.core.driving import drive
@@ -175,11 +175,11 @@ class TestPartitionOfAPeriod:
             (lambda instant: instant[11:13], "2026-10 falls into 24 partitions"),
             (lambda instant: (instant[:7], instant[11:13] == "02"), "2026-10 falls into 2 partitions"),
             (lambda instant: instant[8] < "2", "2026-10 falls into 2 partitions"),
-            (lambda instant: instant[:4], "2026-10 shares a partition with other periods"),
-            (lambda instant: "all", "2026-10 shares a partition with other periods"),
-            (lambda instant: instant[5:7] > "09", "2026-10 shares a partition with other periods"),
-            (lambda instant: instant[5:7] > "10", "2026-10 shares a partition with other periods"),
-            (lambda instant: instant[5:7], "2026-10 shares a partition with other periods"),
+            (lambda instant: instant[:4], "2026-10 shares a partition with other months"),
+            (lambda instant: "all", "2026-10 shares a partition with other months"),
+            (lambda instant: instant[5:7] > "09", "2026-10 shares a partition with other months"),
+            (lambda instant: instant[5:7] > "10", "2026-10 shares a partition with other months"),
+            (lambda instant: instant[5:7], "2026-10 shares a partition with other months"),
         ],
         ids=[
             "day",
@@ -200,7 +200,6 @@ class TestPartitionOfAPeriod:
     @pytest.mark.parametrize(
         ("partition_key", "columns"),
         [
-            ("", (ID, replace(AT, in_partition_key=False))),
             ("id % 10", (replace(ID, in_partition_key=True), replace(AT, in_partition_key=False))),
             ("toYYYYMM(at), id", (replace(ID, in_partition_key=True), AT)),
             ("period", (Column("period", "String", in_partition_key=True), Column("at", "Date"))),

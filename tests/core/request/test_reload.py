@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.request.reload import Reload, reload_of
 from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 OCTOBER = Period.of_month(2026, 10)
@@ -77,5 +77,5 @@ def test_what_is_asked_wrongly_is_refused_with_an_example(asked):
 
 
 def test_what_is_no_period_is_refused():
-    with pytest.raises(ConfigurationError, match="2026-13 is not a period"):
+    with pytest.raises(ConfigurationError, match="'2026-13' is not a period"):
         reload_of({"chs3_reload": ASKED | {"periods": ["2026-13"]}})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
+from airflow_provider_chs3.core.values.period import Grain, Period
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
 OCTOBER = Period.of_month(2026, 10)
@@ -41,37 +41,44 @@ class TestPeriodTokens:
             KeyTemplate(template)
 
     @pytest.mark.parametrize(
-        "template", ["trips.csv", "{YYYY}.csv", "{MM}.csv", "{DD}/{YYYY}.csv", "YYYY-MM.csv", "{}"]
+        "template", ["trips.csv", "{YYYY}.csv", "{DD}/{YYYY}.csv", "YYYY-MM.csv", "{}", "{YYYY}-Q{Q}", "{GGGG}-W{WW}"]
     )
-    def test_a_template_without_year_and_period_is_the_same_for_every_period(self, template):
-        with pytest.raises(ConfigurationError, match="has no period in it"):
+    def test_a_template_without_year_and_month_is_the_same_for_every_month(self, template):
+        with pytest.raises(
+            ConfigurationError, match=r"has no month in it, and .* by month: use \{"
+        ):
+            KeyTemplate(template).at(Grain.MONTH)
+
+    @pytest.mark.parametrize("template", ["{MM}.csv", "{DD}.csv", "{WW}/x", "{HH}/{DD}"])
+    def test_tokens_must_name_some_period(self, template):
+        with pytest.raises(ConfigurationError, match="names no period"):
             KeyTemplate(template)
 
     @pytest.mark.parametrize("token", ["{YYYY-MMx}", "{ds YYYY-MM}", "{YYYY MM}", "{YYYY-MM}{}x{foo}", "{YYYY-MM-dd}"])
     def test_an_unknown_token_is_told_with_the_known_ones(self, token):
-        with pytest.raises(ConfigurationError, match="is not understood; tokens are YYYY, YY, MMMM"):
+        with pytest.raises(ConfigurationError, match="is not understood; tokens are YYYY, YY, GGGG, Q, MMMM"):
             KeyTemplate(f"trips/{token}{{foo}}")
 
     @pytest.mark.parametrize(
         "template", ["{YYYY-MM", "YYYY-MM}/{YYYY-MM}", "{{YYYY-MM}}", "{YYYY-MM}/}", "{YYYY-MM}/{"]
     )
     def test_a_brace_needs_its_partner(self, template):
-        with pytest.raises(ConfigurationError, match=r"brace without its partner|no period in it"):
+        with pytest.raises(ConfigurationError, match=r"brace without its partner|is not understood"):
             KeyTemplate(template)
 
     @pytest.mark.parametrize("template", ["{YYYY}*{M}.csv", "{YYYY}/{D}{M}.csv", "trips/*{M}/{YYYY}/"])
     def test_a_period_without_zeros_must_not_be_preceded_by_more_digits(self, template):
-        with pytest.raises(ConfigurationError, match=r"keys of November for January too.*use \{MM\}"):
+        with pytest.raises(ConfigurationError, match=r"keys of 2001-11 for 2001-01 too.*use \{MM\}"):
             KeyTemplate(template)
 
     @pytest.mark.parametrize("template", ["{YYYY-M}*.csv", "{YYYY-M}{D}.csv", "{YYYY}/{M}**"])
     def test_january_must_not_take_the_keys_of_october(self, template):
-        with pytest.raises(ConfigurationError, match=r"keys of October for January too.*use \{MM\}"):
+        with pytest.raises(ConfigurationError, match=r"keys of 2001-10 for 2001-01 too.*use \{MM\}"):
             KeyTemplate(template)
 
     def test_the_error_shows_how_it_is_done(self):
         with pytest.raises(ConfigurationError, match=r"trips/\{YYYY-MM\}/\*\.parquet"):
-            KeyTemplate("trips/*.parquet")
+            KeyTemplate("/trips/*.parquet")
 
 
 class TestWhatVariesWithinAPeriod:
@@ -275,4 +282,4 @@ class TestPeriodOfKey:
 
     @pytest.mark.parametrize(("digits", "year"), [("71", 1971), ("99", 1999), ("00", 2000), ("70", 2070)])
     def test_two_digits_of_a_year_mean_1971_to_2070(self, digits, year):
-        assert KeyTemplate("{YYMM}.csv").period_of(f"{digits}10.csv") == Period(year, 10)
+        assert KeyTemplate("{YYMM}.csv").period_of(f"{digits}10.csv") == Period.of_month(year, 10)

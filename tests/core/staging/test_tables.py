@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.staging.ending import (
@@ -18,6 +17,7 @@ from airflow_provider_chs3.core.staging.ending import (
 from airflow_provider_chs3.core.staging.rivals import settle_with_rivals, take_over
 from airflow_provider_chs3.core.staging.tables import Attempt, create_staging, ddl_settings, holds_any
 from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Sleep, Step
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError, TransientError
 from tests.core.driving import drive

@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from airflow_provider_chs3.core.values.period import Period
 
 from airflow_provider_chs3.core.values.models import Manifest, Node, ObjectChanges, TableName, Unit
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 WRITTEN = datetime(2026, 10, 2, tzinfo=UTC)
@@ -17,7 +17,9 @@ SECOND = Unit("lake/t/b.parquet", 20, "etag2", WRITTEN)
 
 
 class TestPeriod:
-    @pytest.mark.parametrize("text", ["2026-10", "1971-01", "2104-12"])
+    @pytest.mark.parametrize(
+        "text", ["2026-10", "1971-01", "2104-12", "2026-10-05", "2026-10-05T13Z", "2026-W53", "2026-Q4", "2026", "all"]
+    )
     def test_parses_what_it_prints(self, text):
         assert str(Period.parse(text)) == text
 
@@ -25,9 +27,13 @@ class TestPeriod:
         "text",
         [
             "",
-            "2026",
             "2026-1",
-            "2026-10-01",
+            "2026-W54",
+            "2026-Q5",
+            "2026-10-32",
+            "2026-10-01T10",
+            "2026-10-01T24Z",
+            "table",
             "202610",
             "26-10",
             " 2026-10",
@@ -40,7 +46,9 @@ class TestPeriod:
     )
     def test_other_forms_are_no_period(self, text):
         # It does not name `period`: the text may come from `periods`, a run's conf or its partition key.
-        with pytest.raises(ConfigurationError, match=r"^'.*' is not a period: give it as YYYY-MM, such as '2026-10'"):
+        with pytest.raises(
+            ConfigurationError, match=r"(?s)^'.*' is not a period: give an hour \(2026-10-05T13Z"
+        ):
             Period.parse(text)
 
     @pytest.mark.parametrize("value", [None, 202610, ["2026-10"], datetime(2026, 10, 1)])
@@ -48,12 +56,33 @@ class TestPeriod:
         with pytest.raises(ConfigurationError, match="is not a period"):
             Period.parse(value)
 
-    @pytest.mark.parametrize("text", ["2026-13", "2026-00", "1969-12", "2106-01", "0000-01", "9999-12"])
-    def test_must_exist_and_fit_into_a_datetime(self, text):
-        with pytest.raises(
-            ConfigurationError, match=f"{text} is not a period: give YYYY-MM between 1971-01 and 2104-12"
-        ):
+    @pytest.mark.parametrize("text", ["2026-13", "2026-00", "0000-01", "2026-02-29", "2025-W53"])
+    def test_must_exist(self, text):
+        with pytest.raises(ConfigurationError, match=f"'{text}' is not a period"):
             Period.parse(text)
+
+    @pytest.mark.parametrize("text", ["1969-12", "2106-01", "9999-12-31", "1970"])
+    def test_must_fit_into_a_datetime(self, text):
+        with pytest.raises(ConfigurationError, match=f"{text} is not within the years 1971 to 2104"):
+            Period.parse(text)
+
+    @pytest.mark.parametrize(
+        ("text", "after", "end"),
+        [
+            ("2026-10-25T23Z", "2026-10-26T00Z", "2026-10-26T00"),
+            ("2026-12-31", "2027-01-01", "2027-01-01T00"),
+            ("2026-W53", "2027-W01", "2027-01-04T00"),
+            ("2026-12", "2027-01", "2027-01-01T00"),
+            ("2026-Q4", "2027-Q1", "2027-01-01T00"),
+            ("2026", "2027", "2027-01-01T00"),
+            ("all", "all", "2105-01-01T00"),
+        ],
+    )
+    def test_ends_where_the_next_one_begins(self, text, after, end):
+        found = Period.parse(text)
+        assert (str(found.shifted(1)), found.end.isoformat(timespec="hours")) == (after, end)
+        assert found.shifted(1).shifted(-1) == found
+        assert Period.of(found.begin, found.grain) == found
 
     @pytest.mark.parametrize(
         ("periods", "expected"), [(0, "2026-10"), (1, "2026-11"), (3, "2027-01"), (-10, "2025-12"), (-21, "2025-01")]
