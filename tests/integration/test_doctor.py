@@ -166,7 +166,7 @@ class TestServers:
         lake.upload(TRIPS)
         lake.on_every_node(f"CREATE TABLE {lake.database}.trips (a Date) ENGINE = MergeTree ORDER BY a")
         _, checks, _ = doctor(*where(lake))
-        assert "is not partitioned by period" in findings(checks)[f"period {PERIOD}"][0]
+        assert "is not partitioned by month" in findings(checks)[f"period {PERIOD}"][0]
 
 
 #: Two objects, the second of which has values that no load accepts; and what is wrong with one of them.

@@ -158,7 +158,7 @@ def test_a_table_that_is_not_partitioned_by_period_fails_once(periods: Periods) 
     lake = periods.lake
     lake.on_every_node(f"DROP TABLE {lake.database}.numbers SYNC")
     lake.on_every_node(f"CREATE TABLE {lake.database}.numbers (day Date, n UInt32) ENGINE MergeTree ORDER BY n")
-    with pytest.raises(AirflowFailException, match="is not partitioned by period") as caught:
+    with pytest.raises(AirflowFailException, match="is not partitioned by month") as caught:
         periods.load()
     assert "periods failed" not in str(caught.value)
 

@@ -202,7 +202,7 @@ class TestBadInput:
 
     def test_a_table_that_is_not_partitioned_by_period(self, lake: Lake) -> None:
         lake.on_every_node(f"CREATE TABLE {lake.database}.{lake.table} (at Date) ENGINE = MergeTree ORDER BY at")
-        with pytest.raises(AirflowFailException, match="not partitioned by period"):
+        with pytest.raises(AirflowFailException, match="not partitioned by month"):
             look(lake)
 
     @pytest.mark.parametrize("periods", [{}, {"period": PERIOD, "periods": [PERIOD]}])

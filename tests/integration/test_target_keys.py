@@ -132,7 +132,7 @@ def test_a_key_of_low_cardinality_is_monthly_too(lake: Lake, column_type: str, k
 def test_a_key_that_is_monthly_in_no_time_zone_is_refused(lake: Lake) -> None:
     create(lake, "DateTime('UTC')", "toYYYYMMDD(at, 'America/New_York')")
     put(lake, in_utc(NEW_YORK, 2))
-    refused(lake, "is not partitioned by period .* 2026-10 falls into 31 partitions")
+    refused(lake, "is not partitioned by month .* 2026-10 falls into 31 partitions")
 
 
 EXTENDED = {"enable_extended_results_for_datetime_functions": 1}
@@ -254,7 +254,7 @@ def test_a_column_that_a_load_adds_leaves_the_key_as_it_is_whatever_the_connecti
 def test_a_key_that_depends_on_the_time_of_day_is_refused(lake: Lake, key: str) -> None:
     create(lake, "DateTime('UTC')", key)
     put(lake, {1: '"2026-10-01 01:00:00"', 2: '"2026-10-02 12:00:00"'})
-    refused(lake, "is not partitioned by period .* 2026-10 falls into 2 partitions", on_other_periods="leave_out")
+    refused(lake, "is not partitioned by month .* 2026-10 falls into 2 partitions", on_other_periods="leave_out")
 
 
 def test_a_period_may_begin_where_the_clock_leaves_midnight_out(lake: Lake) -> None:

@@ -160,7 +160,7 @@ def test_a_table_by_day(as_user: AsUser, lake: Lake) -> None:
     lake.on_every_node(f"INSERT INTO {lake.database}.trips (trip_id, pickup_at) VALUES (1, '{PERIOD}-01 00:00:00')")
     said = answers(as_user, lake)
     for one in (said.plan, said.ledger, said.load, said.doctor, refused(lambda: adopt(lake))):
-        assert "is not partitioned by period" in one
+        assert "is not partitioned by month" in one
 
 
 def test_a_period_with_other_objects(as_user: AsUser, loaded: Lake) -> None:

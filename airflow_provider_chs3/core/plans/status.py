@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.ledger.parts import partition_states
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST, PeriodOnNode, newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_ids_of
+from airflow_provider_chs3.core.preflight.target_checks import check_target, grain_of_key, partition_ids_of
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
@@ -118,8 +118,6 @@ class _Newest:
 _Nodes: TypeAlias = Mapping[Node, PeriodOnNode]
 _Records: TypeAlias = Mapping[Node, Mapping[Period, _Newest]]
 _States: TypeAlias = Mapping[Node, Mapping[str, PartitionState]]
-#: Whether a table is partitioned by period can be seen in any of them.
-_ANY_PERIOD = (Period.of_month(2000, 1),)
 
 
 def look_at_table(request: LedgerRequest) -> Steps[TargetContext]:
@@ -158,7 +156,10 @@ def list_periods_of(context: TargetContext, wanted: Collection[Period] | None) -
     """
     newest, partitions = yield from _ask(context)
     known = {period for periods in newest.values() for period in periods}
-    ids = yield from partition_ids_of(context, sorted(known.union(wanted or ())) or _ANY_PERIOD)
+    asked = sorted(known.union(wanted or ()))
+    if not asked:
+        yield from grain_of_key(context)
+    ids = (yield from partition_ids_of(context, asked)) if asked else {}
     with_rows = {partition for states in partitions.values() for partition in states}
     if wanted is None:
         periods = sorted(known)

@@ -138,7 +138,7 @@ class KeyTemplate:
         if (names := _names_of(self._parts, self.grain)) is not None:
             return names
         raise ConfigurationError(
-            f"key={self.text!r} has no {self.grain} in it, and the table is partitioned by {self.grain}: use "
+            f"key={self.text!r} has no {self.grain} in it, so it does not tell one {self.grain} from another: use "
             f"{_EXAMPLES[self.grain]} (case matters)."
         )
 
