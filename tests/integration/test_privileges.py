@@ -188,8 +188,17 @@ def test_a_cluster_that_cannot_be_looked_up_stops_with_the_privilege(
     assert tables_of(own_lake, "stage") == set()
 
 
+def test_it_is_told_once_however_many_periods_are_loaded(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    (credentials,) = [each for each, missing in MISSING.items() if missing == ASKED_BEFORE]
+    log_in(own_lake, credentials, monkeypatch)
+    with pytest.raises(AirflowFailException) as stopped:
+        own_lake.load(period=None, periods=[PERIOD, "2026-11"], staging_database="stage")
+    assert str(stopped.value).count(f"GRANT {ASKED_BEFORE} to user") == 1
+    assert tables_of(own_lake, "stage") == set()
+
+
 def test_a_profile_that_forbids_it_is_named_instead_of_a_grant(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(AirflowFailException, match=r"a profile of the user has readonly = 2, which no GRANT"):
+    with pytest.raises(AirflowFailException, match=r"have readonly = 2, which no GRANT"):
         load_as(own_lake, READER_BY_PROFILE, monkeypatch)
 
 

@@ -231,7 +231,7 @@ def _in_parts(one: Round, found: Found, periods: Sequence[Period]) -> Steps[list
     if error is None or not periods:
         return [Round(periods=(period,)) for period in periods]
     was_ended = isinstance(error, ClickHouseServerError) and error.code == QUERY_WAS_CANCELLED
-    is_of_each = isinstance(error, PreflightError) and not found.loads
+    is_of_each = isinstance(error, PreflightError | ClickHouseServerError) and is_terminal(error) and not found.loads
     if was_ended or is_of_each or isinstance(error, (SupersededError, *OF_ALL)):
         raise error
     again = next_retry(error, one.retry_state) if isinstance(error, ClickHouseServerError) else None
