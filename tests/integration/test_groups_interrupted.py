@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.sdk.exceptions import AirflowTaskTerminated
 
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.workflow.operations import AnyStep, Insert
 from airflow_provider_chs3.exceptions import ClickHouseServerError
+from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 from airflow_provider_chs3.runners.blocking import Runner
 from tests.faults.strikes import Strikes, strikes
 from tests.integration.several_periods import PERIODS, Periods, periods
@@ -201,6 +203,34 @@ def test_the_next_run_drops_what_a_group_left_that_died_when_it_had_published_al
     strikes.reset()
     assert set(periods.statuses().values()) == {"unchanged"}
     assert left_of(periods) == []
+
+
+@pytest.mark.thorough
+def test_a_task_that_is_ended_before_any_statement_leaves_nothing(
+    periods: Periods, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = PooledClickHouseHook.query
+    for number in count(1, 5):
+        for period in PERIODS:
+            periods.put(period, f"more{number}", rows=3)
+        operator, asked = periods.operator(), count(1)
+
+        def ended_before(hook: Any, *args: Any, at: int = number, **kwargs: Any) -> Any:
+            if next(asked) == at:  # noqa: B023  # of this round
+                operator.on_kill()  # noqa: B023
+            return query(hook, *args, **kwargs)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(PooledClickHouseHook, "query", ended_before)
+            try:
+                operator.execute({})
+                break
+            except AirflowTaskTerminated:
+                assert periods.lake.left_behind() == [], f"ended before statement {number}"
+        assert set(periods.statuses().values()) <= {"published", "unchanged"}
+        assert periods.found() == periods.expected()
+    assert number > 20
+    assert periods.found() == periods.expected()
 
 
 def test_a_target_may_have_the_comment_of_staging(periods: Periods, strikes: Strikes) -> None:
