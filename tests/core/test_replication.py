@@ -309,6 +309,6 @@ def test_a_plan_asks_each_replica_for_itself():
     facts = {node: replace(facts, ledger=RecordTable()) for node, facts in AROUND.nodes.items()}
     asked = drive(
         look_up_periods(replace(AROUND, nodes=facts), {PERIOD: "202610"}),
-        lambda step: {node: [([], [], [], [])] for node in step.sql},
+        lambda step: {node: [([], [], [], [], [])] for node in step.sql},
     ).steps[0]
     assert len(set(statements(asked).values())) == 4

@@ -15,9 +15,9 @@ from airflow_provider_chs3.core.files.text_fields import has_escaped_labels, lac
 from airflow_provider_chs3.core.ledger.comparison import ExpectedPeriod, Found, intended, spread, standing
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
-from airflow_provider_chs3.core.ledger.queries import look_up
+from airflow_provider_chs3.core.ledger.queries import look_up, periods_on_node
 from airflow_provider_chs3.core.ledger.recording import Value
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode, period_on_node
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.request.load_request import LoadRequest
@@ -294,22 +294,19 @@ def look_up_all(loads: Sequence[LoadContext], *, with_records: bool = True) -> S
         Each period on each node, in the order of the loads.
     """
     context = loads[0].context
+    keys = {node: [load.key_on(node) for load in loads] for node in context.nodes}
     step = QueryNodes(
         name=f"Look up {periods_text(loads)}" + (" in the ledger" if with_records else ""),
         sql={
-            node: look_up(
-                context.ledger,
-                [load.key_on(node) for load in loads],
-                with_records=with_records and facts.has_ledger,
-            )
+            node: look_up(context.ledger, keys[node], with_records=with_records and facts.has_ledger)
             for node, facts in context.nodes.items()
         },
     )
-    found: list[dict[Node, PeriodOnNode]] = [{} for _ in loads]
-    for node, rows in (yield from step).items():
-        for number, *row in rows:
-            found[number][node] = period_on_node(row)
-    return [with_records_of_replicas(context, each) for each in found]
+    found = {node: periods_on_node(rows[0], keys[node]) for node, rows in (yield from step).items()}
+    return [
+        with_records_of_replicas(context, {node: periods[number] for node, periods in found.items()})
+        for number in range(len(loads))
+    ]
 
 
 def look_up_caught_up(loads: Sequence[LoadContext]) -> Steps[list[dict[Node, PeriodOnNode]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.topology import have_one_replica
@@ -14,7 +14,6 @@ from airflow_provider_chs3.core.ledger.records import (
     IS_STATE,
     PeriodOnNode,
     Record,
-    newest,
     record_columns,
     record_of,
     uuid_now,
@@ -27,6 +26,11 @@ from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Query, QueryNodes, Row, Steps
 
+#: Most periods share one structure, which is sent once.
+_STRUCTURE_KEY = "hex(cityHash64(structure))"
+#: The number of a node that is asked alone.
+_ONLY_ONE = "toUInt32(0)"
+
 
 def look_up_periods(
     context: TargetContext, partition_ids: Mapping[Period, str]
@@ -38,23 +42,18 @@ def look_up_periods(
         partition_ids: The periods, each with the id of its partition: it may have rows and no record.
     """
     answers = yield from _ask_for_periods(context, sorted(partition_ids))
-    records = [record for row in answers for record in row[0]]
-    structures = {key: text for row in answers for key, text in row[1]}
-    mutations = {number: mutations_of(rows) for row in answers for number, rows in row[3]}
+    records, known = _records_of(answers)
+    mutations = {number: mutations_of(rows) for row in answers for number, rows in row[4]}
     states = {
         (number, partition_id): PartitionState.of(partition_id, state, mutations.get(number, ()))
         for row in answers
-        for number, partition_id, state in row[2]
+        for number, partition_id, state in row[3]
     }
     holding = {number for (number, _), state in states.items() if state.rows}
-    newest_records = {
-        (number, period): _record_of(fields, structures) for number, period, fields, is_own in records if is_own
-    }
-    known = {(number, period) for number, period, *_ in records}
     found = {
         period: {
             node: PeriodOnNode(
-                newest_records.get((number, str(period))),
+                records.get((number, str(period))),
                 states.get((number, partition_id), PartitionState(partition_id=partition_id)),
                 has_history=(number, str(period)) in known,
                 has_rows=number in holding,
@@ -66,10 +65,22 @@ def look_up_periods(
     return {period: with_records_of_replicas(context, nodes) for period, nodes in found.items()}
 
 
-def _record_of(fields: Sequence[Any], structures: Mapping[str, str]) -> Record | None:
-    """Return a record whose structure is given by its hash: most periods share one structure, which is sent once."""
-    *others, key = fields
-    return record_of((*others, structures.get(key, "")))
+def _records_of(rows: Iterable[Row]) -> tuple[dict[tuple[int, str], Record | None], set[tuple[int, str]]]:
+    """Return the newest records, and which periods have any, by the number of the node and the period's text.
+
+    Args:
+        rows: Rows that begin with what `_records` asks for.
+    """
+    records, known = dict[tuple[int, str], Record | None](), set[tuple[int, str]]()
+    for of_periods, texts, known_here, *_ in rows:
+        structures = dict(texts)
+        known |= {(number, period) for number, period in known_here}
+        for number, period, (*fields, key), is_whole in of_periods:
+            record = record_of((*fields, structures.get(key, "")))
+            is_lacking = record is not None and record.event == "published" and not is_whole
+            # Of a partition the record is lost: nobody knows what is there.
+            records[number, period] = replace(record, event="intent") if record and is_lacking else record
+    return records, known
 
 
 def _numbers(context: TargetContext) -> dict[Node, int]:
@@ -110,24 +121,51 @@ def _look_up_periods(
     target = context.target
     # Each node's records are about its own table, and no two tables share a UUID.
     uuids = sorted({facts.target.uuid for facts in context.nodes.values() if facts.target})
-    is_own = one_of("target_uuid", uuids)
-    of_record = record_columns(structure="hex(cityHash64(structure))")
-    own = newest(of_record, condition=is_own)
     of_periods = (
-        f"FROM {_from(context.ledger, cluster)} "
-        f"WHERE target_database = {literal(target.database)} AND target_table = {literal(target.table)} "
-        f"AND {one_of('period', map(str, periods))} AND {IS_STATE}"
+        f"target_database = {literal(target.database)} AND target_table = {literal(target.table)} "
+        f"AND {one_of('period', map(str, periods))}"
     )
-    records = structures = "emptyArrayString()"
-    if with_records:
-        each = f"({number}, period, {own}, countIf({is_own}) > 0) AS record"
-        records = f"(SELECT groupArray(record) FROM (SELECT {each} {of_periods} GROUP BY {number}, period))"
-        structures = f"(SELECT groupUniqArray((hex(cityHash64(structure)), structure)) {of_periods})"
+    records = _records(
+        _from(context.ledger, cluster) if with_records else "",
+        of_periods,
+        one_of("target_uuid", uuids),
+        number=number,
+        by="_shard_num" if cluster else "",
+    )
     of_table = f"database = {literal(target.database)} AND table = {literal(target.table)}"
     states = partition_states(of_table, by=number, source=_from(TableName("system", "parts"), cluster))
     mutations = mutations_query(of_table, source=_from(TableName("system", "mutations"), cluster), group=number)
-    sql = Sql(f"SELECT {records}, {structures}, (SELECT groupArray(found) FROM ({states})), {mutations}")
+    sql = Sql(f"SELECT {records}, (SELECT groupArray(found) FROM ({states})), {mutations}")
     return passed_on(sql) if cluster else sql
+
+
+def _records(source: str, of_periods: str, is_own: str, *, number: str = _ONLY_ONE, by: str = "") -> str:
+    """Return columns with the newest record of each period, the structures of these, and the periods that have any.
+
+    Which are the newest is found by the key of the ledger, before anything else is read: of years of loads, evidence
+    and structures are most of it.
+
+    Args:
+        source: The ledger, or that of all nodes of a cluster; empty for none.
+        of_periods: The condition for all records of periods of a table of this name.
+        is_own: The condition for those of this very table.
+        number: An expression for the number of the node.
+        by: The column that distinguishes the nodes of a cluster. None by default, for one node.
+    """
+    if not source:
+        return ", ".join(["emptyArrayString()"] * 3)
+    keys = f"{by}, period" if by else "period"
+    of_all = f"FROM {source} WHERE {of_periods} AND {IS_STATE}"
+    numbers = f"SELECT {keys}, max(sequence) {of_all} AND {is_own} GROUP BY {keys}"
+    of_newest = f"{of_all} AND {is_own} AND ({keys}, sequence) {'GLOBAL IN' if by else 'IN'} ({numbers})"
+    columns = record_columns(structure=_STRUCTURE_KEY)
+    is_whole = "hasAll(groupArrayIf(partition_id, event = 'published'), argMax(partitions, (sequence, recorded_at)))"
+    return (
+        f"(SELECT groupArray(found) FROM (SELECT ({number}, period, argMax(({columns}), (sequence, recorded_at)), "
+        f"{is_whole}) AS found {of_newest} GROUP BY {keys})), "
+        f"(SELECT groupUniqArray(({_STRUCTURE_KEY}, structure)) {of_newest}), "
+        f"(SELECT groupUniqArray(({number}, period)) {of_all})"
+    )
 
 
 def look_up(ledger: TableName, keys: Sequence[LedgerKey], *, with_records: bool) -> Sql:
@@ -139,33 +177,44 @@ def look_up(ledger: TableName, keys: Sequence[LedgerKey], *, with_records: bool)
         with_records: Whether to ask for the records; not where there is no ledger.
 
     Returns:
-        A SELECT with a row for each period: its place among the keys, from 0, and what `period_on_node` parses.
+        A SELECT with one row, which `periods_on_node` parses.
     """
-    key, periods, ids = (
-        keys[0],
-        literals(str(each.period) for each in keys),
-        literals(each.partition_id for each in keys),
+    key, periods = keys[0], literals(str(each.period) for each in keys)
+    records = _records(
+        table(ledger) if with_records else "",
+        f"{key.name_condition} AND period IN ({periods})",
+        f"target_uuid = {literal(key.target_uuid)}",
     )
-    records, known = "emptyArrayString()", "emptyArrayString()"
-    own = "emptyArrayString()"
-    if with_records:
-        of_periods = f"period IN ({periods}) AND {IS_STATE}"
-        records = (
-            f"(SELECT groupArray((period, record)) FROM (SELECT period, {newest(record_columns())} AS record "
-            f"FROM {table(ledger)} WHERE {key.table_condition} AND {of_periods} GROUP BY period))"
-        )
-        known = f"(SELECT groupUniqArray(period) FROM {table(ledger)} WHERE {key.name_condition} AND {of_periods})"
-        own = "arrayMap(each -> each.2, arrayFilter(each -> each.1 = period, records))"
     of_table = f"database = {literal(key.target.database)} AND table = {literal(key.target.table)}"
+    ids = literals(each.partition_id for each in keys)
     states = partition_states(f"{of_table} AND {PARTITION} IN ({ids})")
     return Sql(
-        f"WITH {records} AS records, {known} AS known, (SELECT groupArray(found) FROM ({states})) AS states "
-        f"SELECT toUInt32(number - 1), id, [({own}, has(known, period))], "
-        f"(SELECT sum(rows) > 0 FROM system.parts WHERE {of_table} AND active), {mutations_query(of_table)}, "
-        f"arrayFilter(each -> each.1 = id, states), {uuid_now(key)} "
-        f"FROM (SELECT arrayJoin(arrayZip(range(1, {len(keys) + 1}), [{periods}], [{ids}])) AS each, "
-        "each.1 AS number, each.2 AS period, each.3 AS id)"
+        f"SELECT {records}, (SELECT groupArray(found) FROM ({states})), {mutations_query(of_table)}, "
+        f"(SELECT sum(rows) > 0 FROM system.parts WHERE {of_table} AND active), {uuid_now(key)}"
     )
+
+
+def periods_on_node(row: Row, keys: Sequence[LedgerKey]) -> list[PeriodOnNode]:
+    """Parse the answer to `look_up`.
+
+    Args:
+        row: The row.
+        keys: The periods.
+    """
+    *_, partitions, mutations, has_rows, table_uuid = row
+    records, known = _records_of([row])
+    of_table = mutations_of(mutations)
+    states = {partition_id: PartitionState.of(partition_id, state, of_table) for partition_id, state in partitions}
+    return [
+        PeriodOnNode(
+            records.get((0, str(key.period))),
+            states.get(key.partition_id, PartitionState(mutations=of_table, partition_id=key.partition_id)),
+            has_history=(0, str(key.period)) in known,
+            has_rows=bool(has_rows),
+            table_uuid=table_uuid,
+        )
+        for key in keys
+    ]
 
 
 def _from(name: TableName, cluster: str | None) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_chs3.core.ledger.mutations import mutations_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.sql.quoting import literal
@@ -124,17 +123,3 @@ def uuid_now(key: LedgerKey) -> str:
     """
     where = f"database = {literal(key.target.database)} AND name = {literal(key.target.table)}"
     return f"(SELECT any(toString(uuid)) FROM system.tables WHERE {where})"
-
-
-def period_on_node(row: Sequence[Any]) -> PeriodOnNode:
-    """Parse the row of a period that `core.ledger.queries.look_up` asks for."""
-    partition_id, ((records, has_history),), has_rows, mutations, states, table_uuid = row
-    empty = PartitionState(mutations=mutations_of(mutations), partition_id=partition_id)
-    found = (PartitionState.of(partition, state, mutations_of(mutations)) for partition, state in states)
-    return PeriodOnNode(
-        record_of(records[0]) if records else None,
-        next(found, empty),
-        has_history=bool(has_history),
-        has_rows=bool(has_rows),
-        table_uuid=table_uuid,
-    )

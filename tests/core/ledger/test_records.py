@@ -12,12 +12,11 @@ from airflow_provider_chs3.core.cluster.node_facts import NodeFacts, RecordTable
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import PARTITION
-from airflow_provider_chs3.core.ledger.queries import look_up
+from airflow_provider_chs3.core.ledger.queries import look_up, periods_on_node
 from airflow_provider_chs3.core.ledger.recording import Values, add_records
 from airflow_provider_chs3.core.ledger.records import (
     PeriodOnNode,
     Record,
-    period_on_node,
 )
 from airflow_provider_chs3.core.ledger.table import LedgerKey, create_ledger
 from airflow_provider_chs3.core.sql.quoting import literal
@@ -47,8 +46,13 @@ LEDGER = TableName("st`aging", LEDGER_TABLE)
 
 
 def with_names(text: str) -> str:
-    """A look-up with the name of what it computes of a record."""
-    return text.replace("dateDiff('millisecond', recorded_at, now64(3)) / 1000", "age_seconds")
+    """A look-up with the names of what it computes of a record."""
+    for name, sql in {
+        "age_seconds": "dateDiff('millisecond', recorded_at, now64(3)) / 1000",
+        "structure": "hex(cityHash64(structure))",
+    }.items():
+        text = text.replace(sql, name)
+    return text
 
 
 class TestStatements:
@@ -65,8 +69,8 @@ class TestStatements:
 
     def test_the_look_up_reads_the_newest_record_by_its_number(self):
         text = look_up(LEDGER, [HOSTILE], with_records=True).text
-        assert "argMaxIf((event, " in text
-        assert "), (sequence, recorded_at), event IN (" in text
+        assert "argMax((event, " in text
+        assert "), (sequence, recorded_at))" in text
 
     def test_records_of_loads_are_not_records_of_nodes(self):
         assert "event IN ('intent', 'published', 'forgotten')" in look_up(LEDGER, [HOSTILE], with_records=True).text
@@ -77,7 +81,7 @@ class TestStatements:
 
     def test_every_column_is_one_of_the_ledgers(self):
         known = set(re.findall(r"`(\w+)` ", create_ledger(LEDGER).text))
-        named = re.search(r"argMaxIf\(\(([^()]*)\), ", with_names(look_up(LEDGER, [HOSTILE], with_records=True).text))
+        named = re.search(r"argMax\(\(([^()]*)\), ", with_names(look_up(LEDGER, [HOSTILE], with_records=True).text))
         assert set(re.split(r",\s*", named[1])) <= {*known, "age_seconds"}
 
 
@@ -126,23 +130,41 @@ class TestRecords:
 
 
 class TestAnswer:
+    KEY = LedgerKey(TableName("db", "trips"), "u", Period.of_month(2026, 10), "202610")
+    PARTITIONS = (("202610", (10, 3, 1, 5, 7, 7, [])),)
+
+    def found(
+        self, *records: tuple[Record, bool], known: bool = True, partitions: Sequence[object] = PARTITIONS
+    ) -> PeriodOnNode:
+        """Of an answer with these records, each with whether all partitions of its period have one."""
+        names = Record.__dataclass_fields__
+        rows = [(0, "2026-10", tuple(getattr(each, name) for name in names), is_whole) for each, is_whole in records]
+        row = (rows, [], [(0, "2026-10")] * known, partitions, [], bool(partitions), "u")
+        (period,) = periods_on_node(row, [self.KEY])
+        return period
+
     def test_with_a_record(self):
-        fields = tuple(getattr(PUBLISHED, name) for name in Record.__dataclass_fields__)
-        assert period_on_node(
-            ("202610", [([fields], 1)], 1, [], [("202610", (10, 3, 1, 5, 7, 7, []))], "u")
-        ) == replace(LOADED, has_history=True, has_rows=True, table_uuid="u")
+        expected = replace(LOADED, has_history=True, has_rows=True, table_uuid="u")
+        assert self.found((PUBLISHED, True)) == expected
 
     def test_without_one(self):
-        assert period_on_node(("202610", [([], 0)], 0, [], [], "")) == EMPTY
+        assert self.found(known=False, partitions=()) == replace(EMPTY, table_uuid="u")
 
     def test_a_period_that_was_forgotten_has_none(self):
-        fields = tuple(getattr(replace(PUBLISHED, event="forgotten"), name) for name in Record.__dataclass_fields__)
-        assert period_on_node(
-            ("202610", [([fields], 1)], 1, [], [("202610", (10, 3, 1, 5, 7, 7, []))], "u")
-        ) == replace(UNKNOWN, has_history=True, has_rows=True, table_uuid="u")
+        expected = replace(UNKNOWN, has_history=True, has_rows=True, table_uuid="u")
+        assert self.found((replace(PUBLISHED, event="forgotten"), True)) == expected
+
+    @pytest.mark.parametrize("event", ["published", "intent"])
+    def test_of_a_period_that_lacks_the_record_of_a_partition_nobody_knows(self, event):
+        assert self.found((replace(PUBLISHED, event=event), False)).record == replace(PUBLISHED, event="intent")
+
+    def test_structures_are_sent_once(self):
+        fields = [getattr(PUBLISHED, name) for name in Record.__dataclass_fields__]
+        rows = [(0, period, (*fields[:-1], "digest"), True) for period in ("2026-10", "2026-11")]
+        keys = [self.KEY, replace(self.KEY, period=Period.of_month(2026, 11))]
+        found = periods_on_node((rows, [("digest", "{}")], [], [], [], False, ""), keys)
+        assert [each.record.structure for each in found if each.record] == ["{}", "{}"]
 
     def test_the_record_is_asked_for_in_its_fields_order(self):
-        asked = re.search(r"argMaxIf\(\(([^()]*)\), ", with_names(look_up(LEDGER, [HOSTILE], with_records=True).text))[
-            1
-        ]
+        asked = re.search(r"argMax\(\(([^()]*)\), ", with_names(look_up(LEDGER, [HOSTILE], with_records=True).text))[1]
         assert re.split(r",\s*", asked) == list(Record.__dataclass_fields__)
