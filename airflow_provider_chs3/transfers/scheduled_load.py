@@ -147,7 +147,7 @@ def _loads(
                 trigger_rule=then,
                 map_index_template="{{ period }}" + _OUTCOME,
             )
-            # Where they fail, no event is emitted, which is no failure.
+            # Where they fail, no event is emitted, and nothing failed.
             [load, merges] >> end
 
     return load_each.expand(periods=plan.output)
