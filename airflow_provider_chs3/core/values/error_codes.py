@@ -100,7 +100,8 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
 _TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
     (
         frozenset({MEMORY_LIMIT_EXCEEDED}),
-        "Give loads more memory (memory_share, node_specs, the server's limits), or load fewer periods at once.",
+        "Give loads more memory (memory_share, node_specs, the limits of the server and of the user's profile), or "
+        "load fewer periods at once.",
     ),
     (frozenset({TOO_MANY_PARTS}), "Wait for merges; see why they lag: docs/merge-health.md."),
     (frozenset({159, 160}), "It took too long: raise the limit that the message names, or load less at once."),
