@@ -38,7 +38,6 @@ _LABEL = (
 )
 #: Arguments with these values take a load for each period.
 _ONE_BY_ONE: Mapping[str, Any] = {
-    "deferrable": True,
     "casts": {"null_as_default": True},
     "policies": {"on_other_periods": "leave_out"},
 }

@@ -43,7 +43,7 @@ def test_with_assets_each_period_ends_with_their_event_once_merges_have_settled(
 def test_small_periods_share_a_task_with_and_without_assets() -> None:
     for outlets in ([], [Asset("trips")]):
         assert tasks(outlets=outlets)["plan"].periods_per_task == 60
-        assert tasks(outlets=outlets, deferrable=True)["plan"].periods_per_task == 1
+        assert tasks(outlets=outlets, deferrable=True)["plan"].periods_per_task == 60
 
 
 def test_the_plan_and_the_sensor_look_where_the_load_goes() -> None:

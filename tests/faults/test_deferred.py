@@ -17,47 +17,63 @@ from tests.integration.lake import PERIOD, Lake
 
 #: In turns, so that rows of the two could mix.
 VERSIONS = (Trips(rows_per_period=3_000, files_per_period=5), Trips(seed=2, rows_per_period=3_500, files_per_period=5))
+NEXT = "2026-11"
+
+
+@pytest.fixture(params=[[PERIOD], [PERIOD, NEXT]], ids=["one", "two"])
+def periods(request: pytest.FixtureRequest) -> list[str]:
+    return list(request.param)
 
 
 @pytest.fixture
-def first(trips_lake: Lake) -> Strike:
-    """Kills a worker right after its insert has ended, in a load of a period that is published."""
-    trips_lake.upload(VERSIONS[0])
-    deferring.run(trips_lake, {})
-    trips_lake.upload(VERSIONS[1])
-    steps = steps_of(partial(deferring.run, trips_lake, {}))
+def load(trips_lake: Lake, periods: list[str]) -> Any:
+    return partial(deferring.run, trips_lake, {"period": None, "periods": periods})
+
+
+def upload(lake: Lake, trips: Trips, periods: list[str]) -> None:
+    for period in periods:
+        lake.upload(trips, period)
+
+
+@pytest.fixture
+def first(trips_lake: Lake, load: Any, periods: list[str]) -> Strike:
+    """Kills a worker right after its insert has ended, in a load of periods that are published."""
+    upload(trips_lake, VERSIONS[0], periods)
+    load()
+    upload(trips_lake, VERSIONS[1], periods)
+    steps = steps_of(load)
     (insert,) = (step for step in steps if isinstance(step, Insert))
     return Strike(0, ALL, kind_of(insert))
 
 
 @pytest.mark.thorough
 def test_after_kill_9_of_two_workers_at_any_step_a_third_ends_in_the_objects_rows(
-    trips_lake: Lake, first: Strike
+    trips_lake: Lake, first: Strike, load: Any, periods: list[str]
 ) -> None:
-    load: Any = partial(deferring.run, trips_lake, {})
-    trips_lake.upload(VERSIONS[0])
+    upload(trips_lake, VERSIONS[0], periods)
     first.kill_in(load)
     steps = steps_of(load)
     assert any(step.name.startswith("Take staging over") for step in steps)
     points = [*strikes_after(steps), *strikes_amid(steps)]
     for number, strike in enumerate(points, start=1):
         trips = VERSIONS[number % 2]
-        trips_lake.upload(trips)
+        upload(trips_lake, trips, periods)
         print(f"Killed at {strike}")  # shown where it fails
         first.kill_in(load)
         strike.kill_in(load)
-        assert load()["status"] in ("published", "unchanged")
-        assert_exact(trips_lake, trips)
+        assert {each["status"] for each in load()} <= {"published", "unchanged"}
+        for period in periods:
+            assert_exact(trips_lake, trips, period)
     assert len(points) > 10
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("periods", [[PERIOD]], indirect=True)
 def test_a_worker_that_was_killed_before_its_insert_was_sent_costs_a_reload(
-    trips_lake: Lake, first: Strike, monkeypatch: pytest.MonkeyPatch
+    trips_lake: Lake, load: Any, first: Strike, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trips_lake.upload(VERSIONS[0])
-    before_the_insert = Strike(0, ALL, f"Record that {PERIOD} is being inserted")
-    before_the_insert.kill_in(partial(deferring.run, trips_lake, {}))
+    Strike(0, ALL, f"Record that {PERIOD} is being inserted").kill_in(load)
     monkeypatch.setattr(detached, "_LOG_TIMEOUT_SECONDS", 2)
-    assert deferring.run(trips_lake, {})["status"] == "published"
+    assert [each["status"] for each in load()] == ["published"]
     assert_exact(trips_lake, VERSIONS[0])

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
@@ -16,7 +17,7 @@ from airflow_provider_chs3.core.attempt.load_context import (
     periods_text,
     values_of_load,
 )
-from airflow_provider_chs3.core.attempt.newer_records import check_none_newer, records_of
+from airflow_provider_chs3.core.attempt.newer_records import records_of
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
@@ -30,9 +31,9 @@ from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.staging.ending import is_staging_there
 from airflow_provider_chs3.core.staging.tables import Attempt, superseded
-from airflow_provider_chs3.core.values.models import Manifest, Node, ObjectChanges, TableName
+from airflow_provider_chs3.core.values.models import Manifest, Node, ObjectChanges
 from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import InsertStats, QueryNodes, SourceRead, Steps
+from airflow_provider_chs3.core.workflow.operations import InsertStats, QueryNodes, Row, SourceRead, Steps
 from airflow_provider_chs3.exceptions import ObjectsChangedError, SupersededError
 
 #: What is said of a period of which `is_published_by_owner` holds.
@@ -56,36 +57,22 @@ class DoneInsert:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResumableLoad:
-    """The record of an attempt that has begun to insert.
+class RecordedPeriod:
+    """What is recorded of a period of an attempt that has begun to insert.
 
     Args:
-        context: The target and its nodes.
-        nonce: The attempt.
         fingerprint: Fingerprint of the period's objects.
         newest: Time of the last write to the newest of them.
         before: The period's partition on each node, by shard and replica, when the load began.
         reason: The reason of the load.
-        retry_state: The problems of earlier tries.
-        plan: The plan of the insert.
-        running: Query id of the insert that was started last; empty once its end was seen.
-        done: The inserts that have ended.
-        seconds_by_step: The time spent until it was recorded.
         increment: For an increment, the load that it adds to, and the fingerprint of the new objects.
         records: The records on which the load decided, as `core.attempt.newer_records` compares them.
     """
 
-    context: TargetContext
-    nonce: str
     fingerprint: str
     newest: datetime
     before: Mapping[str, PartitionState]
     reason: str
-    retry_state: RetryState
-    plan: InsertPlan
-    running: str
-    done: tuple[DoneInsert, ...]
-    seconds_by_step: Mapping[str, float]
     increment: Mapping[str, Any] | None
     records: Mapping[str, str]
 
@@ -120,21 +107,41 @@ class ResumableLoad:
             raise ObjectsChangedError("The record of the period's objects changed while new ones were loaded.")
         return Increment(period=period, **recorded), new
 
-    def before_now(self, period: Period, now: Mapping[Node, PeriodOnNode]) -> dict[Node, PeriodOnNode]:
+    def before_now(self, now: Mapping[Node, PeriodOnNode]) -> dict[Node, PeriodOnNode]:
         """Return the period on each node when the load decided to insert.
 
         Args:
-            period: The period.
             now: The period on each node now.
-
-        Raises:
-            ObjectsChangedError: If another load published the period meanwhile.
         """
-        check_none_newer(period, self.records, now)
         return {
             node: PeriodOnNode(period.record, self.before.get(node_key(node), PartitionState()), period.has_history)
             for node, period in now.items()
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResumableLoad:
+    """The record of an attempt that has begun to insert.
+
+    Args:
+        context: The target and its nodes.
+        nonce: The attempt.
+        periods: Its periods, in order.
+        retry_state: The problems of earlier tries.
+        plan: The plan of the insert.
+        running: Query id of the insert that was started last; empty once its end was seen.
+        done: The inserts that have ended.
+        seconds_by_step: The time spent until it was recorded.
+    """
+
+    context: TargetContext
+    nonce: str
+    periods: Mapping[Period, RecordedPeriod]
+    retry_state: RetryState
+    plan: InsertPlan
+    running: str
+    done: tuple[DoneInsert, ...]
+    seconds_by_step: Mapping[str, float]
 
 
 def record_insert(
@@ -150,11 +157,9 @@ def record_insert(
         running: Query id of the insert that is started next; empty for none.
     """
     coordinator = load.context.coordinator
-    # Nobody resumes an insert of several periods, and the groups name all their files.
-    is_durable = load.request.is_durable and not load.group
     started = [each.query_id for each in done] + [running] * bool(running)
     basis = {
-        "is_durable": is_durable,
+        "is_durable": load.request.is_durable,
         "structure": load.request.structure(load.context),
         "course": asdict(load.retry_state),
         "done": [asdict(each) for each in done],
@@ -169,11 +174,18 @@ def record_insert(
         "memory_bytes": plan.memory_bytes,
         "memory_steps": plan.memory_steps,
         "settings": plan.settings_as_json,
-        "plan": json.dumps({**basis, "reading": plan.reading.as_json()} if is_durable else basis),
     }
+    # It names all files: those who resume the insert find it in the record of the first period.
+    reading = {"reading": plan.reading.as_json()} if load.request.is_durable else {}
+    plans = chain([json.dumps(basis | reading)], repeat(json.dumps(basis)))
     records = [
-        {coordinator: (each.load.key_on(coordinator), {**values_of_load(each.load), **shared, **_values_of(each)})}
-        for each in periods
+        {
+            coordinator: (
+                each.load.key_on(coordinator),
+                {**values_of_load(each.load), **shared, **_values_of(each), "plan": own},
+            )
+        }
+        for each, own in zip(periods, plans, strict=False)
     ]
     yield from QueryNodes(
         name=f"Record that {periods_text([each.load for each in periods])} is being inserted",
@@ -193,41 +205,57 @@ def _values_of(each: PeriodLoad) -> dict[str, Value]:
     return {"reason": each.reason, **load.read_sizes, "basis": json.dumps(basis)}
 
 
-def find_resumable_load(request: LoadRequest, context: TargetContext) -> Steps[ResumableLoad | None]:
+def find_resumable_loads(
+    request: LoadRequest, periods: Sequence[Period], context: TargetContext
+) -> Steps[list[ResumableLoad]]:
     """Find what an earlier process of the same task left, if all of its staging is still there.
 
     Args:
         request: The current request; its definition, and the table, must be unchanged.
+        periods: The periods of the task; at least one.
         context: The nodes.
 
     Raises:
-        SupersededError: If the task waited for an attempt, and another load has taken over.
+        SupersededError: If the task waited for an attempt, and other loads have taken over all of its periods.
     """
-    key = _key_of(context, request.period)
+    key = _key_of(context, periods[0])
     if key is None:
-        return None
-    ask = QueryNodes(name="Look for an insert of this task", sql={context.coordinator: _newest(context.loads, key)})
-    rows = (yield from ask)[context.coordinator]
+        return []
+    rows = yield from _newest(context, key, "attempt, owner", condition=one_of("period", map(str, periods)))
     if not rows:
-        return None
-    found = _Found(*rows[0])
-    plan = json.loads(found.plan)
-    if request.resumes not in (None, found.attempt):
-        raise SupersededError(superseded(Attempt(context.target, (request.period,), request.resumes or "")))
-    is_own = (found.owner, found.definition) == (request.owner, request.definition) and plan["is_durable"]
-    is_own = is_own and plan["structure"] == request.structure(context)
-    attempt = Attempt(context.target, (request.period,), found.attempt)
-    if not is_own or not (yield from is_staging_there(context, attempt)):
-        return None
-    context = yield from find_replicas(context)
-    return _of_record(context, found, plan)
+        return []
+    if request.resumes not in (None, *(nonce for nonce, _ in rows)):
+        raise SupersededError(superseded(Attempt(context.target, tuple(periods), request.resumes or "")))
+    resumable = []
+    for nonce in dict.fromkeys(nonce for nonce, owner in rows if owner == request.owner):
+        found = yield from _newest(context, key, _COLUMNS, condition=f"attempt = {literal(nonce)}")
+        records = {Period.parse(row[0]): _Found(*row[1:]) for row in found}
+        records = dict(sorted(records.items()))
+        plans = [json.loads(each.plan) for each in records.values()]
+        is_same = {each.definition for each in records.values()} == {request.definition}
+        is_same = is_same and records.keys() <= set(periods)
+        is_same = is_same and all(
+            plan["is_durable"] and plan["structure"] == request.structure(context) for plan in plans
+        )
+        if is_same and (yield from is_staging_there(context, Attempt(context.target, tuple(records), nonce))):
+            context = yield from find_replicas(context)
+            resumable.append(_of_records(context, nonce, records, plans))
+    return resumable
+
+
+def _newest(context: TargetContext, key: LedgerKey, columns: str, *, condition: str) -> Steps[Sequence[Row]]:
+    """Return columns of the newest record of an insert of each period."""
+    sql = Sql(
+        f"SELECT {columns} FROM {table(context.loads)} WHERE {key.table_condition} AND {condition} "
+        f"AND event = 'inserting' {NEWEST_FIRST} LIMIT 1 BY period"
+    )
+    ask = QueryNodes(name="Look for an insert of this task", sql={context.coordinator: sql})
+    return (yield from ask)[context.coordinator]
 
 
 class _Found(NamedTuple):
     """Columns of the record of an insert."""
 
-    attempt: str
-    owner: str
     definition: str
     fingerprint: str
     reason: str
@@ -240,13 +268,10 @@ class _Found(NamedTuple):
     seconds_by_step: Sequence[tuple[str, float]]
 
 
-def _newest(loads: TableName, key: LedgerKey) -> Sql:
-    columns = {"seconds_by_step": "CAST(seconds_by_step AS Array(Tuple(String, Float64)))"}
-    return Sql(
-        f"SELECT {', '.join(columns.get(name, name) for name in _Found._fields)} "
-        f"FROM {table(loads)} WHERE {key.condition} AND event = 'inserting' "
-        f"{NEWEST_FIRST} LIMIT 1"
-    )
+_COLUMNS = ", ".join(
+    {"seconds_by_step": "CAST(seconds_by_step AS Array(Tuple(String, Float64)))"}.get(name, name)
+    for name in ("period", *_Found._fields)
+)
 
 
 def published_by_owner(
@@ -293,15 +318,14 @@ def _key_of(context: TargetContext, period: Period) -> LedgerKey | None:
     return LedgerKey(context.target, facts.target.uuid, period, "")
 
 
-def _of_record(context: TargetContext, found: _Found, plan: Mapping[str, Any]) -> ResumableLoad:
-    basis = json.loads(found.basis)
+def _of_records(
+    context: TargetContext, nonce: str, records: Mapping[Period, _Found], plans: Sequence[Mapping[str, Any]]
+) -> ResumableLoad:
+    found, plan = next(each for each in zip(records.values(), plans, strict=True) if "reading" in each[1])
     return ResumableLoad(
         context=context,
-        nonce=found.attempt,
-        fingerprint=found.fingerprint,
-        newest=_EPOCH + basis["newest_microseconds"] * _MICROSECOND,
-        before={node: PartitionState(**state, each_part=None) for node, state in basis["before"].items()},
-        reason=found.reason,
+        nonce=nonce,
+        periods={period: _of_record(each) for period, each in records.items()},
         retry_state=RetryState(**plan["course"]),
         plan=InsertPlan.of_record(
             plan["reading"], found.settings, memory_bytes=found.memory_bytes, memory_steps=found.memory_steps
@@ -309,6 +333,16 @@ def _of_record(context: TargetContext, found: _Found, plan: Mapping[str, Any]) -
         running=found.running,
         done=tuple(DoneInsert(each["query_id"], _stats_of_json(each["stats"])) for each in plan["done"]),
         seconds_by_step=dict(found.seconds_by_step),
+    )
+
+
+def _of_record(found: _Found) -> RecordedPeriod:
+    basis = json.loads(found.basis)
+    return RecordedPeriod(
+        fingerprint=found.fingerprint,
+        newest=_EPOCH + basis["newest_microseconds"] * _MICROSECOND,
+        before={node: PartitionState(**state, each_part=None) for node, state in basis["before"].items()},
+        reason=found.reason,
         increment=basis["increment"],
         records=basis["records"],
     )

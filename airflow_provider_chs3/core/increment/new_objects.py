@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from airflow_provider_chs3.core.attempt.load_context import Increment, LoadContext
 from airflow_provider_chs3.core.attempt.period_load import Periods
-from airflow_provider_chs3.core.attempt.resume import ResumableLoad
+from airflow_provider_chs3.core.attempt.resume import RecordedPeriod
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.increment.base import why_no_base
 from airflow_provider_chs3.core.increment.eligibility import attaches_first, why_whole
@@ -113,24 +113,24 @@ def why_not_alone(load: LoadContext, before: Mapping[Node, PeriodOnNode], readin
     return ""
 
 
-def load_of_resumable(load: LoadContext, resumable: ResumableLoad, listed: Manifest) -> Steps[LoadContext]:
+def load_of_resumable(load: LoadContext, recorded: RecordedPeriod, listed: Manifest) -> Steps[LoadContext]:
     """Give a load the objects that a resumable one reads.
 
     Args:
         load: The load.
-        resumable: The record of the load that an earlier process began.
+        recorded: What is recorded of the period of a load that an earlier process began.
         listed: The period's objects now.
 
     Raises:
         ObjectsChangedError: If objects changed since.
     """
-    period = resumable.manifest_in(listed)
-    if resumable.increment is None:
+    period = recorded.manifest_in(listed)
+    if recorded.increment is None:
         return load.of_objects(period)
     node = load.context.coordinator
-    periods = [(load.key_on(node), str(resumable.increment["base"]))]
+    periods = [(load.key_on(node), str(recorded.increment["base"]))]
     (published,) = yield from recorded_objects(load.context.ledger, node, periods)
-    return load.of_increment(*resumable.increment_of(period, published))
+    return load.of_increment(*recorded.increment_of(period, published))
 
 
 def _why_whole(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> str:

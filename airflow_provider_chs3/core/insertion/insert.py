@@ -107,7 +107,7 @@ def insert(
         step = insert_step(load, plan, group, batch, into=into, query_id=query_id)
         so_far.append(DoneInsert(query_id, (yield from _run(load, plan, step))))
     inserted = Inserted(tuple(so_far))
-    # No retry resumes an insert of several periods: its end is for people alone, and takes a record of each.
+    # The end of an insert of several periods takes a record of each.
     from_seconds = _RECORDED_FROM_SECONDS * (10 if load.group else 1)
     if record and inserted.stats.seconds >= from_seconds and len(so_far) > len(done):
         yield from record(so_far, "")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 
 from airflow_provider_chs3.core.attempt.decision import PeriodFacts, Refuse, Skip, decide
 from airflow_provider_chs3.core.attempt.discovery import list_and_inspect
-from airflow_provider_chs3.core.attempt.load_context import LoadContext, Loads
+from airflow_provider_chs3.core.attempt.load_context import LoadContext, Loads, look_up_all
+from airflow_provider_chs3.core.attempt.newer_records import check_none_newer
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, periods_of
 from airflow_provider_chs3.core.attempt.resume import DoneInsert, ResumableLoad, record_insert
 from airflow_provider_chs3.core.increment.completion import begin_increments, complete_increments
@@ -20,7 +22,7 @@ from airflow_provider_chs3.core.load.cleaning import clean_up
 from airflow_provider_chs3.core.load.dead_groups import drop_dead_groups
 from airflow_provider_chs3.core.load.outcome import record_loads, result_of
 from airflow_provider_chs3.core.load.period_check import check_periods, no_objects, sizes_text, skipped
-from airflow_provider_chs3.core.load.planning import Planned, plan_objects, plan_periods
+from airflow_provider_chs3.core.load.planning import Planned, plan_objects, plan_periods, planned_together
 from airflow_provider_chs3.core.load.rounds import Found, Round
 from airflow_provider_chs3.core.object_history.table import make_objects_table
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
@@ -29,14 +31,19 @@ from airflow_provider_chs3.core.preflight.time_zones import check_zones
 from airflow_provider_chs3.core.publication.publish import publish
 from airflow_provider_chs3.core.publication.shared_table import publish_from_shared_table
 from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.staging.ending import check_not_superseded, end_earlier_attempts, rename_staging
+from airflow_provider_chs3.core.staging.ending import (
+    check_not_superseded,
+    end_attempts_with,
+    end_earlier_attempts,
+    rename_staging,
+)
 from airflow_provider_chs3.core.staging.rivals import take_over
 from airflow_provider_chs3.core.staging.tables import Attempt, create_staging
 from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.values.load_result import LoadResult
-from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.models import Manifest, Node
+from airflow_provider_chs3.core.values.period import Period, range_text
 from airflow_provider_chs3.core.workflow.operations import Log, Steps
 from airflow_provider_chs3.core.workflow.step_timer import StepTimer, start_timer
 from airflow_provider_chs3.exceptions import (
@@ -143,7 +150,11 @@ def _load_planned(planned: Planned, found: Found) -> Steps[None]:
 
 
 def _stage_and_publish(
-    planned: Planned, found: Found, attempts: list[Attempt], done: Sequence[DoneInsert] = ()
+    planned: Planned,
+    found: Found,
+    attempts: list[Attempt],
+    done: Sequence[DoneInsert] = (),
+    late: Mapping[Period, Chs3Error] = MappingProxyType({}),
 ) -> Steps[None]:
     """Insert, prove and publish periods whose staging is there.
 
@@ -152,6 +163,7 @@ def _stage_and_publish(
         found: Gets the results and the errors of the periods.
         attempts: Gets further attempts that name staging.
         done: The inserts that an earlier process began and this one has seen to end.
+        late: The periods that leave once all rows are proved, and why.
     """
     load, plan, periods = planned.load, planned.plan, planned.periods
     try:
@@ -164,6 +176,8 @@ def _stage_and_publish(
         inserted = yield from insert(load, plan, into=load.staging, record=record, done=done)
         load = yield from load.end_step("insert", at_least_seconds=inserted.stats.seconds)
         verified = yield from verify(load, plan, inserted, periods)
+        for period, error in late.items():
+            periods.leave(period, error)
         if planned.is_of_one:
             periods.only()
             yield from complete_increments(periods)
@@ -221,35 +235,80 @@ def _share(timer: StepTimer, share: float) -> StepTimer:
 
 def _go_on(request: LoadRequest, resumable: ResumableLoad, found: Found) -> Steps[None]:
     """Resume the insert that an earlier process of the same task started."""
-    yield from Log(name=f"{request.period}: resuming attempt {resumable.nonce}, which this task began earlier.")
-    source, listed = yield from request.source.list_period(request.period)
+    periods = list(resumable.periods)
+    yield from Log(name=f"{range_text(periods)}: resuming attempt {resumable.nonce}, which this task began earlier.")
+    source, listed = yield from request.source.list_periods(periods)
     timer = yield from found.timer.after(resumable.seconds_by_step).end("list")
-    ids = yield from partition_ids_of(resumable.context, [request.period])
-    load = LoadContext.of(
-        replace(request, nonce=resumable.nonce),
-        resumable.context,
-        resumable.retry_state,
-        source=source,
-        manifest=listed,
-        partition_id=ids[request.period],
-        timer=timer,
-    )
-    found.loads[request.period] = load
+    ids = yield from partition_ids_of(resumable.context, periods)
+    found.loads = {
+        period: LoadContext.of(
+            replace(request, nonce=resumable.nonce, period=period),
+            resumable.context,
+            resumable.retry_state,
+            source=source,
+            manifest=listed[period],
+            partition_id=ids[period],
+            timer=timer,
+        )
+        for period in periods
+    }
+    load = found.loads[periods[0]]
     try:
-        load = yield from load_of_resumable(load, resumable, listed)
-        load, done = yield from _take_up(load, request, resumable)
+        planned = yield from _planned_before(resumable, found, listed)
+        load, done = yield from _take_up(planned.load, request, resumable)
         load = yield from load.end_step("insert")
-        before = resumable.before_now(request.period, (yield from load.look_up()))
-        each = PeriodLoad(load=load, before=before, reason=resumable.reason, plan=resumable.plan)
-        yield from record_insert(load, resumable.plan, [each], done, "")
-        planned = Planned(load=load, plan=resumable.plan, periods=periods_of(each))
-        yield from _stage_and_publish(planned, found, [], done)
+        planned = replace(planned, load=load)
+        late = yield from _as_decided(planned, resumable)
+        yield from record_insert(load, resumable.plan, list(planned.periods), done, "")
+        attempts = [load.attempt]
+        yield from _stage_and_publish(planned, found, attempts, done, late)
     except Exception as error:
         # After a broken connection the insert may go on: the next try looks for it again.
         if not isinstance(error, ClickHouseConnectionError):
             yield from clean_up(load)
         raise
-    yield from clean_up(load, done=[load.attempt])
+    yield from clean_up(load, done=() if planned.periods.failed else attempts)
+
+
+def _planned_before(resumable: ResumableLoad, found: Found, listed: Mapping[Period, Manifest]) -> Steps[Planned]:
+    """Return the plan of an earlier process.
+
+    Raises:
+        ObjectsChangedError: If objects changed since.
+    """
+    several = []
+    for period, recorded in resumable.periods.items():
+        load = yield from load_of_resumable(found.loads[period], recorded, listed[period])
+        several.append(PeriodLoad(load=load, before={}, reason=recorded.reason, plan=resumable.plan))
+    if len(several) == 1:
+        return Planned(load=several[0].load, plan=resumable.plan, periods=periods_of(*several))
+    planned = yield from planned_together(several, resumable.plan)
+    assert planned  # The table, and what is loaded, are what they were.
+    return planned
+
+
+def _as_decided(planned: Planned, resumable: ResumableLoad) -> Steps[dict[Period, Chs3Error]]:
+    """Give periods the state on which the load decided, and return those that other loads have published since.
+
+    Raises:
+        ObjectsChangedError: If these are all.
+    """
+    mine, periods = planned.load, planned.periods
+    periods.update(
+        lambda each: each.of(
+            replace(each.load, request=replace(mine.request, period=each.period), timer=mine.timer)
+            if mine.group
+            else mine
+        )
+    )
+    looked = zip(list(periods), (yield from look_up_all([each.load for each in periods])), strict=True)
+    now = {each.period: found for each, found in looked}
+    periods.update(lambda each: replace(each, before=resumable.periods[each.period].before_now(now[each.period])))
+    judged = periods.those(periods.items)
+    judged.each(lambda each: check_none_newer(each.period, resumable.periods[each.period].records, now[each.period]))
+    if not judged.items:
+        raise next(iter(judged.failed.values()))
+    return judged.failed
 
 
 def _take_up(
@@ -260,6 +319,9 @@ def _take_up(
     try:
         done = yield from await_insert(load, resumable.plan, resumable)
         yield from rename_staging(load.context, load.attempt, to=mine.attempt)
+        if load.group:
+            # It may have died while it published: its table would pass for that of a load that began later.
+            yield from end_attempts_with(load.context, resumable.nonce)
     except (ClickHouseServerError, SupersededError) as error:
         was_ended = isinstance(error, SupersededError) or error.code == QUERY_WAS_CANCELLED
         # The end of a task that a person cleared may come later than its next try.

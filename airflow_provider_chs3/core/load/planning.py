@@ -88,19 +88,32 @@ def _plan_several(periods: Periods) -> Steps[Planned | None]:
             return None
         load, several = _of_all(same), same
         plan = yield from plan_objects(load)
-    of_key = next((each for each in plan.reading.loaded if each.column.in_partition_key), None)
-    column = key_column(context)
-    if of_key is None or column is None:
-        # No row would show its period.
+    planned = yield from planned_together(several, plan)
+    if planned is None:
         return None
-    parts = yield from parts_of_key(context)
-    written = of_key.cast(null_as_default=False).value
-    condition = is_of_period(column, parts, written, _partition_ids(several), load.request.source.kind.path)
-    load = replace(load, group=_group(several, is_of_period=condition))
-    load = yield from load.end_step("plan")
+    load = yield from planned.load.end_step("plan")
     yield from Log(
         name=f"Loading {load.periods} together: {load.files.manifest.sizes}, {quantity(len(context.nodes), 'node')}."
     )
+    return replace(planned, load=load)
+
+
+def planned_together(several: Sequence[PeriodLoad], plan: InsertPlan) -> Steps[Planned | None]:
+    """Return periods as the plan of one insert loads them; None if no row would show its period.
+
+    Args:
+        several: The periods.
+        plan: The plan of the insert of all their objects.
+    """
+    load = _of_all(several)
+    of_key = next((each for each in plan.reading.loaded if each.column.in_partition_key), None)
+    column = key_column(load.context)
+    if of_key is None or column is None:
+        return None
+    parts = yield from parts_of_key(load.context)
+    written = of_key.cast(null_as_default=False).value
+    condition = is_of_period(column, parts, written, _partition_ids(several), load.request.source.kind.path)
+    load = replace(load, group=_group(several, is_of_period=condition))
     own = (replace(each, plan=_plan_of(plan, load, each.load)) for each in several)
     return Planned(load=load, plan=plan, periods=periods_of(*own))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from airflow_provider_chs3.core.attempt.discovery import inspect_target_for_load
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
-from airflow_provider_chs3.core.attempt.resume import ResumableLoad, find_resumable_load
+from airflow_provider_chs3.core.attempt.resume import ResumableLoad, find_resumable_loads
 from airflow_provider_chs3.core.attempt.retry_policy import Retry, RetryState, next_retry
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.files.parse_errors import file_of
@@ -143,17 +143,17 @@ def first_rounds(request: LoadRequest, periods: Sequence[Period]) -> Steps[list[
     why = _why_one_by_one(request)
     if why and len(periods) > 1:
         yield from Log(name=f"Loading {len(periods)} periods one by one: {why}.")
-    if not request.is_durable or not periods:
-        most = 1 if why else _MOST_PERIODS
-        return [Round(periods=tuple(periods[first : first + most])) for first in range(0, len(periods), most)]
-    timer, rounds = (yield from start_timer()), list[Round]()
-    context = yield from inspect_target_for_load(request)
-    for period in periods:
-        found = yield from find_resumable_load(replace(request, period=period), context)
-        retry_state = found.retry_state if found else RetryState()
-        own = timer if rounds else (yield from timer.end("inspect"))
-        rounds.append(Round(periods=(period,), retry_state=retry_state, timer=own, resumable=found, context=context))
-    return rounds
+    rounds, context, timer = list[Round](), None, None
+    if request.is_durable and periods:
+        timer = yield from start_timer()
+        context = yield from inspect_target_for_load(request)
+        found = yield from find_resumable_loads(request, periods, context)
+        timer = yield from timer.end("inspect")
+        rounds = [Round(periods=tuple(each.periods), retry_state=each.retry_state, resumable=each) for each in found]
+    left = [period for period in periods if not any(period in one.periods for one in rounds)]
+    most = 1 if why else _MOST_PERIODS
+    rounds += [Round(periods=tuple(left[first : first + most])) for first in range(0, len(left), most)]
+    return [replace(one, timer=timer, context=context) for one in rounds]
 
 
 def further_rounds(request: LoadRequest, one: Round, found: Found, outcome: LoadsOutcome) -> Steps[list[Round]]:
@@ -280,8 +280,6 @@ def _why_one_by_one(request: LoadRequest) -> str:
         return why
     if policies.write_mode != "replace":
         return f"write_mode={policies.write_mode!r}"
-    if request.is_durable:
-        return "inserts continue without their worker"
     # Skipped rows could not be distinguished from missing ones.
     if policies.on_other_periods != "fail":
         return f"policies['on_other_periods']={policies.on_other_periods!r}"

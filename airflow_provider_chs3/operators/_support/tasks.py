@@ -16,8 +16,6 @@ from airflow_provider_chs3.operators._support.period_task import PeriodTask
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.values.period import Period
-
 
 @takes(*OF_READING)
 class ReadsFiles(PeriodTask):
@@ -69,8 +67,6 @@ class LoadTask(ReadsFiles):
     """Load a period, or several."""
 
     template_fields: Sequence[str] = (*ReadsFiles.template_fields, *templated(OF_LOADS))
-    #: The periods of the run, once they are known.
-    _loading: Sequence[Period] = ()
     file_fields: ClassVar[Sequence[str]] = (*ReadsFiles.file_fields, "policies", "increments")
     template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(file_fields, "json")
 
@@ -132,7 +128,7 @@ class LoadTask(ReadsFiles):
     def defers_inserts(self) -> bool:
         """Whether inserts continue without their worker."""
         # Appended rows cannot be distinguished from earlier ones: such an insert must end with its process.
-        return self.deferrable and self.write_mode == "replace" and len(self._loading) == 1
+        return self.deferrable and self.write_mode == "replace"
 
     def done(
         self, context: Context, results: Sequence[dict[str, object]], merges: Any = None, *, since: float | None = None

@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
-from airflow_provider_chs3.core.attempt.resume import ResumableLoad
-from airflow_provider_chs3.core.attempt.retry_policy import RetryState
+from airflow_provider_chs3.core.attempt.resume import RecordedPeriod
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn
@@ -18,7 +17,6 @@ from airflow_provider_chs3.core.load.cancel import StopRequest
 from airflow_provider_chs3.core.values.models import Manifest, Setting, TableName, Unit
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.exceptions import ObjectsChangedError
-from tests.core.surroundings import surroundings
 
 AT = datetime(2026, 11, 1, 12, 0, 0, 123456, tzinfo=UTC)
 PLAN = InsertPlan(
@@ -49,19 +47,12 @@ def s3_object(name: str, *, seconds: int = 0, etag: str = "e") -> Unit:
 LOADED = Manifest.of([s3_object("a", seconds=-5), s3_object("b")])
 
 
-def resumable() -> ResumableLoad:
-    return ResumableLoad(
-        context=surroundings(),
-        nonce="n",
+def recorded() -> RecordedPeriod:
+    return RecordedPeriod(
         fingerprint=LOADED.fingerprint,
         newest=AT,
         before={},
         reason="never loaded",
-        retry_state=RetryState(),
-        plan=PLAN,
-        running="q",
-        done=(),
-        seconds_by_step={},
         increment=None,
         records={},
     )
@@ -89,7 +80,7 @@ def test_what_is_to_be_stopped_survives_json_but_for_the_default_cluster() -> No
 
 def test_objects_that_came_later_are_left_out() -> None:
     listed = Manifest.of([*LOADED.objects, s3_object("c", seconds=1)])
-    assert resumable().manifest_in(listed) == LOADED
+    assert recorded().manifest_in(listed) == LOADED
 
 
 @pytest.mark.parametrize(
@@ -102,4 +93,4 @@ def test_objects_that_came_later_are_left_out() -> None:
 )
 def test_any_other_change_is_one(listed: list[Unit]) -> None:
     with pytest.raises(ObjectsChangedError, match="changed while they were loaded"):
-        resumable().manifest_in(Manifest.of(listed))
+        recorded().manifest_in(Manifest.of(listed))
