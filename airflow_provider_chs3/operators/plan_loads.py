@@ -137,7 +137,7 @@ class PlanLoadsOperator(PeriodOperator):
             raise ConfigurationError(
                 f"The plan takes {len(tasks):,} tasks, and Airflow maps over at most {most:,}: raise [core] "
                 "max_map_length, or plan fewer periods at a time, with periods=… or by a run that asks to reload some. "
-                "Small periods share a task in scheduled_load, unless it is deferrable."
+                "Small periods share a task in scheduled_load."
             )
 
     def _groups(self, planned: Sequence[PlannedPeriod], *, most_periods: int) -> list[list[str]]:

@@ -61,8 +61,7 @@ def scheduled_load(
 
     The group is plan → (load → merges, mapped over the periods) → end. Tasks after the group run when all periods are
     loaded and healthy, and also when there is nothing to load. A period that fails does not stop the others, but `end`,
-    and so the run, fails. Small periods share a task and an insert, unless they are deferrable, or take an argument
-    that needs a load for each period.
+    and so the run, fails. Small periods share a task and an insert, unless an argument needs a load for each period.
 
     With `outlets`, there is a third task, `emit`, after the merges. It emits the assets' events for new periods, each
     with the period as its partition key if Airflow supports that. It is skipped if the load changed nothing; if the
