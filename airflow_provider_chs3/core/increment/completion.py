@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, 
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.increment.base import why_no_base
 from airflow_provider_chs3.core.increment.removal import check_objects, remove_objects
-from airflow_provider_chs3.core.insertion.staged_rows import StagedPartition, count_partitions, staged_of
+from airflow_provider_chs3.core.insertion.staged_rows import count_partitions, staged_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
@@ -19,7 +19,6 @@ from airflow_provider_chs3.core.staging.partitions import Command, alter_partiti
 from airflow_provider_chs3.core.staging.tables import ddl_settings
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Gather, Log, QueryNodes, Sleep, Steps, TryQueryNodes
 from airflow_provider_chs3.exceptions import BaseChangedError, ClickHouseServerError, VerificationError
@@ -30,13 +29,13 @@ _LONGEST_WAIT_FOR_MERGES_SECONDS = 600
 _FIRST_WAIT_SECONDS, _LONGEST_POLL_SECONDS = 0.25, 5.0
 
 
-def _check_base(periods: Periods) -> Steps[dict[Period, dict[Node, PeriodOnNode]]]:
+def _check_base(periods: Periods) -> Steps[None]:
     """Look the periods up again, with all replicas in step. Those whose base changed leave."""
     context = periods.first.load.context
     yield from follow(context, context.target)
     now = yield from periods.ask(lambda some: look_up_all([each.load for each in some]))
     periods.each(lambda each: require_base(each.load, each.before, now[each.period]))
-    return now
+    periods.update(lambda each: replace(each, before=now[each.period]))
 
 
 def require_base(load: LoadContext, before: Mapping[Node, PeriodOnNode], now: Mapping[Node, PeriodOnNode]) -> None:
@@ -61,15 +60,11 @@ def require_base(load: LoadContext, before: Mapping[Node, PeriodOnNode], now: Ma
 
 
 def begin_increments(periods: Periods) -> Steps[None]:
-    """Check what new objects are added to, now that no other load can publish; attach it if it must come first.
+    """Attach what new objects are added to where it must come first, now that no other load can publish.
 
     Args:
-        periods: The periods, whose staging is there. Of those that are loaded whole, nothing is asked. Those whose base
-            changed leave, with a `BaseChangedError`.
+        periods: The periods, whose staging is there. Those leave whose base changed, with a `BaseChangedError`.
     """
-    added = periods.part(lambda each: each.load.adds and not each.load.attaches_first)
-    yield from added.together(_check_base(added))
-    periods.merge(added)
     first = periods.part(lambda each: each.load.adds and each.load.attaches_first)
     yield from first.together(_attach_first(first))
     periods.merge(first)
@@ -79,6 +74,14 @@ def _attach_first(periods: Periods) -> Steps[None]:
     staged = yield from count_partitions(periods.first.load, name="Count what is staged")
     periods.update(lambda each: replace(each, staged=staged_of(each.load, staged)))
     yield from _attach_published(periods)
+    if not periods.items:
+        return
+    loads = [each.load for each in periods]
+    counting = count_partitions(loads[0], name="Count what is staged with the published rows")
+    found, complete = yield from Gather(name="Check what was attached", workflows=(look_up_all(loads), counting))
+    now = dict(zip(periods.items, found, strict=True))
+    periods.update(lambda each: attached(each, staged_of(each.load, complete), now[each.period]))
+    yield from periods.advance(_without_removed)
 
 
 def complete_increments(periods: Periods) -> Steps[None]:
@@ -86,7 +89,7 @@ def complete_increments(periods: Periods) -> Steps[None]:
 
     Args:
         periods: The periods with what is staged of each. Those whose base changed or cannot be attached leave, with a
-            `BaseChangedError`; those of which staging got rows of other periods, with a `VerificationError`.
+            `BaseChangedError`. `attached` is to prove of the others that all of each is there.
     """
     removing = periods.part(lambda each: bool(each.load.increment and each.load.increment.removed))
     yield from removing.run(lambda each: check_objects(each.load, each.staged))
@@ -97,42 +100,46 @@ def complete_increments(periods: Periods) -> Steps[None]:
 
 
 def _attach_published(periods: Periods) -> Steps[None]:
-    """Attach the published partitions to staging on every node, once, and prove that all of each is there."""
+    """Attach the published partitions to staging on every node, once."""
     yield from _wait_for_merges(periods)
-    published = yield from _check_base(periods)
+    yield from _check_base(periods)
     # Of replicas one attaches, and the others follow. A repeated ATTACH would double rows: staging is never reused.
-    yield from periods.ask(lambda some: _attach(some, published), is_repeatable=False)
-    if not periods.items:
-        return
-    loads = [each.load for each in periods.items.values()]
-    counting = count_partitions(loads[0], name="Count what is staged with the published rows")
-    found, complete = yield from Gather(name="Check what was attached", workflows=(look_up_all(loads), counting))
-    now = dict(zip(periods.items, found, strict=True))
-    yield from periods.advance(lambda each: _attached(each, complete, published[each.period], now[each.period]))
+    yield from periods.ask(_attach, is_repeatable=False)
 
 
-def _attached(
-    each: PeriodLoad,
-    complete: Mapping[Node, Mapping[str, StagedPartition]],
-    published: Mapping[Node, PeriodOnNode],
-    now: Mapping[Node, PeriodOnNode],
-) -> Steps[PeriodLoad]:
-    """Prove that the published rows are staged, and remove those of overwritten and deleted objects."""
-    load, staged = each.load, staged_of(each.load, complete)
+def attached(each: PeriodLoad, complete: Mapping[Node, Staged], now: Mapping[Node, PeriodOnNode]) -> PeriodLoad:
+    """Prove that the published rows are staged beside the new ones.
+
+    Args:
+        each: The period, whose published rows were attached.
+        complete: What is staged of it now.
+        now: The period on each node, looked up since.
+
+    Raises:
+        BaseChangedError: If somebody changed the published rows, or others were attached.
+        VerificationError: If staging got rows of other periods.
+    """
+    load = each.load
     require_base(load, each.before, now)
-    for node, after in staged.items():
-        _check_attached(load, node, each.staged[node], after, (published[node].state, now[node].state))
+    for node, after in complete.items():
+        _check_attached(load, node, each.staged[node], after, (each.before[node].state, now[node].state))
     assert load.increment is not None
-    if load.increment.removed:
-        staged = yield from remove_objects(load)
-    rows = {node_key(node): after.rows - each.staged[node].rows for node, after in staged.items()}
+    rows = {node_key(node): after.rows - each.staged[node].rows for node, after in complete.items()}
     load = replace(load, increment=replace(load.increment, attached_rows=rows))
-    return replace(each, load=load, staged=staged)
+    return replace(each, load=load, staged=complete)
 
 
-def _attach(
-    some: Sequence[PeriodLoad], published: Mapping[Period, Mapping[Node, PeriodOnNode]]
-) -> Steps[Sequence[PeriodLoad]]:
+def _without_removed(each: PeriodLoad) -> Steps[PeriodLoad]:
+    """Remove the rows of overwritten and deleted objects from those that were attached."""
+    increment = each.load.increment
+    if increment is None or not increment.removed:
+        return each
+    staged = yield from remove_objects(each.load)
+    rows = {node_key(node): one.rows for node, one in staged.items()}
+    return replace(each, load=replace(each.load, increment=replace(increment, attached_rows=rows)), staged=staged)
+
+
+def _attach(some: Sequence[PeriodLoad]) -> Steps[Sequence[PeriodLoad]]:
     load = some[0].load
     commands = [
         {
@@ -140,7 +147,7 @@ def _attach(
                 f"ATTACH PARTITION ID {literal(each.load.key.partition_id)} FROM {table(load.context.target)}"
             )
             for node in load.context.publishers
-            if published[each.period][node].state.rows
+            if each.before[node].state.rows
         }
         for each in some
     ]

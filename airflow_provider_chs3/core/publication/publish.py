@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.cluster.table_facts import target_facts, target_query
-from airflow_provider_chs3.core.increment.completion import require_base
+from airflow_provider_chs3.core.increment.completion import attached, require_base
 from airflow_provider_chs3.core.increment.removal import with_kept
 from airflow_provider_chs3.core.insertion.staged_rows import partitions_of, partitions_query, staged_of
 from airflow_provider_chs3.core.ledger.comparison import is_changed
@@ -71,6 +71,7 @@ def publish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]
     if looked is None:
         return {}
     now, staged_now = looked
+    periods.update(lambda each: attached(each, staged_now[each.period], now[each.period]) if each.load.adds else each)
     periods.each(lambda each: _check_unchanged(each, now[each.period], staged_now[each.period]))
     new = periods.part(lambda each: not each.intended)
     intents = {each.period: _values_of_intent(each, now[each.period], staged_now[each.period]) for each in new}
