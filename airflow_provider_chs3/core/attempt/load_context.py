@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.files.text_fields import has_escaped_labels, lac
 from airflow_provider_chs3.core.ledger.comparison import ExpectedPeriod, Found, intended, spread, standing
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
-from airflow_provider_chs3.core.ledger.queries import look_up, periods_on_node
+from airflow_provider_chs3.core.ledger.queries import LOOKED_UP, look_up, periods_on_node
 from airflow_provider_chs3.core.ledger.recording import Value
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas
@@ -30,7 +30,7 @@ from airflow_provider_chs3.core.staging.tables import Attempt
 from airflow_provider_chs3.core.values.models import Manifest, Node, ObjectChanges, SettingValues, TableName
 from airflow_provider_chs3.core.values.period import Period, range_text
 from airflow_provider_chs3.core.workflow.batch import Batch
-from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Row, Steps
 from airflow_provider_chs3.core.workflow.step_timer import NO_STEPS, StepTimer
 from airflow_provider_chs3.exceptions import ReplicasBehindError
 
@@ -293,20 +293,37 @@ def look_up_all(loads: Sequence[LoadContext], *, with_records: bool = True) -> S
     Returns:
         Each period on each node, in the order of the loads.
     """
+    name = f"Look up {periods_text(loads)}" + (" in the ledger" if with_records else "")
+    return (yield from look_up_beside(loads, "", name=name, with_records=with_records))[0]
+
+
+def look_up_beside(
+    loads: Sequence[LoadContext], beside: str, *, name: str, with_records: bool = True
+) -> Steps[tuple[list[dict[Node, PeriodOnNode]], dict[Node, Row]]]:
+    """Look periods up with one statement, which asks for something else, too.
+
+    Args:
+        loads: The loads of the periods, into one table; at least one.
+        beside: Further columns; empty for none.
+        name: Name of the step.
+        with_records: Whether to ask for the records. True by default.
+
+    Returns:
+        Each period on each node, in the order of the loads; and the further columns of each node.
+    """
     context = loads[0].context
     keys = {node: [load.key_on(node) for load in loads] for node in context.nodes}
-    step = QueryNodes(
-        name=f"Look up {periods_text(loads)}" + (" in the ledger" if with_records else ""),
-        sql={
-            node: look_up(context.ledger, keys[node], with_records=with_records and facts.has_ledger)
-            for node, facts in context.nodes.items()
-        },
-    )
-    found = {node: periods_on_node(rows[0], keys[node]) for node, rows in (yield from step).items()}
-    return [
+    sql = {
+        node: look_up(context.ledger, keys[node], with_records=with_records and facts.has_ledger, beside=beside)
+        for node, facts in context.nodes.items()
+    }
+    rows = {node: row for node, (row,) in (yield from QueryNodes(name=name, sql=sql)).items()}
+    found = {node: periods_on_node(row[:LOOKED_UP], keys[node]) for node, row in rows.items()}
+    several = [
         with_records_of_replicas(context, {node: periods[number] for node, periods in found.items()})
         for number in range(len(loads))
     ]
+    return several, {node: row[LOOKED_UP:] for node, row in rows.items()}
 
 
 def look_up_caught_up(loads: Sequence[LoadContext]) -> Steps[list[dict[Node, PeriodOnNode]]]:

@@ -168,16 +168,21 @@ def _records(source: str, of_periods: str, is_own: str, *, number: str = _ONLY_O
     )
 
 
-def look_up(ledger: TableName, keys: Sequence[LedgerKey], *, with_records: bool) -> Sql:
+#: Columns of `look_up`.
+LOOKED_UP = 7
+
+
+def look_up(ledger: TableName, keys: Sequence[LedgerKey], *, with_records: bool, beside: str = "") -> Sql:
     """Return the query for the newest record and the parts of periods of one table, on one node.
 
     Args:
         ledger: The ledger.
         keys: The periods; at least one.
         with_records: Whether to ask for the records; not where there is no ledger.
+        beside: Further columns; none by default.
 
     Returns:
-        A SELECT with one row, which `periods_on_node` parses.
+        A SELECT with one row, which `periods_on_node` parses; further columns come last.
     """
     key, periods = keys[0], literals(str(each.period) for each in keys)
     records = _records(
@@ -191,6 +196,7 @@ def look_up(ledger: TableName, keys: Sequence[LedgerKey], *, with_records: bool)
     return Sql(
         f"SELECT {records}, (SELECT groupArray(found) FROM ({states})), {mutations_query(of_table)}, "
         f"(SELECT sum(rows) > 0 FROM system.parts WHERE {of_table} AND active), {uuid_now(key)}"
+        f"{beside and f', {beside}'}"
     )
 
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from airflow_provider_chs3.core.attempt.load_context import LoadContext, look_up_all, periods_text, values_of
+from airflow_provider_chs3.core.attempt.load_context import (
+    LoadContext,
+    look_up_all,
+    look_up_beside,
+    periods_text,
+    values_of,
+)
 from airflow_provider_chs3.core.attempt.newer_records import check_none_newer, records_of
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, Staged
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
@@ -29,7 +35,7 @@ from airflow_provider_chs3.core.staging.tables import Attempt, ddl_settings
 from airflow_provider_chs3.core.tuning.exact_settings import EMPTY_SOURCE
 from airflow_provider_chs3.core.values.models import Node, Unit
 from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import Gather, QueryNodes, Row, Sleep, Steps
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Sleep, Steps
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseServerError,
@@ -67,10 +73,10 @@ def publish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]
     Returns:
         The partition of each on each node.
     """
-    looked = yield from periods.together(_look_once_more(periods))
-    if looked is None:
-        return {}
-    now, staged_now = looked
+    yield from periods.together(_follow_staging(periods))
+    looked = yield from periods.ask(_look_once_more)
+    now = {period: found for period, (found, _) in looked.items()}
+    staged_now = {period: staged for period, (_, staged) in looked.items()}
     periods.update(lambda each: attached(each, staged_now[each.period], now[each.period]) if each.load.adds else each)
     periods.each(lambda each: _check_unchanged(each, now[each.period], staged_now[each.period]))
     new = periods.part(lambda each: not each.intended)
@@ -86,26 +92,19 @@ _Looks = dict[Period, dict[Node, PeriodOnNode]]
 _Stagings = dict[Period, dict[Node, Staged]]
 
 
-def _look_once_more(periods: Periods) -> Steps[tuple[_Looks, _Stagings]]:
-    """Look at the periods, and with one statement at the target's structure and staging: it takes little longer."""
-    load = periods.first.load
-    context = load.context
-    looks = (periods.ask(_look_up), _look_at_tables(load))
-    now, answers = yield from Gather(name=f"Look at {context.target} before it is published", workflows=looks)
-    tables = {node: target_facts(facts) for node, ((_, *facts),) in answers.items()}
-    periods.each(lambda each: check_schema_drift(each.load, tables))
-    partitions = {node: partitions_of(found) for node, ((found, *_),) in answers.items()}
-    return now, {each.period: staged_of(each.load, partitions) for each in periods}
+def _follow_staging(periods: Periods) -> Steps[None]:
+    yield from follow(periods.first.load.context, periods.first.load.staging)
 
 
-def _look_up(some: Sequence[PeriodLoad]) -> Steps[list[dict[Node, PeriodOnNode]]]:
-    return (yield from look_up_all([each.load for each in some]))
-
-
-def _look_at_tables(load: LoadContext) -> Steps[dict[Node, list[Row]]]:
-    yield from follow(load.context, load.staging)
-    sql = Sql(f"SELECT {partitions_query(load.staging)}, {target_query(load.context.target)}")
-    return (yield from load.context.on_each(name="Count what is staged once more", sql=sql))
+def _look_once_more(some: Sequence[PeriodLoad]) -> Steps[list[tuple[dict[Node, PeriodOnNode], dict[Node, Staged]]]]:
+    """Look at periods, and with the same statement at staging and the target's structure: it takes little longer."""
+    load = some[0].load
+    tables = f"{partitions_query(load.staging)}, {target_query(load.context.target)}"
+    looks = look_up_beside([each.load for each in some], tables, name="Count what is staged once more")
+    found, beside = yield from looks
+    check_schema_drift(load, {node: target_facts(facts) for node, (_, *facts) in beside.items()})
+    partitions = {node: partitions_of(staged) for node, (staged, *_) in beside.items()}
+    return [(now, staged_of(each.load, partitions)) for each, now in zip(some, found, strict=True)]
 
 
 def _check_unchanged(each: PeriodLoad, now: Mapping[Node, PeriodOnNode], staged_now: Mapping[Node, Staged]) -> None:
