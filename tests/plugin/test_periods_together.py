@@ -23,7 +23,7 @@ __all__ = ["several_periods"]
 AsUser = Callable[[str | None], TestClient]
 Open = Callable[..., tuple["Page", list[str]]]
 
-TOGETHER = f"{PERIODS[0]} … {PERIODS[-1]} (4 periods)"
+TOGETHER = f"{PERIODS[0]} … {PERIODS[-1]} (4 months)"
 ALONE = PERIODS[1]
 
 

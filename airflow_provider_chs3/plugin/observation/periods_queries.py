@@ -70,11 +70,13 @@ def _records(database: str, has_ledger: bool, has_loads: bool) -> str:
     failed = ["attempt", "owner", text, "error_type", "error_hint", _RECORDED_AT]
     loaded = ["attempt", "owner", "insert_seconds", "loaded_rows", "together_periods", "together_seconds"]
     keys = "target_database, target_table, target_uuid, period"
-    tables = ((LEDGER_TABLE, COLUMNS, has_ledger), (LOADS_TABLE, LOADS_COLUMNS, has_loads))
+    ledger, loads = (table(TableName(database, name)) for name in (LEDGER_TABLE, LOADS_TABLE))
+    # Of claims the newest, before the rest is read: there is one for each load that there ever was.
+    numbers = f"SELECT {keys}, max(sequence) FROM {ledger} WHERE {IS_STATE} GROUP BY {keys}"
+    newest_claims = f"{ledger} WHERE {IS_STATE} AND ({keys}, sequence) IN ({numbers})"
+    sources = ((COLUMNS, newest_claims, has_ledger), (LOADS_COLUMNS, loads, has_loads))
     both = " UNION ALL ".join(
-        f"SELECT {', '.join(_of_both(columns))} FROM {table(TableName(database, name))} WHERE period != ''"
-        for name, columns, is_there in tables
-        if is_there
+        f"SELECT {', '.join(_of_both(columns))} FROM {source}" for columns, source, is_there in sources if is_there
     )
     # Without tuples, of which the driver makes an object each.
     return (
