@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
-from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period
+from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period, grain_of
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 _TIMETABLE = 'CronDataIntervalTimetable("0 0 1 * *", timezone="UTC")'
@@ -126,59 +126,65 @@ def periods_of_run(run: DagRun, grain: Grain = Grain.MONTH, *, argument: str = "
             f"'@monthly' since Airflow 3: schedule the DAG with {_TIMETABLE} ({_NIGHTLY_TIMETABLE} for every night), "
             f"or give {argument}='YYYY-MM'."
         )
-    zone = UTC if grain is Grain.HOUR else run.timezone
-    first, last = (Period.of(_naive(at, zone), grain) for at in (start, end - timedelta(microseconds=1)))
-    periods = [first]
-    while periods[-1] < last:
-        periods.append(periods[-1].shifted(1))
-    return tuple(periods)
-
-
-def _naive(at: datetime, zone: tzinfo) -> datetime:
-    """Return what a zone calls a moment; without an offset, it is already what the timetable's time zone calls it."""
-    return at.astimezone(zone).replace(tzinfo=None) if at.tzinfo else at
+    return _periods_in(start, end, run, grain)
 
 
 def _periods_of_key(run: DagRun, grain: Grain, argument: str) -> tuple[Period, ...]:
     """Return the periods of a partition key; of one with several parts, such as `us|2026-10`, one must be a period."""
     key, date = str(run.partition_key), run.partition_date
-    spans = [found for part in key.split("|") if (found := _span(part.strip(), run, grain))]
+    spans = [found for part in key.split("|") if (found := _span(part.strip(), run))]
     if len(spans) == 1:
-        return _periods_in(*spans[0], grain)
-    if (
-        not spans
-        and date is not None
-        and Period.of(date.replace(tzinfo=None), grain).begin == date.replace(tzinfo=None)
-    ):
-        return (Period.of(date.replace(tzinfo=None), grain),)
+        return _periods_in(*spans[0], run, grain)
+    if not spans and date is not None:
+        begin = _named(date.replace(tzinfo=None), run, grain)
+        if Period.of(begin, grain).begin == begin:
+            return (Period.of(begin, grain),)
     raise ConfigurationError(
         f"This run's partition key {key!r} names {'several periods' if spans else 'no period'}: give its timetable "
         f"key_format='%Y-%m', or its mapper output_format='%Y-%m', or give {argument}='YYYY-MM'."
     )
 
 
-def _span(text: str, run: DagRun, grain: Grain) -> tuple[datetime, datetime] | None:
-    """Return the first moment that a part of a key names, and that after the last; the same one for a time."""
+def _span(text: str, run: DagRun) -> tuple[datetime, datetime] | None:
+    """Return the first moment that a part of a key names, and that after the last; the same one for a time.
+
+    Those without an offset are what the time zone of the periods calls them.
+    """
     if matched := _WEEK.fullmatch(text):
         monday = Period.of(datetime.fromisoformat(matched["day"]), Grain.WEEK)
         return monday.begin, monday.end
     with suppress(ConfigurationError):
         found = Period.parse(text)
-        return None if found is WHOLE_TABLE else (found.begin, found.end)
+        zone = UTC if found.grain is Grain.HOUR else None
+        return None if found is WHOLE_TABLE else (found.begin.replace(tzinfo=zone), found.end.replace(tzinfo=zone))
     if not _TIME.fullmatch(text):
         return None
     try:
-        at = _naive(datetime.fromisoformat(text), UTC if grain is Grain.HOUR else run.timezone)
+        at = datetime.fromisoformat(text)
     except ValueError as error:
         raise ConfigurationError(f"This run's partition key {text!r} is not a time: {error}.") from None
     return at, at
 
 
-def _periods_in(begin: datetime, end: datetime, grain: Grain) -> tuple[Period, ...]:
-    periods = [Period.of(begin, grain)]
-    while periods[-1].end < end:
+def _periods_in(begin: datetime, end: datetime, run: DagRun, grain: Grain) -> tuple[Period, ...]:
+    """Return the periods from one moment to another, in order; the last moment does not belong to them."""
+    # Clocks may skip midnight: the moment before it is of the day before.
+    last = _named(max(begin, end - timedelta(microseconds=1)), run, grain)
+    periods = [Period.of(_named(begin, run, grain), grain)]
+    while periods[-1].end <= last:
         periods.append(periods[-1].shifted(1))
     return tuple(periods)
+
+
+def _named(at: datetime, run: DagRun, grain: Grain) -> datetime:
+    """Return what a moment is called where periods are named: hours in UTC, others in their time zone."""
+    if grain is not Grain.HOUR:
+        return at.astimezone(run.timezone).replace(tzinfo=None) if at.tzinfo else at
+    if not at.tzinfo:
+        date = run.partition_date
+        # Of a time that clocks show twice, this knows which it is.
+        at = date if date and date.replace(tzinfo=None) == at else at.replace(tzinfo=run.timezone)
+    return at.astimezone(UTC).replace(tzinfo=None)
 
 
 def parse_periods(given: Sequence[str] | str | None) -> tuple[Period, ...]:
@@ -188,9 +194,12 @@ def parse_periods(given: Sequence[str] | str | None) -> tuple[Period, ...]:
         given: `YYYY-MM` values, as a list or separated by commas.
 
     Raises:
-        ConfigurationError: If one is not a period, or a template rendered to None.
+        ConfigurationError: If one is not a period, they have several lengths, or a template rendered to None.
     """
     if given is None:
         raise ConfigurationError("periods=None: its template rendered to nothing. Give the run a value for it.")
     texts = given.split(",") if isinstance(given, str) else given
-    return tuple(sorted({Period.parse(text.strip()) for text in texts}))
+    periods = {Period.parse(text.strip()) for text in texts}
+    if periods:
+        grain_of(periods)
+    return tuple(sorted(periods))

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period import Grain, Period
 from airflow_provider_chs3.core.values.run_period import DagRun, period_of_run, periods_of_run
 from airflow_provider_chs3.exceptions import ConfigurationError
 
@@ -201,3 +201,155 @@ class TestSeveralPeriods:
         at = datetime(2026, 11, 1, tzinfo=UTC)
         with pytest.raises(ConfigurationError, match=r"is empty .*CronDataIntervalTimetable\("):
             self.periods(at, at)
+
+
+NEW_YORK, SAO_PAULO = ZoneInfo("America/New_York"), ZoneInfo("America/Sao_Paulo")
+
+
+def of_grain(grain: Grain, *, timezone=UTC, key: str | None = None, start=None, end=None, date=None) -> list[str]:
+    run = DagRun(partition_key=key, partition_date=date, start=start, end=end, timezone=timezone)
+    return [str(each) for each in periods_of_run(run, grain)]
+
+
+@pytest.mark.parametrize(
+    ("grain", "timezone", "start", "end", "first", "last", "count"),
+    [
+        (
+            Grain.DAY,
+            UTC,
+            datetime(2026, 10, 31, 3, tzinfo=UTC),
+            datetime(2026, 11, 1, 3, tzinfo=UTC),
+            "2026-10-31",
+            "2026-11-01",
+            2,
+        ),
+        (
+            Grain.DAY,
+            BERLIN,
+            datetime(2026, 10, 24, 22, tzinfo=UTC),
+            datetime(2026, 10, 25, 23, tzinfo=UTC),
+            "2026-10-25",
+            "2026-10-25",
+            1,
+        ),
+        # Its midnight is left out.
+        (
+            Grain.DAY,
+            SAO_PAULO,
+            datetime(2018, 11, 3, 3, tzinfo=UTC),
+            datetime(2018, 11, 4, 3, tzinfo=UTC),
+            "2018-11-03",
+            "2018-11-03",
+            1,
+        ),
+        # Days of 25 hours, and one of 23.
+        (
+            Grain.HOUR,
+            NEW_YORK,
+            datetime(2026, 11, 1, 4, tzinfo=UTC),
+            datetime(2026, 11, 2, 5, tzinfo=UTC),
+            "2026-11-01T04Z",
+            "2026-11-02T04Z",
+            25,
+        ),
+        (
+            Grain.HOUR,
+            BERLIN,
+            datetime(2026, 10, 24, 22, tzinfo=UTC),
+            datetime(2026, 10, 25, 23, tzinfo=UTC),
+            "2026-10-24T22Z",
+            "2026-10-25T22Z",
+            25,
+        ),
+        (
+            Grain.HOUR,
+            BERLIN,
+            datetime(2026, 3, 28, 23, tzinfo=UTC),
+            datetime(2026, 3, 29, 22, tzinfo=UTC),
+            "2026-03-28T23Z",
+            "2026-03-29T21Z",
+            23,
+        ),
+        (
+            Grain.HOUR,
+            UTC,
+            datetime(2026, 12, 31, 23, tzinfo=UTC),
+            datetime(2027, 1, 1, 1, tzinfo=UTC),
+            "2026-12-31T23Z",
+            "2027-01-01T00Z",
+            2,
+        ),
+        (
+            Grain.WEEK,
+            UTC,
+            datetime(2027, 1, 3, 3, tzinfo=UTC),
+            datetime(2027, 1, 4, 3, tzinfo=UTC),
+            "2026-W53",
+            "2027-W01",
+            2,
+        ),
+        (
+            Grain.QUARTER,
+            UTC,
+            datetime(2026, 12, 31, 3, tzinfo=UTC),
+            datetime(2027, 1, 1, 3, tzinfo=UTC),
+            "2026-Q4",
+            "2027-Q1",
+            2,
+        ),
+        (
+            Grain.YEAR,
+            UTC,
+            datetime(2026, 12, 31, 3, tzinfo=UTC),
+            datetime(2027, 1, 1, 3, tzinfo=UTC),
+            "2026",
+            "2027",
+            2,
+        ),
+        (Grain.ALL, UTC, datetime(2026, 12, 31, 3, tzinfo=UTC), datetime(2027, 1, 1, 3, tzinfo=UTC), "all", "all", 1),
+    ],
+)
+def test_an_interval_has_the_tables_periods(grain, timezone, start, end, first, last, count):
+    found = of_grain(grain, timezone=timezone, start=start, end=end)
+    assert (found[0], found[-1], len(found)) == (first, last, count)
+
+
+@pytest.mark.parametrize("at", [None, datetime(2026, 10, 5, tzinfo=UTC)])
+def test_a_whole_table_needs_no_interval(at):
+    assert of_grain(Grain.ALL, start=at, end=at) == ["all"]
+    assert of_grain(Grain.ALL, key="2026-10-05") == ["all"]
+
+
+@pytest.mark.parametrize(
+    ("key", "grain", "timezone", "expected"),
+    [
+        ("2026-10-05T00:00:00", Grain.DAY, UTC, ["2026-10-05"]),
+        ("2026-10-05", Grain.DAY, BERLIN, ["2026-10-05"]),
+        ("2026-10-05T13", Grain.HOUR, UTC, ["2026-10-05T13Z"]),
+        ("2026-10-05T13:00:00", Grain.HOUR, BERLIN, ["2026-10-05T11Z"]),
+        ("2026-10-05T13:00:00+02:00", Grain.HOUR, NEW_YORK, ["2026-10-05T11Z"]),
+        ("2026-10-05T13Z", Grain.HOUR, BERLIN, ["2026-10-05T13Z"]),
+        ("2026-10-05T22Z", Grain.DAY, BERLIN, ["2026-10-06"]),
+        ("2026-11-01T03Z", Grain.DAY, NEW_YORK, ["2026-10-31"]),
+        ("2026-10-05 (W41)", Grain.WEEK, UTC, ["2026-W41"]),
+        ("2026-10-05 (W41)", Grain.DAY, UTC, [f"2026-10-{day:02}" for day in range(5, 12)]),
+        ("2026-W41", Grain.WEEK, UTC, ["2026-W41"]),
+        ("2026-Q4", Grain.QUARTER, UTC, ["2026-Q4"]),
+        ("2026", Grain.YEAR, UTC, ["2026"]),
+        ("us|2026-10-05", Grain.DAY, UTC, ["2026-10-05"]),
+    ],
+)
+def test_a_key_names_the_tables_periods(key, grain, timezone, expected):
+    assert of_grain(grain, key=key, timezone=timezone) == expected
+
+
+def test_the_key_of_a_day_has_as_many_hours_as_the_day():
+    found = of_grain(Grain.HOUR, key="2026-11-01", timezone=NEW_YORK)
+    assert (found[0], found[-1], len(found)) == ("2026-11-01T04Z", "2026-11-02T04Z", 25)
+
+
+@pytest.mark.parametrize(("hour", "expected"), [(5, "2026-11-01T05Z"), (6, "2026-11-01T06Z")])
+@pytest.mark.parametrize("key", ["2026-11-01T01:00:00", "2026-11-01T01", "Nov 1, 01h"])
+def test_of_hours_of_one_name_the_date_of_the_key_tells_which(key, hour, expected):
+    date = datetime(2026, 11, 1, hour, tzinfo=UTC).astimezone(NEW_YORK)
+    assert of_grain(Grain.HOUR, key=key, timezone=NEW_YORK, date=date) == [expected]
