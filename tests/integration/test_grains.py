@@ -2,117 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
+from tests.integration.grains import CASES, Case, Source, source
 from tests.integration.lake import Lake
 
-
-@dataclass(frozen=True)
-class Case:
-    """A partition key, the template of the keys of its objects, and two periods beside one another."""
-
-    partition_key: str
-    template: str
-    first: str
-    second: str = ""
-    column: str = "DateTime('UTC')"
-
-    def __str__(self) -> str:
-        return self.partition_key or "none"
+__all__ = ["source"]
 
 
-CASES = (
-    Case("toStartOfHour(at)", "{YYYY-MM-DD}/{HH}", "2026-10-25T00Z", "2026-10-25T01Z"),
-    # Two hours of this day are called one o'clock there.
-    Case("toStartOfHour(at)", "{YYYY-MM-DD}/{HH}", "2026-11-01T05Z", "2026-11-01T06Z", "DateTime('America/New_York')"),
-    Case("toDate(at)", "{YYYY-MM-DD}", "2026-10-31", "2026-11-01"),
-    Case("toDate(at)", "{YYYY}/{MM}/{DD}/{HH}", "2026-10-31", "2026-11-01"),
-    Case("toYYYYMMDD(at)", "{YYYY-MM-DD}", "2026-10-31", "2026-11-01", "DateTime64(3, 'Asia/Kolkata')"),
-    Case("at", "{YYYY-MM-DD}", "2026-10-31", "2026-11-01", "Date"),
-    Case("toMonday(at)", "{GGGG}-W{WW}", "2026-W53", "2027-W01"),
-    Case("toStartOfWeek(at, 1)", "{YYYY-MM-DD}", "2026-W44", "2026-W45"),
-    Case("toYYYYMM(at)", "{YYYY-MM-DD}", "2026-10", "2026-11"),
-    Case("toStartOfQuarter(at)", "{YYYY}-Q{Q}", "2026-Q4", "2027-Q1"),
-    Case("toStartOfQuarter(at)", "{YYYY-MM}", "2026-Q4", "2027-Q1"),
-    Case("toYear(at)", "{YYYY-MM}", "2026", "2027"),
-    Case("formatDateTime(at, '%Y-%m-%d')", "{YYYY-MM-DD}", "2026-10-31", "2026-11-01"),
-    Case("", "{YYYY-MM}", "all"),
-)
+@pytest.fixture(params=[each for each in CASES if each.second], ids=str)
+def two_periods(lake: Lake, request: pytest.FixtureRequest) -> Source:
+    source = Source(lake, request.param)
+    for number, period in enumerate((source.case.first, source.case.second)):
+        source.put(period, "a", 1000 * number)
+    return source
 
 
-@dataclass
-class Source:
-    """Objects whose rows the table must hold."""
-
-    lake: Lake
-    case: Case
-
-    def __post_init__(self) -> None:
-        self.rows: dict[str, list[tuple[datetime, int]]] = {}
-        by = f"PARTITION BY {self.case.partition_key}" if self.case.partition_key else ""
-        self.lake.on_every_node(
-            f"CREATE TABLE {self.lake.database}.{self.lake.table} (at {self.case.column}, number UInt64) "
-            f"ENGINE = MergeTree {by} ORDER BY number"
-        )
-
-    def moments(self, period: str) -> list[datetime]:
-        """Moments from one end of a period to the other; noon, so that every zone agrees on the day."""
-        found = Period.parse(period)
-        if period == "all":
-            return [datetime(2026, month, 5, 12) for month in (1, 7, 12)]
-        step = timedelta(minutes=7) if period.endswith("Z") else timedelta(days=1)
-        first = found.begin if period.endswith("Z") else found.begin + timedelta(hours=12)
-        return [at for number in range(400) if (at := first + number * step) < found.end]
-
-    def put(self, period: str, name: str, numbers: int, *, moments: list[datetime] | None = None) -> None:
-        """Write objects of a period, one for each place that the template gives its moments."""
-        by_key: dict[str, list[tuple[datetime, int]]] = {}
-        for number, at in enumerate(moments or self.moments(period)):
-            by_key.setdefault(self._key(at, name), []).append((at, numbers + number))
-        for key, rows in by_key.items():
-            self.lake.put(key, "".join(f"{self._text(at)},{number}\n" for at, number in rows).encode())
-            self.rows[key] = rows
-
-    def _key(self, at: datetime, name: str) -> str:
-        year, week, _ = at.isocalendar()
-        names = {"YYYY-MM-DD": f"{at:%Y-%m-%d}", "YYYY-MM": f"{at:%Y-%m}", "YYYY": at.year, "MM": f"{at:%m}"}
-        names |= {"DD": f"{at:%d}", "HH": f"{at:%H}", "GGGG": year, "WW": f"{week:02}", "Q": (at.month + 2) // 3}
-        return f"lake/{self.case.template}/{name}.csv".format(**names)
-
-    def _text(self, at: datetime) -> str:
-        return f"{at:%Y-%m-%d}" if self.case.column == "Date" else str(int(at.replace(tzinfo=UTC).timestamp()))
-
-    def load(self, **options: object) -> list[str]:
-        """Load, and return the statuses."""
-        result = self.lake.load(
-            key=f"lake/{self.case.template}/*.csv",
-            file_format="CSV",
-            columns=["at", "number"],
-            **({"period": None} | options),
-        )
-        return [each["status"] for each in result.get("periods", [result])]
-
-    def assert_exact(self, *periods: str) -> None:
-        """Compare the rows of the table with those of the objects of these periods."""
-        wanted = {moment for period in periods for moment in self.moments(period)}
-        rows = sorted(
-            (int(at.replace(tzinfo=UTC).timestamp()) if self.case.column != "Date" else at.date(), number)
-            for some in self.rows.values()
-            for at, number in some
-            if at in wanted
-        )
-        at = "at" if self.case.column == "Date" else "toUnixTimestamp(at)"
-        table = f"cluster('{self.lake.cluster.name}', {self.lake.database}, {self.lake.table})"
-        assert sorted(self.lake.on_node(0, f"SELECT {at}, number FROM {table}")) == rows
-
-
-@pytest.fixture(params=CASES, ids=str)
-def source(lake: Lake, request: pytest.FixtureRequest) -> Source:
-    return Source(lake, request.param)
+def plan(source: Source, *, start: datetime | None = None, end: datetime | None = None, **options: Any) -> list[str]:
+    """Return the periods that a plan finds."""
+    lake = source.lake
+    operator = PlanLoadsOperator(
+        **{"task_id": "plan", "bucket": lake.bucket, "key": source.pattern, "timezone": "UTC"},
+        **{"database": lake.database, "table": lake.table, "cluster": lake.cluster.name, **options},
+    )
+    run = SimpleNamespace(partition_key=None, data_interval_start=start, data_interval_end=end)
+    return operator.execute({"dag_run": run})
 
 
 def test_a_period_holds_the_rows_of_its_objects(source: Source) -> None:
@@ -133,3 +54,89 @@ def test_a_period_holds_the_rows_of_its_objects(source: Source) -> None:
     assert source.load(period=first) == ["published"]
     source.assert_exact(*periods)
     assert source.lake.left_behind() == []
+
+
+def test_periods_share_an_insert(two_periods: Source) -> None:
+    source, both = two_periods, [two_periods.case.first, two_periods.case.second]
+    load = source.operator(periods=both)
+    assert [each["status"] for each in load.execute({})] == ["published", "published"]
+    assert len(load.inserts) == 1
+    source.assert_exact(*both)
+    assert source.load(periods=both) == ["unchanged", "unchanged"]
+    for number, period in enumerate(both):
+        source.put(period, "b", 5000 + 1000 * number)  # added
+    load = source.operator(periods=both)
+    assert [each["status"] for each in load.execute({})] == ["published", "published"]
+    assert len(load.inserts) == 1
+    source.assert_exact(*both)
+
+
+def test_a_row_of_another_period_is_refused(two_periods: Source) -> None:
+    source, case = two_periods, two_periods.case
+    source.load(periods=[case.first, case.second])
+    source.put_stray(case.first, case.second)
+    with pytest.raises(AirflowFailException, match="rows of other periods"):
+        source.load(period=case.first)
+    with pytest.raises(AirflowFailException, match="rows of other periods"):
+        source.load(periods=[case.first, case.second])
+    source.assert_exact(case.first, case.second)
+
+
+def test_a_plan_finds_the_periods(two_periods: Source) -> None:
+    source, both = two_periods, [two_periods.case.first, two_periods.case.second]
+    second = Period.parse(both[1])
+    assert plan(source, all_periods=True) == both
+    assert plan(source, lookback=2, last_period=both[1]) == both
+    assert plan(source, start=second.begin.replace(tzinfo=UTC), end=second.end.replace(tzinfo=UTC)) == both[1:]
+    source.load(periods=plan(source, lookback=1, last_period=both[1]))
+    source.assert_exact(*both)
+    assert plan(source, all_periods=True) == []
+    source.put(both[0], "a", 7000)  # overwritten
+    assert (
+        plan(source, lookback=2, start=second.begin.replace(tzinfo=UTC), end=second.end.replace(tzinfo=UTC)) == both[:1]
+    )
+
+
+def test_a_plan_of_a_whole_table_is_one_period(lake: Lake) -> None:
+    source = Source(lake, CASES[-1])
+    source.put("all", "a", 1)
+    at = datetime(2026, 10, 5, tzinfo=UTC)
+    assert plan(source, all_periods=True) == ["all"]
+    assert plan(source, lookback=2, start=at, end=at) == ["all"]
+    source.load(periods=["all"])
+    source.assert_exact("all")
+    assert plan(source, all_periods=True) == []
+
+
+def test_periods_of_several_lengths_are_refused(lake: Lake) -> None:
+    source = Source(lake, Case("toDate(at)", "{YYYY-MM-DD}", "2026-10-31"))
+    source.put("2026-10-31", "a", 1)
+    for options in ({"periods": ["2026-10-31", "2026-10"]}, {"periods": ["all", "2026-10-31"]}):
+        with pytest.raises(AirflowFailException, match="Periods of one load have one length, and these are by"):
+            source.load(**options)
+        with pytest.raises(AirflowFailException, match="Periods of one load have one length, and these are by"):
+            plan(source, **options)
+    source.assert_exact()
+
+
+@pytest.mark.parametrize(
+    ("key", "grain", "why"),
+    [
+        ("toMonth(at)", "month", "shares a partition with other months"),
+        ("toISOWeek(at)", "week", "shares a partition with other weeks"),
+        ("toQuarter(at)", "quarter", "shares a partition with other quarters"),
+        ("toHour(at)", "hour", "shares a partition with other hours"),
+        ("zone", "month", "it must depend on one Date or DateTime column and nothing else"),
+        ("(zone, toYYYYMM(at))", "month", "it must depend on one Date or DateTime column and nothing else"),
+    ],
+)
+def test_a_key_that_comes_back_or_has_other_columns_is_refused(lake: Lake, key: str, grain: str, why: str) -> None:
+    source = Source(lake, Case(key, "{YYYY-MM}", "2026-10"), columns="zone String")
+    source.put("2026-10", "a", 1)
+    with pytest.raises(AirflowFailException, match=rf"is not partitioned by {grain} \(its key is .* {why}\)"):
+        plan(source, all_periods=True)
+    with pytest.raises(AirflowFailException, match=r"is not partitioned by month \(its key is "):
+        source.load(period="2026-10")
+    with pytest.raises(AirflowFailException, match=r"is not partitioned by month \(its key is "):
+        source.load(periods=["2026-09", "2026-10"])
+    source.assert_exact()

@@ -41,6 +41,7 @@ _KEYS = {
     Grain.QUARTER: "toStartOfQuarter",
     Grain.YEAR: "toYear",
 }
+_SHARES = "shares a partition with other"
 
 #: Types that hold any path as it is: a FixedString fills it with zero bytes, an Enum takes only some.
 _HOLD_PATHS = ("String", "LowCardinality(String)")
@@ -225,7 +226,7 @@ def _why_not_of_period(period: Period, rows: Sequence[Row]) -> str:
     others = {partition_id for number, partition_id in rows if number != number_of(period)}
     if len(own) > 1:
         return f"{period} falls into {len(own)} partitions"
-    return "" if own and not own & others else f"{period} shares a partition with other {period.grain}s"
+    return "" if own and not own & others else f"{period} {_SHARES} {period.grain}s"
 
 
 def find_grain(request: TableRequest, *, may_lack: bool = False) -> Steps[Grain]:
@@ -259,16 +260,17 @@ def grain_of_key(context: TargetContext) -> Steps[Grain]:
         return Grain.ALL
     if column and is_the_month(column, table_facts.partition_key):
         return Grain.MONTH
-    first: PreflightError | None = None
+    errors = dict[Grain, PreflightError]()
     for grain in (Grain.MONTH, Grain.DAY, Grain.HOUR, Grain.YEAR, Grain.WEEK, Grain.QUARTER):
         try:
             yield from partition_ids_of(context, [Period.of(_ANY_MOMENT, grain)])
         except PreflightError as error:
-            first = first or error
+            errors[grain] = error
         else:
             return grain
-    assert first
-    raise first
+    # The longest that is constant, but comes back, is what the key means: toISOWeek is by week.
+    repeating = (grain for grain in reversed(_KEYS) if _SHARES in str(errors[grain]))
+    raise errors[next(repeating, Grain.MONTH)]
 
 
 def partition_ids_of(context: TargetContext, periods: Sequence[Period]) -> Steps[dict[Period, str]]:
