@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.request.reload import ASKED_FOR
 class Refusal(Enum):
     """What speaks against a load."""
 
-    NO_OBJECTS, ROWS_UNKNOWN, TARGET_CHANGED, FEWER_NODES, REPLICA_DOWN, SHRANK = range(6)
+    NO_OBJECTS, ROWS_UNKNOWN, TARGET_CHANGED, FEWER_NODES, REPLICA_DOWN, SHRANK, WHOLE_TABLE = range(7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,12 @@ class Finish(Decision):
 
 #: What may also be what a load did between two looks of a server.
 OF_OTHERS = (ComparisonStatus.ROWS_UNKNOWN, ComparisonStatus.TARGET_CHANGED)
+#: Where a table is loaded for the first time, or another policy allows to load it again.
+_NEEDS_NO_PERMISSION = (
+    ComparisonStatus.NEW,
+    ComparisonStatus.FEWER_NODES,
+    *OF_OTHERS,
+)
 #: The comparison of a period that nothing is known of.
 NEVER_LOADED = Found(ComparisonStatus.NEW, (), ComparisonStatus.NEW.value)
 
@@ -69,6 +75,7 @@ class PeriodFacts:
         lacks_replica: Whether a replica is down that may know where the rows of the period come from.
         intended: The attempt that died while it published what its objects are now; empty if there is none.
         why_whole: Why new objects cannot be loaded alone; empty if they can; None, the default, if nobody has looked.
+        is_published_table: Whether it is a whole table that was published before. False by default.
     """
 
     found: Found = NEVER_LOADED
@@ -80,6 +87,7 @@ class PeriodFacts:
     lacks_replica: bool = False
     intended: str = ""
     why_whole: str | None = None
+    is_published_table: bool = False
 
 
 def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
@@ -106,7 +114,19 @@ def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
         return Whole(ASKED_FOR)
     if facts.intended and not facts.is_reload:
         return Finish(why)
-    return Add(why) if found is ComparisonStatus.OBJECTS_CHANGED and facts.why_whole == "" else Whole(why)
+    if found is ComparisonStatus.OBJECTS_CHANGED and facts.why_whole == "":
+        return Add(why)
+    if _reloads_table(facts) and not policies.reload_whole_table:
+        return Refuse(facts.why_whole or why, Refusal.WHOLE_TABLE)
+    return Whole(why)
+
+
+def _reloads_table(facts: PeriodFacts) -> bool:
+    """Whether a table would be read whole again, without anybody having asked for it."""
+    if not (facts.is_published_table and facts.objects) or facts.is_reload:
+        return False
+    may_add = facts.found.standing is ComparisonStatus.OBJECTS_CHANGED and facts.why_whole is None
+    return not may_add and facts.found.standing not in _NEEDS_NO_PERMISSION
 
 
 def _refusal(facts: PeriodFacts, policies: Policies) -> Refusal | None:

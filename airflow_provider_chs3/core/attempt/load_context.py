@@ -12,7 +12,14 @@ from airflow_provider_chs3.core.cluster.node_facts import RecordTable, TargetCon
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.files.text_fields import has_escaped_labels, lacks_elements_of_containers
-from airflow_provider_chs3.core.ledger.comparison import ExpectedPeriod, Found, intended, spread, standing
+from airflow_provider_chs3.core.ledger.comparison import (
+    ExpectedPeriod,
+    Found,
+    intended,
+    spread,
+    standing,
+    was_published,
+)
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
 from airflow_provider_chs3.core.ledger.queries import LOOKED_UP, look_up, periods_on_node
@@ -28,7 +35,7 @@ from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT
 from airflow_provider_chs3.core.sql.server_defaults import neutral_settings
 from airflow_provider_chs3.core.staging.tables import Attempt
 from airflow_provider_chs3.core.values.models import Manifest, Node, ObjectChanges, SettingValues, TableName
-from airflow_provider_chs3.core.values.period import Period, range_text
+from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period, range_text
 from airflow_provider_chs3.core.workflow.batch import Batch
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Row, Steps
 from airflow_provider_chs3.core.workflow.step_timer import NO_STEPS, StepTimer
@@ -266,6 +273,7 @@ class LoadContext:
             published_bytes=max(published, default=0),
             lacks_replica=bool(self.absent_of(found)),
             intended=intended(before, self.wanted, self.context.table_facts),
+            is_published_table=self.request.period == WHOLE_TABLE and was_published(before),
         )
 
     def absent_of(self, found: Found) -> list[Node]:

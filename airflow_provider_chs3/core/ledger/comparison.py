@@ -138,6 +138,18 @@ def intended(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table
     return attempts.pop() if _compared(records, spread(periods, table_facts), wanted) is _AS_PUBLISHED else ""
 
 
+def was_published(periods: Mapping[Node, PeriodOnNode]) -> bool:
+    """Check whether a load published the period, whatever has become of it; not one that died at the first of all.
+
+    Args:
+        periods: The period on each node.
+    """
+    records = [period.record for period in periods.values() if period.record]
+    intents = [each for each in records if each.event == "intent"]
+    # What was published before it, an intent says.
+    return any(evidence_of(each).rows for each in intents) if intents else bool(records)
+
+
 def intended_contents(record: Record) -> Contents:
     """Return what an attempt had staged on a node, by its intent or its publication."""
     evidence = evidence_of(record)

@@ -125,7 +125,7 @@ def check_periods(loads: Loads) -> Steps[Checked]:
 
 
 def _find_increments(periods: Periods, facts: Mapping[Period, PeriodFacts]) -> Steps[None]:
-    """Load the new objects of periods alone where nothing speaks against it."""
+    """Load the new objects of periods alone where nothing speaks against it. Periods that are refused leave."""
 
     def may_add(each: PeriodLoad) -> bool:
         alone = replace(facts[each.period], why_whole="")
@@ -134,6 +134,7 @@ def _find_increments(periods: Periods, facts: Mapping[Period, PeriodFacts]) -> S
     adding = periods.part(may_add)
     reasons = yield from find_increments(adding)
     periods.merge(adding)
+    periods.each(lambda each: check_whole(each, facts[each.period], reasons.get(each.period)))
     for each in periods:
         text = text_of(each.load, reasons.get(each.period, ""))
         yield from Log(name=f"{each.period}: {each.reason}. {sizes_text(each.load)}{text and ' '}{text}")
@@ -257,6 +258,21 @@ def judge(load: LoadContext, facts: PeriodFacts) -> Decision:
     return decision
 
 
+def check_whole(each: PeriodLoad, facts: PeriodFacts, why: str | None) -> None:
+    """Check that a period may be loaded as a look at its published rows, or at its objects, has shown.
+
+    Args:
+        each: The period.
+        facts: What is known of it.
+        why: Why its new objects cannot be loaded alone; empty if they can; None if that is out of the question.
+
+    Raises:
+        Chs3Error: As in `judge`.
+    """
+    # No dead attempt can be completed any more.
+    judge(each.load, replace(facts, intended="", why_whole=facts.found.why if why is None else why))
+
+
 def no_objects(request: LoadRequest) -> NotReadyError:
     """Return the error of a period without objects."""
     source = request.source
@@ -298,6 +314,8 @@ def _error_of(load: LoadContext, facts: PeriodFacts, refuse: Refuse) -> Chs3Erro
                 f"somebody else wrote the rows there. {', '.join(map(str, load.absent_of(facts.found)))} may know, but "
                 "is down: start it, or load the period anyway with policies={'on_target_changed': 'reload'}."
             )
+        case Refusal.WHOLE_TABLE:
+            return _would_read_all(load, refuse.reason)
         case Refusal.SHRANK:
             return SourceError(
                 f"The {contents} of {period} shrank from {size_text(facts.published_bytes)} to "
@@ -305,6 +323,15 @@ def _error_of(load: LoadContext, facts: PeriodFacts, refuse: Refuse) -> Chs3Erro
                 f"than policies['max_shrink_fraction']={policies.max_shrink_fraction}: if that is intended, raise it "
                 "for this run."
             )
+
+
+def _would_read_all(load: LoadContext, why: str) -> TargetChangedError:
+    return TargetChangedError(
+        f"{load.context.target} has no partitions, and would be loaded whole again, which reads "
+        f"{load.request.source.kind.contents.sizes(load.manifest)}: {why}. The table stays as it was published. To "
+        "allow this, give policies={'reload_whole_table': True}, such as for one run; to replace only the rows of "
+        "overwritten and deleted objects, give increments={'object_column': …}."
+    )
 
 
 def _are_broken(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) -> Steps[bool]:

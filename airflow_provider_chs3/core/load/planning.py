@@ -14,6 +14,7 @@ from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, 
 from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
 from airflow_provider_chs3.core.cluster.node_capacity import ask_nodes_now
 from airflow_provider_chs3.core.increment.new_objects import why_not_alone
+from airflow_provider_chs3.core.load.period_check import check_whole
 from airflow_provider_chs3.core.preflight.partition_key import is_of_period, key_column, parts_of_key
 from airflow_provider_chs3.core.preflight.privileges import privilege_of_filling, why_not_granted
 from airflow_provider_chs3.core.preflight.profile_constraints import check_passed_on, check_taken
@@ -67,6 +68,7 @@ def plan_periods(periods: Periods) -> Steps[Planned | None]:
     each = periods.first
     plan = yield from plan_objects(each.load)
     if each.load.increment and (why := why_not_alone(each.load, each.before, plan.reading)):
+        check_whole(each, each.load.facts(each.before), why)
         yield from Log(name=f"Loading all objects: {why}.")
         each = each.of(each.load.whole())
         plan = yield from plan_objects(each.load)

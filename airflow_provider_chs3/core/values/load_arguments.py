@@ -111,6 +111,11 @@ class PolicyGroup(Group):
     replace_unknown: bool = argument(
         False, "Whether to replace rows that no known load has written, instead of stopping."
     )
+    reload_whole_table: bool = argument(
+        False,
+        "Whether to load a table without partitions whole again where new objects cannot be added to it, instead of "
+        "stopping.",
+    )
     on_new_columns: str = argument(
         "warn",
         "If files have columns that the table lacks: `warn` in the log, `fail`, or `add` them to it on every node, and "

@@ -125,3 +125,37 @@ def test_what_is_as_published_is_left_alone_by_every_policy():
 def test_what_a_dead_attempt_was_publishing_is_completed_unless_all_is_to_be_loaded_again(is_reload):
     known = facts(ComparisonStatus.UNFINISHED, intended="nonce", is_reload=is_reload)
     assert decide(known) == (WHOLE if is_reload else Finish(WHY))
+
+
+#: Where nobody allows it otherwise, and not for the first time.
+RELOADS = {
+    ComparisonStatus.DEFINITION_CHANGED,
+    ComparisonStatus.UNFINISHED,
+    ComparisonStatus.MORE_NODES,
+    ComparisonStatus.LEDGER_LOST,
+}
+
+
+@pytest.mark.parametrize("status", ComparisonStatus)
+class TestWholeTables:
+    def test_are_not_read_whole_again_without_permission(self, status):
+        known, policies = facts(status, is_published_table=True), STATUSES[status][1]
+        expected = Refuse(WHY, Refusal.WHOLE_TABLE) if status in RELOADS else decide(facts(status), policies)
+        assert decide(known, policies) == expected
+        assert decide(known, replace(policies, reload_whole_table=True)) == decide(facts(status), policies)
+
+    def test_are_read_whole_if_the_run_asks_for_it_or_if_nothing_is_left(self, status):
+        for some in ({"is_reload": True}, {"objects": 0, "size_bytes": 0}):
+            policies = replace(STATUSES[status][1], on_no_objects="empty")
+            assert decide(facts(status, is_published_table=True, **some), policies) == decide(
+                facts(status, **some), policies
+            )
+
+
+def test_a_whole_table_takes_what_is_new_and_no_more():
+    known = facts(ComparisonStatus.OBJECTS_CHANGED, is_published_table=True)
+    refused = Refuse("1 object was overwritten", Refusal.WHOLE_TABLE)
+    assert decide(known) == WHOLE  # nobody has looked
+    assert decide(replace(known, why_whole="")) == Add(WHY)
+    assert decide(replace(known, why_whole="1 object was overwritten")) == refused
+    assert decide(replace(known, why_whole="1 object was overwritten"), Policies(reload_whole_table=True)) == WHOLE

@@ -1,0 +1,140 @@
+"""Tables without partitions: nights add to them, and nothing reads all of their objects again unless it may."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from tests.integration.grains import Case, Source
+from tests.integration.lake import Lake
+
+WHOLE = Case("", "{YYYY-MM-DD}", "all")
+#: The load reads the path of each row's object, too.
+BY_OBJECT = {
+    "columns": None,
+    "file_format": "JSONEachRow",
+    "select": {"number": "number", "path": "_path"},
+    "object_column": "path",
+}
+
+
+@pytest.fixture
+def table(lake: Lake) -> Source:
+    return Source(lake, WHOLE)
+
+
+def put_night(table: Source, day: int, numbers: int = 0) -> None:
+    table.put("all", "a", numbers + 100 * day, moments=[datetime(2026, 10, day, hour) for hour in range(3)])
+
+
+def refuse(table: Source, why: str, **options: Any) -> None:
+    """Load, which stops with one error and changes nothing."""
+    rows = table.found()
+    with pytest.raises(AirflowFailException, match=f"would be loaded whole again, which reads .*: {why}.* To allow"):
+        table.load(**options)
+    assert table.found() == rows
+    assert table.lake.left_behind() == []
+
+
+def test_nights_read_what_is_new(table: Source) -> None:
+    put_night(table, 1)
+    put_night(table, 2)
+    table.load(period="all")
+    for night in range(3, 13):
+        put_night(table, night)
+        load = table.operator(period="all")
+        assert load.execute({})["status"] == "published"
+        assert [len(each.paths) for each in load.inserts] == [1]
+        assert table.found() == table.expected()
+    assert table.load(period="all") == ["unchanged"]
+
+
+def test_overwritten_objects_need_permission_to_read_all(table: Source) -> None:
+    for night in (1, 2, 3):
+        put_night(table, night)
+    table.load(period="all")
+    put_night(table, 2, 5000)
+    refuse(table, "since the period was published, 1 overwritten", period="all")
+    refuse(table, "since the period was published, 1 overwritten", period=None, periods=["all"])
+    assert table.load(period="all", reload_whole_table=True) == ["published"]
+    assert table.found() == table.expected()
+    # It is of the one load: the next one needs it again.
+    put_night(table, 1, 9000)
+    refuse(table, "since the period was published", period="all")
+
+
+def test_deleted_objects_need_permission_to_read_all(table: Source) -> None:
+    for night in (1, 2, 3):
+        put_night(table, night)
+    table.load(period="all")
+    (gone,) = [key for key in table.rows if "2026-10-02" in key]
+    table.lake.s3.delete_object(Bucket=table.lake.bucket, Key=gone)
+    del table.rows[gone]
+    refuse(table, "since the period was published, 1 deleted", period="all")
+    assert table.load(period="all", reload_whole_table=True) == ["published"]
+    assert table.found() == table.expected()
+
+
+def test_another_definition_needs_permission_to_read_all(table: Source) -> None:
+    put_night(table, 1)
+    table.load(period="all")
+    refuse(table, "its definition changed since it was published", period="all", lossy_columns=["at"])
+    assert table.load(period="all", lossy_columns=["at"], reload_whole_table=True) == ["published"]
+    assert table.found() == table.expected()
+
+
+def test_loads_without_increments_need_permission_to_read_all(table: Source) -> None:
+    put_night(table, 1)
+    table.load(period="all", incremental=False)
+    put_night(table, 2)
+    refuse(table, r"increments=\{'incremental': False\}", period="all", incremental=False)
+    assert table.load(period="all") == ["published"]
+    assert table.found() == table.expected()
+
+
+def test_the_last_increment_of_a_table_that_merges_rows(lake: Lake) -> None:
+    table = Source(lake, WHOLE, engine="ReplacingMergeTree")
+    for night in (1, 2):
+        put_night(table, night)
+        table.load(period="all", max_increments=1)
+    put_night(table, 3)
+    why = r"1 loads have added to it \(increments\['max_increments'\]=1\)"
+    refuse(table, why, period="all", max_increments=1)
+    assert table.load(period="all", max_increments=1, reload_whole_table=True) == ["published"]
+    assert table.found() == table.expected()
+
+
+def test_rows_of_others_have_a_policy_of_their_own(table: Source) -> None:
+    put_night(table, 1)
+    table.load(period="all")
+    table.lake.on_node(0, f"INSERT INTO {table.lake.database}.{table.lake.table} VALUES (0, 0)")
+    with pytest.raises(AirflowFailException, match="on_target_changed"):
+        table.load(period="all")
+    assert table.load(period="all", on_target_changed="reload") == ["published"]
+    assert table.found() == table.expected()
+
+
+def test_an_object_column_replaces_the_rows_of_overwritten_objects(lake: Lake) -> None:
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.{lake.table} (number UInt64, path String) ENGINE = MergeTree ORDER BY number"
+    )
+    expected = {f"lake/2026-10-{day:02}/a.jsonl": day for day in range(1, 11)}
+
+    def put(key: str, number: int) -> None:
+        expected[key] = number
+        lake.put(key, f'{{"number": {number}}}\n'.encode())
+
+    for key, number in list(expected.items()):
+        put(key, number)
+    options = BY_OBJECT | {"key": "lake/{YYYY-MM-DD}/*.jsonl", "period": "all"}
+    assert lake.load(**options)["status"] == "published"
+    put("lake/2026-10-03/a.jsonl", 33)
+    put("lake/2026-10-11/a.jsonl", 11)
+    load = lake.operator(**options)
+    assert load.execute({})["status"] == "published"
+    assert [len(each.paths) for each in load.inserts] == [2]
+    rows = lake.on_node(0, f"SELECT number, path FROM {lake.database}.{lake.table}")
+    assert sorted(rows) == sorted((number, f"{lake.bucket}/{key}") for key, number in expected.items())
