@@ -88,10 +88,8 @@ def check_periods(loads: Loads) -> Steps[Checked]:
     facts = yield from loads.run(lambda load: look_at_period(load, before[load.request.period]))
     same = [load for load in loads if facts[load.request.period].found.standing is ComparisonStatus.UNCHANGED]
     own = yield from published_by_owner(same, before)
-    facts |= {
-        period: replace(facts[period], is_reload=bool(load.request.reload and period not in own))
-        for period, load in loads.items.items()
-    }
+    for period, load in loads.items.items():
+        facts[period] = replace(facts[period], is_reload=bool(load.request.reload and period not in own))
     decisions = loads.each(lambda load: judge(load, facts[load.request.period]))
     results = {
         period: skipped(load.request, decision, timer)
