@@ -22,7 +22,7 @@ from airflow_provider_chs3.core.values.load_arguments import (
     TABLE,
     Files,
 )
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period import Period, grain_of
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.sources import OBJECT_STORAGES, STORAGES
 
@@ -81,7 +81,9 @@ def periods_of(given: argparse.Namespace) -> tuple[str, ...]:
         period, last = Period.parse(given.first), Period.parse(given.last)
         if last < period:
             raise ConfigurationError(f"--from {period} is after --to {last}: give the first period, then the last.")
-        while period <= last:
+        grain_of((period, last))
+        periods |= {period, last}
+        while period < last:
             periods.add(period)
             period = period.shifted(1)
     return tuple(str(period) for period in sorted(periods))

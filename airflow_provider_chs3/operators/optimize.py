@@ -136,16 +136,15 @@ class OptimizePartitionOperator(OnLoadsPage, BaseOperator):
     def _request(self) -> OptimizeRequest:
         from airflow_provider_chs3.core.optimize.request import OptimizeRequest
         from airflow_provider_chs3.core.values.models import TableName
-        from airflow_provider_chs3.core.values.period import Period
 
         options = self._hook().options
-        closed_until = datetime.now(UTC) - timedelta(days=CLOSED_FOR_DAYS.checked(self.closed_for_days))
+        closed_by = datetime.now(UTC) - timedelta(days=CLOSED_FOR_DAYS.checked(self.closed_for_days))
         return OptimizeRequest(
             target=TableName.of(self.table, self.database, default_database=options.database),
             cluster=self.cluster or None,
             default_cluster=options.cluster,
             periods=self._periods(),
-            before=Period.of_month(closed_until.year, closed_until.month),
+            closed_by=closed_by.replace(tzinfo=None),
             target_parts=TARGET_PARTS.checked(self.target_parts),
             max_running=MAX_RUNNING.checked(self.max_running),
             poll_interval_seconds=POLL_INTERVAL_SECONDS.checked(self.poll_interval_seconds),

@@ -10,11 +10,12 @@ from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.doctor.report import Check, in_a_line
 from airflow_provider_chs3.core.merges.health import Health, Verdict, judge
 from airflow_provider_chs3.core.merges.observation import observe
-from airflow_provider_chs3.core.preflight.target_checks import period_of_partition
+from airflow_provider_chs3.core.preflight.target_checks import periods_of_partitions
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
 from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
@@ -35,16 +36,14 @@ def check_merges_of(context: TargetContext) -> Steps[Check]:
     errors: dict[Node, Chs3Error] = {}
     rows = yield from query_reachable(f"Find the partitions of {target}", dict.fromkeys(context.nodes, sql), errors)
     ids = {row[0] for found in rows.values() for row in found}
-    key = context.table_facts.partition_key
-    periods = {partition_id: period for partition_id in ids if (period := period_of_partition(partition_id, key=key))}
     context = replace(context, nodes={node: context.nodes[node] for node in rows})
     try:
-        states = (yield from observe(context, periods)) if periods and rows else ()
+        periods = (yield from periods_of_partitions(context, ids)) if rows else {}
+        states = (yield from observe(context, periods)) if periods else ()
     except Chs3Error as error:
         return Check(name=_NAME).with_errors({context.coordinator: error})
     verdicts = [judge(state, Thresholds()) for state in states]
-    count = f"{len(periods)} period{'' if len(periods) == 1 else 's'}"
-    return _of_verdicts(f"{target}, {count}", verdicts).with_errors(errors)
+    return _of_verdicts(f"{target}, {quantity(len(periods), 'period')}", verdicts).with_errors(errors)
 
 
 def _of_verdicts(of: str, verdicts: Iterable[Verdict]) -> Check:

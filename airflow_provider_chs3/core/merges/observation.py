@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.cluster.topology import TableRequest
-from airflow_provider_chs3.core.preflight.target_checks import partition_id_of
+from airflow_provider_chs3.core.preflight.target_checks import partition_ids_of
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
 from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
@@ -129,9 +129,8 @@ def observe_periods(
     context = yield from inspect_target(request)
     check_table(context)
     ids = {} if known is None else known.setdefault(context.table_facts, {})
-    for period in periods:
-        if period not in ids:
-            ids[period] = yield from partition_id_of(context, period)
+    if missing := [period for period in periods if period not in ids]:
+        ids |= yield from partition_ids_of(context, missing)
     return (yield from observe(context, {ids[period]: period for period in periods}))
 
 

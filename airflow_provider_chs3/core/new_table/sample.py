@@ -7,16 +7,18 @@ from dataclasses import dataclass
 
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.new_table.file_columns import FileColumn
+from airflow_provider_chs3.core.preflight.partition_key import number_in, number_of
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier
 from airflow_provider_chs3.core.values.models import Manifest
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period
 from airflow_provider_chs3.core.workflow.operations import Steps
 
 #: Rows of the sample, and files that it is from.
 SAMPLE_ROWS = 1_000_000
 _SAMPLE_FILES = 16
-_TIMES = ("Date", "Date32", "DateTime", "DateTime64")
+_WITH_HOURS = ("DateTime", "DateTime64")
+_TIMES = ("Date", "Date32", *_WITH_HOURS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +53,33 @@ def read_sample(files: Files, columns: Sequence[FileColumn], period: Period) -> 
     function = files.read(batch.glob, structure=structure, on_cluster=False)
     names = [each.name for each in columns]
     texts = [each.name for each in columns if each.type == "String"]
-    times = [each.name for each in columns if ColumnType(each.type).name in _TIMES]
-    number = period.begin.year * 100 + period.begin.month
+    of_period = _WITH_HOURS if period.grain is Grain.HOUR else _TIMES
+    times = [each.name for each in columns if ColumnType(each.type).name in of_period]
     counted = (
         [f"countIf(isNull({identifier(name)}))" for name in names],
         [f"uniq({identifier(name)})" for name in texts],
-        [f"countIf(toYYYYMM({identifier(name)}) = {number})" for name in times],
+        [f"countIf({_is_of(period, identifier(name))})" for name in times],
     )
     every = ", ".join(f"[{', '.join(each)}]" if each else "[]" for each in counted)
     sql = Sql(
         f"SELECT count(), {every} FROM (SELECT * FROM {function.text} WHERE {batch.condition} LIMIT {SAMPLE_ROWS})",
         function.secrets,
     )
-    ((rows, nulls, distinct, of_period),) = yield from files.look(
+    ((rows, nulls, distinct, period_rows),) = yield from files.look(
         f"Read a sample of {len(batch.paths)} files", sql, on_cluster=False
     )
     return Sample(
         rows=rows,
         null_rows=dict(zip(names, nulls, strict=True)),
         distinct_values=dict(zip(texts, distinct, strict=True)),
-        period_rows=dict(zip(times, of_period, strict=True)),
+        period_rows=dict(zip(times, period_rows, strict=True)),
     )
+
+
+def _is_of(period: Period, name: str) -> str:
+    if period is WHOLE_TABLE:
+        return f"isNotNull({name})"
+    return f"{number_in(period.grain, name, None)} = {number_of(period)}"
 
 
 def _nullable(of: str) -> str:

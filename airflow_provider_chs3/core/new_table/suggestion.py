@@ -10,13 +10,14 @@ from airflow_provider_chs3.core.cluster.topology import have_one_replica, nodes_
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.new_table.file_columns import FileColumn, columns_of
 from airflow_provider_chs3.core.new_table.sample import Sample, read_sample
+from airflow_provider_chs3.core.preflight.target_checks import KEYS
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import Format, format_of_key
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.quoting import identifier, literal
 from airflow_provider_chs3.core.sql.quoting import table as quoted
 from airflow_provider_chs3.core.values.models import Manifest, SettingValues, TableName
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period
 from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
@@ -83,7 +84,8 @@ class NewTable:
     Args:
         table: Its name.
         columns: Its columns.
-        partition_column: The date or time that has the period.
+        grain: The length of its periods.
+        partition_column: The date or time that has the period; of a whole table one that is never NULL, or empty.
         partition_reason: Why this one.
         sorting_columns: The sorting key.
         cluster: The cluster of its nodes; None for a single server.
@@ -92,6 +94,7 @@ class NewTable:
 
     table: TableName
     columns: tuple[NewColumn, ...]
+    grain: Grain
     partition_column: str
     partition_reason: str
     sorting_columns: tuple[str, ...]
@@ -123,12 +126,18 @@ class NewTable:
                 *noted,
                 ")",
                 f"ENGINE = {self._engine}",
-                f"-- {self.partition_reason}",
-                f"PARTITION BY toYYYYMM({identifier(self.partition_column)})",
+                *self._partition,
                 "-- Few values first, then the time. Put what your queries filter by in front.",
-                f"ORDER BY ({key})",
+                f"ORDER BY ({key})" if key else "ORDER BY tuple()",
             )
         )
+
+    @property
+    def _partition(self) -> tuple[str, ...]:
+        if self.grain is Grain.ALL:
+            return ()
+        key = f"{KEYS[self.grain]}({identifier(self.partition_column)})"
+        return f"-- {self.partition_reason}", f"PARTITION BY {key}"
 
     @property
     def _engine(self) -> str:
@@ -213,9 +222,10 @@ def suggest_table_of(request: NewTableRequest, period: Period, source: Source, m
     return NewTable(
         table=request.table,
         columns=new_columns,
+        grain=period.grain,
         partition_column=time_column,
-        partition_reason=f"{sample.period_rows[time_column]:,} of {sample.rows:,} rows read are of {period}.",
-        sorting_columns=(*_front(new_columns, sample), time_column),
+        partition_reason=f"{sample.period_rows.get(time_column, 0):,} of {sample.rows:,} rows read are of {period}.",
+        sorting_columns=(*_front(new_columns, sample), *([time_column] if time_column else [])),
         cluster=request.cluster,
         is_replicated=bool(nodes) and not have_one_replica(nodes),
     )
@@ -223,6 +233,8 @@ def suggest_table_of(request: NewTableRequest, period: Period, source: Source, m
 
 def _period_column(columns: Sequence[FileColumn], sample: Sample, period: Period) -> str:
     best = max(sample.period_rows, key=lambda name: sample.period_rows[name], default="")
+    if period is WHOLE_TABLE:
+        return best if best and sample.period_rows[best] == sample.rows else ""
     if not best or not sample.period_rows[best]:
         times = ", ".join(map(repr, sample.period_rows)) or "none"
         raise SourceError(

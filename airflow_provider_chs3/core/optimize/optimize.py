@@ -7,7 +7,6 @@ starts the missing ones.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -22,10 +21,10 @@ from airflow_provider_chs3.core.optimize.request import (
     StartOnNodes,
     query_id_of,
 )
-from airflow_provider_chs3.core.preflight.target_checks import partition_id_of
+from airflow_provider_chs3.core.preflight.target_checks import partition_ids_of, periods_of_partitions
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.models import Node, SettingValues, TableName
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.workflow.operations import Log, Row, Sleep, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
@@ -33,9 +32,6 @@ from airflow_provider_chs3.exceptions import Chs3Error
 #: remaining work. Even without FINAL, OPTIMIZE of a partition merges all of its parts, but never rewrites a single one,
 #: and does not wait in the server for running merges.
 _SETTINGS: SettingValues = {"optimize_throw_if_noop": 1, "alter_sync": 0}
-
-#: The ids of `toYYYYMM(…)` and of `toStartOfMonth(…)`.
-_PARTITION_OF_PERIOD = re.compile(r"(\d{4})(\d{2})(?:01)?")
 
 
 def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
@@ -83,30 +79,22 @@ def _periods_of(
 ) -> Steps[dict[str, Period]]:
     """Return the partitions to merge: partition id → period."""
     partition_ids = sorted(partition_ids)
+    if not partition_ids:
+        return {}
     if request.periods is not None:
-        named = {}
-        for period in request.periods:
-            partition_id = yield from partition_id_of(context, period)
-            named[partition_id] = period
-        return {partition_id: named[partition_id] for partition_id in partition_ids if partition_id in named}
-    periods: dict[str, Period] = {}
-    unknown = []
-    for partition_id in partition_ids:
-        matched = _PARTITION_OF_PERIOD.fullmatch(partition_id)
-        if not matched or (yield from partition_id_of(context, _period(matched))) != partition_id:
-            unknown.append(partition_id)
-        elif _period(matched) < request.before:
-            periods[partition_id] = _period(matched)
-    if unknown:
+        ids = yield from partition_ids_of(context, request.periods)
+        return {partition_id: period for period, partition_id in ids.items() if partition_id in partition_ids}
+    periods = yield from periods_of_partitions(context, partition_ids)
+    known = (yield from partition_ids_of(context, sorted(periods.values()))) if periods else {}
+    periods = {partition_id: period for partition_id, period in periods.items() if known[period] == partition_id}
+    if unknown := [partition_id for partition_id in partition_ids if partition_id not in periods]:
         yield from Log(
             name=f"Skip partitions {', '.join(unknown)}: their ids do not show the period. To merge them, name their "
             "periods in periods."
         )
-    return periods
-
-
-def _period(matched: re.Match[str]) -> Period:
-    return Period.of_month(int(matched[1]), int(matched[2]))
+    if WHOLE_TABLE in known:
+        yield from Log(name="Skip the whole table: new rows may always follow. To merge it, give periods=['all'].")
+    return {partition_id: period for partition_id, period in periods.items() if period.end <= request.closed_by}
 
 
 def merge(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> Steps[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.topology import TableRequest
@@ -25,8 +26,8 @@ class OptimizeRequest(TableRequest):
     Besides the table, it has these arguments.
 
     Args:
-        periods: The periods; None stands for all periods before `before`.
-        before: The first period that is not closed.
+        periods: The periods; None stands for all that are closed. A whole table never is.
+        closed_by: The moment before which a period must have ended to be closed, without a time zone, in UTC.
         target_parts: Number of parts above which a period is merged on a node. Default: 1.
         max_running: Maximum number of OPTIMIZEs that run in the cluster at a time; no node runs more than one.
             Default: 2.
@@ -34,7 +35,7 @@ class OptimizeRequest(TableRequest):
     """
 
     periods: tuple[Period, ...] | None
-    before: Period
+    closed_by: datetime
     target_parts: int = 1
     max_running: int = 2
     poll_interval_seconds: float = 10
@@ -46,7 +47,7 @@ class OptimizeRequest(TableRequest):
             "table": self.target.table,
             "cluster": self.cluster,
             "periods": None if self.periods is None else [str(period) for period in self.periods],
-            "before": str(self.before),
+            "closed_by": self.closed_by.isoformat(),
             "target_parts": self.target_parts,
             "max_running": self.max_running,
             "poll_interval_seconds": self.poll_interval_seconds,
@@ -61,7 +62,7 @@ class OptimizeRequest(TableRequest):
             cluster=values["cluster"],
             default_cluster=default_cluster,
             periods=None if periods is None else tuple(map(Period.parse, periods)),
-            before=Period.parse(values["before"]),
+            closed_by=datetime.fromisoformat(values["closed_by"]),
             target_parts=values["target_parts"],
             max_running=values["max_running"],
             poll_interval_seconds=values["poll_interval_seconds"],

@@ -161,7 +161,7 @@ def partition_ids_query(column: Column, parts: tuple[str, ...], periods: Sequenc
     moment = "arrayJoin(range(`chs3: range`.1, `chs3: range`.2, `chs3: range`.3))"
     instant = f"fromUnixTimestamp64Milli(toInt64({moment}), 'UTC')"
     name = identifier(column.name)
-    period_of = _number_in(periods[0].grain, name, zone)
+    period_of = number_in(periods[0].grain, name, zone)
     # No column is called so.
     values = [f"`chs3: key {number}`" for number, _ in enumerate(parts)]
     keys = ", ".join(f"{part} AS {value}" for part, value in zip(parts, values, strict=True))
@@ -210,8 +210,14 @@ def number_of(period: Period) -> int:
     return int(f"{period.begin:{_NUMBERS.get(period.grain, '%Y%m%d')}}")
 
 
-def _number_in(grain: Grain, name: str, zone: str | None) -> str:
-    """Return the expression for the number of a moment's period."""
+def number_in(grain: Grain, name: str, zone: str | None) -> str:
+    """Return the expression for the number of a moment's period, as `number_of` gives it.
+
+    Args:
+        grain: The length of the period.
+        name: The expression for the moment.
+        zone: The time zone of days and longer periods; None for the column's own.
+    """
     arguments = f"{name}, {literal(zone)}" if zone else name
     if grain is Grain.MONTH:
         return f"toYYYYMM({arguments})"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.topology import TableRequest
-from airflow_provider_chs3.core.ledger.table import other_schemas
+from airflow_provider_chs3.core.ledger.table import LedgerKey, other_schemas
 from airflow_provider_chs3.core.preflight.partition_key import (
     has_times,
     is_of_days,
@@ -20,20 +20,35 @@ from airflow_provider_chs3.core.preflight.partition_key import (
     parts_of_key,
     zones_of_key,
 )
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, one_of, table
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period, range_text
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
-from airflow_provider_chs3.exceptions import PreflightError
+from airflow_provider_chs3.exceptions import ConfigurationError, PreflightError
 
-#: What ClickHouse makes of toYYYYMM; and with two digits more, of the first day of a period.
-_MONTHLY_PARTITION = re.compile(r"(197[1-9]|19[89]\d|20\d\d|210[0-4])(0[1-9]|1[0-2])")
+_USUAL_KEY = re.compile(r"(\w+)\([^()]+\)")
+_SECONDS, _DAY = "%s", "%Y%m%d"
+#: Function of the usual keys → the length of their periods, and the ids of their partitions: the second at which a
+#: period begins, or its date.
+_IDS = {
+    "toStartOfHour": (Grain.HOUR, _SECONDS),
+    "toDate": (Grain.DAY, _DAY),
+    "toYYYYMMDD": (Grain.DAY, _DAY),
+    "toMonday": (Grain.WEEK, _DAY),
+    "toStartOfWeek": (Grain.WEEK, _DAY),
+    "toYYYYMM": (Grain.MONTH, "%Y%m"),
+    "toStartOfMonth": (Grain.MONTH, _DAY),
+    "toStartOfQuarter": (Grain.QUARTER, _DAY),
+    "toYear": (Grain.YEAR, "%Y"),
+    "toStartOfYear": (Grain.YEAR, _DAY),
+}
 
 #: The partition of a table without a key.
 _ID_OF_ALL = "all"
 #: A moment in the middle of a period of each length.
 _ANY_MOMENT = datetime(2026, 5, 13, 12)
-_KEYS = {
+#: Length of a period → the function of it by which to partition a table.
+KEYS = {
     Grain.HOUR: "toStartOfHour",
     Grain.DAY: "toYYYYMMDD",
     Grain.WEEK: "toMonday",
@@ -201,19 +216,66 @@ def _unknown_settings(context: TargetContext, required: Iterable[str]) -> Iterat
             yield f"Node {node} does not know {', '.join(unknown)}, which a load depends on: upgrade it."
 
 
-def period_of_partition(partition_id: str, *, key: str = "") -> Period | None:
-    """Return the period of a partition's id with the usual keys; None for other ids.
+def period_of_partition(partition_id: str, *, key: str) -> Period | None:
+    """Return the period of a partition's id with the usual keys; None with other keys.
 
     A period that was loaded records its partition: this is for all others.
 
     Args:
         partition_id: The id.
-        key: The table's partition key; without it, 20261001 may as well be a day. Default: unknown.
+        key: The table's partition key; empty without one.
     """
-    if key.startswith("toStartOfMonth(") and partition_id.endswith("01"):
-        partition_id = partition_id[: -len("01")]
-    matched = _MONTHLY_PARTITION.fullmatch(partition_id)
-    return Period.of_month(int(matched[1]), int(matched[2])) if matched else None
+    if not key:
+        return WHOLE_TABLE if partition_id == _ID_OF_ALL else None
+    matched = _USUAL_KEY.fullmatch(key)
+    if not matched or matched[1] not in _IDS:
+        return None
+    grain, form = _IDS[matched[1]]
+    try:
+        at = (
+            datetime.fromtimestamp(int(partition_id), UTC)
+            if form == _SECONDS
+            else datetime.strptime(partition_id, form)
+        )
+        period = Period.of(at.replace(tzinfo=None), grain)
+    except (ValueError, OverflowError, OSError, ConfigurationError):
+        return None
+    return period if _id_of(period, form) == partition_id else None
+
+
+def periods_of_partitions(context: TargetContext, partition_ids: Collection[str]) -> Steps[dict[str, Period]]:
+    """Return partitions with their periods, as a usual key or a ledger tells them; those of others are left out.
+
+    Args:
+        context: The table and its nodes.
+        partition_ids: The partitions.
+    """
+    key = context.table_facts.partition_key
+    found = {each: period for each in partition_ids if (period := period_of_partition(each, key=key))}
+    ledgers = [node for node, facts in context.nodes.items() if facts.has_ledger]
+    if len(found) == len(partition_ids) or not ledgers:
+        return found
+    target, sql = context.target, {}
+    for node in ledgers:
+        uuid = facts.uuid if (facts := context.nodes[node].target) else ""
+        of_table = LedgerKey(target, uuid, WHOLE_TABLE, "").table_condition
+        sql[node] = Sql(
+            f"SELECT DISTINCT partition_id, period FROM {table(context.ledger)} "
+            f"WHERE {of_table} AND {one_of('partition_id', partition_ids)}"
+        )
+    answers = yield from QueryNodes(name="Ask the ledgers for the periods of partitions", sql=sql)
+    return found | {partition_id: Period.parse(period) for rows in answers.values() for partition_id, period in rows}
+
+
+def usual_partition_ids(period: Period) -> list[str]:
+    """Return the ids that the usual keys give the partition of a period."""
+    if period is WHOLE_TABLE:
+        return [_ID_OF_ALL]
+    return sorted({_id_of(period, form) for grain, form in _IDS.values() if grain is period.grain})
+
+
+def _id_of(period: Period, form: str) -> str:
+    return str(int(period.begin.replace(tzinfo=UTC).timestamp())) if form == _SECONDS else f"{period.begin:{form}}"
 
 
 def partition_id_of(context: TargetContext, period: Period) -> Steps[str]:
@@ -269,7 +331,7 @@ def grain_of_key(context: TargetContext) -> Steps[Grain]:
         else:
             return grain
     # The longest that is constant, but comes back, is what the key means: toISOWeek is by week.
-    repeating = (grain for grain in reversed(_KEYS) if _SHARES in str(errors[grain]))
+    repeating = (grain for grain in reversed(KEYS) if _SHARES in str(errors[grain]))
     raise errors[next(repeating, Grain.MONTH)]
 
 
@@ -324,9 +386,9 @@ def _does_not_fit(context: TargetContext, grain: Grain, why: str) -> str:
         return f"Table {context.target} is not one period (its partition key is {key!r}): give one of its own periods."
     dates = [column.name for column in table_facts.columns if is_of_days(column)]
     use = (
-        f"PARTITION BY {_KEYS[grain]}({identifier(dates[0])})"
+        f"PARTITION BY {KEYS[grain]}({identifier(dates[0])})"
         if dates
-        else f"a Date or DateTime column and PARTITION BY {_KEYS[grain]} of it"
+        else f"a Date or DateTime column and PARTITION BY {KEYS[grain]} of it"
     )
     return (
         f"Table {context.target} is not partitioned by {grain} (its key is {key!r}; {why}), so a {grain} cannot be "

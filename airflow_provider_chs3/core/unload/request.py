@@ -11,7 +11,6 @@ from airflow_provider_chs3.core.source.object_source import ObjectSource
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.exceptions import ConfigurationError
 
-_SAMPLE = Period.of_month(2001, 10)
 #: The name of an object of an attempt, below the period's folder.
 _OWN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{12}/\d+\.parquet")
 
@@ -34,10 +33,9 @@ class UnloadRequest(TableRequest):
     source: ObjectSource
 
     def __post_init__(self) -> None:
-        template = self.source.template
-        folder = template.keys_of(_SAMPLE).prefix
-        is_read_back = template.period_of(f"{folder}attempt/1.parquet") == _SAMPLE
-        is_plain = plain_prefix(folder) == folder and not set("*?") & set(template.text)
+        template = self.source.template.at(self.period.grain)
+        is_read_back = template.period_of(f"{self.folder}attempt/1.parquet") == self.period
+        is_plain = plain_prefix(self.folder) == self.folder and not set("*?") & set(template.text)
         if not (template.text.endswith("/") and is_read_back and is_plain):
             raise ConfigurationError(
                 f"key={template.text!r} does not name a period's folder: end it with one, as in "

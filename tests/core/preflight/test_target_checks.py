@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
 from airflow_provider_chs3.core.preflight.target_checks import check_target, period_of_partition
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.exceptions import PreflightError
 from tests.core.surroundings import FACTS, ONE, TARGET, THREE, TWO, WITHOUT_TABLE, surroundings, with_target
 
@@ -156,18 +156,27 @@ def test_nodes_are_named_in_order_of_shards():
 @pytest.mark.parametrize(
     ("partition_id", "key", "period"),
     [
-        ("202610", "", Period.of_month(2026, 10)),
-        ("20261001", "", None),
-        ("20261005", "", None),
-        ("20261001", "toYYYYMMDD(at)", None),
-        ("20261001", "toDate(at)", None),
+        ("202610", "toYYYYMM(at)", Period.of_month(2026, 10)),
+        ("20261001", "at", None),
+        ("202610", "intDiv(number, 10)", None),
+        ("20261001", "toYYYYMMDD(at)", Period.parse("2026-10-01")),
+        ("20261005", "toDate(at, 'Asia/Kolkata')", Period.parse("2026-10-05")),
+        ("20261005", "toMonday(at)", Period.parse("2026-W41")),
+        ("20261004", "toStartOfWeek(at)", None),
+        ("20261001", "toStartOfQuarter(at)", Period.parse("2026-Q4")),
+        ("2026", "toYear(at)", Period.parse("2026")),
+        ("20260101", "toStartOfYear(at)", Period.parse("2026")),
+        ("20742", "toStartOfMonth(day)", None),
         ("20261001", "toStartOfMonth(at)", Period.of_month(2026, 10)),
         ("202601", "toStartOfMonth(at)", None),
-        ("202613", "", None),
-        ("1793487600", "toStartOfHour(at)", None),
-        ("202610-42", "", None),
-        ("all", "tuple()", None),
+        ("202613", "toYYYYMM(at)", None),
+        ("1793487600", "toStartOfHour(at)", Period.parse("2026-10-31T23Z")),
+        ("1793489400", "toStartOfHour(at)", None),
+        ("99999999999999", "toStartOfHour(at)", None),
+        ("0123abc", "formatDateTime(at, '%Y-%m')", None),
+        ("202610-42", "toYYYYMM(at), number", None),
+        ("all", "", WHOLE_TABLE),
     ],
 )
-def test_an_id_of_more_digits_is_no_period_unless_the_key_says_so(partition_id, key, period):
+def test_an_id_is_a_period_if_the_key_says_so(partition_id, key, period):
     assert period_of_partition(partition_id, key=key) == period
