@@ -110,16 +110,23 @@ def check_periods(loads: Loads) -> Steps[Checked]:
         )
     )
     finishing = periods.part(lambda each: isinstance(decisions[each.period], Finish))
-    for period, states in (yield from finish(finishing)).items():
-        load = loads.items[period]
-        results[period] = result_of(load, states, status="published", reason=_FINISHED)
-        finishing.items.pop(period)
-        periods.items.pop(period)
+    results |= yield from _finish(finishing, loads)
+    for period in results:
+        periods.items.pop(period, None)
     periods.merge(finishing)
     yield from _find_increments(periods, facts)
     for period, error in periods.failed.items():
         loads.leave(period, error)
     return Checked(results, periods)
+
+
+def _finish(finishing: Periods, loads: Loads) -> Steps[dict[Period, LoadResult]]:
+    """Complete what dead attempts were publishing, and return its results; the others are left."""
+    results = dict[Period, LoadResult]()
+    for period, states in (yield from finish(finishing)).items():
+        results[period] = result_of(loads.items[period], states, status="published", reason=_FINISHED)
+        finishing.items.pop(period)
+    return results
 
 
 def _find_increments(periods: Periods, facts: Mapping[Period, PeriodFacts]) -> Steps[None]:
