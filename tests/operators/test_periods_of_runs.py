@@ -13,7 +13,7 @@ import pytest
 from airflow.providers.common.compat.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_provider_chs3.core.values.period import Grain
+from airflow_provider_chs3.core.values.period import Grain, Period
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.period_task import PeriodTask
 
@@ -30,13 +30,15 @@ NIGHTLY = CronDataIntervalTimetable("0 3 * * *", timezone="UTC")
 class TellPeriods(PeriodTask):
     """Return the run's periods."""
 
+    of_table = Grain.MONTH
+
     @property
     def argument_for_period(self) -> str:
         return "period"
 
     def execute(self, context: Any) -> list[str]:
         self.reload_of_run(context)
-        return [str(period) for period in self.periods_of_run(context, Grain.MONTH)]
+        return [str(period) for period in self.periods_of_run(context, self.of_table)]
 
 
 def task(schedule: Any, *, start_date: datetime = datetime(2023, 1, 1, tzinfo=UTC), **params: Any) -> TellPeriods:
@@ -102,6 +104,52 @@ class TestPartitions:
             periods(tells, partition_key=mapper().to_downstream(at))
             for mapper in (StartOfDayMapper, StartOfMonthMapper, StartOfQuarterMapper)
         ] == [["2026-05"], ["2026-05"], ["2026-04", "2026-05", "2026-06"]]
+
+    @pytest.mark.parametrize("key_format", ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H", "%Y-%m-%d %H:%M", "%d.%m. %H Uhr"])
+    def test_each_hour_of_the_day_on_which_clocks_change_has_its_key(self, key_format: str) -> None:
+        from airflow.sdk import CronPartitionTimetable as OfDagFiles
+        from airflow.timetables.trigger import CronPartitionTimetable
+
+        zone = "America/New_York"
+        infos = CronPartitionTimetable("0 * * * *", timezone=zone, key_format=key_format).iter_partition_dagrun_infos(
+            earliest=datetime(2026, 11, 1, tzinfo=UTC), latest=datetime(2026, 11, 1, 5, tzinfo=UTC)
+        )
+        tells = task(OfDagFiles("0 * * * *", timezone=zone, key_format=key_format))
+        tells.of_table = Grain.HOUR
+        found = [
+            (periods(tells, partition_key=info.partition_key, partition_date=info.partition_date), info.partition_date)
+            for info in infos
+        ]
+        assert len(found) > 5
+        assert [each for each, _ in found] == [[f"{at.in_timezone('UTC'):%Y-%m-%dT%H}Z"] for _, at in found]
+
+    @pytest.mark.parametrize(
+        ("grain", "mapper", "input_format"),
+        [
+            (Grain.HOUR, "StartOfHourMapper", "%Y-%m-%dT%HZ"),
+            (Grain.DAY, "StartOfDayMapper", "%Y-%m-%d"),
+            (Grain.MONTH, "StartOfMonthMapper", "%Y-%m"),
+            (Grain.YEAR, "StartOfYearMapper", "%Y"),
+        ],
+    )
+    def test_mappers_read_the_key_of_an_event_and_write_one_that_names_its_period(
+        self, grain: Grain, mapper: str, input_format: str
+    ) -> None:
+        from airflow.partition_mappers import temporal
+
+        period = str(Period.of(datetime(2026, 10, 5, 13), grain))
+        tells = task(None)
+        tells.of_table = grain
+        key = getattr(temporal, mapper)(input_format=input_format).to_downstream(period)
+        assert periods(tells, partition_key=key) == [period]
+
+    def test_the_keys_of_a_mapper_of_weeks_name_weeks(self) -> None:
+        from airflow.partition_mappers.temporal import StartOfWeekMapper
+
+        tells = task(None)
+        tells.of_table = Grain.WEEK
+        key = StartOfWeekMapper().to_downstream("2027-01-03T10:00:00")
+        assert periods(tells, partition_key=key) == ["2026-W53"]
 
 
 INTERVAL = {

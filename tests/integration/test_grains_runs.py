@@ -1,0 +1,75 @@
+"""Runs of Airflow, in tables by day, by hour where clocks change, and without partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import DAG
+from airflow.timetables.interval import CronDataIntervalTimetable
+
+from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
+from tests.arguments import grouped
+from tests.integration.grains import Case, Source
+from tests.integration.lake import Lake
+
+HOURS = "{YYYY-MM-DD}/{HH}"
+
+
+@pytest.fixture
+def run_night(run_dag: Callable[..., Any]) -> Callable[..., str]:
+    """Run `scheduled_load` in a DAG that runs each night, and return the state of the run."""
+
+    def run(source: Source, at: datetime, *, cron: str, timezone: str = "UTC", **options: Any) -> str:
+        lake = source.lake
+        arguments = {
+            **{"bucket": lake.bucket, "key": source.pattern, "database": lake.database, "table": lake.table},
+            **{"cluster": lake.cluster.name, "file_format": "CSV", "columns": ["at", "number"]},
+            "merge_health": {"mode": "poke", "settled_after_seconds": 0},
+        }
+        schedule = CronDataIntervalTimetable(cron, timezone=timezone)
+        with DAG("night", schedule=schedule, start_date=datetime(2026, 1, 1, tzinfo=UTC), catchup=False) as dag:
+            scheduled_load(**grouped(**(arguments | options)))
+        return str(run_dag(dag, logical_date=at).state)
+
+    return run
+
+
+def test_a_night_loads_both_days_that_it_touches(lake: Lake, run_night: Callable[..., str]) -> None:
+    source = Source(lake, Case("toDate(at)", "{YYYY-MM-DD}", "2026-10-31"))
+    for number, day in enumerate(("2026-10-29", "2026-10-30", "2026-10-31", "2026-11-01")):
+        source.put(day, "a", 100 * number)
+    at = datetime(2026, 11, 1, 4, tzinfo=UTC)
+    assert run_night(source, at, cron="0 3 * * *") == "success"
+    source.assert_exact("2026-10-31", "2026-11-01")
+    assert run_night(source, at, cron="0 3 * * *", lookback=2) == "success"
+    source.assert_exact("2026-10-30", "2026-10-31", "2026-11-01")
+
+
+@pytest.mark.parametrize(
+    ("timezone", "first"),
+    [
+        ("America/New_York", datetime(2026, 11, 1, 4)),
+        pytest.param("Europe/Berlin", datetime(2026, 10, 24, 22), marks=pytest.mark.thorough),
+    ],
+)
+def test_a_day_of_25_hours_has_all_of_them(
+    lake: Lake, run_night: Callable[..., str], timezone: str, first: datetime
+) -> None:
+    source = Source(lake, Case("toStartOfHour(at)", HOURS, "", column=f"DateTime('{timezone}')"))
+    moments = [first + timedelta(hours=hour, minutes=30) for hour in range(-1, 26)]
+    source.put("", "a", 0, moments=moments)
+    at = (first + timedelta(hours=26)).replace(tzinfo=UTC)
+    assert run_night(source, at, cron="0 0 * * *", timezone=timezone) == "success"
+    assert source.found() == source.expected(moments[1:-1])
+
+
+def test_nights_add_to_a_whole_table(lake: Lake, run_night: Callable[..., str]) -> None:
+    source = Source(lake, Case("", "{YYYY-MM-DD}", "all"))
+    for day in (1, 2):
+        source.put("all", "a", 100 * day, moments=[datetime(2026, 10, day, 12)])
+        at = datetime(2026, 10, day + 1, 4, tzinfo=UTC)
+        assert run_night(source, at, cron="0 3 * * *", lookback=1) == "success"
+        assert source.found() == source.expected()
