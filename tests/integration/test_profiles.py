@@ -16,6 +16,7 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.grains import Case, Source
 from tests.integration.lake import IS_OLDEST, PERIOD, Lake
 from tests.integration.refusal import refused
 from tests.profiles.users import PROFILES, cluster_of, user_of
@@ -114,6 +115,18 @@ def test_a_profile_that_forces_indexes_stops_no_night(lake: Lake, monkeypatch: p
     assert lake.load(**arguments)["loaded_objects"] == 1
     assert lake.load(**arguments)["status"] == "unchanged"
     assert published(lake) == sorted({*numbers, 1000})
+
+
+def test_a_profile_of_few_partitions_stops_no_batch(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Source(lake, Case("toDate(at)", "{YYYY-MM-DD}", ""))
+    days = [f"2026-10-{day:02}" for day in range(1, 6)]
+    for number, day in enumerate(days):
+        source.put(day, "a", 100 * number)
+    log_in(lake, monkeypatch, "few_partitions")
+    load = source.operator(periods=days)
+    assert {each["status"] for each in load.execute({})} == {"published"}
+    assert len(load.inserts) == 1
+    source.assert_exact(*days)
 
 
 @pytest.mark.parametrize("where", ["profile", "connection"])

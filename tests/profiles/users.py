@@ -19,6 +19,7 @@ PROFILES: Mapping[str, Mapping[str, Any]] = {
     "extreme": {"extremes": 1},
     "filtering": {"filter": "number < 2"},
     "selecting": {"select": "1"},
+    "few_partitions": {"max_partitions_per_insert_block": 2},
     "crowded": {"max_concurrent_queries_for_user": 2},
     "forcing": {
         "force_index_by_date": 1,

@@ -41,6 +41,10 @@ TUNED_NAMES = (
     "max_memory_usage",
 )
 
+#: The server refuses a block of more partitions. Its default is for rows that belong to none of the periods: their
+#: error then says so.
+_PARTITIONS, _PARTITIONS_OF_OTHERS = "max_partitions_per_insert_block", 100
+
 #: Reason of a setting that the user gave, in the operator or the connection.
 YOURS = "yours"
 
@@ -171,6 +175,7 @@ def load_settings(
     by_sharding_key: bool = False,
     profile: Profile | None = None,
     store: StoreKind,
+    periods: int = 1,
 ) -> tuple[Setting, ...]:
     """Compute all settings of an insert.
 
@@ -184,6 +189,7 @@ def load_settings(
         by_sharding_key: Whether rows are distributed by a sharding key. Default: False.
         profile: The table's calibrated profile; None uses the rules alone. Default: None.
         store: The kind of storage that is read.
+        periods: Number of periods that it loads. Default: 1.
 
     Raises:
         ConfigurationError: If one of the user's settings would make loads inexact, or is not known to every node.
@@ -196,9 +202,16 @@ def load_settings(
     if unknown:
         raise ConfigurationError(f"settings: not known to every node of the cluster: {', '.join(unknown)}.")
     users = {name: Setting(name, value, YOURS) for name, value in own.items()}
-    tuned = (_allowed(each, known.get(each.name)) for each in tuned_settings(one, data, profile))
+    computed = (*tuned_settings(one, data, profile), *_partitions(periods))
+    tuned = (_allowed(each, known.get(each.name)) for each in computed)
     chosen = exact | {each.name: each for each in tuned} | users
     return tuple(each for each in chosen.values() if each.name in known)
+
+
+def _partitions(periods: int) -> Iterator[Setting]:
+    if periods > 1:
+        most = periods + _PARTITIONS_OF_OTHERS
+        yield Setting(_PARTITIONS, most, f"{periods} periods, and the server's default for rows of others")
 
 
 def _allowed(setting: Setting, highest: int | None) -> Setting:
@@ -221,6 +234,7 @@ def names_to_look_up(own: SettingValues, store: StoreKind) -> tuple[str, ...]:
         *DDL_SETTINGS,
         EMPTY_SOURCE,
         ADAPTIVE_BUFFERS,
+        _PARTITIONS,
         *own,
     }
     return tuple(sorted(names | WITHOUT_ABSENT.keys()))
