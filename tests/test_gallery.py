@@ -286,7 +286,7 @@ def test_producers_are_told_of_bad_files_and_database_people_of_a_bad_table(gall
     gallery.on_every_node(f"DROP TABLE {gallery.database}.trips SYNC")
     gallery.on_every_node(
         f"CREATE TABLE {gallery.database}.trips (trip_id UInt64, pickup_at DateTime('UTC')) "
-        "ENGINE = MergeTree ORDER BY trip_id"
+        "ENGINE = MergeTree PARTITION BY trip_id ORDER BY trip_id"
     )
     gallery.run(dag)
     assert [team for team, _ in sent] == ["producers", "database"]

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.values.models import Manifest
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period import Grain, Period
 from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.core.workflow.driving import drive
 from airflow_provider_chs3.core.workflow.operations import Gather
@@ -88,7 +88,7 @@ def test_periods_that_are_cut_are_those_of_one_listing(server: S3Endpoint, templ
     )
     listing, steps = listing_of(lean_client(server)), []
 
-    def listed(*, is_cut: bool, wanted: list[Period] | None = None) -> dict[Period, PeriodObjects]:
+    def listed(*, is_cut: bool, wanted: list[Period] | Grain = Grain.MONTH) -> dict[Period, PeriodObjects]:
         def perform(step: Any) -> Any:
             if isinstance(step, Gather):
                 return [drive(each, perform) for each in step.workflows]

@@ -16,8 +16,8 @@ from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSens
 from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Operator
 from tests.arguments import grouped
 from tests.integration.calibrating import GIVEN, Timed
-from tests.integration.lake import Lake
 from tests.integration.grains import Case, Source
+from tests.integration.lake import Lake
 
 BY_DAY = Case("toDate(at)", "{YYYY-MM-DD}", "2025-10-31", "2025-11-01")
 WHOLE = Case("", "{YYYY-MM}", "all")

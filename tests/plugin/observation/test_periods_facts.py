@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_chs3.core.cluster.node_facts import RecordTable
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import Step, TryQueryNodes
@@ -49,7 +50,8 @@ def look(tables: int, periods: int, *, down: dict[str, int] | None = None) -> Dr
 
         return of
 
-    answers = [[("taxi", *RecordTable())], records(tables, periods), [], [circumstances(tables)]]
+    ledgers = [(name, "taxi", *RecordTable()) for name in (LEDGER_TABLE, LOADS_TABLE)]
+    answers = [ledgers, records(tables, periods), [], [circumstances(tables)]]
     return drive(look_at_all_tables("main"), CLUSTERS, *map(answer, answers))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_chs3.core.cluster.node_facts import RecordTable
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import Step, TryQueryNodes
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
@@ -35,8 +36,9 @@ MERGES = [
 ]
 LOG_BEGUN = ("", "", "", NOW - 86_400, 0)
 CHANGES = [("taxi", "trips", "202610", NOW - 600, 2), LOG_BEGUN]
+LEDGERS = [(name, "taxi", *RecordTable()) for name in (LEDGER_TABLE, LOADS_TABLE)]
 #: The answers to each of the statements, of every node.
-ANSWERS = ([("taxi", *RecordTable())], RECORDS, PRESENT, INSERTS, MERGES, CHANGES)
+ANSWERS = (LEDGERS, RECORDS, PRESENT, INSERTS, MERGES, CHANGES)
 
 
 def look(
