@@ -16,6 +16,8 @@ from airflow.sdk import DAG, Param, task
 from airflow_provider_chs3.operators.ledger import ForgetPeriodsOperator
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 
+PERIOD = r"\d{4}(-(Q[1-4]|W\d\d|\d\d(-\d\d(T\d\dZ)?)?))?"
+
 with DAG(
     dag_id="chs3_month_actions",
     description="Forget a period, or merge its parts: for the loads page",
@@ -30,7 +32,9 @@ with DAG(
             description="forget: its rows stay, and no load is known to have put them there. merge: to one part a node",
         ),
         "period": Param(
-            type="string", pattern=r"^\d{4}-\d{2}(,\d{4}-\d{2})*$", description="YYYY-MM, or several to forget"
+            type="string",
+            pattern=f"^(all|{PERIOD}(,{PERIOD})*)$",
+            description="such as 2026-10, 2026-10-05, or 'all' of a whole table; several, with commas, to forget",
         ),
         "database": Param(type="string", minLength=1),
         "table": Param(type="string", minLength=1, description="MergeTree, or a Distributed table over it"),

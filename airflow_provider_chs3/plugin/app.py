@@ -11,9 +11,12 @@ from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.staticfiles import StaticFiles
+from pydantic import AfterValidator
 
 from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.defaults import PAGE_CACHE_SECONDS
+from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.plugin.api import cluster_schemas, schemas, throughput_schemas
 from airflow_provider_chs3.plugin.api.cluster import ClusterAnswer, cluster_answers
 from airflow_provider_chs3.plugin.api.period_details import look_at_details, question_of
@@ -41,8 +44,6 @@ _LOGS_FRESH_FACTOR = 6
 _LOOKS_AT_ONCE = 4
 #: The name of a connection, a database or a table.
 Name = Annotated[str, Query(min_length=1, max_length=255)]
-#: The same periods as in `core.values.models.Period`.
-PeriodName = Annotated[str, Query(pattern="^(197[1-9]|19[89][0-9]|20[0-9]{2}|210[0-4])-(0[1-9]|1[0-2])$")]
 _HEADERS = {
     # Nothing here is a document: answers that a browser opens by themselves load and run nothing.
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -50,6 +51,16 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+
+
+def _is_period(text: str) -> str:
+    try:
+        return str(Period.parse(text))
+    except ConfigurationError as error:
+        raise ValueError(str(error)) from None
+
+
+PeriodName = Annotated[str, AfterValidator(_is_period)]
 
 
 async def _of_period(conn_id: Name, database: Name, table: Name, period: PeriodName) -> str:

@@ -80,7 +80,7 @@ def test_the_parts_of_a_period_are_merged_on_every_node(trips_lake: Lake, act: A
     assert trips_lake.on_every_node(parts) == [[(1,)]] * 3
 
 
-@pytest.mark.parametrize("wrong", [{"action": "drop"}, {"period": "2026"}, {"table": ""}])
+@pytest.mark.parametrize("wrong", [{"action": "drop"}, {"period": "2026-1"}, {"table": ""}])
 def test_what_is_asked_wrongly_starts_no_run(act: Act, wrong: dict[str, str]) -> None:
     with pytest.raises(Exception, match="Invalid input for param"):
         act(**({"action": "merge"} | wrong))

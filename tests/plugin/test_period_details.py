@@ -145,6 +145,8 @@ def test_whatever_a_table_is_called(as_user: AsUser, lake: Lake, name: str) -> N
         ({"period": "2020-01"}, 404),
         ({"period": "2026-13"}, 422),
         ({"period": "1970-01"}, 422),
+        ({"period": "2026-02-29"}, 422),
+        ({"period": "2025-W53"}, 422),
         ({"period": "2026-10\n"}, 422),
         ({"period": "٢٠٢٦-10"}, 422),
         ({"table": ""}, 422),

@@ -21,7 +21,8 @@ _FORMS = (
 )
 _PATTERN = re.compile(
     r"(?P<year>\d{4})(?:-(?:Q(?P<quarter>[1-4])|W(?P<week>\d{2})"
-    r"|(?P<month>\d{2})(?:-(?P<day>\d{2})(?:T(?P<hour>\d{2})Z)?)?))?"
+    r"|(?P<month>\d{2})(?:-(?P<day>\d{2})(?:T(?P<hour>\d{2})Z)?)?))?",
+    re.ASCII,
 )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE, nodes_of
 from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST
+from airflow_provider_chs3.core.preflight.target_checks import usual_partition_ids
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
@@ -200,7 +201,8 @@ def partition_ids(target: TableName, period: Period, ledgers: Collection[str]) -
         period: The period.
         ledgers: Databases of the node's ledgers.
     """
-    usual = literals(_usual_partition_ids(period))
+    # A period that no ledger has is in the partition that a usual key gives it.
+    usual = literals(usual_partition_ids(period))
     recorded = [
         f"SELECT partition_id {_of_period_in(target, period, TableName(database, LEDGER_TABLE))}"
         for database in ledgers
@@ -234,13 +236,6 @@ def _newest_load(target: TableName, loads: TableName) -> str:
     return (
         f"SELECT ({columns}) AS found {_of_table(target, loads)} AND event = 'load' ORDER BY recorded_at DESC LIMIT 1"
     )
-
-
-def _usual_partition_ids(period: Period) -> tuple[str, str]:
-    # As in `plugin.observation.periods`: a period that no ledger has is in the partition that toYYYYMM or
-    # toStartOfMonth gives it.
-    number = f"{period.begin.year}{period.begin.month:02d}"
-    return number, f"{number}01"
 
 
 def _entries(arrays: Iterable[Iterable[Row]]) -> dict[str, Entry]:

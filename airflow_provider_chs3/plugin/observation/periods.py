@@ -31,6 +31,9 @@ from airflow_provider_chs3.plugin.observation.running_inserts import (
     running_step,
 )
 
+#: More periods without rows in a row are left out: an hour of 2099 would make 600,000 of them.
+LONGEST_GAP_PERIODS = 24
+
 _ANY_OBJECTS = ExpectedPeriod()
 _AS_PUBLISHED = (PeriodState.PUBLISHED, PeriodState.MERGING)
 _DOING = {
@@ -78,7 +81,7 @@ class PeriodRow:
     """One period of one table, as the page gets it.
 
     Args:
-        period: The period, `YYYY-MM`.
+        period: The period, such as `2026-10`; `all` of a whole table.
         state: Its state.
         why: The reason for the state, as a text without values of rows.
         since: Since when it has the state, in UTC; empty if not known.
@@ -151,7 +154,7 @@ def overview(
     thresholds: Thresholds,
     only: Collection[TableName] | None = None,
 ) -> dict[TableName, tuple[PeriodOverview, ...]]:
-    """Return the periods of each table in order, including unknown ones between the first and the last.
+    """Return the periods of each table in order, including a few unknown ones between two others.
 
     Args:
         seen: The nodes' answers.
@@ -188,18 +191,27 @@ def _gone(seen: ClusterSnapshot, period: JoinedPeriod) -> PeriodOverview:
 
 
 def _without_gaps(periods: Mapping[Period, PeriodOverview]) -> Iterator[PeriodOverview]:
-    period, last = min(periods), max(periods)
-    while period <= last:
-        yield periods.get(period) or PeriodOverview(
-            period=str(period), state=PeriodState.NEVER_LOADED, why=ComparisonStatus.NEW.value
-        )
-        period = _following(period)
+    before: Period | None = None
+    for period in sorted(periods):
+        yield from map(_never_loaded, _between(before, period) if before else ())
+        yield periods[period]
+        before = period
+
+
+def _never_loaded(period: Period) -> PeriodOverview:
+    return PeriodOverview(period=str(period), state=PeriodState.NEVER_LOADED, why=ComparisonStatus.NEW.value)
 
 
 # There are few periods, and each is one of many tables.
 @lru_cache(maxsize=2_048)
-def _following(period: Period) -> Period:
-    return period.shifted(1)
+def _between(before: Period, after: Period) -> tuple[Period, ...]:
+    """Return the periods between two; none if there are many, or a table has had another key since."""
+    found: list[Period] = []
+    period = before.shifted(1)
+    while period < after and period.grain is after.grain and len(found) <= LONGEST_GAP_PERIODS:
+        found.append(period)
+        period = period.shifted(1)
+    return () if len(found) > LONGEST_GAP_PERIODS else tuple(found)
 
 
 def _period_overview(

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ConnectionPeriods, PeriodRow, State } from "../src/api/types";
-import { axisLabel, countStates, gapBefore, isBusy, matches, periodsBetween, problemsOf, sorted, tablesOf, untold, withChosen, type Filter } from "../src/model/fleet";
+import { axisLabel, byGrain, countStates, gapBefore, isBusy, matches, periodsBetween, problemsOf, sorted, tablesOf, untold, withChosen, type Filter } from "../src/model/fleet";
 
 function period(name: string, state: State = "published", more: Partial<PeriodRow> = {}): PeriodRow {
   return {
@@ -111,6 +111,24 @@ test.each([
 ])("the axis from %s to %s tells its first period, years and quarters, none over another", (first, last, labels) => {
   const periods = periodsBetween(tablesOf([connection("a", ["n"], { t: [period(first)], u: [period(last)] })]));
   expect(periods.map((_, index) => axisLabel(periods, index))).toEqual(labels);
+});
+
+test.each([
+  ["2026-10-05T09Z", "2026-10-06T01Z", ["5 Oct 09Z", "", "", "", "", "", "", "", "", "18Z", "", "", "", "", "", "6 Oct", ""]],
+  ["2026-10-24", "2026-11-08", ["24 Oct 2026", "", "", "", "", "", "", "", "Nov", "", "", "", "", "", "", "8"]],
+  ["2026-12-30", "2027-01-02", ["30", "", "2027", ""]],
+  ["2026-W48", "2027-W05", ["W48 2026", "", "", "", "", "", "2027", "", "", "", "W05"]],
+  ["2025-Q4", "2026-Q4", ["", "2026", "", "Q3", ""]],
+  ["2023", "2026", ["2023", "", "", "2026"]],
+  ["all", "all", [""]],
+])("the axis from %s to %s tells what its periods are called", (first, last, labels) => {
+  const periods = periodsBetween(tablesOf([connection("a", ["n"], { t: [period(first)], u: [period(last)] })]));
+  expect(periods.map((_, index) => axisLabel(periods, index))).toEqual(labels);
+});
+
+test("tables by day, by month and whole ones are lists of their own, the shortest periods first", () => {
+  const tables = tablesOf([connection("a", ["n"], { whole: [period("all")], t: [period("2026-10")], u: [period("2026-10-05")], v: [period("2026-11")] })]);
+  expect(byGrain(tables).map(([grain, those]) => [grain, ...those.map(({ table }) => table)])).toEqual([["day", "u"], ["month", "t", "v"], ["table", "whole"]]);
 });
 
 test("it is polled more often while a load or a run is active, and before the first load of all", () => {

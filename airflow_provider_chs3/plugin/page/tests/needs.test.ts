@@ -24,6 +24,17 @@ describe("periods that need a person", () => {
       .toEqual([["2026-03", "2026-01", "2026-02", "2026-03"]]);
   });
 
+  test("are one row by day and by hour, too", () => {
+    for (const [one, other] of [["2026-10-05", "2026-10-06"], ["2026-10-05T13Z", "2026-10-05T14Z"], ["2026-W41", "2026-W42"]] as const) {
+      expect(folded(problems(period(other, refused(other, 7)), period(one, refused(one.replace("T", "/"), 1))))).toEqual([[other, one, other]]);
+    }
+  });
+
+  test("of whole tables are rows of their own if the cause is another", () => {
+    const [one, other] = [period("all", "no space left"), period("all", "no such column")];
+    expect(folded([{ table: T, period: one }, { table: T, period: other }])).toHaveLength(2);
+  });
+
   test("are rows of their own if the column, the node, the state, the DAG or the table is another", () => {
     const why = refused("2026-01", 1);
     const task = { dag_id: "d", run_id: "r", task_id: "t", map_index: -1 };

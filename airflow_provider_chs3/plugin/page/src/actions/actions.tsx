@@ -6,6 +6,7 @@ import { useRights } from "../api/queries";
 import { runPath } from "../api/runs";
 import type { PeriodRow, Rights } from "../api/types";
 import type { TableRow } from "../model/fleet";
+import { nameOfPeriod } from "../model/period";
 import { NEEDS_PERSON } from "../model/states";
 import { RunLink } from "../ui/links";
 import { Faint, Note } from "../ui/parts";
@@ -66,7 +67,7 @@ export function Actions({ table, period, owner }: Props & { owner: string | unde
   // Loud only where it helps.
   const helps = NEEDS_PERSON.has(period.state) && !period.statement;
   return (
-    <Stack gap={2} mt={4} role="group" aria-label={`Actions on ${period.period}`}>
+    <Stack gap={2} mt={4} role="group" aria-label={`Actions on ${nameOfPeriod(period.period)}`}>
       {started?.run ? <Outcome kind={started.kind} run={started.run} before={started.publishedBefore} period={period} /> : null}
       <Flex gap={2} wrap="wrap">
         {offered.map((kind, index) => (

@@ -1,7 +1,7 @@
 // The actions on a period: when each makes sense, what it does, and what prevents it.
 import type { DagRights, PeriodRow, Rights } from "../api/types";
 import type { TableRow } from "../model/fleet";
-import { nameOf } from "../model/fleet";
+import { nameOf, titleOf } from "../model/fleet";
 import { bytes, count } from "../model/format";
 
 export type Kind = "unpause" | "reload" | "end" | "merge" | "forget";
@@ -104,5 +104,5 @@ export function obstacle(kind: Kind, rights: Rights, owner?: string): string {
 }
 
 export function whatOf({ table, period }: { table: TableRow; period: PeriodRow }): string {
-  return period.state === "gone" ? nameOf(table) : `${nameOf(table)} ${period.period}`;
+  return period.state === "gone" ? nameOf(table) : titleOf(table, period);
 }

@@ -1,5 +1,6 @@
 // All tables behind all connections, as the list shows them: each once, filtered and sorted.
 import type { ConnectionPeriods, FailedRun, PeriodRow, Periods, State } from "../api/types";
+import { GRAINS, grainOf, indexOf, labelOf, periodAt, type Grain } from "./period";
 import { NEEDS_PERSON, urgency } from "./states";
 
 export interface TableRow {
@@ -107,6 +108,11 @@ export function nameOf(table: { database: string; table: string }): string {
   return `${table.database}.${table.table}`;
 }
 
+// A whole table is its own name.
+export function titleOf(table: TableRow, { period }: Pick<PeriodRow, "period">): string {
+  return period === "all" ? nameOf(table) : `${nameOf(table)} ${period}`;
+}
+
 export function isNamed(table: TableRow, { connId, database, table: name }: Named): boolean {
   return table.table === name && (!database || table.database === database) && (!connId || table.connIds.includes(connId));
 }
@@ -171,54 +177,42 @@ const LONGEST_RUN_PERIODS = 24;
 export const gapBefore = (period: string) => `${period} after a gap`;
 export const isGap = (name: string) => name.endsWith("gap");
 
-// The periods of all tables and those between them, so that their strips stand below each other.
+// The periods of all tables, which have one length, and those between them, so that their strips stand below each other.
 export function periodsBetween(tables: readonly TableRow[]): string[] {
   const found: string[] = [];
   let last: number | null = null;
-  for (const index of [...new Set(tables.flatMap((table) => [...table.byName.keys()].map(indexOf)))].sort((a, b) => a - b)) {
+  const [grain] = tables.map(grainOfTable);
+  if (grain === undefined) {
+    return found;
+  }
+  const names = tables.flatMap((table) => [...table.byName.keys()]).filter((name) => grainOf(name) === grain);
+  for (const index of [...new Set(names.map(indexOf))].sort((a, b) => a - b)) {
     if (last !== null && index - last - 1 > LONGEST_RUN_PERIODS) {
-      found.push(gapBefore(periodAt(index)));
+      found.push(gapBefore(periodAt(grain, index)));
       last = index - 1;
     }
     for (let each = (last ?? index - 1) + 1; each <= index; each += 1) {
-      found.push(periodAt(each));
+      found.push(periodAt(grain, each));
     }
     last = index;
   }
   return found;
 }
 
-const NAMES = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-// So many periods are as wide as the label of one with its year.
-const WIDE = 3;
+// That of its newest period: a table that was created anew may have had another key.
+export const grainOfTable = (table: TableRow): Grain => grainOf(table.periods.at(-1)?.period ?? "");
 
-// The year where it begins, and every third period; the first period by its name, so that the others can be counted.
+// Tables whose periods are of one length, the shortest first.
+export function byGrain(tables: readonly TableRow[]): [Grain, TableRow[]][] {
+  return GRAINS.map((grain): [Grain, TableRow[]] => [grain, tables.filter((table) => grainOfTable(table) === grain)])
+    .filter(([, those]) => those.length > 0);
+}
+
+// Behind a gap the axis begins anew.
 export function axisLabel(all: readonly string[], at: number): string {
   const begin = all.slice(0, at + 1).findLastIndex(isGap) + 1;
-  const [periods, index] = [all.slice(begin), at - begin];
-  if (isGap(all[at] ?? "")) {
-    return "";
-  }
-  const [year = "", number = ""] = periods[index]?.split("-") ?? [];
-  const isYear = (at: number) => periods[at]?.endsWith("-01") === true;
-  const beginsWide = !isYear(0) && ![1, 2, 3].some(isYear);
-  const name = NAMES[Number(number) - 1] ?? "";
-  if (isYear(index)) {
-    return year;
-  }
-  if (index === 0) {
-    return beginsWide ? `${name} ${year}` : isYear(1) ? "" : name;
-  }
-  const isCovered = beginsWide ? index < WIDE : index === 1;
-  return isCovered || isYear(index - 1) || (Number(number) - 1) % 3 ? "" : name;
-}
-
-function indexOf(period: string): number {
-  return Number(period.slice(0, 4)) * 12 + Number(period.slice(5)) - 1;
-}
-
-function periodAt(index: number): string {
-  return `${Math.floor(index / 12)}-${String((index % 12) + 1).padStart(2, "0")}`;
+  const after = all.slice(begin).findIndex(isGap);
+  return isGap(all[at] ?? "") ? "" : labelOf(all.slice(begin, after < 0 ? undefined : begin + after), at - begin);
 }
 
 // Something is about to change: a load or a run is active, or somebody waits for the first load of all.

@@ -1,6 +1,7 @@
 // Periods that need a person, as rows of a list: those of one table that have the same cause stand in one.
 import type { PeriodRow } from "../api/types";
 import type { Problem, TableRow } from "./fleet";
+import { nameOfPeriod } from "./period";
 
 export interface Need {
   table: TableRow;
@@ -15,9 +16,14 @@ const COMPARED_CHARACTERS = 250;
 
 // The cause without what differs from period to period: names of files, numbers of rows and sizes, ids of queries.
 function causeOf({ period, why }: PeriodRow): string {
-  const [year = "", number = ""] = period.split("-");
-  const ofPeriod = new RegExp(`${year}\\D?${number}|[0-9a-f]{16}|^\\W*[\\d.,]+\\W*$`);
+  const ofPeriod = new RegExp([...namesIn(period), "[0-9a-f]{16}", "^\\W*[\\d.,]+\\W*$"].join("|"));
   return why.split(/\s+/).map((word) => (ofPeriod.test(word) ? "#" : word)).join(" ").slice(0, COMPARED_CHARACTERS);
+}
+
+// However its numbers are separated; a whole table is in no name.
+function namesIn(period: string): string[] {
+  const numbers = period.match(/\d+/g);
+  return numbers ? [numbers.join("\\D{0,2}")] : [];
 }
 
 export function needsOf(problems: readonly Problem[]): Need[] {
@@ -38,7 +44,7 @@ export function needsOf(problems: readonly Problem[]): Need[] {
 const NAMED = 2;
 
 export function namesOf(periods: readonly PeriodRow[]): string {
-  const names = periods.map(({ period }) => period);
+  const names = periods.map(({ period }) => nameOfPeriod(period));
   const more = names.length - NAMED;
   const ends = more > 1 ? [...names.slice(0, NAMED), `${more} more`] : names;
   return [ends.slice(0, -1).join(", "), ends.at(-1)].filter(Boolean).join(" and ");

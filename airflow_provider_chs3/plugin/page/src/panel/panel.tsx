@@ -3,8 +3,9 @@ import { Box, CloseButton, Drawer, Flex, Portal, Text } from "@chakra-ui/react";
 import { useEffect, useRef } from "react";
 import { useDetails, type PeriodPlace } from "../api/queries";
 import type { PeriodRow } from "../api/types";
-import { isNamed, nameOf, type TableRow } from "../model/fleet";
+import { isNamed, titleOf, type TableRow } from "../model/fleet";
 import { namedIn } from "../model/named";
+import { nameOfPeriod } from "../model/period";
 import { bytes, number, orNone, parseUtc, rate } from "../model/format";
 import { STATES } from "../model/states";
 import { done, sentence, shareText, sourceText, withoutText } from "../periods/text";
@@ -77,13 +78,13 @@ function Period({ table, period, place, owners }: Opened & { owners: Record<stri
     <>
       <Drawer.Header borderBottomWidth={1} alignItems="start">
         <Box minW={0}>
-          <Drawer.Title fontSize="lg" overflowWrap="anywhere">{nameOf(table)} {period.period}</Drawer.Title>
+          <Drawer.Title fontSize="lg" overflowWrap="anywhere">{titleOf(table, period)}</Drawer.Title>
           <Text fontSize="sm" color="fg.muted" overflowWrap="anywhere">
             {table.connIds.length > 1 ? "Connections" : "Connection"} {table.connIds.join(", ")}{table.cluster ? `, cluster ${table.cluster}` : ""}
           </Text>
         </Box>
       </Drawer.Header>
-      <Drawer.Body py={4} tabIndex={0} focusVisibleRing="inside" role="region" aria-label={`Period ${period.period}`}>
+      <Drawer.Body py={4} tabIndex={0} focusVisibleRing="inside" role="region" aria-label={`Period ${nameOfPeriod(period.period)}`}>
         <Flex gap={3} align="center" mb={3} wrap="wrap">
           <StateTag state={period.state} done={done(period)} />
           {period.since ? <Text fontSize="sm" color="fg.muted">since <UtcTime text={period.since} />, <Ago seconds={parseUtc(period.since).getTime() / 1_000} /></Text> : null}

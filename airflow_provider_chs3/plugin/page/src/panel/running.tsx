@@ -3,6 +3,7 @@ import { Box, Flex, Progress, Text } from "@chakra-ui/react";
 import { useState } from "react";
 import type { FinishedLoad, Inserting, PeriodDetails, PeriodRow } from "../api/types";
 import { bytes, count, duration, number, orNone, percent, rate } from "../model/format";
+import { nameOfPeriod } from "../model/period";
 import { progressOf, seenInsert, SHORT_STEPS, timeLeft, type StepProgress, type TimeLeft } from "../model/steps";
 import { Facts, Faint, NAMES_WIDTH, Section } from "../ui/parts";
 
@@ -77,7 +78,7 @@ function Inserts({ period, insert, last }: {
   return (
     <>
       <Flex gap={3} align="center" mb={2}>
-        <Bar value={share} label={`Insert of ${period.period}`} />
+        <Bar value={share} label={`Insert of ${nameOfPeriod(period.period)}`} />
         <Text fontWeight="bold" fontVariantNumeric="tabular-nums">{total ? `${percent(Math.min(read, total), total)} read` : "running"}</Text>
       </Flex>
       <Facts rows={[

@@ -13,12 +13,12 @@ function Move({ text, label, move }: { text: string; label: string; move: (() =>
   return <Button size="2xs" variant="ghost" disabled={!move} onClick={() => move?.()} aria-label={label}>{text}</Button>;
 }
 
-export function Axis({ layout: { periods, isNarrow, hasFacts, measure, columns }, earlier, later }: { layout: Layout } & Moves) {
+export function Axis({ title, layout: { periods, isNarrow, hasFacts, measure, columns }, earlier, later }: { title: string; layout: Layout } & Moves) {
   return (
     <Box px={3} py={1.5} minH="36px" bg="bg.muted" borderBottomWidth={1} display={isNarrow ? "flex" : "grid"} flexWrap="wrap" alignItems="center"
       gap={2} fontSize="xs" fontWeight="medium" color="fg.muted" style={isNarrow ? undefined : { gridTemplateColumns: columns }}>
       <Flex gap={1} flex="1 1 100%" align="center" justify="space-between" _empty={{ display: "none" }}>
-        {isNarrow ? null : <Text flex="1">Table</Text>}
+        {isNarrow ? null : <Text flex="1">{title}</Text>}
         {earlier || later ? (
           <>
             <Move text="‹ earlier" label="Earlier periods" move={earlier} />

@@ -3,7 +3,7 @@ import { Box, Button, Flex, Heading, Text } from "@chakra-ui/react";
 import { useState } from "react";
 import { KINDS, refusal, type Kind } from "../actions/kinds";
 import type { FailedRun, PeriodRow, Periods, State } from "../api/types";
-import { nameOf, untold, type Problem } from "../model/fleet";
+import { nameOf, titleOf, untold, type Problem } from "../model/fleet";
 import { count, ended, parseUtc } from "../model/format";
 import { namesOf, needsOf, statementOf, type Need } from "../model/needs";
 import { STATES } from "../model/states";
@@ -86,7 +86,7 @@ function Row({ need: { table, first, periods }, rights }: { need: Need; rights: 
   const open = ({ period }: PeriodRow, act: string | null) => {
     change({ conn_id: table.connIds[0] ?? null, database: table.database, table: table.table, period, act });
   };
-  const what = `${nameOf(table)} ${first.period}`;
+  const what = titleOf(table, first);
   const { next } = STATES[first.state];
   const owner = first.task ? rights.owners[first.task.dag_id] : undefined;
   const help = WAY_OUT[first.state];
@@ -121,7 +121,7 @@ function Row({ need: { table, first, periods }, rights }: { need: Need; rights: 
         {isUnfolded ? (
           <Flex gap={1} mt={2} wrap="wrap" role="group" aria-label="Periods with this cause">
             {periods.map((each) => (
-              <Button key={each.period} size="2xs" variant="outline" title={each.why} aria-label={`Open ${nameOf(table)} ${each.period}`}
+              <Button key={each.period} size="2xs" variant="outline" title={each.why} aria-label={`Open ${titleOf(table, each)}`}
                 onClick={() => { open(each, null); }}>{each.period}</Button>
             ))}
           </Flex>

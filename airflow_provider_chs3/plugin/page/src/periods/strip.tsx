@@ -5,6 +5,7 @@ import type { State } from "../api/types";
 import { isGap, isNamed, nameOf, type TableRow } from "../model/fleet";
 import { extentOf, isLowerBound, type Measure } from "../model/measures";
 import { namedIn } from "../model/named";
+import { grainOf, LONGER, nameOfPeriod } from "../model/period";
 import { NEEDS_PERSON, ORDER, STATES } from "../model/states";
 import { Sign } from "../ui/sign";
 import { useAddress } from "../ui/url";
@@ -89,7 +90,7 @@ export const Strip = memo(function Strip({ table, periods, states, measure }: Pr
     change({ conn_id: table.connIds[0] ?? null, database: table.database, table: table.table, period });
   };
   const move = (event: KeyboardEvent) => {
-    const to = next(event.key, there.indexOf(stop ?? ""), there.length);
+    const to = next(event.key, there.indexOf(stop ?? ""), there.length, LONGER[grainOf(stop ?? "")]);
     const name = to === undefined ? undefined : there[to];
     if (name !== undefined) {
       event.preventDefault();
@@ -105,7 +106,7 @@ export const Strip = memo(function Strip({ table, periods, states, measure }: Pr
           return isGap(name) ? <span key={name} className="gap left-out" title="No table has periods here">⋯</span> : <span key={name} className="gap" />;
         }
         const value = measure?.of(period) ?? null;
-        const label = [`${name}: ${stateText(period)}`, measure && (value === null ? "not measured" : isLeast ? `at least ${measure.tell(value)}${withoutText(table.missedNodes)}` : measure.tell(value)), value !== null && measure?.isShared && shareText(period)].filter(Boolean).join(", ");
+        const label = [`${nameOfPeriod(name)}: ${stateText(period)}`, measure && (value === null ? "not measured" : isLeast ? `at least ${measure.tell(value)}${withoutText(table.missedNodes)}` : measure.tell(value)), value !== null && measure?.isShared && shareText(period)].filter(Boolean).join(", ");
         const classes = [
           "cell", ...(measure ? [value === null ? "unknown" : "heat", isLeast && "least", NEEDS_PERSON.has(period.state) && "marked"] : [period.state]),
           states.size && !states.has(period.state) && "dimmed", isHere && params.get("period") === name && "chosen",
@@ -121,7 +122,7 @@ export const Strip = memo(function Strip({ table, periods, states, measure }: Pr
   );
 });
 
-function next(key: string, from: number, count: number): number | undefined {
-  const to = { ArrowRight: from + 1, ArrowLeft: from - 1, ArrowUp: from - 12, ArrowDown: from + 12, Home: 0, End: count - 1 }[key];
+function next(key: string, from: number, count: number, longer: number): number | undefined {
+  const to = { ArrowRight: from + 1, ArrowLeft: from - 1, ArrowUp: from - longer, ArrowDown: from + longer, Home: 0, End: count - 1 }[key];
   return to === undefined ? undefined : Math.max(0, Math.min(count - 1, to));
 }

@@ -3,9 +3,10 @@ import { Box, Text } from "@chakra-ui/react";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { State } from "../api/types";
-import { periodsBetween, nameOf, rowsOf, type TableRow } from "../model/fleet";
+import { byGrain, periodsBetween, nameOf, rowsOf, type TableRow } from "../model/fleet";
 import { compact, count, parseUtc } from "../model/format";
 import { extentOf, isLowerBound, measureOf, rangeText } from "../model/measures";
+import type { Grain } from "../model/period";
 import { DagLink } from "../ui/links";
 import { Ago } from "../ui/parts";
 import { useAddress } from "../ui/url";
@@ -29,7 +30,21 @@ function useWidth() {
   return { ref, width };
 }
 
+// Tables by day, by month and whole ones stand in lists of their own: their periods share no axis.
 export function Tables({ tables, all, states }: { tables: TableRow[]; all: readonly TableRow[]; states: ReadonlySet<State> }) {
+  const lists = useMemo(() => byGrain(all).map(([grain, those]) => ({ grain, those, shown: tables.filter((table) => those.includes(table)) })), [tables, all]);
+  const shown = tables.length ? lists.filter((list) => list.shown.length) : lists.slice(0, 1);
+  return shown.map((list) => (
+    <TablesOfGrain key={list.grain} tables={list.shown} all={list.those} states={states} title={lists.length > 1 ? TITLES[list.grain] : "Table"} />
+  ));
+}
+
+const TITLES: Record<Grain, string> = {
+  hour: "Tables by hour", day: "Tables by day", week: "Tables by week", month: "Tables by month", quarter: "Tables by quarter",
+  year: "Tables by year", table: "Whole tables",
+};
+
+function TablesOfGrain({ tables, all, states, title }: { tables: TableRow[]; all: readonly TableRow[]; states: ReadonlySet<State>; title: string }) {
   const { ref, width } = useWidth();
   const { params } = useAddress();
   const measure = measureOf(params.get("strip") ?? "");
@@ -41,8 +56,8 @@ export function Tables({ tables, all, states }: { tables: TableRow[]; all: reado
   const move = (by: number) => { setBack(Math.max(0, Math.min(periods.length - fits, back + by))); };
   const step = Math.max(1, fits - 1);
   return (
-    <Box ref={ref} css={STRIP_STYLES} borderWidth={1} rounded="lg" overflow="clip" role="group" aria-label="All tables">
-      <Axis layout={layout} earlier={end > fits ? () => { move(step); } : null} later={end < periods.length ? () => { move(-step); } : null} />
+    <Box ref={ref} css={STRIP_STYLES} borderWidth={1} rounded="lg" overflow="clip" role="group" aria-label={title === "Table" ? "All tables" : title}>
+      <Axis title={title} layout={layout} earlier={end > fits ? () => { move(step); } : null} later={end < periods.length ? () => { move(-step); } : null} />
       {width ? <Rows tables={tables} layout={layout} states={states} /> : null}
       {tables.length ? null : <Text px={4} py={6} color="fg.muted">No table matches these filters.</Text>}
     </Box>

@@ -1,0 +1,101 @@
+"""Tables by day, by hour and whole ones on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.integration.lake import Lake
+from tests.plugin.browsing import PAGE, keep
+from tests.plugin.test_periods import TASK, AsUser, loaded, periods
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+DAYS = [str(date(2026, 9, 20) + timedelta(days=number)) for number in range(40) if number != 17]
+MISSING = "2026-10-07"
+
+
+def load_table(lake: Lake, table: str, key: str, template: str, objects: dict[str, str]) -> None:
+    """Load a table of times, one object for each period."""
+    by = f"PARTITION BY {key}" if key else ""
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.{table} (at DateTime('UTC'), n UInt64) ENGINE = MergeTree {by} ORDER BY n"
+    )
+    for period, rows in objects.items():
+        lake.put(f"{table}/{period}/a.csv", rows.encode())
+    options = {"period": None, "periods": list(objects)} if key else {"period": "all"}
+    operator = lake.operator(
+        key=f"{table}/{template}/*.csv", table=table, columns=["at", "n"], file_format="CSV", **options
+    )
+    operator.execute({"ti": TASK})
+
+
+@pytest.fixture
+def tables(trips_lake: Lake) -> Lake:
+    """One table by month, one by day with a day missing, one by hour, and a whole one."""
+    loaded(trips_lake)
+    by_day = {day: "".join(f"{day} {hour:02}:00:00,{hour}\n" for hour in range(int(day[-1]) + 3)) for day in DAYS}
+    load_table(trips_lake, "events", "toYYYYMMDD(at)", "{YYYY-MM-DD}", by_day)
+    hours = {f"2026-10-24T{hour:02}Z": f"2026-10-24 {hour:02}:30:00,1\n" for hour in range(20, 24)}
+    hours |= {f"2026-10-25T{hour:02}Z": f"2026-10-25 {hour:02}:30:00,1\n" for hour in range(6)}
+    load_table(trips_lake, "clicks", "toStartOfHour(at)", "{YYYY-MM-DD}T{HH}Z", hours)
+    load_table(trips_lake, "customers", "", "**", {"x": "2026-10-05 01:00:00,1\n2024-01-01 00:00:00,2\n"})
+    return trips_lake
+
+
+def test_each_period_is_told_as_it_is_and_a_few_that_lack_between(as_user: AsUser, tables: Lake) -> None:
+    days = periods(as_user, tables, "events")
+    assert list(days) == sorted([*DAYS, MISSING])
+    assert {day: each["state"] for day, each in days.items() if each["state"] != "published"} == {
+        MISSING: "never_loaded"
+    }
+    assert {day: each["rows"] for day, each in days.items() if day != MISSING} == {
+        day: int(day[-1]) + 3 for day in DAYS
+    }
+    whole = periods(as_user, tables, "customers")
+    assert {name: (each["state"], each["rows"]) for name, each in whole.items()} == {"all": ("published", 2)}
+    assert len(periods(as_user, tables, "clicks")) == 10
+
+
+@pytest.mark.parametrize(("table", "period", "rows"), [("events", "2026-10-05", 8), ("customers", "all", 2)])
+def test_the_details_are_those_of_the_period_alone(
+    as_user: AsUser, tables: Lake, table: str, period: str, rows: int
+) -> None:
+    query = {"conn_id": "chs3_default", "database": tables.database, "table": table, "period": period}
+    found = as_user("viewer").get("/chs3/api/period", params=query).raise_for_status().json()
+    assert sum(each["share"]["rows"] for each in found["nodes"]) == rows
+
+
+def test_rows_that_nobody_loaded_are_of_the_period_that_the_key_says(as_user: AsUser, tables: Lake) -> None:
+    for table in ("events", "customers"):
+        tables.on_node(0, f"INSERT INTO {tables.database}.{table} VALUES ('2026-11-01 00:00:00', 1)")
+    assert periods(as_user, tables, "events")["2026-11-01"]["state"] == "changed"
+    assert list(periods(as_user, tables, "customers")) == ["all"]
+    # A gap of years is no years of cells.
+    tables.on_node(0, f"INSERT INTO {tables.database}.clicks VALUES ('2099-01-01 00:00:00', 1)")
+    assert len(periods(as_user, tables, "clicks")) == 11
+
+
+def test_tables_of_each_length_have_a_list_and_an_axis_of_their_own(
+    tables: Lake, open_page: Callable[..., tuple[Page, list[str]]]
+) -> None:
+    page, troubles = open_page(PAGE)
+    for title in ("Tables by hour", "Tables by day", "Tables by month", "Whole tables"):
+        page.get_by_role("group", name=title).wait_for()
+    strip = page.get_by_role("toolbar", name=f"Periods of {tables.database}.events")
+    newest = strip.get_by_role("button", name=f"{DAYS[-1]}: published")
+    newest.wait_for()
+    keep(page, "grains")
+    before = strip.get_by_role("button").count()
+    page.get_by_role("group", name="Tables by day").get_by_role("button", name="Earlier periods").click()
+    strip.get_by_role("button", name=f"{DAYS[0]}: published").wait_for()
+    assert before < len(DAYS) + 1
+    page.get_by_role("button", name="whole table: published").click()
+    panel = page.get_by_role("dialog", name=f"{tables.database}.customers")
+    panel.get_by_role("group", name="Now").wait_for()
+    keep(page, "grains-whole")
+    assert troubles == []
