@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
@@ -283,12 +283,18 @@ def partition_id_of(context: TargetContext, period: Period) -> Steps[str]:
     return (yield from partition_ids_of(context, (period,)))[period]
 
 
-def _why_not_of_period(period: Period, rows: Sequence[Row]) -> str:
-    own = {partition_id for number, partition_id in rows if number == number_of(period)}
-    others = {partition_id for number, partition_id in rows if number != number_of(period)}
-    if len(own) > 1:
-        return f"{period} falls into {len(own)} partitions"
-    return "" if own and not own & others else f"{period} {_SHARES} {period.grain}s"
+def _why_not_of_periods(periods: Sequence[Period], rows: Sequence[Row]) -> str:
+    ids, numbers = defaultdict[int, set[str]](set), defaultdict[str, set[int]](set)
+    for number, partition_id in rows:
+        ids[number].add(partition_id)
+        numbers[partition_id].add(number)
+    for period in periods:
+        own = ids[number_of(period)]
+        if len(own) > 1:
+            return f"{period} falls into {len(own)} partitions"
+        if not own or len(numbers[next(iter(own))]) > 1:
+            return f"{period} {_SHARES} {period.grain}s"
+    return ""
 
 
 def find_grain(request: TableRequest, *, may_lack: bool = False) -> Steps[Grain]:
@@ -371,7 +377,7 @@ def partition_ids_of(context: TargetContext, periods: Sequence[Period]) -> Steps
             settings=context.evaluating,
         )
         rows = (yield from ask)[context.coordinator]
-        why = next(filter(None, (_why_not_of_period(period, rows) for period in periods)), "")
+        why = _why_not_of_periods(periods, rows)
         if not why:
             ids = {number: str(partition_id) for number, partition_id in rows}
             return {period: ids[number_of(period)] for period in periods}
