@@ -132,7 +132,7 @@ class PlanLoadsOperator(PeriodOperator):
         Raises:
             ConfigurationError: If there are more. Some of them alone would leave periods out of a run that is green.
         """
-        most = conf.getint("core", "max_map_length", fallback=1_024)
+        most = self._most_tasks
         if len(tasks) > most and self.has_dag() and any(self.iter_mapped_dependants()):
             raise ConfigurationError(
                 f"The plan takes {len(tasks):,} tasks, and Airflow maps over at most {most:,}: raise [core] "
@@ -140,10 +140,15 @@ class PlanLoadsOperator(PeriodOperator):
                 "Small periods share a task in scheduled_load."
             )
 
+    @property
+    def _most_tasks(self) -> int:
+        return int(conf.getint("core", "max_map_length", fallback=1_024))
+
     def _groups(self, planned: Sequence[PlannedPeriod], *, most_periods: int) -> list[list[str]]:
         from airflow_provider_chs3.core.plans.grouping import group_periods
 
-        groups = [[str(period) for period in group] for group in group_periods(planned, most_periods=most_periods)]
+        found = group_periods(planned, most_periods=most_periods, most_groups=self._most_tasks)
+        groups = [[str(period) for period in group] for group in found]
         self.log.info("Tasks to load them: %d", len(groups))
         return groups
 

@@ -48,6 +48,21 @@ def test_a_night_loads_both_days_that_it_touches(lake: Lake, run_night: Callable
     source.assert_exact("2026-10-30", "2026-10-31", "2026-11-01")
 
 
+def test_1500_days_are_planned_as_tasks_of_60(lake: Lake) -> None:
+    source = Source(lake, Case("toDate(at)", "{YYYY-MM-DD}", ""))
+    days = [datetime(2022, 10, 1, 12) + timedelta(days=day) for day in range(1_500)]
+    source.put("", "a", 0, moments=days)
+    schedule = CronDataIntervalTimetable("0 3 * * *", timezone="UTC")
+    with DAG("many", schedule=schedule, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
+        scheduled_load(
+            **{"bucket": lake.bucket, "key": source.pattern, "database": lake.database, "table": lake.table},
+            **{"cluster": lake.cluster.name, "all_periods": True},
+        )
+    groups = dag.get_task("scheduled_load.plan").execute({})
+    assert [len(group) for group in groups] == [60] * 25
+    assert [day for group in groups for day in group] == [f"{day:%Y-%m-%d}" for day in days]
+
+
 @pytest.mark.parametrize(
     ("timezone", "first"),
     [
