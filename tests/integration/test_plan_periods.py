@@ -79,7 +79,7 @@ class TestNumberOfTasks:
         monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "2")
         for period in PERIODS:
             trips_lake.upload(TRIPS, period)
-        state, tries = self.run(trips_lake, run_dag, deferrable=True)
+        state, tries = self.run(trips_lake, run_dag, periods_per_task=1)
         assert (state, tries["plan"]) == ("failed", [("failed", 1)])
         assert set(trips_lake.rows_per_node()) == {0}
 
