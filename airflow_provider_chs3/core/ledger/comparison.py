@@ -146,8 +146,8 @@ def was_published(periods: Mapping[Node, PeriodOnNode]) -> bool:
     """
     records = [period.record for period in periods.values() if period.record]
     intents = [each for each in records if each.event == "intent"]
-    # What was published before it, an intent says.
-    return any(evidence_of(each).rows for each in intents) if intents else bool(records)
+    # What was there before it, an intent says; and an increment adds to what was published.
+    return any(each.increments or evidence_of(each).rows for each in intents) if intents else bool(records)
 
 
 def intended_contents(record: Record) -> Contents:

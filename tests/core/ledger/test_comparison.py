@@ -12,6 +12,7 @@ from airflow_provider_chs3.core.ledger.comparison import (
     intended,
     is_changed,
     standing,
+    was_published,
 )
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Evidence
@@ -65,6 +66,27 @@ def changed(period: PeriodOnNode, *, may_lose_all: bool = False, keeps_every_row
     return is_changed(
         period, table_facts=replace(TARGET, engine=engines.get((may_lose_all, keeps_every_row), VANISHING))
     )
+
+
+class TestWasPublished:
+    @pytest.mark.parametrize(
+        ("first", "second", "expected"),
+        [
+            (EMPTY, EMPTY, False),
+            (UNKNOWN, EMPTY, False),
+            (LOADED, LOADED, True),
+            (LOADED, EMPTY, True),
+            (replace(LOADED, record=PUBLISHED_EMPTY), EMPTY, True),
+            # The first load of all died, on one node after it had published there.
+            (replace(LOADED, record=INTENT), replace(EMPTY, record=INTENT), False),
+            (LOADED, replace(EMPTY, record=INTENT), False),
+            (LOADED, replace(LOADED, record=replace(PUBLISHED, event="intent")), True),
+            (LOADED, replace(EMPTY, record=replace(INTENT, increments=1)), True),
+        ],
+    )
+    def test_not_by_a_load_that_died_at_the_first_of_all(self, first, second, expected):
+        assert was_published({ONE: first, TWO: second}) is expected
+        assert was_published({ONE: second, TWO: first}) is expected
 
 
 class TestStanding:
