@@ -199,7 +199,7 @@ export function periodsBetween(tables: readonly TableRow[]): string[] {
   return found;
 }
 
-// That of its newest period: a table that was created anew may have had another key.
+// That of its newest period: a table that was created again may have had another key.
 export const grainOfTable = (table: TableRow): Grain => grainOf(table.periods.at(-1)?.period ?? "");
 
 // Tables whose periods are of one length, the shortest first.
@@ -208,7 +208,7 @@ export function byGrain(tables: readonly TableRow[]): [Grain, TableRow[]][] {
     .filter(([, those]) => those.length > 0);
 }
 
-// Behind a gap the axis begins anew.
+// Behind a gap the axis begins again.
 export function axisLabel(all: readonly string[], at: number): string {
   const begin = all.slice(0, at + 1).findLastIndex(isGap) + 1;
   const after = all.slice(begin).findIndex(isGap);
