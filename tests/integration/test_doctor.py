@@ -118,7 +118,7 @@ class TestAllIsWell:
         trips_lake.load()
         main(["doctor", *where(trips_lake)])
         out = capsys.readouterr().out
-        assert f"ok       merges         {trips_lake.database}.trips, 1 period, on all nodes: 3 healthy\n" in out
+        assert f"ok       merges          {trips_lake.database}.trips, 1 period, on all nodes: 3 healthy\n" in out
         assert "\n  max_insert_threads " in out
         assert "answers in" in out
 
