@@ -87,7 +87,7 @@ class IcebergTable(Lakehouse):
         created = catalog.create_table("lake.trips", schema, location=f"s3://{self.bucket}/trips")
         if is_partitioned:
             with created.update_spec() as spec:
-                spec.add_field("pickup_at", "period", "period")
+                spec.add_field("pickup_at", "month", "month")
         return created
 
     def catalog(self) -> Any:

@@ -40,7 +40,9 @@ def test_a_plan_and_a_load_of_what_changed_speak_of_rows(lake: RowLake, capsys: 
     assert [result[name] for name in ("status", "objects", "loaded_objects")] == ["published", 0, 0]
     recorded = f"SELECT DISTINCT objects FROM {lake.database}.chs3_ledger WHERE event = 'published'"
     assert {row for rows in lake.on_every_node(recorded) for row in rows} == {(0,)}
-    assert lake.on_node(0, f"SELECT DISTINCT objects FROM {lake.database}.chs3_loads WHERE event = 'load'") == [(0,)]
+    with lake.cluster.nodes[0].client() as client:
+        of_loads = client.execute(f"SELECT DISTINCT objects FROM {lake.database}.chs3_loads WHERE event = 'load'")
+    assert of_loads == [(0,)]
     log = capsys.readouterr().out
     assert "its rows changed since it was published" in log
     assert " object" not in planned + log

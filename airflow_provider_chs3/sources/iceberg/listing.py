@@ -230,7 +230,7 @@ def _periods(spec: PartitionSpec, entry: ManifestEntry, column: NestedField) -> 
     file = entry.data_file
     for place, field in enumerate(spec.fields):
         transform = str(field.transform)
-        if field.source_id != column.field_id or transform not in ("period", "day", "hour", "identity"):
+        if field.source_id != column.field_id or transform not in ("month", "day", "hour", "identity"):
             continue
         value = file.partition[place]
         period = period_of(None if value is None else _moment(value, transform, column))
@@ -257,7 +257,7 @@ def _moment(value: Any, transform: str, column: NestedField) -> date | datetime 
     if isinstance(value, date):
         return value
     try:
-        if transform == "period":
+        if transform == "month":
             return date(1970 + value // 12, value % 12 + 1, 1)
         if transform == "hour":
             return _EPOCH + timedelta(hours=value)
