@@ -24,9 +24,11 @@ from airflow_provider_chs3.core.plans.plan import look_up_periods
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.publication.publish import publish
 from airflow_provider_chs3.core.request.load_request import Policies
+from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.staging.tables import Attempt, create_staging
 from airflow_provider_chs3.core.values.models import Manifest, Node, TableName
 from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.workflow.operations import QueryNodes
 from airflow_provider_chs3.exceptions import PreflightError, TargetChangedError, VerificationError
 from tests.core.driving import drive
 from tests.core.surroundings import ONE, TWO, surroundings, with_target
@@ -168,6 +170,7 @@ def load(*, before=()):
         manifest=Manifest(()),
         object_count=lambda manifest: len(manifest.objects),
         increment=None,
+        adds=False,
         base="ab",
         shared=None,
         request=SimpleNamespace(
@@ -204,10 +207,15 @@ def published(under_way, *answers, staged=STAGED):
         return [next(each.looks) for each in loads]
         yield
 
+    def look_up_beside(loads, beside, *, name):
+        answers = yield from QueryNodes(name=name, sql=dict.fromkeys(NODES, Sql(beside)))
+        return [next(each.looks) for each in loads], {node: row for node, (row,) in answers.items()}
+
     before = of_nodes(0, 0, 0, 0)
     periods = periods_of(PeriodLoad(load=under_way, before=before, reason="new", plan=PLAN, staged=staged))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("airflow_provider_chs3.core.publication.publish.look_up_all", look_up_all)
+        for look in (look_up_all, look_up_beside):
+            patch.setattr(f"airflow_provider_chs3.core.publication.publish.{look.__name__}", look)
         steps = drive(publish(periods), *answers).steps
     periods.only()
     return steps

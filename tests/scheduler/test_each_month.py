@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DAGS = Path(__file__).parents[2] / "dags"
 #: Both are within the look-back of every night of this period.
-PERIODS = [str(Period(*datetime.now(UTC).timetuple()[:2]).shifted(-back)) for back in (2, 1)]
+PERIODS = [str(Period.of_month(*datetime.now(UTC).timetuple()[:2]).shifted(-back)) for back in (2, 1)]
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
 TIMEOUT_SECONDS = 240
 
