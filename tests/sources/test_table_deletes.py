@@ -164,7 +164,7 @@ def test_a_wider_type_and_another_partitioning_since_change_nothing(lake: TableL
     with table.update_schema() as change:
         change.update_column("passenger_count", LongType())
     with table.update_spec() as spec:
-        spec.remove_field("period")
+        spec.remove_field("month")
         spec.add_field("pickup_at", "day", "day")
     rows = Trips(seed=4, rows_per_period=300).table(PERIOD)
     lake.table.table().append(known_types(rows))

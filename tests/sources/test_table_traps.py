@@ -74,7 +74,7 @@ class TestIceberg:
     def test_another_partitioning_since_is_loaded_exactly(self, table_lake: TableLake) -> None:
         table_lake.table.put(TRIPS.table(PERIOD).slice(0, 1_000))
         with table_lake.table.table().update_spec() as spec:
-            spec.remove_field("period")
+            spec.remove_field("month")
             spec.add_field("pickup_at", "day", "day")
         table_lake.table.put(TRIPS.table(PERIOD).slice(1_000))
         table_lake.load()
