@@ -229,13 +229,12 @@ def find_resumable_loads(
     resumable = []
     for nonce in dict.fromkeys(nonce for nonce, owner in rows if owner == request.owner):
         found = yield from _newest(context, key, _COLUMNS, condition=f"attempt = {literal(nonce)}")
-        records = {Period.parse(row[0]): _Found(*row[1:]) for row in found}
-        records = dict(sorted(records.items()))
+        records = dict(sorted((Period.parse(row[0]), _Found(*row[1:])) for row in found))
         plans = [json.loads(each.plan) for each in records.values()]
-        is_same = {each.definition for each in records.values()} == {request.definition}
-        is_same = is_same and records.keys() <= set(periods)
-        is_same = is_same and all(
-            plan["is_durable"] and plan["structure"] == request.structure(context) for plan in plans
+        is_same = (
+            {each.definition for each in records.values()} == {request.definition}
+            and records.keys() <= set(periods)
+            and all(plan["is_durable"] and plan["structure"] == request.structure(context) for plan in plans)
         )
         if is_same and (yield from is_staging_there(context, Attempt(context.target, tuple(records), nonce))):
             context = yield from find_replicas(context)

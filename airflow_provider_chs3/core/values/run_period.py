@@ -112,8 +112,7 @@ def periods_of_run(run: DagRun, grain: Grain = Grain.MONTH, *, argument: str = "
     if not run.is_scheduled and (start is None or start == end):
         raise ConfigurationError(
             f"The DAG has no schedule, so its runs cover no time and have no period: give {argument}='YYYY-MM', such "
-            "as "
-            f'{argument}="{{{{ ds[:7] }}}}" for that of its logical date, or schedule it with {_NIGHTLY_TIMETABLE}.'
+            f'as {argument}="{{{{ ds[:7] }}}}" for that of its logical date, or schedule it with {_NIGHTLY_TIMETABLE}.'
         )
     if start is None or end is None:
         raise ConfigurationError(
