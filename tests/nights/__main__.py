@@ -1,9 +1,9 @@
 """A long run: `python -m tests.nights --nights 1000 --seed 1 --resume docs/tested/nights`.
 
-Plays nights on tables of all engines, and compares each table after each night with one into which all rows of all
-files are inserted. Loads are killed, run twice at once, and lose their nodes; on replicated servers a replica is away
-for some nights, and with `--power` the power of a node is cut. `--resume` goes on where the results of the folder end,
-as long as a load takes the same steps; `--report` tells what all of them add up to.
+Plays nights on tables of all engines and lengths of periods, and compares each table after each night with one into
+which all rows of all files are inserted. Loads are killed, run twice at once, and lose their nodes; on replicated
+servers a replica is away for some nights, and with `--power` the power of a node is cut. `--resume` goes on where the
+results of the folder end, as long as a load takes the same steps; `--report` tells what all of them add up to.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
     from tests.nights.engines import Engine
     from tests.nights.servers import Servers
+    from tests.nights.spans import Span
 
 _SERVERS = {"engine": "engine", "plain": "server", "replicated": "server"}
 
@@ -63,6 +64,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--on", choices=_SERVERS, default="engine", help="which servers (engine)")
     parser.add_argument("--nodes", type=int, help="how many of them (1; 2 replicas)")
     parser.add_argument("--engine", action="append", default=[], help="an engine; may be repeated (all)")
+    parser.add_argument("--span", action="append", default=[], help="a length of periods; may be repeated (all)")
     parser.add_argument("--power", action="store_true", help="cut the power of nodes; needs root")
     parser.add_argument("--resume", type=Path, help="a folder of results: the run goes on where it ends")
     parser.add_argument("--report", action="store_true", help="only tell what the results add up to")
@@ -83,7 +85,9 @@ def _run(given: argparse.Namespace, home: Path) -> int:
     from tests.faults.killing import import_hooks
     from tests.nights.engines import ENGINES
     from tests.nights.record import Record
+    from tests.nights.spans import SPANS
 
+    spans = [each for each in SPANS if not given.span or each.name in given.span]
     engines = [each for each in ENGINES if not given.engine or each.name in given.engine]
     record = Record(given.resume or home / "results")
     of = {"servers": f"{given.nodes} {given.on}", "kind": "power" if given.power else "all", "run": given.seed}
@@ -95,25 +99,36 @@ def _run(given: argparse.Namespace, home: Path) -> int:
         version = servers.lake.on_node(0, "SELECT version()")[0][0]
         seed = given.seed * 1000 + len(done)
         while played < given.nights:
-            engine = engines[seed % len(engines)]
+            engine, span = engines[seed % len(engines)], spans[seed % len(spans)]
             most = min(given.each, given.nights - played)
-            number, seen, found = _play(servers, engine, seed=seed, most=most, log=home / "worker.log")
-            record.add(seen=seen, wrong=found, nights=number, server=version, engine=engine.name, seed=seed, **of)
+            number, seen, found = _play(servers, engine, span, seed=seed, most=most, log=home / "worker.log")
+            record.add(
+                seen=seen,
+                wrong=found,
+                nights=number,
+                server=version,
+                engine=engine.name,
+                span=span.name,
+                seed=seed,
+                **of,
+            )
             played, wrong, seed = played + number, wrong + len(found), seed + 1
     print(f"seed {given.seed}, {of['servers']}, {of['kind']}: {played} nights, {wrong} different")
     return int(bool(wrong))
 
 
-def _play(servers: Servers, engine: Engine, *, seed: int, most: int, log: Path) -> tuple[int, Counter[str], list[str]]:
+def _play(
+    servers: Servers, engine: Engine, span: Span, *, seed: int, most: int, log: Path
+) -> tuple[int, Counter[str], list[str]]:
     from tests.nights.play import Nights
 
-    nights = Nights(servers, engine, seed=seed, log=log)
+    nights = Nights(servers, engine, span, seed=seed, log=log)
     if servers.power:
         # What the nodes were set up with is on their disks, whatever comes.
         os.sync()
     for _ in range(most):
         night = nights.play()
-        print(f"{engine.name}, seed {seed}, {night}", flush=True)
+        print(f"{engine.name}, {span.name}, seed {seed}, {night}", flush=True)
         if night.wrong:
             return night.number, nights.seen, [f"night {night.number}: {night.wrong}"]
     nights.end()

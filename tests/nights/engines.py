@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from tests.nights.spans import Span
+
 _COLUMNS = "ts DateTime('UTC'), k UInt32, ver UInt32, sign Int8, v Int64, s String"
 
 
@@ -40,11 +42,12 @@ class Engine:
     signs: str = "chance"
     object_column: str = ""
 
-    def create(self, table: str, *, replicas_at: str = "") -> str:
+    def create(self, table: str, span: Span, *, replicas_at: str = "") -> str:
         """The CREATE TABLE of a table.
 
         Args:
             table: Its name.
+            span: The length of its periods.
             replicas_at: The path of its replicas in Keeper; empty without replicas.
         """
         clause = self.clause
@@ -52,18 +55,17 @@ class Engine:
             name, _, arguments = clause.partition("(")
             arguments = arguments.removesuffix(")")
             clause = f"Replicated{name}('{replicas_at}', '{{replica}}'{arguments and f', {arguments}'})"
-        return (
-            f"CREATE TABLE {table} ({self.columns}) ENGINE = {clause} "
-            f"PARTITION BY toYYYYMM(ts) ORDER BY {self.order_by}"
-        )
+        columns = self.columns.replace("DateTime('UTC')", span.column)
+        by = f"PARTITION BY {span.partition_by}" if span.partition_by else ""
+        return f"CREATE TABLE {table} ({columns}) ENGINE = {clause} {by} ORDER BY {self.order_by}"
 
-    def select(self, table: str, *, before: str, shards: int) -> str:
-        """All that it holds of the time before a day."""
+    def select(self, table: str, span: Span, *, shards: int) -> str:
+        """All that it holds but the period of others; times in seconds, as two of them may be called the same."""
         read, group_by = self.over_nodes if self.over_nodes and shards > 1 else (self.read, self.group_by)
-        of_periods = f"ts < toDateTime('{before} 00:00:00', 'UTC')"
-        if group_by:
-            return f"SELECT {read} FROM {table} WHERE {of_periods} GROUP BY {group_by}"
-        return f"SELECT {read} FROM {table}{'' if self.clause == 'MergeTree' else ' FINAL'} WHERE {of_periods}"
+        where = f"WHERE ts < toDateTime({span.moment(span.other, 0).timestamp():.0f})" if span.other else ""
+        final = "" if group_by or self.clause == "MergeTree" else " FINAL"
+        rows = f"SELECT * REPLACE (toUnixTimestamp(ts) AS ts) FROM {table}{final} {where}"
+        return f"SELECT {read} FROM ({rows}){f' GROUP BY {group_by}' if group_by else ''}"
 
     def sign(self, key: int, version: int, choose: random.Random) -> int:
         """The sign of a row."""

@@ -18,6 +18,7 @@ from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.arguments import grouped
 from tests.faults.killing import Worker, perform, performing
+from tests.nights.spans import Span
 
 if TYPE_CHECKING:
     from tests.integration.lake import Lake
@@ -32,6 +33,7 @@ _OPTIONS: dict[str, Any] = {
     "replace_unknown": True,
     "max_shrink_fraction": 1,
     "on_no_objects": "empty",
+    "reload_whole_table": True,
 }
 
 
@@ -73,6 +75,7 @@ class Loads:
         lake: Where its cluster is.
         table: Its name.
         prefix: Of its objects' keys.
+        span: The length of its periods.
         log: Where processes write to.
         object_column: The column that holds the object of each row; empty for none.
     """
@@ -80,6 +83,7 @@ class Loads:
     lake: Lake
     table: str
     prefix: str
+    span: Span
     log: Path
     object_column: str = ""
 
@@ -128,7 +132,7 @@ class Loads:
         return choose.randrange(75 if task.is_group else 45)
 
     def _results(self, task: Task) -> Sequence[dict[str, Any]]:
-        arguments = {"table": self.table, "key": f"{self.prefix}/{{YYYY-MM}}/", **_OPTIONS}
+        arguments = {"table": self.table, "key": f"{self.prefix}/{self.span.folder}/", **_OPTIONS}
         if self.object_column:
             arguments |= {"object_column": self.object_column, "select": {**_SELECT, self.object_column: "_path"}}
         if not task.is_group:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tests.nights.engines import Engine
+from tests.nights.spans import KEYS, Span
 
 if TYPE_CHECKING:
     from tests.integration.lake import Lake
 
-PERIODS = ("2026-08", "2026-09", "2026-10")
 Row = tuple[datetime, int, int, int, int, str]
 _HEAD = "ts,k,ver,sign,v,s\n"
 _MOST_ROWS = 60
-_KEYS = 80
 
 
 @dataclass
@@ -27,15 +26,20 @@ class Objects:
     Args:
         lake: Where they are.
         prefix: Of their keys.
+        span: The length of the periods.
         engine: Of the table that they are loaded into: rows must not depend on what it merges when.
         choose: Of all choices.
     """
 
     lake: Lake
     prefix: str
+    span: Span
     engine: Engine
     choose: random.Random
-    files: dict[str, dict[str, list[Row]]] = field(default_factory=lambda: {period: {} for period in PERIODS})
+    files: dict[str, dict[str, list[Row]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.files = {period: {} for period in self.span.periods}
 
     def rows(self) -> list[Row]:
         """All rows of all periods."""
@@ -69,13 +73,11 @@ class Objects:
     def _put(self, period: str, name: str) -> None:
         rows = [self._row(period) for _ in range(self.choose.randrange(1, _MOST_ROWS))]
         self.files[period][name] = rows
-        lines = (f"{at:%Y-%m-%d %H:%M:%S},{','.join(map(str, others))}\n" for at, *others in rows)
+        lines = (f"{at.timestamp():.0f},{','.join(map(str, others))}\n" for at, *others in rows)
         self.lake.put(f"{self.prefix}/{period}/{name}", (_HEAD + "".join(lines)).encode())
 
     def _row(self, period: str) -> Row:
-        key, version = self.choose.randrange(_KEYS), self.choose.randrange(4)
-        year, number = map(int, period.split("-"))
-        at = datetime(year, number, 1 + key % 28, 10, tzinfo=UTC)
+        key, version = self.choose.randrange(KEYS), self.choose.randrange(4)
         sign = self.engine.sign(key, version, self.choose)
         # Never 0: merges of sums remove such rows.
-        return at, key, version, sign, 1 + key * 7 + version, f"s{key}_{version}"
+        return self.span.moment(period, key), key, version, sign, 1 + key * 7 + version, f"s{key}_{version}"

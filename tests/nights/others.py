@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from clickhouse_driver.errors import ServerException
 
 from tests.nights.engines import Engine
-from tests.nights.objects import PERIODS
 from tests.nights.servers import Servers
+from tests.nights.spans import Span
 
-#: Of which the bucket has nothing.
-OTHER_PERIOD = "2026-11"
+#: ClickHouse takes a replica that lost half of its rows for another table's: the period of others holds most of them.
+_OTHER_ROWS = 20_000
 #: Replicas that are away are not waited for.
 _WITHOUT_OTHERS = "SETTINGS lightweight_deletes_sync = 1"
 
@@ -26,6 +26,7 @@ class Others:
     Args:
         servers: Where it is.
         engine: The table's.
+        span: The length of its periods.
         table: Its name.
         choose: Of all choices.
         defaults: Of the columns that they added: name → default.
@@ -33,9 +34,18 @@ class Others:
 
     servers: Servers
     engine: Engine
+    span: Span
     table: str
     choose: random.Random
     defaults: dict[str, int] = field(default_factory=dict)
+
+    def fill_other_period(self) -> None:
+        """Insert rows of the period that has no object."""
+        if self.span.other:
+            self.servers.on_one_of_each(
+                f"INSERT INTO {self._name} (ts, k, sign) SELECT {self._moment(self.span.other)}, 2000 + number, 1 "
+                f"FROM numbers({_OTHER_ROWS})"
+            )
 
     def act(self, number: int) -> Iterator[str]:
         """Do what comes to their minds, and tell what it was.
@@ -82,8 +92,8 @@ class Others:
         return "rows deleted lightly"
 
     def insert_rows(self) -> str:
-        period = self.choose.choice(PERIODS)
-        self._on_any(f"INSERT INTO {self._name} (ts, k, ver, sign) VALUES ('{period}-01 10:00:00', 1000, 9, 1)")
+        moment = self._moment(self.choose.choice(self.span.periods))
+        self._on_any(f"INSERT INTO {self._name} (ts, k, ver, sign) VALUES ({moment}, 1000, 9, 1)")
         return "a row inserted"
 
     def merge(self) -> str:
@@ -91,14 +101,18 @@ class Others:
         return "merged"
 
     def _delete_elsewhere(self) -> str:
-        self._alter(f"DELETE IN PARTITION ID '{OTHER_PERIOD.replace('-', '')}' WHERE k < 5 SETTINGS mutations_sync = 1")
+        if not self.span.other:
+            return "no other period"
+        is_other = f"ts >= toDateTime({self._moment(self.span.other)})"
+        self._alter(f"DELETE WHERE {is_other} AND k < 5 SETTINGS mutations_sync = 1")
         return "another period's rows deleted"
 
     def _drop_part(self) -> str:
         place, what = self.choose.choice(self.servers.up), self.choose.choice(("DROP", "DETACH"))
         sql = (
             f"SELECT name FROM system.parts WHERE database = '{self.servers.lake.database}' AND table = '{self.table}' "
-            f"AND active AND rows > 0 AND partition_id != '{OTHER_PERIOD.replace('-', '')}' ORDER BY name"
+            "AND active AND rows > 0 AND partition_id NOT IN "
+            f"(SELECT _partition_id FROM {self._name} WHERE k >= 2000) ORDER BY name"
         )
         parts = [name for (name,) in self.servers.lake.on_node(place, sql)]
         if not parts or self.engine.may_lose_parts:
@@ -126,6 +140,9 @@ class Others:
     def _set_default(self, what: str, column: str, value: int) -> None:
         self.servers.on_one_of_each(f"ALTER TABLE {self._name} {what} {column} Int64 DEFAULT {value}")
         self.defaults[column] = value
+
+    def _moment(self, period: str) -> int:
+        return int(self.span.moment(period, 0).timestamp())
 
     def _alter(self, what: str) -> None:
         self._on_any(f"ALTER TABLE {self._name} {what}")

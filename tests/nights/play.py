@@ -15,13 +15,11 @@ from typing import Any
 
 from tests.nights.engines import Engine
 from tests.nights.loads import Loads, RefusedError, Task
-from tests.nights.objects import PERIODS, Objects
-from tests.nights.others import OTHER_PERIOD, Others
+from tests.nights.objects import Objects
+from tests.nights.others import Others
 from tests.nights.servers import Servers
+from tests.nights.spans import Span
 from tests.nights.troubles import Troubles
-
-#: ClickHouse takes a replica that lost half of its rows for another table's: the period of others holds most of them.
-_OTHER_ROWS = 20_000
 
 
 @dataclass
@@ -51,34 +49,33 @@ class Nights:
     Args:
         servers: Where to.
         engine: The table's.
+        span: The length of its periods.
         seed: Of all choices; moments depend on the machine, too.
         log: Where processes that load write to.
     """
 
-    def __init__(self, servers: Servers, engine: Engine, *, seed: int, log: Path) -> None:
-        self.servers, self.engine, self.choose = servers, engine, random.Random(seed)
+    def __init__(self, servers: Servers, engine: Engine, span: Span, *, seed: int, log: Path) -> None:
+        self.servers, self.engine, self.span, self.choose = servers, engine, span, random.Random(seed)
         self.number = 0
         self.seen = Counter[str]()
         lake, table = servers.lake, f"night_{seed}"
         self.database, self.table, self.beside = lake.database, table, f"{lake.database}.whole_{seed}"
         prefix = f"nights{seed}"
-        self.objects = Objects(lake, prefix, engine, self.choose)
-        self.loads = Loads(lake, table, prefix, log, engine.object_column)
-        self.others = Others(servers, engine, table, self.choose)
+        self.objects = Objects(lake, prefix, span, engine, self.choose)
+        self.loads = Loads(lake, table, prefix, span, log, engine.object_column)
+        self.others = Others(servers, engine, span, table, self.choose)
         self.troubles = Troubles(self.loads, self.others, self.objects, servers, self.choose)
         path = f"/tables/{lake.database}/{{shard}}/{table}" if servers.replicas > 1 else ""
-        servers.on_each(engine.create(self._name, replicas_at=path))
-        servers.on_one_of_each(
-            f"INSERT INTO {self._name} (ts, k, sign) "
-            f"SELECT '{OTHER_PERIOD}-01 00:00:00', 2000 + number, 1 FROM numbers({_OTHER_ROWS})"
-        )
+        servers.on_each(engine.create(self._name, span, replicas_at=path))
+        self.others.fill_other_period()
 
     def play(self) -> Night:
         """Play one more night."""
         self.number += 1
         night = Night(self.number)
         night.did += self._before()
-        tasks = [Task(PERIODS, True)] if self.choose.random() < 0.6 else [Task((period,), False) for period in PERIODS]
+        periods = self.span.periods
+        tasks = [Task(periods, True)] if self.choose.random() < 0.6 else [Task((each,), False) for each in periods]
         night.did += self.troubles.amid(tasks, night=f"{self.number:04}")
         try:
             self._load(tasks, night)
@@ -112,7 +109,7 @@ class Nights:
 
     def _before(self) -> Iterator[str]:
         yield from self.troubles.before_loads(is_first=self.number == 1)
-        for period in PERIODS:
+        for period in self.span.periods:
             if self.number == 1 or self.choose.random() < 0.6:
                 yield self.objects.add(period, night=f"{self.number:04}")
         # Of other engines, such a night loads its period whole.
@@ -151,7 +148,7 @@ class Nights:
         place = self.servers.up[0]
         lake = self.servers.lake
         lake.on_node(place, f"DROP TABLE IF EXISTS {self.beside} SYNC")
-        lake.on_node(place, self.engine.create(self.beside))
+        lake.on_node(place, self.engine.create(self.beside, self.span))
         for column, default in self.others.defaults.items():
             lake.on_node(place, f"ALTER TABLE {self.beside} ADD COLUMN {column} Int64 DEFAULT {default}")
         with lake.cluster.nodes[place].client() as client:
@@ -159,5 +156,5 @@ class Nights:
         return self._read(self.beside, place)
 
     def _read(self, source: str, place: int) -> Counter[tuple[Any, ...]]:
-        sql = self.engine.select(source, before=f"{OTHER_PERIOD}-01", shards=self.servers.shards)
+        sql = self.engine.select(source, self.span, shards=self.servers.shards)
         return Counter(self.servers.lake.on_node(place, sql))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from clickhouse_driver.errors import ServerException
 
 from tests.nights.loads import Loads, Task
-from tests.nights.objects import PERIODS, Objects
+from tests.nights.objects import Objects
 from tests.nights.others import Others
 from tests.nights.servers import Servers
 
@@ -106,10 +106,11 @@ class Troubles:
             yield f"a load killed{' of several periods' if task.is_group else ''}"
 
     def _load_twice(self, task: Task, *, night: str) -> Iterator[str]:
-        second = self.choose.choice((task, Task((self.choose.choice(PERIODS),), False), Task(PERIODS, True)))
+        periods = self.objects.span.periods
+        second = self.choose.choice((task, Task((self.choose.choice(periods),), False), Task(periods, True)))
         first = self.loads.start(task)
         time.sleep(self.choose.random() * _SOME_SECONDS)
-        yield self.objects.add(self.choose.choice(PERIODS), night=f"{night}_later")
+        yield self.objects.add(self.choose.choice(periods), night=f"{night}_later")
         other = self.loads.start(second)
         for worker in (first, other):
             worker.wait_or_kill(timeout_seconds=_LOAD_TIMEOUT_SECONDS)
