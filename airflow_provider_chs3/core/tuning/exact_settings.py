@@ -30,6 +30,7 @@ _EXACT = (
     Setting("limit", 0, "no limit cuts the data off silently"),
     Setting("offset", 0, "no limit cuts the data off silently"),
     Setting("max_execution_time", 0, "a load may take hours"),
+    Setting("max_execution_time_leaf", 0, "a load may take hours"),
     *(Setting(name, value, "no statement is rewritten") for name, value in NEWER.items()),
     *(
         Setting(name, value, "servers log statements that they cannot parse, with their keys")

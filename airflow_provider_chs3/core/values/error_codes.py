@@ -299,7 +299,8 @@ def is_of_servers(error: ClickHouseServerError) -> bool:
     """Whether an error while reading a file says nothing about the file: servers, network or storage failed."""
     # `Setting max_upload_part_size (1.00 B) can't be less than …`: of the profile or the connection.
     is_of_setting = error.message.startswith("Setting ")
-    is_known = error.code in _OF_SERVERS or error.code == OBJECT_CHANGED or is_of_setting
+    is_of_disk = error.code == STD_EXCEPTION and "filesystem error" in error.message
+    is_known = error.code in _OF_SERVERS or error.code == OBJECT_CHANGED or is_of_setting or is_of_disk
     return is_known or _is_of_azure(error) or _is_of_hdfs(error) or is_broken_off(error)
 
 

@@ -230,6 +230,11 @@ def test_an_error_of_another_library_is_none_of_the_storage():
     assert "A library of the server failed" in hint_of(error)
 
 
+def test_an_error_of_a_servers_own_files_says_nothing_about_the_object():
+    message = "std::filesystem::filesystem_error: filesystem error: cannot rename: No space left on device"
+    assert is_of_servers(storage_error(message, 1001))
+
+
 def test_a_missing_database_is_no_unreadable_file():
     assert is_of_servers(storage_error("Database taxi does not exist", 81))
 
