@@ -107,10 +107,11 @@ def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
     if reload and (yield from reload.leaves_out_table(request.target, request.cluster)):
         yield from Log(name=f"Nothing to load into {request.target}: this run reloads {reload}.")
         return []
-    listed = yield from request.source.summarize_periods((yield from _wanted(request)))
+    periods, context = yield from _wanted(request)
+    listed = yield from request.source.summarize_periods(periods)
     if request.new_table and not (yield from create_if_missing(request.new_table, _with_objects(listed))):
         return [_planned(request, request.target, period, objects) for period, objects in sorted(listed.items())]
-    context = yield from inspect_target(request, policies_on=OF_A_PERIOD)
+    context = context or (yield from inspect_target(request, policies_on=OF_A_PERIOD))
     check_target(context, required_settings=())
     if request.settings is not None:
         check_zones(context, request.settings)
@@ -138,10 +139,13 @@ def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
     return (yield from _with_forecasts(context, planned))
 
 
-def _wanted(request: PlanRequest) -> Steps[tuple[Period, ...] | Grain]:
+def _wanted(request: PlanRequest) -> Steps[tuple[tuple[Period, ...] | Grain, TargetContext | None]]:
+    """Return the periods to plan, and the facts of the nodes if it takes these to know how long periods are."""
     if not callable(request.periods):
-        return request.periods
-    return request.periods((yield from find_grain(request, may_lack=request.new_table is not None)))
+        return request.periods, None
+    may_lack = request.new_table is not None
+    grain, context = yield from find_grain(request, may_lack=may_lack, policies_on=OF_A_PERIOD)
+    return request.periods(grain), context
 
 
 def _with_forecasts(context: TargetContext, planned: list[PlannedPeriod]) -> Steps[list[PlannedPeriod]]:

@@ -297,21 +297,25 @@ def _why_not_of_periods(periods: Sequence[Period], rows: Sequence[Row]) -> str:
     return ""
 
 
-def find_grain(request: TableRequest, *, may_lack: bool = False) -> Steps[Grain]:
-    """Return how long the periods are that a table is partitioned by.
+def find_grain(
+    request: TableRequest, *, may_lack: bool = False, policies_on: Collection[str] = ()
+) -> Steps[tuple[Grain, TargetContext | None]]:
+    """Return how long the periods are that a table is partitioned by, and the facts of its nodes.
 
     Args:
         request: The table.
-        may_lack: Whether it may be missing, as the load creates it, by month. False by default.
+        may_lack: Whether it may be missing, as the load creates it, by month: then there are no facts. Default:
+            False.
+        policies_on: As in `inspect_target`.
 
     Raises:
         PreflightError: If it is missing, or partitioned by something else.
     """
-    context = yield from inspect_target(request)
+    context = yield from inspect_target(request, policies_on=policies_on)
     if may_lack and not any(facts.target for facts in context.nodes.values()):
-        return Grain.MONTH
+        return Grain.MONTH, None
     check_target(context, required_settings=())
-    return (yield from grain_of_key(context))
+    return (yield from grain_of_key(context)), context
 
 
 def grain_of_key(context: TargetContext) -> Steps[Grain]:

@@ -172,7 +172,8 @@ class PeriodTask(BaseOperator):
             staging_database=self.staging_database,
         )
         runner = Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=10)
-        return runner.run(find_grain(request, may_lack=getattr(self, "create_table", "never") != "never"))
+        grain, _ = runner.run(find_grain(request, may_lack=getattr(self, "create_table", "never") != "never"))
+        return grain
 
     def period_of_run(self, context: Context, grain: Grain) -> Period:
         """Return the run's period: that of its partition key, else of its data interval.
