@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import airflow
 import pendulum
@@ -142,6 +143,50 @@ class TestPartitions:
         tells.of_table = grain
         key = getattr(temporal, mapper)(input_format=input_format).to_downstream(period)
         assert periods(tells, partition_key=key) == [period]
+
+    @pytest.mark.parametrize("key_format", ["%Y-%m-%dT%H:%M:%S", "%Y-%m", "%b %y"])
+    @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York"])
+    def test_the_runs_of_a_timetable_by_month_have_all_days(self, key_format: str, zone: str) -> None:
+        from airflow.sdk import CronPartitionTimetable as OfDagFiles
+        from airflow.timetables.trigger import CronPartitionTimetable
+
+        infos = CronPartitionTimetable("0 2 1 * *", timezone=zone, key_format=key_format).iter_partition_dagrun_infos(
+            earliest=datetime(2026, 10, 1, tzinfo=UTC), latest=datetime(2026, 11, 2, tzinfo=UTC)
+        )
+        tells = task(OfDagFiles("0 2 1 * *", timezone=zone, key_format=key_format))
+        tells.of_table = Grain.DAY
+        found = [periods(tells, partition_key=info.partition_key, partition_date=info.partition_date) for info in infos]
+        assert [day for each in found for day in each] == [
+            f"{datetime(2026, 10, 1) + timedelta(days=day):%Y-%m-%d}" for day in range(61)
+        ]
+
+    @pytest.mark.parametrize(
+        ("mapper", "expected"),
+        [
+            ({"timezone": "America/New_York"}, "2026-10-05T17Z"),
+            ({}, "2026-10-05T13Z"),
+        ],
+    )
+    def test_hours_of_a_mapper_are_in_its_time_zone_and_not_in_the_dags(
+        self, mapper: dict[str, Any], expected: str
+    ) -> None:
+        from airflow import sdk
+        from airflow.partition_mappers.temporal import StartOfHourMapper
+
+        key = StartOfHourMapper(**mapper).to_downstream("2026-10-05T13:10:00")
+        of_hour = sdk.StartOfHourMapper(**mapper)
+        mappers = [of_hour]
+        if hasattr(sdk, "FanOutMapper"):
+            mappers += [
+                sdk.FanOutMapper(
+                    upstream_mapper=sdk.StartOfDayMapper(), window=sdk.DayWindow(), downstream_mapper=of_hour
+                )
+            ]
+        for each in mappers:
+            timetable = sdk.PartitionedAssetTimetable(assets=sdk.Asset("a"), default_partition_mapper=each)
+            tells = task(timetable, start_date=datetime(2026, 1, 1, tzinfo=ZoneInfo("Asia/Tokyo")))
+            tells.of_table = Grain.HOUR
+            assert periods(tells, partition_key=key) == [expected]
 
     def test_the_keys_of_a_mapper_of_weeks_name_weeks(self) -> None:
         from airflow.partition_mappers.temporal import StartOfWeekMapper

@@ -137,6 +137,15 @@ class Period:
 WHOLE_TABLE = Period(datetime(FIRST_YEAR, 1, 1), Grain.ALL)
 
 
+def example_of(grain: Grain) -> str:
+    """Return how a period of a length is written, for messages.
+
+    Args:
+        grain: The length.
+    """
+    return str(Period.of(datetime(2026, 10, 5, 13), grain))
+
+
 def grain_of(periods: Iterable[Period]) -> Grain:
     """Return the one length that periods have.
 

@@ -9,11 +9,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
-from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period, grain_of
+from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period, example_of, grain_of
 from airflow_provider_chs3.exceptions import ConfigurationError
 
-_TIMETABLE = 'CronDataIntervalTimetable("0 0 1 * *", timezone="UTC")'
 _NIGHTLY_TIMETABLE = 'CronDataIntervalTimetable("0 3 * * *", timezone="UTC")'
+#: Schedules with a run for each period, and what their timetables and mappers would write of it.
+_CRONS = {
+    **{Grain.HOUR: "0 * * * *", Grain.DAY: "0 0 * * *", Grain.WEEK: "0 0 * * 1", Grain.MONTH: "0 0 1 * *"},
+    **{Grain.QUARTER: "0 0 1 */3 *", Grain.YEAR: "0 0 1 1 *"},
+}
+_FORMATS = {Grain.HOUR: "%Y-%m-%dT%H", Grain.DAY: "%Y-%m-%d", Grain.WEEK: "%G-W%V", Grain.YEAR: "%Y"}
 
 #: The keys of Airflow's timetables and mappers for periods and times.
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}(:\d{2}){0,2}(\.\d+)?(Z|[+-]\d{2}:?\d{2})?)?")
@@ -27,7 +32,9 @@ class DagRun:
 
     Args:
         partition_key: Its partition key, such as `2026-10`; overrides all others. Default: none.
-        partition_date: When the period of that key begins, in the time zone of the timetable. Default: unknown.
+        partition_date: When the partition of that key begins. Default: unknown.
+        partition_end: When the timetable's next partition begins. Default: it has none.
+        key_timezone: The time zone in which that key has its hours. Default: that of the periods.
         start: Start of its data interval.
         end: End of its data interval, exclusive.
         timezone: Time zone of the periods.
@@ -37,6 +44,8 @@ class DagRun:
 
     partition_key: str | None = None
     partition_date: datetime | None = None
+    partition_end: datetime | None = None
+    key_timezone: tzinfo | None = None
     start: datetime | None
     end: datetime | None
     timezone: tzinfo
@@ -60,12 +69,12 @@ def period_of_run(run: DagRun, grain: Grain = Grain.MONTH) -> Period:
     if run.partition_key:
         raise ConfigurationError(
             f"This run's partition key {run.partition_key!r} covers {len(periods)} {grain}s, and this task takes one: "
-            "give period='YYYY-MM', or map the task over the output of PlanLoadsOperator."
+            f"give period='{example_of(grain)}', or map the task over the output of PlanLoadsOperator."
         )
     first, last = (at.astimezone(run.timezone).isoformat() for at in (run.start, run.end) if at)
     raise ConfigurationError(
         f"This run's data interval ({first} to {last}) covers more than one {grain}: schedule the DAG with "
-        f"{_TIMETABLE}, or give period='YYYY-MM'."
+        f"{_timetable(grain)}, or give period='{example_of(grain)}'."
     )
 
 
@@ -108,47 +117,54 @@ def periods_of_run(run: DagRun, grain: Grain = Grain.MONTH, *, argument: str = "
         return (WHOLE_TABLE,)
     if run.partition_key:
         return _periods_of_key(run, grain, argument)
-    start, end = run.start, run.end
+    start, end, example = run.start, run.end, example_of(grain)
     if not run.is_scheduled and (start is None or start == end):
         raise ConfigurationError(
-            f"The DAG has no schedule, so its runs cover no time and have no period: give {argument}='YYYY-MM', such "
-            f'as {argument}="{{{{ ds[:7] }}}}" for that of its logical date, or schedule it with {_NIGHTLY_TIMETABLE}.'
+            f"The DAG has no schedule, so its runs cover no time and have no period: give {argument}='{example}', or, "
+            f'for months, {argument}="{{{{ ds[:7] }}}}", that of its logical date, or schedule it with '
+            f"{_NIGHTLY_TIMETABLE}."
         )
     if start is None or end is None:
         raise ConfigurationError(
             "This run has no data interval and so no period, as it was triggered without a logical date: trigger it "
-            f"with one (airflow dags trigger … --logical-date 2026-02-15), or give {argument}='YYYY-MM'."
+            f"with one (airflow dags trigger … --logical-date 2026-02-15), or give {argument}='{example}'."
         )
     if start == end:
         raise ConfigurationError(
             f"This run's data interval is empty ({start.isoformat()}), as it is with a plain cron schedule or "
-            f"'@monthly' since Airflow 3: schedule the DAG with {_TIMETABLE} ({_NIGHTLY_TIMETABLE} for every night), "
-            f"or give {argument}='YYYY-MM'."
+            f"'@monthly' since Airflow 3: schedule the DAG with {_timetable(grain)} ({_NIGHTLY_TIMETABLE} for every "
+            f"night), or give {argument}='{example}'."
         )
     return _periods_in(start, end, run, grain)
 
 
+def _timetable(grain: Grain) -> str:
+    return f'CronDataIntervalTimetable("{_CRONS[grain]}", timezone="UTC")'
+
+
 def _periods_of_key(run: DagRun, grain: Grain, argument: str) -> tuple[Period, ...]:
     """Return the periods of a partition key; of one with several parts, such as `us|2026-10`, one must be a period."""
-    key, date = str(run.partition_key), run.partition_date
+    key, date, until = str(run.partition_key), run.partition_date, run.partition_end
     spans = [found for part in key.split("|") if (found := _span(part.strip(), run))]
+    if not spans and date and until:
+        spans = [(_in_key(date, run, grain),) * 2]
     if len(spans) == 1:
-        return _periods_in(*spans[0], run, grain)
-    if not spans and date is not None:
-        begin = _named(date.replace(tzinfo=None), run, grain)
-        if Period.of(begin, grain).begin == begin:
-            return (Period.of(begin, grain),)
+        begin, end = spans[0]
+        if begin == end and until:
+            # A time of a timetable stands for all until its next one.
+            until = until if begin.tzinfo else _in_key(until, run, grain)
+            return _from(_period_at(begin, run, grain), _period_at(until, run, grain).shifted(-1))
+        return _periods_in(begin, end, run, grain)
+    format_of_key = _FORMATS.get(grain, "%Y-%m")
     raise ConfigurationError(
         f"This run's partition key {key!r} names {'several periods' if spans else 'no period'}: give its timetable "
-        f"key_format='%Y-%m', or its mapper output_format='%Y-%m', or give {argument}='YYYY-MM'."
+        f"key_format='{format_of_key}', or its mapper output_format='{format_of_key}', or give "
+        f"{argument}='{example_of(grain)}'."
     )
 
 
 def _span(text: str, run: DagRun) -> tuple[datetime, datetime] | None:
-    """Return the first moment that a part of a key names, and that after the last; the same one for a time.
-
-    Those without an offset are what the time zone of the periods calls them.
-    """
+    """Return the first moment that a part of a key names, and that after the last; the same one for a time."""
     if matched := _WEEK.fullmatch(text):
         monday = Period.of(datetime.fromisoformat(matched["day"]), Grain.WEEK)
         return monday.begin, monday.end
@@ -168,22 +184,33 @@ def _span(text: str, run: DagRun) -> tuple[datetime, datetime] | None:
 def _periods_in(begin: datetime, end: datetime, run: DagRun, grain: Grain) -> tuple[Period, ...]:
     """Return the periods from one moment to another, in order; the last moment does not belong to them."""
     # Clocks may skip midnight: the moment before it is of the day before.
-    last = _named(max(begin, end - timedelta(microseconds=1)), run, grain)
-    periods = [Period.of(_named(begin, run, grain), grain)]
-    while periods[-1].end <= last:
+    last = max(begin, end - timedelta(microseconds=1))
+    return _from(_period_at(begin, run, grain), _period_at(last, run, grain))
+
+
+def _from(first: Period, last: Period) -> tuple[Period, ...]:
+    periods = [first]
+    while periods[-1] < last:
         periods.append(periods[-1].shifted(1))
     return tuple(periods)
 
 
-def _named(at: datetime, run: DagRun, grain: Grain) -> datetime:
-    """Return what a moment is called where periods are named: hours in UTC, others in their time zone."""
-    if grain is not Grain.HOUR:
-        return at.astimezone(run.timezone).replace(tzinfo=None) if at.tzinfo else at
-    if not at.tzinfo:
-        date = run.partition_date
-        # Of a time that clocks show twice, this knows which it is.
-        at = date if date and date.replace(tzinfo=None) == at else at.replace(tzinfo=run.timezone)
-    return at.astimezone(UTC).replace(tzinfo=None)
+def _in_key(at: datetime, run: DagRun, grain: Grain) -> datetime:
+    """Return what keys call a moment; of hours, which they may call the same, the moment."""
+    return at if grain is Grain.HOUR else at.astimezone(run.key_timezone or run.timezone).replace(tzinfo=None)
+
+
+def _period_at(at: datetime, run: DagRun, grain: Grain) -> Period:
+    """Return the period of a moment; one without an offset is what keys, or periods, call it."""
+    if grain is Grain.HOUR:
+        if not at.tzinfo:
+            zone, date = run.key_timezone or run.timezone, run.partition_date
+            # Of a time that clocks show twice, its date knows which it is.
+            at = at.replace(tzinfo=zone, fold=date.astimezone(zone).fold if date else 0)
+        at = at.astimezone(UTC)
+    elif at.tzinfo:
+        at = at.astimezone(run.timezone)
+    return Period.of(at.replace(tzinfo=None), grain)
 
 
 def parse_periods(given: Sequence[str] | str | None) -> tuple[Period, ...]:

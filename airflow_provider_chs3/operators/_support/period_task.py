@@ -15,7 +15,12 @@ from airflow_provider_chs3.core.values.load_arguments import OF_PERIOD_TASKS, te
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.declared import takes
-from airflow_provider_chs3.operators._support.schedules import check_schedule, data_interval, timezone_of
+from airflow_provider_chs3.operators._support.schedules import (
+    check_schedule,
+    data_interval,
+    next_partition,
+    timezone_of_keys,
+)
 from airflow_provider_chs3.operators._support.template_files import read_files
 
 if TYPE_CHECKING:
@@ -210,10 +215,12 @@ class PeriodTask(BaseOperator):
         timetable = dag and dag.timetable
         start, end = data_interval(dag_run, timetable)
         timezone = _timezone(self.timezone) if self.timezone else self.dag.timezone
-        date, conf = getattr(dag_run, "partition_date", None), getattr(dag_run, "conf", None) or {}
+        conf = getattr(dag_run, "conf", None) or {}
         return DagRun(
             partition_key=getattr(dag_run, "partition_key", None),
-            partition_date=date.astimezone(timezone_of(timetable) or timezone) if date else None,
+            partition_date=(date := getattr(dag_run, "partition_date", None)),
+            partition_end=next_partition(timetable, date) if date else None,
+            key_timezone=timezone_of_keys(timetable),
             start=start,
             end=end,
             timezone=timezone,

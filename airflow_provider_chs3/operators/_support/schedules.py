@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
+
+import pendulum
 
 from airflow_provider_chs3.exceptions import ConfigurationError
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 _BEFORE_SWITCH = timedelta(hours=4)
 #: Their runs are points in time. By name, as Airflow has each of them twice: for DAG files, and for its scheduler.
 _POINTS = frozenset({"CronTriggerTimetable", "DeltaTriggerTimetable", "MultipleCronTriggerTimetable", "OnceTimetable"})
+#: Of mappers that have mappers, by who writes the key.
+_INNER = ("downstream_mapper", "upstream_mapper")
 
 
 def check_schedule(task: BaseOperator, *, instead: str) -> None:
@@ -66,7 +70,46 @@ def data_interval(dag_run: Any, timetable: Any) -> tuple[datetime | None, dateti
     return timetable.infer_manual_data_interval(run_after=start - _BEFORE_SWITCH).end, end
 
 
-def timezone_of(timetable: Any) -> tzinfo | None:
-    """Return the time zone of a timetable; None if there is none."""
-    found = getattr(timetable, "timezone", None) or getattr(timetable, "_timezone", None)
-    return ZoneInfo(found) if isinstance(found, str) else found
+def next_partition(timetable: Any, date: datetime) -> datetime | None:
+    """Return when the partition after one begins, if it is the timetable that makes them.
+
+    Args:
+        timetable: That of the run's DAG.
+        date: When the partition begins.
+    """
+    if type(timetable).__name__ != "CronPartitionTimetable":
+        return None
+    from airflow.timetables.base import DataInterval, TimeRestriction
+    from airflow.timetables.interval import CronDataIntervalTimetable
+
+    cron = getattr(timetable, "expression", None) or timetable._expression  # as the scheduler has it
+    at = pendulum.instance(date)
+    info = CronDataIntervalTimetable(cron, timezone=_timezone(timetable)).next_dagrun_info(
+        last_automated_data_interval=DataInterval(at.subtract(seconds=1), at),
+        restriction=TimeRestriction(None, None, catchup=True),
+    )
+    return info.data_interval.end if info and info.data_interval else None
+
+
+def timezone_of_keys(timetable: Any) -> tzinfo | None:
+    """Return the time zone that partition keys are in: the timetable's, or that of its mapper; None if it has neither.
+
+    Args:
+        timetable: That of the run's DAG.
+    """
+    if found := _timezone(timetable):
+        return ZoneInfo(found) if isinstance(found, str) else found
+    config = getattr(timetable, "partition_mapper_config", None) or {}
+    mapper = next(iter(config.values()), getattr(timetable, "default_partition_mapper", None))
+    return (_timezone_of_mapper(mapper) or UTC) if mapper else None
+
+
+def _timezone(of: Any) -> Any:
+    return getattr(of, "timezone", None) or getattr(of, "_timezone", None)
+
+
+def _timezone_of_mapper(mapper: Any) -> tzinfo | None:
+    """Return the time zone of a mapper, or else of those of its mappers that write the key."""
+    inner = [*reversed(getattr(mapper, "mappers", ())), *(getattr(mapper, name, None) for name in _INNER)]
+    found = (_timezone_of_mapper(each) for each in inner if each)
+    return _timezone(mapper) or next(filter(None, found), None)

@@ -127,10 +127,36 @@ def test_the_time_zone_decides_for_keys_with_an_offset_alone(key, timezone, expe
     assert periods_of_key(key, timezone=timezone) == [expected]
 
 
-def test_where_the_key_names_no_period_its_date_does_if_a_period_begins_there():
-    assert periods_of_key("Oct 26", date=datetime(2026, 10, 1, tzinfo=BERLIN)) == ["2026-10"]
-    with pytest.raises(ConfigurationError, match=r"key 'Oct 5' names no period"):
-        periods_of_key("Oct 5", date=datetime(2026, 10, 5, tzinfo=UTC))
+def test_of_a_timetable_whose_key_names_no_period_the_date_does():
+    run = {"key": "Oct 26", "timezone": UTC, "date": datetime(2026, 9, 30, 22, tzinfo=UTC), "key_timezone": BERLIN}
+    until = datetime(2026, 10, 31, 23, tzinfo=UTC)
+    assert of_grain(Grain.MONTH, **run, until=until) == ["2026-10"]
+    days = of_grain(Grain.DAY, **run, until=until)
+    assert (days[0], days[-1], len(days)) == ("2026-10-01", "2026-10-31", 31)
+    # Nobody knows how long the partitions of a mapper are.
+    with pytest.raises(ConfigurationError, match=r"key 'Oct 26' names no period.*output_format='%Y-%m-%d'"):
+        of_grain(Grain.DAY, **run)
+
+
+@pytest.mark.parametrize(
+    ("key", "grain", "until", "expected"),
+    [
+        # Each run of a timetable has its own part of the time, whatever the table's periods: none is left out.
+        ("2026-10-01T00:00:00", Grain.DAY, datetime(2026, 11, 1), ("2026-10-01", "2026-10-31", 31)),
+        ("2026-10-01T02:30:00", Grain.DAY, datetime(2026, 11, 1, 2, 30), ("2026-10-01", "2026-10-31", 31)),
+        ("2026-10-01T02:30:00", Grain.HOUR, datetime(2026, 10, 2, 2, 30), ("2026-10-01T02Z", "2026-10-02T01Z", 24)),
+        ("2026-10-05T00:00:00", Grain.DAY, datetime(2026, 10, 12), ("2026-10-05", "2026-10-11", 7)),
+        ("2026-10-31T03:00:00", Grain.DAY, datetime(2026, 11, 1, 3), ("2026-10-31", "2026-10-31", 1)),
+        ("2026-10-31T03:00:00", Grain.MONTH, datetime(2026, 11, 1, 3), ("2026-10", "2026-10", 1)),
+        ("2026-10-31T03:15:00", Grain.HOUR, datetime(2026, 10, 31, 3, 30), ("2026-10-31T03Z", "2026-10-31T03Z", 1)),
+        # One that names its length means it.
+        ("2026-10", Grain.DAY, datetime(2026, 10, 8), ("2026-10-01", "2026-10-31", 31)),
+        ("2026-10-01", Grain.HOUR, datetime(2026, 10, 8), ("2026-10-01T00Z", "2026-10-01T23Z", 24)),
+    ],
+)
+def test_a_time_of_a_timetable_stands_for_all_until_its_next_one(key, grain, until, expected):
+    found = of_grain(grain, key=key, until=until.replace(tzinfo=UTC))
+    assert (found[0], found[-1], len(found)) == expected
 
 
 @pytest.mark.parametrize(
@@ -147,6 +173,8 @@ def test_a_key_that_cannot_be_a_period_is_refused_by_name(key):
 def test_the_refusal_says_what_to_do():
     with pytest.raises(ConfigurationError, match=r"'us' names no period: .*key_format='%Y-%m'.*output_format='%Y-%m'"):
         periods_of_key("us")
+    with pytest.raises(ConfigurationError, match=r"key_format='%Y-%m-%dT%H', .*period='2026-10-05T13Z'"):
+        of_grain(Grain.HOUR, key="us")
 
 
 def test_a_key_of_two_periods_is_refused():
@@ -162,7 +190,7 @@ def test_an_empty_partition_key_is_none():
 @pytest.mark.parametrize("at", [None, datetime(2026, 2, 15, tzinfo=UTC)])
 def test_without_a_schedule_the_error_does_not_advise_a_logical_date_or_a_timetable_alone(at):
     with pytest.raises(
-        ConfigurationError, match=r"has no schedule, .* period=\"\{\{ ds\[:7\] \}\}\" for that of its lo"
+        ConfigurationError, match=r"has no schedule, .* period=\"\{\{ ds\[:7\] \}\}\", that of its logical date"
     ):
         period(at, at, is_scheduled=False)
 
@@ -206,8 +234,11 @@ class TestSeveralPeriods:
 NEW_YORK, SAO_PAULO = ZoneInfo("America/New_York"), ZoneInfo("America/Sao_Paulo")
 
 
-def of_grain(grain: Grain, *, timezone=UTC, key: str | None = None, start=None, end=None, date=None) -> list[str]:
-    run = DagRun(partition_key=key, partition_date=date, start=start, end=end, timezone=timezone)
+def of_grain(
+    grain: Grain, *, timezone=UTC, key=None, start=None, end=None, date=None, until=None, **of_run
+) -> list[str]:
+    of_key = {"partition_key": key, "partition_date": date, "partition_end": until}
+    run = DagRun(**of_key, start=start, end=end, timezone=timezone, **of_run)
     return [str(each) for each in periods_of_run(run, grain)]
 
 
@@ -350,6 +381,9 @@ def test_the_key_of_a_day_has_as_many_hours_as_the_day():
 
 @pytest.mark.parametrize(("hour", "expected"), [(5, "2026-11-01T05Z"), (6, "2026-11-01T06Z")])
 @pytest.mark.parametrize("key", ["2026-11-01T01:00:00", "2026-11-01T01", "Nov 1, 01h"])
-def test_of_hours_of_one_name_the_date_of_the_key_tells_which(key, hour, expected):
-    date = datetime(2026, 11, 1, hour, tzinfo=UTC).astimezone(NEW_YORK)
-    assert of_grain(Grain.HOUR, key=key, timezone=NEW_YORK, date=date) == [expected]
+@pytest.mark.parametrize("minute", [0, 30])
+def test_of_hours_of_one_name_the_date_of_the_key_tells_which(key, hour, minute, expected):
+    date = datetime(2026, 11, 1, hour, minute, tzinfo=UTC)
+    run = {"key": key, "date": date, "until": date + timedelta(hours=1), "key_timezone": NEW_YORK}
+    # The time zone of the table's periods may be another one.
+    assert of_grain(Grain.HOUR, timezone=BERLIN, **run) == [expected]
