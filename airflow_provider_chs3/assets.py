@@ -97,8 +97,8 @@ def emitted_periods(context: Context) -> list[dict[str, Any]]:
         context: The context of a task in the run.
 
     Returns:
-        What the newest event says about each period: period, status, reason, target, rows, source_bytes, objects, parts
-        and fingerprint. Empty for a run that was started by hand.
+        What the newest event says about each period: period, status, reason, target, rows, source_bytes, objects,
+        parts, fingerprint and partition_key. Empty for a run that was started by hand.
     """
     events = [event for events in context["triggering_asset_events"].values() for event in events]
     newest = {
@@ -110,4 +110,4 @@ def emitted_periods(context: Context) -> list[dict[str, Any]]:
 def _told_by(event: Any) -> list[dict[str, Any]]:
     """Return the period of an event; without one of its own, all of its task's."""
     told = event.extra.get("periods", [event.extra])
-    return [each for each in told if each["period"] == getattr(event, "partition_key", None)] or told
+    return [each for each in told if each.get("partition_key") == getattr(event, "partition_key", None)] or told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowSkipException, Asset, BaseOperator
@@ -15,19 +16,30 @@ _TOLD = ("period", "status", "reason", "target", "rows", "source_bytes", "object
 _NEW = frozenset({"published", "appended"})
 
 
-def emit_periods(task: BaseOperator, context: Context, result: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+def emit_periods(
+    task: BaseOperator,
+    context: Context,
+    result: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    *,
+    key_format: str | None = None,
+) -> None:
     """Add the periods to the events of the task's assets, or suppress the events if the load changed nothing.
 
-    If Airflow supports partitions known at run time (3.3), each period has an event, whose partition key it is. A task
-    has one `extra` for all events of an asset: if several periods are new, it describes all.
+    If Airflow supports partitions known at run time (3.3), each period has an event, whose partition key names it. A
+    task has one `extra` for all events of an asset: if several periods are new, it describes all.
 
     Args:
         task: The running task, with the assets in its `outlets`.
         context: Airflow's.
         result: The load's result, or the results of a load of several periods.
+        key_format: How partition keys are written, as in `EmitPeriodOperator`.
     """
     results = [result] if isinstance(result, Mapping) else result
-    told: list[Any] = [{name: each[name] for name in _TOLD} for each in results if each["status"] in _NEW]
+    told: list[Any] = [
+        {name: each[name] for name in _TOLD} | {"partition_key": _key(each["period"], key_format)}
+        for each in results
+        if each["status"] in _NEW
+    ]
     if not told:
         # Airflow emits an event for every outlet of a task that succeeds.
         task.outlets = []
@@ -36,7 +48,16 @@ def emit_periods(task: BaseOperator, context: Context, result: Mapping[str, Any]
             event = context["outlet_events"][asset]
             event.extra = told[0] if len(told) == 1 else {"periods": told}
             if hasattr(event, "add_partitions"):
-                event.add_partitions([each["period"] for each in told])
+                event.add_partitions([each["partition_key"] for each in told])
+
+
+def _key(period: str, key_format: str | None) -> str:
+    from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period
+
+    found = Period.parse(period)
+    if key_format is None or found is WHOLE_TABLE:
+        return period
+    return found.begin.replace(tzinfo=UTC if found.grain is Grain.HOUR else None).strftime(key_format)
 
 
 class EmitPeriodOperator(BaseOperator):
@@ -50,13 +71,17 @@ class EmitPeriodOperator(BaseOperator):
         merges: The result of the `ClickHouseMergeHealthSensor` that waited for the periods. If it failed, nothing is
             emitted. Default: there is none.
         outlets: The assets.
+        key_format: The partition keys of the events: the beginnings of the periods in this format, such as
+            `%Y-%m-%dT%H:%M:%S`, which mappers of Airflow read by themselves; hours in UTC. Default: the period's text,
+            such as `2026-10-05`.
     """
 
     template_fields: Sequence[str] = ("result", "merges")
     ui_color = "#e8f0d8"
 
-    def __init__(self, *, result: Any, merges: Any = None, **kwargs: Any) -> None:
+    def __init__(self, *, result: Any, merges: Any = None, key_format: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.key_format = key_format
         self.result = result
         self.merges = merges
         self._waits_for_merges = merges is not None
@@ -79,4 +104,4 @@ class EmitPeriodOperator(BaseOperator):
         context["outcome"] = "emitted" if is_new else ", ".join(statuses)  # type: ignore[typeddict-unknown-key]  # likewise
         if not is_new:
             raise AirflowSkipException(f"{periods} is {' and '.join(statuses)}: no event is emitted.")
-        emit_periods(self, context, self.result)
+        emit_periods(self, context, self.result, key_format=self.key_format)

@@ -136,8 +136,8 @@ class PlanLoadsOperator(PeriodOperator):
         if len(tasks) > most and self.has_dag() and any(self.iter_mapped_dependants()):
             raise ConfigurationError(
                 f"The plan takes {len(tasks):,} tasks, and Airflow maps over at most {most:,}: raise [core] "
-                "max_map_length, or plan fewer periods at a time, with periods=… or by a run that asks to reload some. "
-                "Small periods share a task in scheduled_load."
+                "max_map_length, let more periods share a task, with periods_per_task=…, or plan fewer at a time, with "
+                "periods=… or by a run that asks to reload some."
             )
 
     @property

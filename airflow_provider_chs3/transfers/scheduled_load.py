@@ -54,6 +54,7 @@ def scheduled_load(
     periods_per_task: int = 60,
     merge_health: Mapping[str, Any] | None = None,
     outlets: Sequence[Asset] = (),
+    key_format: str | None = None,
     default_args: Mapping[str, Any] | None = None,
     **load_arguments: Any,
 ) -> TaskGroup:
@@ -79,6 +80,7 @@ def scheduled_load(
         periods_per_task: How many periods may share a task, if they are small; 1 gives each its own task. Default: 60.
         merge_health: Further arguments of `ClickHouseMergeHealthSensor`, such as `on_stuck` or `timeout`.
         outlets: Assets that get an event for each published and settled period. Default: none.
+        key_format: The partition keys of these events, as in `EmitPeriodOperator`. Default: the period's text.
         default_args: Arguments of all tasks in the group, such as `retries`. Default: none.
         **load_arguments: Arguments of `S3ToClickHouseOperator`, except `task_id`, `period` and `periods`. `deferrable`
             applies to the sensor, too; `objects` loads from a storage other than S3.
@@ -109,7 +111,8 @@ def scheduled_load(
 
         # An empty plan skips the periods, but must not skip the tasks that follow; a failed period must.
         end = EmptyOperator(task_id="end", trigger_rule=TriggerRule.NONE_FAILED)
-        _loads(plan, load_arguments, of_the_sensor, outlets, end) >> end
+        events = {"outlets": list(outlets), "key_format": key_format}
+        _loads(plan, load_arguments, of_the_sensor, events, end) >> end
     return group
 
 
@@ -117,11 +120,11 @@ def _loads(
     plan: PlanLoadsOperator,
     load_arguments: Mapping[str, Any],
     of_the_sensor: Mapping[str, Any],
-    outlets: Sequence[Asset],
+    events: Mapping[str, Any],
     end: EmptyOperator,
 ) -> Any:
     # A load that failed for a period has loaded others, of which there are events, too.
-    then = TriggerRule.NONE_SKIPPED if outlets else TriggerRule.ALL_SUCCESS
+    then = TriggerRule.NONE_SKIPPED if events["outlets"] else TriggerRule.ALL_SUCCESS
 
     @task_group(group_id="period")
     def load_each(periods: Sequence[str]) -> None:
@@ -136,14 +139,14 @@ def _loads(
             task_id="merges", periods=periods, map_index_template=_LABEL, **{"trigger_rule": then, **of_the_sensor}
         )
         load >> merges
-        if outlets:
+        if events["outlets"]:
             EmitPeriodOperator(
                 task_id="emit",
                 result=load.output,
                 merges=merges.output,
-                outlets=list(outlets),
                 trigger_rule=then,
                 map_index_template="{{ period }}" + _OUTCOME,
+                **events,
             )
             # Where they fail, no event is emitted, and nothing failed.
             [load, merges] >> end

@@ -119,21 +119,28 @@ RESULT = {
 }
 
 
-def told(result: Any) -> list[dict[str, Any]]:
+def told(result: Any, **options: Any) -> list[dict[str, Any]]:
     """What Airflow would send of a task's events after it succeeded."""
     from airflow.sdk.execution_time.context import OutletEventAccessors
     from airflow.sdk.execution_time.task_runner import _build_asset_profiles, _serialize_outlet_events
 
     task = EmitPeriodOperator(task_id="emit", result=None, outlets=[sdk.Asset("trips")])
     events = OutletEventAccessors()
-    emit_periods(task, {"outlet_events": events}, result)
+    emit_periods(task, {"outlet_events": events}, result, **options)
     assert [each.name for each in _build_asset_profiles(task.outlets)] == ["trips"] * len(task.outlets)
     return list(_serialize_outlet_events(events)) if task.outlets else []
 
 
+def tells_of(result: dict[str, Any], key: str | None = None) -> dict[str, Any]:
+    """What an event tells of a period."""
+    return {name: value for name, value in result.items() if name != "settings"} | {
+        "partition_key": key or result["period"]
+    }
+
+
 def test_an_event_tells_what_was_published() -> None:
     (event,) = told(RESULT)
-    assert event["extra"] == {name: value for name, value in RESULT.items() if name != "settings"}
+    assert event["extra"] == tells_of(RESULT)
 
 
 def test_where_airflow_has_partitions_at_run_time_the_period_is_the_events() -> None:
@@ -148,7 +155,7 @@ def test_rows_that_were_appended_are_told_too() -> None:
 def test_new_periods_of_a_task_are_told_by_their_events_and_others_are_not() -> None:
     new = [RESULT, RESULT | {"period": "2026-12", "rows": 30}]
     events = told([new[0], RESULT | {"period": "2026-11", "status": "unchanged"}, new[1]])
-    tells = [{name: value for name, value in each.items() if name != "settings"} for each in new]
+    tells = [tells_of(each) for each in new]
     assert [event["extra"] for event in events] == [{"periods": tells}] * len(events)
     keys = {event.get("partition_key") for event in events}
     assert keys == ({"2026-10", "2026-12"} if hasattr(sdk, "PartitionedAtRuntime") else {None})
@@ -157,6 +164,43 @@ def test_new_periods_of_a_task_are_told_by_their_events_and_others_are_not() -> 
         found = emitted_periods({"triggering_asset_events": {"trips": [seen]}})
         key = event.get("partition_key")
         assert found == [each for each in tells if key in (None, each["period"])]
+
+
+@pytest.mark.skipif(not hasattr(sdk, "PartitionedAtRuntime"), reason="partitions at run time came with Airflow 3.3")
+class TestKeys:
+    @pytest.mark.parametrize(
+        ("period", "mapper", "expected"),
+        [
+            ("2026-10-05T13Z", "StartOfHourMapper", "2026-10-05T13"),
+            ("2026-10-05", "StartOfDayMapper", "2026-10-05"),
+            ("2026-W41", "StartOfWeekMapper", "2026-10-05 (W41)"),
+            ("2026-10", "StartOfMonthMapper", "2026-10"),
+            ("2026-Q4", "StartOfQuarterMapper", "2026-Q4"),
+            ("2026", "StartOfYearMapper", "2026"),
+        ],
+    )
+    def test_each_mapper_of_airflow_reads_the_format_that_it_has_by_default(
+        self, period: str, mapper: str, expected: str
+    ) -> None:
+        from airflow.partition_mappers import temporal
+
+        (event,) = told(RESULT | {"period": period}, key_format="%Y-%m-%dT%H:%M:%S")
+        assert getattr(temporal, mapper)().to_downstream(event["partition_key"]) == expected
+
+    def test_a_whole_table_has_its_one_key(self) -> None:
+        (event,) = told(RESULT | {"period": "all"}, key_format="%Y-%m-%d")
+        assert event["partition_key"] == "all"
+
+    def test_hours_are_in_utc(self) -> None:
+        (event,) = told(RESULT | {"period": "2026-11-01T05Z"}, key_format="%Y-%m-%dT%H%z")
+        assert event["partition_key"] == "2026-11-01T05+0000"
+
+    def test_the_run_of_a_key_finds_its_period(self) -> None:
+        new = [RESULT | {"period": "2026-W41"}, RESULT | {"period": "2026-W42"}]
+        events = told(new, key_format="%Y-%m-%d")
+        assert {event["partition_key"] for event in events} == {"2026-10-05", "2026-10-12"}
+        seen = SimpleNamespace(**next(each for each in events if each["partition_key"] == "2026-10-12"), timestamp=1)
+        assert emitted_periods({"triggering_asset_events": {"trips": [seen]}}) == [tells_of(new[1], "2026-10-12")]
 
 
 @pytest.mark.parametrize("status", ["unchanged", "skipped"])

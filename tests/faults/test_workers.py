@@ -161,9 +161,10 @@ def test_a_time_out_whose_exception_python_ignores_ends_the_load_all_the_same(
     assert_untouched(trips_lake, None)
 
 
-@pytest.mark.parametrize("asked", [{"period": PERIOD}, {"periods": [PERIOD]}], ids=["period", "periods"])
+@pytest.mark.parametrize("asked", [{"period": PERIOD}, {"periods": [PERIOD, "2026-11"]}], ids=["period", "periods"])
 def test_a_load_looks_at_the_clock_by_itself(trips_lake: Lake, asked: dict[str, Any]) -> None:
-    trips_lake.upload(TRIPS)
+    for period in (PERIOD, "2026-11"):
+        trips_lake.upload(TRIPS, period)
     given = {"select": SLOW, "settings": SLOW_SETTINGS, "execution_timeout": timedelta(seconds=4)}
     operator = trips_lake.operator_of(S3ToClickHouseOperator, **asked, **given)
     with pytest.raises(AirflowTaskTimeout, match=r"longer than execution_timeout=0:00:04"):

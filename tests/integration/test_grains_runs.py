@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import DAG
+from airflow.providers.common.compat.sdk import DAG, AirflowFailException
 from airflow.timetables.interval import CronDataIntervalTimetable
 
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
 from tests.arguments import grouped
 from tests.integration.grains import Case, Source
@@ -88,3 +90,31 @@ def test_nights_add_to_a_whole_table(lake: Lake, run_night: Callable[..., str]) 
         at = datetime(2026, 10, day + 1, 4, tzinfo=UTC)
         assert run_night(source, at, cron="0 3 * * *", lookback=1) == "success"
         assert source.found() == source.expected()
+
+
+@pytest.mark.parametrize(
+    ("key", "template", "asked", "error"),
+    [
+        ("toDate(at)", "{YYYY-MM-DD}", "2026-10", r"is not partitioned by month \(its key is 'toDate\(at\)'"),
+        ("toDate(at)", "{YYYY-MM-DD}", "all", r"is not one period \(its partition key is 'toDate\(at\)'"),
+        (
+            "toYYYYMM(at)",
+            "{YYYY-MM}",
+            "2026-10-05",
+            r"no day in it, .* or give what it has: a month, such as 2026-10\.",
+        ),
+        ("", "{YYYY-MM-DD}", "2026-10-05", r"so the whole table is one period: give period='all'"),
+    ],
+)
+def test_a_reload_of_periods_of_another_length_is_an_error(
+    lake: Lake, key: str, template: str, asked: str, error: str
+) -> None:
+    source = Source(lake, Case(key, template, ""))
+    conf = {"chs3_reload": {"database": lake.database, "table": lake.table, "periods": [asked]}}
+    run = SimpleNamespace(partition_key=None, data_interval_start=None, data_interval_end=None, conf=conf)
+    ids = {"dag_id": "d", "run_id": "r", "task_id": "t", "map_index": -1, "try_number": 1}
+    context: Any = {"ti": SimpleNamespace(xcom_push=lambda **_: None, **ids), "dag_run": run}
+    place = {"bucket": lake.bucket, "key": source.pattern, "database": lake.database, "table": lake.table}
+    for task in (PlanLoadsOperator(**grouped(task_id="plan", **place)), source.operator()):
+        with pytest.raises(AirflowFailException, match=error):
+            task.execute(context)

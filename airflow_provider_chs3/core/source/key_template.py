@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache, partial
 import pendulum
 
 from airflow_provider_chs3.core.source.prefixes import PeriodKeys, cut, shared_prefix, without_longer
-from airflow_provider_chs3.core.values.period import FIRST_YEAR, LAST_YEAR, Grain, Period
+from airflow_provider_chs3.core.values.period import FIRST_YEAR, LAST_YEAR, Grain, Period, example_of
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
 _MONTH_TOKENS = ("MMMM", "MMM", "MM", "M")
@@ -137,9 +137,12 @@ class KeyTemplate:
         """What of its tokens names a period."""
         if (names := _names_of(self._parts, self.grain)) is not None:
             return names
+        of_key = next((each for each in _EXAMPLES if _names_of(self._parts, each) is not None), None)
+        # Of a table whose periods are longer, too, it is not the key that is wrong.
+        instead = f", or give what it has: a {of_key}, such as {example_of(of_key)}" if of_key else ""
         raise ConfigurationError(
             f"key={self.text!r} has no {self.grain} in it, so it does not tell one {self.grain} from another: use "
-            f"{_EXAMPLES[self.grain]} (case matters)."
+            f"{_EXAMPLES[self.grain]} (case matters){instead}."
         )
 
     def require_names(self) -> None:
