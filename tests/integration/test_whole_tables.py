@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.core.cluster.topology import OBJECTS_TABLE
+from airflow_provider_chs3.core.values.period import Period
 from tests.integration.grains import Case, Source
 from tests.integration.lake import Lake
 
@@ -138,3 +140,60 @@ def test_an_object_column_replaces_the_rows_of_overwritten_objects(lake: Lake) -
     assert [len(each.paths) for each in load.inserts] == [2]
     rows = lake.on_node(0, f"SELECT number, path FROM {lake.database}.{lake.table}")
     assert sorted(rows) == sorted((number, f"{lake.bucket}/{key}") for key, number in expected.items())
+
+
+def test_its_objects_are_known_for_as_long_as_it_lives(table: Source) -> None:
+    lake = table.lake
+    for night in (1, 2):
+        put_night(table, night)
+        table.load(period="all")
+    objects, older = f"{lake.database}.{OBJECTS_TABLE}", f"{lake.database}.older"
+    lake.on_every_node(f"CREATE TABLE {older} AS {objects}")
+    for period in ("period", "'2025-06'"):
+        values = f"now64(3) - INTERVAL 500 DAY AS loaded_at, {period} AS period"
+        lake.on_every_node(f"INSERT INTO {older} SELECT * REPLACE ({values}) FROM {objects}")
+    lake.on_every_node(f"EXCHANGE TABLES {objects} AND {older}")
+    lake.on_every_node(f"OPTIMIZE TABLE {objects} FINAL")
+    assert lake.on_every_node(f"SELECT DISTINCT period FROM {objects}") == [[("all",)]] * len(lake.cluster.nodes)
+    put_night(table, 3)
+    load = table.operator(period="all")
+    assert load.execute({})["status"] == "published"
+    assert [len(each.paths) for each in load.inserts] == [1]
+    assert table.found() == table.expected()
+
+
+class TestExpiry:
+    """A TTL that has removed the odd numbers once merges are done: of some days a part of the rows, of others all."""
+
+    CLAUSE = "TTL toDateTime(if(number % 2 = 0, 4102444800, 86400))"
+
+    def load(self, source: Source, *periods: str) -> list[str]:
+        statuses = source.load(period=None, periods=list(periods))
+        table = f"{source.lake.database}.{source.lake.table}"
+        source.lake.on_every_node(f"OPTIMIZE TABLE {table} FINAL")
+        assert source.found() == [row for row in source.expected() if row[1] % 2 == 0]
+        return statuses
+
+    @pytest.mark.parametrize("numbers", [(0, 1, 2), (1,)], ids=["partly", "wholly"])
+    def test_a_whole_table_goes_on_with_what_is_new(self, lake: Lake, numbers: tuple[int, ...]) -> None:
+        table = Source(lake, WHOLE)
+        lake.on_every_node(f"ALTER TABLE {lake.database}.{lake.table} MODIFY {self.CLAUSE}")
+        for night in range(1, 4):
+            moments = [datetime(2026, 10, night, hour) for hour in numbers]
+            table.put("all", "a", 100 * night + numbers[0], moments=moments)
+            assert self.load(table, "all") == ["published"]
+            assert self.load(table, "all") == ["unchanged"]
+
+    def test_days_stay_as_published(self, lake: Lake) -> None:
+        days = Source(lake, Case("toDate(at)", "{YYYY-MM-DD}", "2026-10-01"))
+        lake.on_every_node(f"ALTER TABLE {lake.database}.{lake.table} MODIFY {self.CLAUSE}")
+        names = ["2026-10-01", "2026-10-02", "2026-10-03"]
+        for number, day in enumerate(names):
+            at = Period.parse(day).begin
+            hours = range(3) if number < 2 else range(1)
+            days.put(day, "a", 100 * number + number // 2, moments=[at.replace(hour=hour) for hour in hours])
+        assert self.load(days, *names) == ["published"] * 3
+        assert self.load(days, *names) == ["unchanged"] * 3
+        days.put(names[2], "b", 301, moments=[datetime(2026, 10, 3, 5)])
+        assert self.load(days, *names) == ["unchanged", "unchanged", "published"]
+        assert self.load(days, *names) == ["unchanged"] * 3

@@ -88,8 +88,9 @@ LOADS_COLUMNS = {
 #: Events of loads: all others are claims.
 LOAD_EVENTS = ("inserting", "load", "failed", "unchanged")
 
-#: A period whose objects are older, and change once more, is loaded whole.
-_KEPT_DAYS = 400
+#: A period whose objects are older, and change once more, is loaded whole. A whole table rests on them as long as it
+#: lives: for 54 years, as `DateTime` ends in 2106.
+_KEPT_DAYS, _KEPT_DAYS_OF_TABLES = 400, 20_000
 
 #: What is written is on the disk when the statement ends, and so is the name by which it is found. A part that was
 #: merged, or fetched from a replica, is there before those that it stands for go: else a power cut takes all of a
@@ -198,7 +199,7 @@ def create_loads_table(loads: TableName) -> Sql:
     return create_records(loads, LOADS_COLUMNS, key, time="recorded_at")
 
 
-def create_records(name: TableName, columns: Mapping[str, str], key: str, *, time: str = "") -> Sql:
+def create_records(name: TableName, columns: Mapping[str, str], key: str, *, time: str = "", live: str = "") -> Sql:
     """Return the statement that creates a table of records if it is missing.
 
     Args:
@@ -206,10 +207,13 @@ def create_records(name: TableName, columns: Mapping[str, str], key: str, *, tim
         columns: Its columns, each with its declaration.
         key: Its sorting key.
         time: The column after which rows are kept for 400 days. By default they are kept.
+        live: The condition of rows that are kept nevertheless. By default there are none.
     """
     declared = ", ".join(f"{identifier(column)} {declaration}" for column, declaration in columns.items())
-    partitions = f"PARTITION BY toYYYYMM({time}) " if time else ""
-    ttl = f"TTL toDateTime({time}) + INTERVAL {_KEPT_DAYS} DAY " if time else ""
+    # The server drops parts alone: such rows are not among others.
+    partitions = f"PARTITION BY ({', '.join(filter(None, (f'toYYYYMM({time})', live)))}) " if time else ""
+    days = f"if({live}, {_KEPT_DAYS_OF_TABLES}, {_KEPT_DAYS})" if live else _KEPT_DAYS
+    ttl = f"TTL toDateTime({time}) + toIntervalDay({days}) " if time else ""
     settings = (*record_settings(), *(("ttl_only_drop_parts = 1",) if time else ()))
     return Sql(
         f"CREATE TABLE IF NOT EXISTS {table(name)} ({declared}) ENGINE = MergeTree {partitions}ORDER BY {key} {ttl}"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.topology import OBJECTS_TABLE
 from airflow_provider_chs3.core.ledger.table import create_records
+from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.period import WHOLE_TABLE
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
 #: Whoever changes these raises `RECORDS_SCHEMA`.
@@ -39,5 +41,6 @@ def make_objects_table(context: TargetContext) -> Steps[None]:
     """
     if missing := [node for node, facts in context.nodes.items() if not facts.objects]:
         key = "(target_database, target_table, period, base, attempt, path)"
-        sql = create_records(objects_table(context.ledger), OBJECT_COLUMNS, key, time="loaded_at")
+        live = f"period = {literal(str(WHOLE_TABLE))}"
+        sql = create_records(objects_table(context.ledger), OBJECT_COLUMNS, key, time="loaded_at", live=live)
         yield from QueryNodes(name="Create the table of loaded objects", sql=dict.fromkeys(missing, sql))
