@@ -1,1 +1,1 @@
-"""Make staging the period, and record it."""
+"""Replace the period with staging, and record it."""
