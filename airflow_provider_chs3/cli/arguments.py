@@ -138,7 +138,7 @@ def _add_doctor(commands: Any) -> None:
     )
     _add_table(command, is_required=False)
     _add_source(command)
-    command.add_argument("--period", metavar="YYYY-MM", help="check a load of this period, up to its first write")
+    command.add_argument("--period", metavar="2026-10", help="check a load of this period, up to its first write")
     command.add_argument(
         "--for",
         dest="purposes",
@@ -154,7 +154,7 @@ def _add_calibrate(commands: Any) -> None:
     command = _command(commands, "calibrate", about)
     _add_table(command)
     _add_source(command)
-    command.add_argument("--period", required=True, metavar="YYYY-MM", help="period whose files are the sample")
+    command.add_argument("--period", required=True, metavar="2026-10", help="period whose files are the sample")
     _add(command, BUDGET_SECONDS, metavar="SECONDS")
     _add(command, LEAST_TRY_SECONDS, metavar="SECONDS")
 
@@ -187,7 +187,7 @@ def _add_ddl(commands: Any) -> None:
     _add(command, DATABASE)
     _add(command, CLUSTER)
     _add_source(command)
-    command.add_argument("--period", required=True, metavar="YYYY-MM", help="period whose files define the columns")
+    command.add_argument("--period", required=True, metavar="2026-10", help="period whose files define the columns")
     _add(command, declared(Files)["file_format"], metavar="NAME")
 
 
@@ -250,9 +250,9 @@ def _add_access(command: argparse.ArgumentParser) -> None:
 
 
 def _add_periods(command: argparse.ArgumentParser, *, all_periods: str | None) -> None:
-    command.add_argument("--period", action="append", metavar="YYYY-MM", help="a period; can be repeated")
-    command.add_argument("--from", dest="first", metavar="YYYY-MM", help="first of several periods, with --to")
-    command.add_argument("--to", dest="last", metavar="YYYY-MM", help="last of several periods, with --from")
+    command.add_argument("--period", action="append", metavar="2026-10", help="a period; can be repeated")
+    command.add_argument("--from", dest="first", metavar="2026-10", help="first of several periods, with --to")
+    command.add_argument("--to", dest="last", metavar="2026-10", help="last of several periods, with --from")
     if all_periods:
         command.add_argument("--all-periods", action="store_true", help=all_periods)
 

@@ -38,7 +38,7 @@ def diagnosis(arguments: Mapping[str, Any], *, period: str | None, purposes: tup
 
     Args:
         arguments: The arguments of `PeriodOperator`; table and objects may be None.
-        period: The period of the load to check, `YYYY-MM`; None for none.
+        period: The period of the load to check; None for none.
         purposes: The purposes of the connection's user.
 
     Raises:

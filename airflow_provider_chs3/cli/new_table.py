@@ -21,7 +21,7 @@ def suggested_table(arguments: Mapping[str, Any], *, period: str, file_format: s
 
     Args:
         arguments: The arguments of `PeriodOperator`; the table need not exist.
-        period: The period, `YYYY-MM`.
+        period: The period, such as `2026-10`.
         file_format: ClickHouse's name of the format; None takes it from the keys' endings.
 
     Raises:

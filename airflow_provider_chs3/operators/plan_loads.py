@@ -47,7 +47,7 @@ class PlanLoadsOperator(PeriodOperator):
     periods (`core.request.reload`) it returns those periods, whatever its arguments.
 
     Returns:
-        The periods to load, `YYYY-MM`, in order; with `periods_per_task` a list of them for each group.
+        The periods to load, such as `2026-10`, in order; with `periods_per_task` a list of them for each group.
 
     Raises:
         AirflowFailException: If a task is mapped over more of them than Airflow allows (`[core] max_map_length`, 1,024

@@ -52,7 +52,7 @@ class Scope:
         Args:
             conn_id: The connection through which it was read.
             table: Its table.
-            period: The period, `YYYY-MM`.
+            period: The period, such as `2026-10`.
             task: The task that loaded it last, if known.
         """
         if {NamedPeriod(conn_id, table, period), NamedPeriod(conn_id, table, None)} & set(self.named):

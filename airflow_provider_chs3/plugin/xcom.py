@@ -49,7 +49,7 @@ class NamedPeriod:
     Args:
         conn_id: The connection.
         table: The local table.
-        period: `YYYY-MM`; None means the whole table.
+        period: The period, such as `2026-10`; None means the whole table.
     """
 
     conn_id: str

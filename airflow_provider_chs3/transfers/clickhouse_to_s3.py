@@ -33,7 +33,7 @@ class ClickHouseToS3Operator(PeriodTask):
         bucket: The bucket.
         s3_key: Another name of `key`, as in the transfers of Airflow's own providers.
         s3_bucket: Another name of `bucket`.
-        period: `YYYY-MM`. Default: the run's partition key, else the period of its data interval.
+        period: The period, such as `2026-10`. Default: the run's partition key, else the period of its data interval.
         aws_conn_id: AWS connection, which may list, read, write and delete; the servers get its keys. Default:
             Airflow's `[chs3] aws_conn_id`, `aws_default`.
         endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.

@@ -92,7 +92,7 @@ class MergeHealthTrigger(BaseTrigger):
         table: The table.
         database: Its database; None takes the connection's.
         cluster: The cluster; None takes the Distributed table's, else the connection's.
-        periods: The periods, `YYYY-MM`.
+        periods: The periods, such as `2026-10`.
         thresholds: Arguments of `core.merges.health.Thresholds`.
         reactions: Arguments of `core.merges.health.Reactions`.
         poll_interval_seconds: Seconds between two polls while parts change; they grow while nothing does.

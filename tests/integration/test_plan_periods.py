@@ -180,7 +180,7 @@ class TestPeriods:
     def test_a_run_without_a_logical_date_names_the_argument_to_give(
         self, trips_lake: Lake, options: dict[str, Any], argument: str
     ) -> None:
-        with pytest.raises(AirflowFailException, match=f"or give {argument}='YYYY-MM'"):
+        with pytest.raises(AirflowFailException, match=f"or give {argument}='2026-10'"):
             plan(trips_lake, **options)
 
     def test_a_look_back_leaves_out_periods_that_have_no_objects_yet(self, trips_lake: Lake) -> None:

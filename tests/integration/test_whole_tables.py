@@ -9,7 +9,10 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core.cluster.topology import OBJECTS_TABLE
+from airflow_provider_chs3.core.values.load_arguments import PLANNED
 from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
+from tests.arguments import grouped
 from tests.integration.grains import Case, Source
 from tests.integration.lake import Lake
 
@@ -32,12 +35,28 @@ def put_night(table: Source, day: int, numbers: int = 0) -> None:
     table.put("all", "a", numbers + 100 * day, moments=[datetime(2026, 10, day, hour) for hour in range(3)])
 
 
+def planned(table: Source, **options: Any) -> str:
+    """Return what a plan says of the load with these arguments."""
+    lake = table.lake
+    place = {"bucket": lake.bucket, "key": table.pattern, "database": lake.database, "table": lake.table}
+    given = grouped(**{"file_format": "CSV", "columns": ["at", "number"], **options})
+    definition = {name: value for name, value in given.items() if name in PLANNED and value is not None}
+    plan = PlanLoadsOperator(**grouped(task_id="plan", periods=["all"], cluster=lake.cluster.name, **place))
+    plan.definition = {**definition, "settings": {}}
+    (found,) = plan.planned({})
+    return found.reason
+
+
 def refuse(table: Source, why: str, **options: Any) -> None:
     """Load, which stops with one error and changes nothing."""
     rows = table.found()
-    with pytest.raises(AirflowFailException, match=f"would be loaded whole again, which reads .*: {why}.* To allow"):
+    with pytest.raises(
+        AirflowFailException, match=f"would be loaded whole again, which reads .*: {why}.* To allow"
+    ) as error:
         table.load(**options)
     assert table.found() == rows
+    # The plan says it beforehand.
+    assert planned(table, **options) == f"its load will stop: {error.value}"
     assert table.lake.left_behind() == []
 
 

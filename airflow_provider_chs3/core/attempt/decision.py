@@ -8,6 +8,8 @@ from enum import Enum
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found
 from airflow_provider_chs3.core.request.load_request import Policies
 from airflow_provider_chs3.core.request.reload import ASKED_FOR
+from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.exceptions import TargetChangedError
 
 
 class Refusal(Enum):
@@ -119,6 +121,21 @@ def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
     if _reloads_table(facts) and not policies.reload_whole_table:
         return Refuse(facts.why_whole or why, Refusal.WHOLE_TABLE)
     return Whole(why)
+
+
+def reads_all(target: TableName, sizes: str, why: str) -> TargetChangedError:
+    """Return the error of `Refusal.WHOLE_TABLE`: a load raises it, and a plan tells it beforehand.
+
+    Args:
+        target: The table.
+        sizes: What a load would read.
+        why: The reason of the decision.
+    """
+    return TargetChangedError(
+        f"{target} has no partitions, and would be loaded whole again, which reads {sizes}: {why}. The table stays as "
+        "it was published. To allow this, give policies={'reload_whole_table': True}, such as for one run; to replace "
+        "only the rows of overwritten and deleted objects, give increments={'object_column': …}."
+    )
 
 
 def _reloads_table(facts: PeriodFacts) -> bool:

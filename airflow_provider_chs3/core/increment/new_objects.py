@@ -9,15 +9,19 @@ from dataclasses import replace
 from airflow_provider_chs3.core.attempt.load_context import Increment, LoadContext
 from airflow_provider_chs3.core.attempt.period_load import Periods
 from airflow_provider_chs3.core.attempt.resume import RecordedPeriod
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.increment.base import why_no_base
 from airflow_provider_chs3.core.increment.eligibility import attaches_first, why_whole
 from airflow_provider_chs3.core.increment.removal import why_not_removed
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import loaded_as_recorded
+from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.object_history.records import recorded_objects
 from airflow_provider_chs3.core.object_history.replaced import objects_to_read, removed_objects
 from airflow_provider_chs3.core.preflight.privileges import privileges_of_attaching, why_not_granted
+from airflow_provider_chs3.core.request.load_request import Policies
+from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
 from airflow_provider_chs3.core.values.models import Manifest, Node, ObjectChanges
 from airflow_provider_chs3.core.values.period import Period
@@ -57,13 +61,13 @@ def _find_increments(periods: Periods, reasons: dict[Period, str]) -> Steps[None
 
 def _increment(load: LoadContext, record: Record, published: Manifest) -> tuple[LoadContext, str]:
     """Return the load of the new objects alone; or of all, and why."""
-    if published.fingerprint != record.fingerprint:
-        return load, "the record of those loaded before does not match the period's"
-    changes = ObjectChanges.between(published, load.manifest)
+    changes, why = _changes(published, load.manifest, record, load.request.policies)
+    if changes is None:
+        return load, why
     load = replace(load, changes=changes)
+    if why:
+        return load, why
     removed = removed_objects(changes, load.manifest)
-    if removed and not load.request.policies.object_column:
-        return load, f"since the period was published, {changes}"
     if removed and (why := why_not_removed(load, published, removed)):
         return load, f"since the period was published, {changes}, and {why}"
     new = objects_to_read(changes, load.manifest, removed)
@@ -76,6 +80,40 @@ def _increment(load: LoadContext, record: Record, published: Manifest) -> tuple[
         removed=removed,
     )
     return load.of_increment(increment, new), ""
+
+
+def _changes(
+    published: Manifest, listed: Manifest, record: Record, policies: Policies
+) -> tuple[ObjectChanges | None, str]:
+    """Return how the objects changed, if that is known, and why new ones cannot be loaded alone; empty if they can."""
+    if published.fingerprint != record.fingerprint:
+        return None, "the record of those loaded before does not match the period's"
+    changes = ObjectChanges.between(published, listed)
+    is_whole = removed_objects(changes, listed) and not policies.object_column
+    return changes, f"since the period was published, {changes}" if is_whole else ""
+
+
+def why_table_is_read(
+    source: Source, policies: Policies, context: TargetContext, key: LedgerKey, before: Mapping[Node, PeriodOnNode]
+) -> Steps[str | None]:
+    """Look beforehand why a load of a whole table would read all of its objects, as its objects changed.
+
+    Args:
+        source: The objects.
+        policies: The policies of the load.
+        context: The facts of the nodes.
+        key: The table, as the coordinator's ledger knows it.
+        before: The table on each node.
+
+    Returns:
+        The reason; None if nothing speaks against a load of the new objects alone, as far as one can tell before it.
+    """
+    if why := _why_not_added(policies, context, before):
+        return why
+    _, listed = yield from source.list_periods([key.period])
+    record = _record_of(before)
+    (published,) = yield from recorded_objects(context.ledger, context.coordinator, [(key, record.base)])
+    return _changes(published, listed[key.period], record, policies)[1] or None
 
 
 def text_of(load: LoadContext, why_whole: str) -> str:
@@ -134,14 +172,17 @@ def load_of_resumable(load: LoadContext, recorded: RecordedPeriod, listed: Manif
 
 
 def _why_whole(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> str:
-    request, context = load.request, load.context
-    policies, table_facts = request.policies, context.table_facts
+    if load.retry_state.whole and load.request.policies.incremental:
+        return load.retry_state.whole.rstrip(".")
+    if load.request.reload and load.request.policies.incremental:
+        return "this run requests a reload"
+    return _why_not_added(load.request.policies, load.context, before)
+
+
+def _why_not_added(policies: Policies, context: TargetContext, before: Mapping[Node, PeriodOnNode]) -> str:
+    table_facts = context.table_facts
     if not policies.incremental:
         return "increments={'incremental': False}"
-    if load.retry_state.whole:
-        return load.retry_state.whole.rstrip(".")
-    if request.reload:
-        return "this run requests a reload"
     if context.absent:
         return f"{', '.join(map(str, context.absent))} is down"
     if not all(facts.objects for facts in context.nodes.values()):

@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.attempt.decision import (
     Refuse,
     Skip,
     decide,
+    reads_all,
 )
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, Loads, look_up_all, look_up_caught_up
 from airflow_provider_chs3.core.attempt.newer_records import (
@@ -320,7 +321,8 @@ def _error_of(load: LoadContext, facts: PeriodFacts, refuse: Refuse) -> Chs3Erro
                 "is down: start it, or load the period anyway with policies={'on_target_changed': 'reload'}."
             )
         case Refusal.WHOLE_TABLE:
-            return _would_read_all(load, refuse.reason)
+            sizes = request.source.kind.contents.sizes(load.manifest)
+            return reads_all(target, sizes, refuse.reason)
         case Refusal.SHRANK:
             return SourceError(
                 f"The {contents} of {period} shrank from {size_text(facts.published_bytes)} to "
@@ -328,15 +330,6 @@ def _error_of(load: LoadContext, facts: PeriodFacts, refuse: Refuse) -> Chs3Erro
                 f"than policies['max_shrink_fraction']={policies.max_shrink_fraction}: if that is intended, raise it "
                 "for this run."
             )
-
-
-def _would_read_all(load: LoadContext, why: str) -> TargetChangedError:
-    return TargetChangedError(
-        f"{load.context.target} has no partitions, and would be loaded whole again, which reads "
-        f"{load.request.source.kind.contents.sizes(load.manifest)}: {why}. The table stays as it was published. To "
-        "allow this, give policies={'reload_whole_table': True}, such as for one run; to replace only the rows of "
-        "overwritten and deleted objects, give increments={'object_column': …}."
-    )
 
 
 def _are_broken(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) -> Steps[bool]:

@@ -6,29 +6,39 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from airflow_provider_chs3.core.attempt.decision import NEVER_LOADED, PeriodFacts, Skip, decide
+from airflow_provider_chs3.core.attempt.decision import PeriodFacts, Refusal, Refuse, Skip, decide, reads_all
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.row_policies import OF_A_PERIOD
 from airflow_provider_chs3.core.cluster.topology import TableRequest
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, Found, standing
+from airflow_provider_chs3.core.increment.new_objects import why_table_is_read
+from airflow_provider_chs3.core.ledger.comparison import (
+    ComparisonStatus,
+    ExpectedPeriod,
+    Found,
+    standing,
+    was_published,
+)
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
-from airflow_provider_chs3.core.ledger.records import Record
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import structure_of
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.new_table.creation import create_if_missing
 from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
 from airflow_provider_chs3.core.pace.past_loads import Forecast
 from airflow_provider_chs3.core.pace.records import read_pace
+from airflow_provider_chs3.core.plans.status import ledger_key
 from airflow_provider_chs3.core.preflight.target_checks import check_target, find_grain, partition_ids_of
 from airflow_provider_chs3.core.preflight.time_zones import check_zones
 from airflow_provider_chs3.core.request.load_request import Policies
 from airflow_provider_chs3.core.request.reload import Reload
 from airflow_provider_chs3.core.source.source import Source
-from airflow_provider_chs3.core.values.models import SettingValues, TableName
-from airflow_provider_chs3.core.values.period import Grain, Period
+from airflow_provider_chs3.core.values.models import Node, SettingValues, TableName
+from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period
 from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.core.values.quantities import duration_text, quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Log, Steps
+
+_NOTHING_KNOWN = PeriodFacts()
 
 #: Periods, or what returns them, or all of them, once the length of the table's periods is known.
 WantedPeriods: TypeAlias = tuple[Period, ...] | Callable[[Grain], tuple[Period, ...] | Grain]
@@ -133,7 +143,11 @@ def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
         nodes = published[period]
         found = standing(nodes, replace(wanted, fingerprint=objects.fingerprint), context.table_facts)
         records = [each.record for each in nodes.values() if each.record]
-        planned.append(_planned(request, context.target, period, objects, found, records))
+        why = None
+        if is_table := period == WHOLE_TABLE and was_published(nodes):
+            why = yield from _why_table_is_read(request, context, partition_ids[period], nodes, found)
+        facts = PeriodFacts(found=found, why_whole=why, is_published_table=is_table)
+        planned.append(_planned(request, context.target, period, objects, facts, records))
     for each in planned:
         yield from Log(name=f"{each}.")
     return (yield from _with_forecasts(context, planned))
@@ -188,12 +202,13 @@ def _planned(
     target: TableName,
     period: Period,
     objects: PeriodObjects,
-    found: Found = NEVER_LOADED,
+    known: PeriodFacts = _NOTHING_KNOWN,
     records: Sequence[Record] = (),
 ) -> PlannedPeriod:
+    found = known.found
     contents, has_changed = request.source.kind.contents.name, found.standing is ComparisonStatus.OBJECTS_CHANGED
-    facts = PeriodFacts(
-        found=found,
+    facts = replace(
+        known,
         objects=objects.count,
         contents=contents,
         size_bytes=objects.size_bytes,
@@ -207,6 +222,8 @@ def _planned(
         is_skipped = False
     if found.standing is ComparisonStatus.NEW and not objects.count:
         is_skipped, reason = is_skipped or request.leave_out_empty, f"it has no {contents} yet"
+    if isinstance(decision, Refuse) and decision.refusal is Refusal.WHOLE_TABLE:
+        reason = f"its load will stop: {reads_all(target, objects.sizes, reason)}"
     return PlannedPeriod(
         period,
         objects,
@@ -217,6 +234,19 @@ def _planned(
         attempts=tuple(sorted({each.attempt for each in records})),
         new_bytes=_new_bytes(objects, records) if has_changed else objects.size_bytes,
     )
+
+
+def _why_table_is_read(
+    request: PlanRequest,
+    context: TargetContext,
+    partition_id: str,
+    nodes: Mapping[Node, PeriodOnNode],
+    found: Found,
+) -> Steps[str | None]:
+    if found.standing is not ComparisonStatus.OBJECTS_CHANGED or request.reload:
+        return None
+    key = ledger_key(context, context.coordinator, WHOLE_TABLE, partition_id)
+    return (yield from why_table_is_read(request.source, request.policies, context, key, nodes))
 
 
 def _new_bytes(objects: PeriodObjects, records: Sequence[Record]) -> int:

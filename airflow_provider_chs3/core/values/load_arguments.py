@@ -221,18 +221,18 @@ S3_KEY = Argument(
 S3_BUCKET = Argument(name="s3_bucket", help="Another name of `bucket`.", is_template=False)
 PERIOD = Argument(
     name="period",
-    help="The period, `YYYY-MM`.",
+    help="The period, such as `2026-10`, `2026-10-05` or `all`.",
     without="the run's partition key, else the period of its data interval; in a run that asks to reload a period, "
     "that one",
 )
 PERIODS = Argument(
     name="periods",
-    help="Periods, `YYYY-MM`, as a list or separated by commas.",
+    help="Periods, such as `2026-10` or `2026-10-05`, as a list or separated by commas.",
     type="Sequence[str] | str | None",
 )
 PERIODS_OF_LOAD = Argument(
     name="periods",
-    help="Instead of `period`, several periods, `YYYY-MM`, as a list or separated by commas; if the list is empty, the "
+    help="Instead of `period`, several periods, as a list or separated by commas; if the list is empty, the "
     "task is skipped.",
     type="Sequence[str] | str | None",
     without="the one in `period`",
@@ -335,7 +335,7 @@ LOOKBACK = Argument(
 )
 LAST_PERIOD = Argument(
     name="last_period",
-    help="The period to look back from, `YYYY-MM`.",
+    help="The period to look back from, such as `2026-10`.",
     without="the run's last period, which needs a data interval or a partition key",
 )
 ALL_PERIODS = _flag("all_periods", "Whether to take all periods in the bucket.")
@@ -429,8 +429,8 @@ OF_MERGING = (
 )
 OF_LEDGERS = (TABLE, PERIODS, DATABASE, CLUSTER, STAGING_DATABASE, CLICKHOUSE_CONN_ID)
 
-#: What a plan compares of a load's arguments, where given: all else in these groups does not change its rows.
-PLANNED = ("columns", "select", "csv", "files", "casts", "policies", "distribution", "settings")
+#: What a plan takes of a load's arguments, where given: what it compares, and what may stop the load.
+PLANNED = ("columns", "select", "csv", "files", "casts", "policies", "increments", "distribution", "settings")
 
 
 def templated(arguments: tuple[Argument, ...]) -> tuple[str, ...]:

@@ -66,7 +66,7 @@ class Reactions(Group):
 #: In the order of the sensor's signature.
 OF_SENSOR = (
     TABLE,
-    replace(PERIOD, help="The period, `YYYY-MM`; or give `periods`.", without=""),
+    replace(PERIOD, help="The period, such as `2026-10`; or give `periods`.", without=""),
     replace(PERIODS, help="Several periods, as a list, which may be empty.", type="Sequence[str] | None"),
     *(DATABASE, CLUSTER, CLICKHOUSE_CONN_ID),
     *declared(Reactions).values(),

@@ -217,7 +217,7 @@ def parse_periods(given: Sequence[str] | str | None) -> tuple[Period, ...]:
     """Parse a list of periods and sort it.
 
     Args:
-        given: `YYYY-MM` values, as a list or separated by commas.
+        given: Periods, as a list or separated by commas.
 
     Raises:
         ConfigurationError: If one is not a period, they have several lengths, or a template rendered to None.

@@ -34,7 +34,7 @@ class OnLoadsPage:
         Args:
             context: Airflow's context.
             runner: The runner of the task.
-            periods: The task's periods, `YYYY-MM`; empty means the whole table.
+            periods: The task's periods; empty means the whole table.
         """
         from airflow_provider_chs3.core.cluster.topology import local_table
         from airflow_provider_chs3.core.values.models import TableName

@@ -151,7 +151,7 @@ class PeriodTask(BaseOperator):
 
         Args:
             context: Airflow's.
-            periods: `YYYY-MM` of those that have none.
+            periods: Those that have none.
 
         Raises:
             ConfigurationError: If it does.

@@ -37,7 +37,7 @@ def periods_of_events(
         since: How far to look back; longer than a run takes. Default: a day.
 
     Returns:
-        The periods, `YYYY-MM`, in order: for `periods` of `scheduled_load`.
+        The periods, such as `2026-10`, in order: for `periods` of `scheduled_load`.
 
     Raises:
         ConfigurationError: If `key` is not a template.
