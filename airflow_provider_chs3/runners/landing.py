@@ -170,7 +170,7 @@ class Landing:
         pieces = list(offsets.cut(most))
         with closing(self._topic.messages(readable)) as messages:
             for number, of_piece in groupby(messages, lambda message: (message.offset() - offsets.first) // most):
-                with MessageFiles(self._request.timezone) as files:
+                with MessageFiles(self._request.grain, self._request.timezone) as files:
                     for message in of_piece:
                         files.add(message)
                     self._write(files, pieces[number])

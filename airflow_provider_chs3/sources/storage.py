@@ -35,8 +35,8 @@ class Storage(ABC):
 
     @property
     def template(self) -> str:
-        """Template of the keys of a period; the period itself where there are none."""
-        template: str = getattr(self, self.options["key"]) if "key" in self.options else "{YYYY-MM}"
+        """Template of the keys of a period; any key where periods do not go by keys."""
+        template: str = getattr(self, self.options["key"]) if "key" in self.options else "**"
         return template
 
     @property

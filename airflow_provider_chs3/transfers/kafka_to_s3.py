@@ -34,13 +34,14 @@ class KafkaToS3Operator(BaseOperator):
 
     Args:
         topic: The topic.
-        key: Template of the keys, without the bucket: `events/{YYYY-MM}/`. Loads take the same.
+        key: Template of the keys, without the bucket: `events/{YYYY-MM}/`, or `events/{YYYY-MM-DD}/{HH}/` for hours.
+            Loads take the same.
         bucket: The bucket.
         s3_key: Another name of `key`, as in the transfers of Airflow's own providers.
         s3_bucket: Another name of `bucket`.
         start: The first point in time, a `datetime` or text in ISO 8601. Default: the start of the run's data interval.
         end: The second point, exclusive. Default: the end of the data interval.
-        timezone: Time zone in which periods begin and end. Default: the DAG's.
+        timezone: Time zone in which days and longer periods begin; hours are in UTC. Default: the DAG's.
         messages_per_object: How many offsets of a partition may share an object. Default: 500,000.
         on_expired: What to do if Kafka has deleted messages before they were landed: `fail`, or `land_rest`.
             Default: `fail`.

@@ -21,7 +21,8 @@ class MySqlToClickHouseOperator(PeriodLoadTask):
         schema: As in `airflow_provider_chs3.sources.mysql.MySqlRows`. Default: the connection's database.
         key_column: The column whose values divide the rows among the nodes. Default: none; one node reads all rows.
         fingerprint: An aggregate that changes with the period's rows. Default: a digest of all its values.
-        row_timezone: The zone in which periods of a column of instants begin. Default: `UTC`.
+        row_timezone: The zone in which days and longer periods of a column of instants begin, and to which the hours of
+            times without a zone belong. Default: `UTC`.
         mysql_conn_id: Connection of type `mysql`. Default: `mysql_default`.
         server_address: `host:port` as the ClickHouse servers reach the database. Default: the connection's.
         named_collection: A named collection on the servers that holds host, port, database, user and password.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
-from airflow_provider_chs3.sources.lakehouse.listing import period_of, split_url
+from airflow_provider_chs3.sources.lakehouse.listing import split_url
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.sources.table_lake import PERIOD, TableLake
 
@@ -146,10 +145,6 @@ class TestDelta:
 def test_only_tables_in_s3_are_taken(url: str) -> None:
     with pytest.raises(Exception, match="is not in S3"):
         split_url(url)
-
-
-def test_what_is_out_of_range_belongs_to_no_period() -> None:
-    assert period_of(datetime(1970, 1, 1, tzinfo=UTC)) is None
 
 
 def _actions(lake: TableLake) -> dict[str, list[Any]]:

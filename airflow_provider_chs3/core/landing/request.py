@@ -6,14 +6,15 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 from airflow_provider_chs3.core.landing.offsets import OffsetRange
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period import Grain, Period
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
-_SAMPLE = Period.of_month(2001, 10)
+_SAMPLE = datetime(2001, 10, 11, 12)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +26,7 @@ class LandingRequest:
         start: The first point in time, inclusive.
         end: The second one, exclusive.
         key: Template of the objects' keys.
-        timezone: Name of the time zone of the periods.
+        timezone: Name of the time zone of days and longer periods.
         messages_per_object: The most offsets that share an object.
 
     Raises:
@@ -47,12 +48,17 @@ class LandingRequest:
             )
         if self.messages_per_object < 1:
             raise ConfigurationError(f"messages_per_object={self.messages_per_object}: give 1 or more.")
-        key = self.object_key(_SAMPLE, OffsetRange(0, 0, 1))
-        if self._template.period_of(key) != _SAMPLE:
+        sample = Period.of(_SAMPLE, self.grain)
+        if self._template.period_of(self.object_key(sample, OffsetRange(0, 0, 1))) != sample:
             raise ConfigurationError(
                 f"key={self.key!r} cannot name what is landed: end it with the period's folder, as in "
                 "'events/{YYYY-MM}/', or with '*.parquet' in it."
             )
+
+    @property
+    def grain(self) -> Grain:
+        """The length of the periods that objects are of: the shortest that the template tells apart."""
+        return self._template.grain
 
     def object_key(self, period: Period, offsets: OffsetRange) -> str:
         """Return the key of the object with a period's messages of a range.
@@ -175,9 +181,9 @@ class LandingRequest:
     def _name(self) -> str:
         return f"{_text(self.start)}_{_text(self.end)}"
 
-    @property
+    @cached_property
     def _template(self) -> KeyTemplate:
-        return KeyTemplate(self.key)
+        return KeyTemplate(self.key).finest
 
 
 def _text(at: datetime) -> str:

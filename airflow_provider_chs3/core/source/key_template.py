@@ -126,6 +126,11 @@ class KeyTemplate:
         """
         return _at(self, grain)
 
+    @property
+    def finest(self) -> KeyTemplate:
+        """The template for the shortest periods that it tells apart; without tokens, for a whole table."""
+        return self.at(next(grain for grain, by in _NAMES.items() if any(names <= self._parts for names in by)))
+
     @cached_property
     def _parts(self) -> frozenset[str]:
         """What its tokens name."""

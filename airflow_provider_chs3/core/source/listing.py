@@ -47,22 +47,6 @@ class AccessTrial(ABC):
 class SourceListing(ABC):
     """What a source has of periods, and where."""
 
-    def check_grain(self, periods: Collection[Period] | Grain) -> None:
-        """Check that periods of such a length can be listed: of rows and snapshots those of months.
-
-        Args:
-            periods: The periods, or their length.
-
-        Raises:
-            ConfigurationError: If they cannot be.
-        """
-        of = {periods} if isinstance(periods, Grain) else {each.grain for each in periods}
-        if other := next(iter(of - {Grain.MONTH}), None):
-            what = "as a whole" if other is Grain.ALL else f"by {other}"
-            raise ConfigurationError(
-                f"{self.place} is read month by month, and the table is loaded {what}: partition it by month."
-            )
-
     @property
     @abstractmethod
     def place(self) -> str:

@@ -146,9 +146,6 @@ class ObjectSource(Source):
     def _at(self, grain: Grain) -> Self:
         return replace(self, template=self.template.at(grain))
 
-    def check_grain(self, periods: Collection[Period] | Grain) -> None:
-        """Let periods of any length pass: the template of the keys decides."""
-
     def _listed_by(
         self, list_pass: Callable[[ListingPass], Steps[T]], periods: Collection[Period] | None
     ) -> Steps[list[T]]:

@@ -9,28 +9,32 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from airflow_provider_chs3.core.values.period import FIRST_YEAR, LAST_YEAR, Period
+from airflow_provider_chs3.core.values.period import FIRST_YEAR, LAST_YEAR, WHOLE_TABLE, Grain, Period
 from airflow_provider_chs3.exceptions import SourceError
 
 #: What is held in memory before a row group is written: of keys and values, and of messages, each with a kilobyte more.
 _ROW_GROUP_BYTES = 64 * 2**20
 _ROW_GROUP_MESSAGES = 100_000
-#: A day from the ends, so that they are in these years in every time zone.
-_FIRST = int(datetime(FIRST_YEAR, 1, 2, tzinfo=UTC).timestamp() * 1000)
+#: A day from the first Monday and from the end, so that in every time zone their weeks begin in these years.
+_FIRST = int(datetime(FIRST_YEAR, 1, 5, tzinfo=UTC).timestamp() * 1000)
 _END = int(datetime(LAST_YEAR, 12, 31, tzinfo=UTC).timestamp() * 1000)
 
 
 class MessageFiles:
     """Parquet files in a temporary folder; use it in a `with` block.
 
+    Messages may be of more periods than a process may have files open: until all have come, those of a period are
+    appended to a file of Arrow.
+
     Args:
-        timezone: Name of the time zone in which periods begin.
+        grain: The length of the periods.
+        timezone: Name of the time zone in which days and longer periods begin.
     """
 
-    def __init__(self, timezone: str) -> None:
-        self._timezone = timezone
+    def __init__(self, grain: Grain, timezone: str) -> None:
+        self._grain = grain
+        self._timezone = "UTC" if grain is Grain.HOUR else timezone
         self._folder = tempfile.TemporaryDirectory(prefix="chs3-landing-")
-        self._writers: dict[Period, Any] = {}
         self._rows: dict[Period, int] = {}
         self._waiting: list[Any] = []
         self._waiting_bytes = 0
@@ -58,35 +62,51 @@ class MessageFiles:
     def finished(self) -> Iterator[tuple[Period, Path, int]]:
         """Finish the files, and return them in the order of periods, with their messages. Raises as `add`."""
         self._write()
-        for period, writer in sorted(self._writers.items()):
-            writer.close()
-            yield period, self._path(period), self._rows[period]
+        for period, rows in sorted(self._rows.items()):
+            yield period, self._finish(period), rows
 
-    def _path(self, period: Period) -> Path:
-        return Path(self._folder.name) / f"{period}.parquet"
+    def _path(self, period: Period, suffix: str) -> Path:
+        return Path(self._folder.name) / f"{period}.{suffix}"
 
     def _write(self) -> None:
         if not self._waiting:
             return
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         table = _table(self._waiting)
         self._waiting, self._waiting_bytes = [], 0
-        local = table["timestamp"].cast(pa.timestamp("ms", tz=self._timezone))
-        numbers = pc.add(pc.multiply(pc.year(local), 12), pc.subtract(pc.month(local), 1))
-        for number in sorted(pc.unique(numbers).to_pylist()):
-            rows = table if pc.all(pc.equal(numbers, number)).as_py() else table.filter(pc.equal(numbers, number))
-            period = Period.of_month(number // 12, number % 12 + 1)
-            self._writer(period, rows.schema).write_table(rows)
+        for period, rows in self._by_period(table):
+            with pa.OSFile(str(self._path(period, "arrow")), "ab") as file, pa.ipc.new_stream(file, rows.schema) as to:
+                to.write_table(rows)
             self._rows[period] = self._rows.get(period, 0) + rows.num_rows
 
-    def _writer(self, period: Period, schema: Any) -> Any:
+    def _by_period(self, table: Any) -> Iterator[tuple[Period, Any]]:
+        if self._grain is Grain.ALL:
+            yield WHOLE_TABLE, table
+            return
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        # Without their zone: clocks may skip midnight.
+        local = pc.local_timestamp(table["timestamp"].cast(pa.timestamp("ms", tz=self._timezone)))
+        begins = pc.floor_temporal(local, unit=self._grain.value)
+        for begin in sorted(pc.unique(begins).to_pylist()):
+            yield Period(begin, self._grain), table.filter(pc.equal(begins, pa.scalar(begin, begins.type)))
+
+    def _finish(self, period: Period) -> Path:
+        """Write the file of a period: a row group for what was written at a time."""
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        if period not in self._writers:
-            self._writers[period] = pq.ParquetWriter(self._path(period), schema, compression="zstd")
-        return self._writers[period]
+        written, path = self._path(period, "arrow"), self._path(period, "parquet")
+        with pa.memory_map(str(written)) as file:
+            schema = pa.ipc.open_stream(file).schema
+            file.seek(0)
+            with pq.ParquetWriter(path, schema, compression="zstd") as to:
+                while file.tell() < file.size():
+                    to.write_table(pa.ipc.open_stream(file).read_all())
+        written.unlink()
+        return path
 
 
 def _table(messages: list[Any]) -> Any:

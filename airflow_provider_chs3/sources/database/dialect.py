@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from enum import Enum
 from typing import ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -13,12 +14,24 @@ from airflow_provider_chs3.core.source.formats import Format
 from airflow_provider_chs3.core.source.reading import KnownColumn
 from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.values.models import Setting
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 TEXT = "Nullable(String)"
 TYPED = Format("rows", is_typed=True)
 NULLS = Setting("external_table_functions_use_nulls", 1, "NULL stays NULL")
+
+
+#: What databases round times to.
+_LEAST = timedelta(microseconds=1)
+
+
+class Times(Enum):
+    """What a column of times holds."""
+
+    DATES = "dates"
+    LOCAL = "times without a zone"
+    INSTANTS = "instants"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +45,8 @@ class SqlTable:
         key_column: The column whose values divide a period's rows among the nodes; None lets one node read all rows.
         fingerprint: An aggregate that changes with the period's rows, in the database's SQL; None takes a digest of all
             their values.
-        timezone: The zone in which periods of a column begin that has instants.
+        timezone: The zone in which days and longer periods of instants begin, and to which the hours of times without a
+            zone belong.
 
     Raises:
         ConfigurationError: If a text is empty or has characters that databases do not know, or there is no such zone.
@@ -106,16 +120,21 @@ class Dialect(ABC):
         """Return how a column is read, from a row of the answer to `columns`."""
 
     @abstractmethod
-    def in_period(self, column: SqlColumn, period: Period, timezone: str) -> str:
-        """Return the condition of a period's rows: a range, which an index serves.
+    def times_of(self, column: SqlColumn) -> Times | None:
+        """Return what a column of times holds; None if it is another one."""
 
-        Raises:
-            ConfigurationError: If the column says no period.
+    @abstractmethod
+    def moment(self, at: datetime, times: Times) -> str:
+        """Return a moment as a literal that a column of such times is compared with.
+
+        Args:
+            at: The moment; with a zone if the column holds instants.
+            times: What the column holds.
         """
 
     @abstractmethod
-    def first_of_periods(self, column: SqlColumn, timezone: str) -> str:
-        """Return the expression of the period, as `YYYY-MM`; or several, of periods which may have a row."""
+    def day_of(self, column: SqlColumn, times: Times, *, with_hour: bool) -> str:
+        """Return the text of a row's day, as `YYYY-MM-DD`, or of its hour, as `YYYY-MM-DDTHHZ`; of instants in UTC."""
 
     @abstractmethod
     def slice_of(self, column: SqlColumn, *, number: int, count: int) -> str:
@@ -129,6 +148,40 @@ class Dialect(ABC):
         """Return the quoted table."""
         names = (table.schema, table.name) if table.schema else (table.name,)
         return ".".join(map(self.quoted, names))
+
+    def in_period(self, column: SqlColumn, period: Period, timezone: str) -> str:
+        """Return the condition of a period's rows: a range, which an index serves.
+
+        Raises:
+            ConfigurationError: If the column says no such period.
+        """
+        if period is WHOLE_TABLE:
+            return "1 = 1"
+        times = self.times_for(column, period.grain)
+        begin, end = (self.moment(at, times) for at in _bounds_of(period, times, timezone))
+        return f"{self.quoted(column.name)} >= {begin} AND {self.quoted(column.name)} < {end}"
+
+    def times_for(self, column: SqlColumn, grain: Grain) -> Times:
+        """Return what the column of times holds.
+
+        Args:
+            column: The column.
+            grain: The length of periods.
+
+        Raises:
+            ConfigurationError: If the column says no such period.
+        """
+        times = self.times_of(column)
+        if times is None:
+            raise ConfigurationError(
+                f"time_column={column.name!r} is of type {column.type}: give the column of a date or a time."
+            )
+        if times is Times.DATES and grain is Grain.HOUR:
+            raise ConfigurationError(
+                f"time_column={column.name!r} is of type {column.type}, which has no hours: give a column of times, or "
+                "partition the table by day."
+            )
+        return times
 
     def rows_of_period(
         self, table: SqlTable, columns: Sequence[SqlColumn], period: Period, *, part: tuple[int, int] = (0, 1)
@@ -160,12 +213,12 @@ class Dialect(ABC):
         changes = f"({table.fingerprint})" if table.fingerprint else self.digest(columns)
         return f"SELECT COUNT(*), {keys}, {changes} FROM {self.located(table)} WHERE {condition}"
 
-    def periods(self, table: SqlTable, columns: Sequence[SqlColumn]) -> str:
-        """Return the statement for all periods that have rows, among what may be none, as of dates without a period."""
+    def days(self, table: SqlTable, columns: Sequence[SqlColumn], grain: Grain) -> str:
+        """Return the statement for all days that have rows, or hours if periods are hours; see `day_of`."""
         (column,) = (each for each in columns if each.name == table.time_column)
-        period = self.first_of_periods(column, table.timezone)
+        day = self.day_of(column, self.times_for(column, grain), with_hour=grain is Grain.HOUR)
         where = f"{self.quoted(column.name)} IS NOT NULL"
-        return f"SELECT DISTINCT {period} FROM {self.located(table)} WHERE {where}"
+        return f"SELECT DISTINCT {day} FROM {self.located(table)} WHERE {where}"
 
 
 def own_prefix(columns: Sequence[SqlColumn]) -> str:
@@ -177,17 +230,51 @@ def own_prefix(columns: Sequence[SqlColumn]) -> str:
     return next(prefix for prefix in prefixes if not any(each.name.startswith(prefix) for each in columns))
 
 
-def not_a_period(column: SqlColumn) -> ConfigurationError:
-    """Return the error of a column that says no period."""
-    return ConfigurationError(
-        f"time_column={column.name!r} is of type {column.type}: give the column of a date or a time."
+def _bounds_of(period: Period, times: Times, timezone: str) -> tuple[datetime, datetime]:
+    """Return the first moment of a period and that of the next one, as a column has them.
+
+    Raises:
+        ConfigurationError: If times without a zone do not show which hour they are in, as clocks show it twice.
+    """
+    bounds = period.begin, period.end
+    if period.grain is not Grain.HOUR:
+        zone = zone_of(timezone) if times is Times.INSTANTS else None
+        return bounds[0].replace(tzinfo=zone), bounds[1].replace(tzinfo=zone)
+    if times is Times.INSTANTS:
+        return bounds[0].replace(tzinfo=UTC), bounds[1].replace(tzinfo=UTC)
+    begin, last, end = (
+        at.replace(tzinfo=UTC).astimezone(zone_of(timezone)) for at in (bounds[0], bounds[1] - _LEAST, bounds[1])
     )
+    for at in (begin, last):
+        if at.utcoffset() != at.replace(fold=1 - at.fold).utcoffset():
+            raise ConfigurationError(
+                f"{period} is an hour that clocks in {timezone!r} show twice, and times without a zone do not say "
+                "which is meant: give a time_column of instants, or partition the table by day."
+            )
+    return begin.replace(tzinfo=None), end.replace(tzinfo=None)
 
 
-def bounds_of(period: Period, timezone: str) -> tuple[datetime, datetime]:
-    """Return the instants in which a period begins and ends in a zone."""
-    zone = zone_of(timezone)
-    return period.begin.replace(tzinfo=zone), period.end.replace(tzinfo=zone)
+def periods_touched(span: Period, grain: Grain, times: Times, timezone: str) -> set[Period]:
+    """Return the periods that rows of a day or an hour may be in; the reverse of `Dialect.in_period`.
+
+    Args:
+        span: The day or the hour, as the column has it: of instants in UTC.
+        grain: The length of the periods.
+        times: What the column holds.
+        timezone: See `SqlTable`.
+
+    Raises:
+        ConfigurationError: If they are not within the years of periods.
+    """
+    ends = span.begin, span.end - _LEAST
+    if times is Times.LOCAL and grain is Grain.HOUR:
+        zone = zone_of(timezone)
+        local = [at.replace(tzinfo=zone, fold=fold) for at in ends for fold in (0, 1)]
+        return {Period.of(at.astimezone(UTC).replace(tzinfo=None), grain) for at in local}
+    if times is Times.INSTANTS and grain is not Grain.HOUR:
+        zone = zone_of(timezone)
+        return {Period.of(at.replace(tzinfo=UTC).astimezone(zone).replace(tzinfo=None), grain) for at in ends}
+    return {Period.of(at, grain) for at in ends}
 
 
 def zone_of(timezone: str) -> ZoneInfo:
@@ -201,11 +288,6 @@ def zone_of(timezone: str) -> ZoneInfo:
     # A folder of zones, such as 'Europe', is an error of the operating system.
     except (ZoneInfoNotFoundError, TypeError, ValueError, OSError):
         raise ConfigurationError(f"timezone={timezone!r} is not known: give a name such as 'Europe/Berlin'.") from None
-
-
-def days_of(period: Period) -> tuple[str, str]:
-    """Return the first days of a period and of the next one."""
-    return f"{period.begin:%Y-%m-%d}", f"{period.end:%Y-%m-%d}"
 
 
 def _is_text(value: object) -> bool:

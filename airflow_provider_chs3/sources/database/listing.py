@@ -9,14 +9,14 @@ import json
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_chs3.core.values.object_page import ObjectPage
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period import Grain, Period
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, SourceError, TransientError
-from airflow_provider_chs3.sources.database.dialect import Dialect, SqlColumn, SqlTable
+from airflow_provider_chs3.sources.database.dialect import Dialect, SqlColumn, SqlTable, periods_touched
 from airflow_provider_chs3.sources.database.reading import SqlAccess, SqlSource, unit_of, version_of
 from airflow_provider_chs3.sources.listing import Listing
 
@@ -130,15 +130,20 @@ class RowsListing(Listing):
     def pages(
         self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
     ) -> Iterator[ObjectPage]:
-        """Yield the period as one object, if it has rows; all periods if the prefix is empty; see `Listing.pages`."""
-        periods = [Period.parse(prefix)] if prefix else self._periods()
+        """Yield the period as one object, if it has rows; of a period's length, all periods; see `Listing.pages`."""
+        periods = self._periods(Grain(prefix)) if prefix in {*Grain} else [Period.parse(prefix)]
         found = (self._unit(period) for period in periods)
         yield ObjectPage.of([each for each in found if each is not None])
 
-    def _periods(self) -> list[Period]:
-        rows = self._ask(self.dialect.periods(self.table, self.columns))
-        found = (_period(_text(value)) for row in rows for value in row)
-        return sorted({period for period in found if period})
+    def _periods(self, grain: Grain) -> list[Period]:
+        table, (column,) = self.table, [each for each in self.columns if each.name == self.table.time_column]
+        times = self.dialect.times_for(column, grain)
+        found = set[Period]()
+        for (day,) in self._ask(self.dialect.days(table, self.columns, grain)):
+            # Of a day that no table holds, such as 9999-12-31, 0000-00-00 or infinity, there is no period.
+            with suppress(ConfigurationError):
+                found |= periods_touched(Period.parse(_text(day)), grain, times, table.timezone)
+        return sorted(found)
 
     def _unit(self, period: Period) -> Any:
         statement = self.dialect.version_of_period(self.table, self.columns, period)
@@ -216,14 +221,6 @@ class RowsListing(Listing):
     @abstractmethod
     def is_transient(self, error: Exception) -> bool:
         """Check whether an error may pass by itself."""
-
-
-def _period(text: str) -> Period | None:
-    """Return the period; None of a date that no table holds, such as 9999-12-31, 0000-00-00 or infinity."""
-    try:
-        return Period.parse(text)
-    except ConfigurationError:
-        return None
 
 
 def _text(value: Any) -> str:

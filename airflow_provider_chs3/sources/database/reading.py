@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of
 from airflow_provider_chs3.core.values.error_codes import UNKNOWN_FUNCTION
 from airflow_provider_chs3.core.values.models import Manifest, SettingValues, Unit
-from airflow_provider_chs3.core.values.period import Grain, Period
+from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period
 from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, PreflightError, SourceError
@@ -117,7 +117,6 @@ class SqlSource(Source):
 
     def list_periods(self, periods: Collection[Period]) -> Steps[tuple[Self, dict[Period, Manifest]]]:
         """Ask the database for the versions of periods; a period without rows has no object."""
-        self.check_grain(periods)
         listed = {}
         for period in periods:
             name = f"Look at {self.place}, {period}"
@@ -127,9 +126,10 @@ class SqlSource(Source):
 
     def summarize_periods(self, periods: Collection[Period] | Grain) -> Steps[dict[Period, PeriodObjects]]:
         """Ask the database for the versions of periods for a comparison alone; see `Source.summarize_periods`."""
-        self.check_grain(periods)
+        if periods is Grain.ALL:
+            periods = [WHOLE_TABLE]
         if isinstance(periods, Grain):
-            pages = yield from ListObjects(name=f"Look for periods in {self.place}", bucket=self.place, prefix="")
+            pages = yield from ListObjects(name=f"Look for periods in {self.place}", bucket=self.place, prefix=periods)
             manifests = {_period_of(each.path): Manifest((each,)) for page in pages for each in page.objects()}
         else:
             _, manifests = yield from self.list_periods(periods)

@@ -19,8 +19,9 @@ class DeltaTable(LakehouseTable):
 
     Args:
         uri: Where the table is: `s3://lake/trips`.
-        time_column: The column that decides a row's period: a partition column of dates or of texts such as
-            `2026-01`, or a column of dates or timestamps whose statistics show that each file holds one period.
+        time_column: The column that decides a row's period: a partition column of dates, timestamps, or texts of
+            periods such as `2026-01`, as long as ClickHouse's or shorter; or a column of dates or timestamps whose
+            statistics show that each file holds one period.
         aws_conn_id: AWS connection for the log, and for the servers' reads. Default: Airflow's
             `[chs3] aws_conn_id`, `aws_default`. None: a public bucket, read without keys.
         endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.

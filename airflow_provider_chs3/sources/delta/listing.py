@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.values.table_snapshot import ALL_PERIODS, DataFile, TableSnapshot
+from airflow_provider_chs3.core.values.period import FIRST_YEAR, LAST_YEAR, Period
+from airflow_provider_chs3.core.values.table_snapshot import ANY_MOMENT, DataFile, TableSnapshot
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ConfigurationError,
@@ -20,17 +19,15 @@ from airflow_provider_chs3.exceptions import (
 )
 from airflow_provider_chs3.sources.lakehouse.listing import (
     TableListing,
+    moments_between,
+    moments_of,
     path_of,
-    period_of,
-    periods_between,
     split_url,
-    with_problems,
 )
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-_TEXT = re.compile(r"(?!0000)(\d{4})-(0[1-9]|1[0-2])(?:-\d{2})?")
 _MAPPING = "delta.columnMapping.mode"
 
 
@@ -64,7 +61,7 @@ class DeltaListing(TableListing):
                     "reads columns by their names. Copy the table into one without column mapping."
                 )
             names = frozenset(field.name for field in table.schema().fields)
-            return TableSnapshot(str(table.version()), names, tuple(self._files(table)))
+            return TableSnapshot(str(table.version()), self.uri, self.time_column, names, tuple(self._files(table)))
 
     def _table(self, pinned: str | None) -> DeltaTable:
         from deltalake import DeltaTable
@@ -124,9 +121,8 @@ class DeltaListing(TableListing):
             if path in deleted:
                 problem = _problem(path)
             at = datetime.fromtimestamp(each["modification_time"] // 1000, UTC)
-            periods = self._partition_periods(each) if partitioned else self._periods(each)
-            found = DataFile(path, each["size_bytes"], each["num_records"] or 0, at, periods, problem)
-            yield with_problems(found, table=self.uri, time_column=self.time_column)
+            moments = self._partition_moments(each) if partitioned else self._moments(each)
+            yield DataFile(path, each["size_bytes"], each["num_records"] or 0, at, moments, problem)
 
     def _check_column(self, table: DeltaTable) -> None:
         if self.time_column not in (names := [field.name for field in table.schema().fields]):
@@ -134,28 +130,32 @@ class DeltaListing(TableListing):
                 f"time_column={self.time_column!r} is not a column of {self.uri}: it has {', '.join(names)}."
             )
 
-    def _partition_periods(self, action: Mapping[str, Any]) -> tuple[Period, Period] | None:
+    def _partition_moments(self, action: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
         value = action[f"partition.{self.time_column}"]
-        if isinstance(value, str):
-            matched = _TEXT.fullmatch(value)
-            value = date(int(matched[1]), int(matched[2]), 1) if matched else value
-        if value is not None and not isinstance(value, date):
+        if value is None:
+            return None
+        if isinstance(value, date):
+            return moments_of(value)
+        year = str(value)[:4]
+        if year.isascii() and year.isdigit() and (0 < int(year) < FIRST_YEAR or int(year) > LAST_YEAR):
+            return None
+        try:
+            return moments_of(Period.parse(value))
+        except ConfigurationError:
             raise ConfigurationError(
                 f"time_column={self.time_column!r} has a partition {value!r}, which names no period: give a column of "
                 "dates, of timestamps, or of texts such as '2026-01'."
-            )
-        period = period_of(value)
-        return (period, period) if period else None
+            ) from None
 
-    def _periods(self, action: Mapping[str, Any]) -> tuple[Period, Period] | None:
+    def _moments(self, action: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
         rows, column = action["num_records"], self.time_column
         if rows and action.get(f"null_count.{column}") == rows:
             return None
         first, last = (action.get(f"{bound}.{column}") for bound in ("min", "max"))
         if not (isinstance(first, date) and isinstance(last, date)):
-            return ALL_PERIODS
+            return ANY_MOMENT
         # The log cuts off what is below a millisecond, which is never where a period ends.
-        return periods_between(first, last)
+        return moments_between(first, last)
 
 
 def _problem(path: str) -> str:

@@ -19,8 +19,8 @@ class IcebergTable(LakehouseTable):
 
     Args:
         table: The table in its catalog: `lake.trips`.
-        time_column: The column of dates or timestamps that decides a row's period. Partition the table by its period or
-            day; otherwise statistics must show that each file holds one period.
+        time_column: The column of dates or timestamps that decides a row's period. Partition the table by it, in
+            periods as long as ClickHouse's or shorter; otherwise statistics must show that each file holds one period.
         iceberg_conn_id: Connection to the catalog, with the properties of pyiceberg's catalogs in `extra`, and
             `catalog_name` there if a SQL catalog's name is not `chs3`. Default: `iceberg_default`.
         aws_conn_id: AWS connection for metadata, and for the servers' reads. Default: Airflow's

@@ -8,18 +8,17 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.values.table_snapshot import DataFile, TableSnapshot
+from airflow_provider_chs3.core.values.period import Grain, Period
+from airflow_provider_chs3.core.values.table_snapshot import ANY_MOMENT, DataFile, TableSnapshot
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, ObjectsChangedError, TransientError
 from airflow_provider_chs3.sources.iceberg.columns import ColumnHistory
 from airflow_provider_chs3.sources.iceberg.deletes import DeletedRows, DeleteFiles, digest_of, problem_of
 from airflow_provider_chs3.sources.lakehouse.listing import (
     TableListing,
+    moments_between,
+    moments_of,
     path_of,
-    period_of,
-    periods_between,
     split_url,
-    with_problems,
 )
 
 if TYPE_CHECKING:
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from pyiceberg.types import NestedField
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: Those of a partition that show the time of its rows.
+_TRANSFORMS = ("year", "month", "day", "hour", "identity")
 
 
 class IcebergListing(TableListing):
@@ -69,15 +70,16 @@ class IcebergListing(TableListing):
                 raise self._is_gone(pinned)
             names = frozenset(field.name for field in table.schema().fields)
             if snapshot is None:
-                return TableSnapshot("", names, ())
+                return TableSnapshot("", self.table, self.time_column, names, ())
             try:
                 found = list(self._files(table, snapshot))
-                checked = ColumnHistory(table).checked([each for each, _ in found if _is_of(each, periods)])
+                checked = ColumnHistory(table).checked([each for each, _ in found if each.has_rows_of(periods)])
                 deletes = {each.path: some for each, some in found if some}
                 known = {each.path: each for each in self._deleted_rows.known(table.io, checked, deletes)}
             except FileNotFoundError as error:
                 raise self._is_gone(pinned) from error
-            return TableSnapshot(pinned, names, tuple(known.get(each.path, each) for each, _ in found))
+            files = tuple(known.get(each.path, each) for each, _ in found)
+            return TableSnapshot(pinned, self.table, self.time_column, names, files)
 
     def _is_gone(self, snapshot: str) -> ObjectsChangedError:
         return ObjectsChangedError(
@@ -162,10 +164,9 @@ class IcebergListing(TableListing):
             deletes = delete_files.of(spec_id, entry)
             problem = problem or problem_of(path, self.table, deletes) or _problem(file, path, self.table)
             at = _EPOCH + timedelta(seconds=committed.get(entry.snapshot_id or 0, 0) // 1000)
-            periods = _periods(table.specs()[spec_id], entry, column)
+            moments = _moments(table.specs()[spec_id], entry, column)
             size, digest = file.file_size_in_bytes, digest_of(deletes)
-            found = DataFile(path, size, file.record_count, at, periods, problem, deletes=digest)
-            yield with_problems(found, table=self.table, time_column=self.time_column), deletes
+            yield DataFile(path, size, file.record_count, at, moments, problem, deletes=digest), deletes
 
 
 _DENIED = "the catalog denies access: check the keys; Glue needs glue:GetTable on catalog, database and table"
@@ -204,10 +205,6 @@ def _problem(file: IcebergFile, path: str, table: str) -> str:
     return f"{path} of {table} is not Parquet: rewrite the table's files as Parquet."
 
 
-def _is_of(file: DataFile, periods: Collection[Period]) -> bool:
-    return file.periods is not None and any(file.periods[0] <= period <= file.periods[1] for period in periods)
-
-
 def _period_field(table: Table, time_column: str) -> NestedField:
     """Return the column of periods.
 
@@ -225,23 +222,26 @@ def _period_field(table: Table, time_column: str) -> NestedField:
     return found
 
 
-def _periods(spec: PartitionSpec, entry: ManifestEntry, column: NestedField) -> tuple[Period, Period] | None:
-    """Return the first and the last period of a file: by its partition, else by its statistics."""
+def _moments(spec: PartitionSpec, entry: ManifestEntry, column: NestedField) -> tuple[datetime, datetime] | None:
+    """Return the first and the last moment of a file: what its partitions and its statistics leave."""
     file = entry.data_file
-    for place, field in enumerate(spec.fields):
-        transform = str(field.transform)
-        if field.source_id != column.field_id or transform not in ("month", "day", "hour", "identity"):
-            continue
-        value = file.partition[place]
-        period = period_of(None if value is None else _moment(value, transform, column))
-        return (period, period) if period else None
     if file.record_count and (file.null_value_counts or {}).get(column.field_id) == file.record_count:
         return None
-    first, last = (_bound(each, column) for each in (file.lower_bounds, file.upper_bounds))
-    return periods_between(first, last)
+    found = [moments_between(*(_bound(each, column) for each in (file.lower_bounds, file.upper_bounds)))]
+    for place, field in enumerate(spec.fields):
+        transform = str(field.transform)
+        if field.source_id != column.field_id or transform not in _TRANSFORMS:
+            continue
+        # What is out of range is in no period.
+        if file.partition[place] is None or (value := _value(file.partition[place], transform, column)) is None:
+            return None
+        found.append(moments_of(value))
+    first, last = max(each[0] for each in found), min(each[1] for each in found)
+    # Statistics that contradict the partition show nothing.
+    return (first, last) if first <= last else ANY_MOMENT
 
 
-def _bound(bounds: Mapping[int, bytes] | None, column: NestedField) -> date | datetime | None:
+def _bound(bounds: Mapping[int, bytes] | None, column: NestedField) -> date | datetime | Period | None:
     """Return a bound of the column in a file; None if it is not known."""
     from pyiceberg.conversions import from_bytes
     from pyiceberg.types import PrimitiveType
@@ -249,21 +249,23 @@ def _bound(bounds: Mapping[int, bytes] | None, column: NestedField) -> date | da
     written = (bounds or {}).get(column.field_id)
     if written is None or not isinstance(column.field_type, PrimitiveType):
         return None
-    return _moment(from_bytes(column.field_type, written), "identity", column)
+    return _value(from_bytes(column.field_type, written), "identity", column)
 
 
-def _moment(value: Any, transform: str, column: NestedField) -> date | datetime | None:
-    """Return the date or the time that a partition's or a bound's value stands for; None if it is out of range."""
+def _value(value: Any, transform: str, column: NestedField) -> date | datetime | Period | None:
+    """Return the date, time or period that a partition's or a bound's value stands for; None if it is out of range."""
     if isinstance(value, date):
         return value
     try:
+        if transform == "year":
+            return Period(datetime(1970 + value, 1, 1), Grain.YEAR)
         if transform == "month":
-            return date(1970 + value // 12, value % 12 + 1, 1)
+            return Period.of_month(1970 + value // 12, value % 12 + 1)
         if transform == "hour":
-            return _EPOCH + timedelta(hours=value)
+            return Period(_EPOCH.replace(tzinfo=None) + timedelta(hours=value), Grain.HOUR)
         kind = str(column.field_type)
         if transform == "day" or kind == "date":
             return _EPOCH.date() + timedelta(days=value)
         return _EPOCH + timedelta(microseconds=value // 1000 if "_ns" in kind else value)
-    except (OverflowError, ValueError):
+    except (OverflowError, ValueError, ConfigurationError):
         return None

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection
-from dataclasses import replace
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-from airflow_provider_chs3.core.values.period import FIRST_YEAR, LAST_YEAR, Period
-from airflow_provider_chs3.core.values.table_snapshot import ALL_PERIODS, DataFile, TableSnapshot
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.table_snapshot import ANY_MOMENT, TableSnapshot
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.sources.s3.listing import S3Listing
 
 _SCHEMES = ("s3", "s3a", "s3n")
+_LEAST = timedelta(microseconds=1)
 
 
 class TableListing(S3Listing):
@@ -67,51 +68,28 @@ def split_url(url: str) -> tuple[str, str]:
     return bucket, key
 
 
-def period_of(value: Any) -> Period | None:
-    """Return the period of a date or a time; None if there is no value, or no table holds such a period.
+def moments_of(value: date | datetime | Period) -> tuple[datetime, datetime]:
+    """Return the first and the last moment in UTC that a value stands for: a date for its day, a period for all of it.
 
     Args:
-        value: A date or a datetime.
+        value: A date, a time, or a period.
     """
-    if value is None or not FIRST_YEAR <= value.year <= LAST_YEAR:
-        return None
-    return Period.of_month(value.year, value.month)
+    if isinstance(value, Period):
+        return value.begin, value.end - _LEAST
+    if isinstance(value, datetime):
+        at = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+        return at, at
+    return datetime.combine(value, time.min), datetime.combine(value, time.max)
 
 
-def periods_between(first: Any, last: Any) -> tuple[Period, Period]:
-    """Return the periods of a file by the least and the greatest of its dates or times.
+def moments_between(first: Any, last: Any) -> tuple[datetime, datetime]:
+    """Return the moments of a file by the least and the greatest of its dates or times.
 
     Args:
         first: The least one, a date or a datetime; None if it is not known.
         last: The greatest one.
     """
-    if first is None or last is None:
-        return ALL_PERIODS
-    # What is out of range belongs to no period, but the rest of the file may.
-    return period_of(first) or ALL_PERIODS[0], period_of(last) or ALL_PERIODS[1]
-
-
-def with_problems(file: DataFile, *, table: str, time_column: str) -> DataFile:
-    """Return the file, with a problem if it may hold rows of several periods.
-
-    Args:
-        file: The file.
-        table: The table's name, for people.
-        time_column: The column of dates or times.
-    """
-    if file.problem or file.periods is None or file.periods[0] == file.periods[1]:
-        return file
-    return replace(file, problem=_problem(file.path, *file.periods, table=table, time_column=time_column))
-
-
-def _problem(path: str, first: Period, last: Period, *, table: str, time_column: str) -> str:
-    holds = f"holds rows of {first} to {last}"
-    if (first, last) == ALL_PERIODS:
-        holds = f"does not show to which period its rows belong: it has no statistics of {time_column!r}"
-    return (
-        f"{path} of {table} {holds}, and files are loaded whole. Partition the table by period or day of "
-        f"{time_column!r}, and rewrite its files."
-    )
+    return ANY_MOMENT if first is None or last is None else (moments_of(first)[0], moments_of(last)[1])
 
 
 def path_of(url: str, *, bucket: str) -> tuple[str, str]:

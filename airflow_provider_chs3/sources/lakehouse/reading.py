@@ -64,7 +64,6 @@ class TableSource(S3Source):
         Raises:
             SourceError: If files do not have the rows that the table shows of a period, or too many rows were deleted.
         """
-        self.check_grain(periods)
         found = yield from self._snapshot(periods)
         manifests = found.manifests(periods, is_to_load=True)
         paths = {each.path for manifest in manifests.values() for each in manifest.objects}
@@ -112,9 +111,8 @@ class TableSource(S3Source):
 
     def summarize_periods(self, periods: Collection[Period] | Grain) -> Steps[dict[Period, PeriodObjects]]:
         """List the data files of periods for a comparison alone; see `Source.summarize_periods`."""
-        self.check_grain(periods)
         found = yield from self._snapshot(())
-        manifests = found.manifests(None if isinstance(periods, Grain) else periods, is_to_load=False)
+        manifests = found.manifests(periods, is_to_load=False)
         return {period: PeriodObjects.of(manifest) for period, manifest in manifests.items()}
 
     def _snapshot(self, periods: Collection[Period]) -> Steps[TableSnapshot]:
@@ -130,7 +128,7 @@ class TableSource(S3Source):
     def list_for_trial(self, period: Period | None) -> Steps[list[Unit]]:
         """List the data files of a period, or of any, whether their rows may be loaded or not."""
         found = yield from self._snapshot(())
-        manifests = found.manifests(None if period is None else [period], is_to_load=False)
+        manifests = found.manifests(Grain.ALL if period is None else [period], is_to_load=False)
         return [each for manifest in manifests.values() for each in manifest.objects]
 
     def missing_marker(self, ready_key: str, period: Period) -> Steps[str]:

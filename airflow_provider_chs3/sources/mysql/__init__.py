@@ -23,7 +23,8 @@ class MySqlRows(TableRows):
         schema: Another database than the connection's, on the same server. Default: none.
         key_column: As in `PostgresRows`.
         fingerprint: As in `PostgresRows`.
-        timezone: The zone in which periods of a `TIMESTAMP` begin. Default: `UTC`.
+        timezone: The zone in which days and longer periods of a `TIMESTAMP` begin, and to which the hours of times
+            without a zone belong. Default: `UTC`.
         mysql_conn_id: Connection of type `mysql`. Default: `mysql_default`.
         server_address: As in `PostgresRows`.
         named_collection: As in `PostgresRows`.

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 
 from airflow_provider_chs3.core.source.contents import ROWS
 from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.values.models import Setting
-from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.sources.database.dialect import (
     NULLS,
     TYPED,
     Dialect,
     SqlColumn,
     SqlTable,
-    bounds_of,
-    days_of,
-    not_a_period,
+    Times,
 )
 
 MYSQL = StoreKind(
@@ -40,6 +38,7 @@ MYSQL = StoreKind(
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit")
 _BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 _TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
+_TIMES = {"date": Times.DATES, "datetime": Times.LOCAL, "timestamp": Times.INSTANTS}
 _SPATIAL = re.compile(r"geom|point|linestring|polygon")
 _ZERO = "0000-00-00 00:00:00"
 
@@ -81,25 +80,22 @@ class MySql(Dialect):
             return SqlColumn(name=name, type=full, written=column)
         return SqlColumn(name=name, type=full, written=_text_of(kind, column))
 
-    def in_period(self, column: SqlColumn, period: Period, timezone: str) -> str:
-        """Return the condition of a period's rows."""
-        name, kind = self.quoted(column.name), column.type.partition("(")[0]
-        if kind == "timestamp":
-            first, end = (f"FROM_UNIXTIME({int(each.timestamp())})" for each in bounds_of(period, timezone))
-        elif kind in ("date", "datetime"):
-            first, end = (f"'{day}'" for day in days_of(period))
-        else:
-            raise not_a_period(column)
-        return f"{name} >= {first} AND {name} < {end}"
+    def times_of(self, column: SqlColumn) -> Times | None:
+        """Return what a column of times holds."""
+        return _TIMES.get(column.type.partition("(")[0])
 
-    def first_of_periods(self, column: SqlColumn, timezone: str) -> str:
-        """Return the expression of the period; of instants, those of a day before and a day after."""
-        if column.type.startswith("timestamp"):
-            # Few servers know zones by name, and no zone is a day from UTC.
-            since = f"UNIX_TIMESTAMP({self.quoted(column.name)})"
-            near = (f"'1970-01-01 00:00:00' + INTERVAL {since} {sign} 86400 SECOND" for sign in "-+")
-            return ", ".join(f"DATE_FORMAT({each}, '%Y-%m')" for each in near)
-        return f"DATE_FORMAT({self.quoted(column.name)}, '%Y-%m')"
+    def moment(self, at: datetime, times: Times) -> str:
+        """Return a moment as a literal."""
+        if times is not Times.INSTANTS:
+            return f"'{at:%Y-%m-%d %H:%M:%S}'"
+        # Of what no column of instants holds, the function returns NULL.
+        return f"COALESCE(FROM_UNIXTIME({int(at.timestamp())}), '9999-12-31')"
+
+    def day_of(self, column: SqlColumn, times: Times, *, with_hour: bool) -> str:
+        """Return the text of the day of a row, or of its hour."""
+        name = self.quoted(column.name)
+        at = _in_utc(name) if times is Times.INSTANTS else name
+        return f"DATE_FORMAT({at}, '%Y-%m-%d{'T%HZ' if with_hour else ''}')"
 
     def slice_of(self, column: SqlColumn, *, number: int, count: int) -> str:
         """Return the condition of one of so many slices."""
@@ -120,14 +116,17 @@ def _text_of(kind: str, column: str) -> str:
     if kind == "datetime":
         return _without_zeros(f"DATE_FORMAT({column}, '%Y-%m-%d %H:%i:%s.%f')")
     if kind == "timestamp":
-        # By its instant: an hour that the session's clocks show twice would be one.
-        since = f"'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP({column}) * 1000000 MICROSECOND"
-        utc = _without_zeros(f"DATE_FORMAT({since}, '%Y-%m-%dT%H:%i:%s.%f')")
+        utc = _without_zeros(f"DATE_FORMAT({_in_utc(column)}, '%Y-%m-%dT%H:%i:%s.%f')")
         return f"IF(UNIX_TIMESTAMP({column}) = 0, '{_ZERO}', CONCAT({utc}, 'Z'))"
     if kind in ("float", "double"):
         # The text of a FLOAT has six digits.
         return f"CAST(CAST({column} AS DOUBLE) AS CHAR)"
     return f"CAST({column} AS CHAR)"
+
+
+def _in_utc(column: str) -> str:
+    # By its instant: an hour that the session's clocks show twice would be one. Few servers know zones by name.
+    return f"('1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP({column}) * 1000000 MICROSECOND)"
 
 
 def _without_zeros(text: str) -> str:

@@ -29,7 +29,8 @@ class PostgresRows(TableRows):
         fingerprint: An aggregate in the database's SQL that changes with every change of the period's rows, such as
             `sum(extract(epoch FROM updated_at)::numeric)`; the number of rows always counts too. Default: a digest of
             all values of the period, for which the database reads the period each time it is compared.
-        timezone: The zone in which periods of a `timestamptz` begin. Default: `UTC`.
+        timezone: The zone in which days and longer periods of a `timestamptz` begin, and to which the hours of times
+            without a zone belong. Default: `UTC`.
         postgres_conn_id: Connection of type `postgres`. Default: `postgres_default`.
         server_address: `host:port` as the ClickHouse servers reach the database. Default: the connection's.
         named_collection: A named collection on the servers that holds host, port, database, user and password.

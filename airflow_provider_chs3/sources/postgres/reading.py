@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC
+from datetime import UTC, datetime
 
 from airflow_provider_chs3.core.source.contents import ROWS
 from airflow_provider_chs3.core.source.store_kind import StoreKind
@@ -16,9 +15,7 @@ from airflow_provider_chs3.sources.database.dialect import (
     Dialect,
     SqlColumn,
     SqlTable,
-    bounds_of,
-    days_of,
-    not_a_period,
+    Times,
     own_prefix,
 )
 
@@ -42,6 +39,8 @@ _ASCII = frozenset(("numeric", "boolean", "uuid", "inet", "cidr"))
 #: Type categories of arrays, composite types and ranges.
 _CONTAINERS = frozenset("ACR")
 _INSTANT = "timestamp with time zone"
+_TIMES = {"date": Times.DATES, "timestamp without time zone": Times.LOCAL, _INSTANT: Times.INSTANTS}
+_HOUR = '"T"HH24"Z"'
 #: Outside these years, times have another text form; infinity has none at all.
 _FIRST, _LAST = "0001-01-01", "9999-12-31"
 
@@ -129,24 +128,21 @@ class Postgres(Dialect):
             f"UNION ALL SELECT 1 AS {is_hex}, {other} AND {encoding} <> 'UTF8'"
         )
 
-    def in_period(self, column: SqlColumn, period: Period, timezone: str) -> str:
-        """Return the condition of a period's rows."""
-        name = self.quoted(column.name)
-        if column.type == _INSTANT:
-            first, end = (f"{each.astimezone(UTC):%Y-%m-%d %H:%M:%S}+00" for each in bounds_of(period, timezone))
-        elif column.type in ("date", "timestamp without time zone"):
-            first, end = days_of(period)
-        else:
-            raise not_a_period(column)
-        kind = "timestamptz" if column.type == _INSTANT else "date" if column.type == "date" else "timestamp"
-        return f"{name} >= '{first}'::{kind} AND {name} < '{end}'::{kind}"
+    def times_of(self, column: SqlColumn) -> Times | None:
+        """Return what a column of times holds."""
+        return _TIMES.get(column.type)
 
-    def first_of_periods(self, column: SqlColumn, timezone: str) -> str:
-        """Return the expression of the period."""
+    def moment(self, at: datetime, times: Times) -> str:
+        """Return a moment as a literal."""
+        if times is Times.INSTANTS:
+            return f"'{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}+00'::timestamptz"
+        return f"'{at:%Y-%m-%d %H:%M:%S}'::{'date' if times is Times.DATES else 'timestamp'}"
+
+    def day_of(self, column: SqlColumn, times: Times, *, with_hour: bool) -> str:
+        """Return the text of the day of a row, or of its hour."""
         name = self.quoted(column.name)
-        if column.type == _INSTANT:
-            name = f"({name} AT TIME ZONE '{_zone(timezone)}')"
-        return f"to_char({name}, 'YYYY-MM')"
+        at = f"({name} AT TIME ZONE 'UTC')" if times is Times.INSTANTS else name
+        return f"to_char({at}, 'YYYY-MM-DD{_HOUR if with_hour else ''}')"
 
     def slice_of(self, column: SqlColumn, *, number: int, count: int) -> str:
         """Return the condition of one of so many slices."""
@@ -159,10 +155,6 @@ class Postgres(Dialect):
         """Return the aggregate over all values of these columns."""
         values = ", ".join(each.written for each in columns)
         return f"sum(('x' || left(md5(ROW({values})::text), 15))::bit(60)::bigint)"
-
-
-def _zone(timezone: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_+/-]", "", timezone)
 
 
 def _text_of(kind: str, column: str) -> str:
