@@ -191,8 +191,6 @@ class ClickHouseMergeHealthSensor(OnLoadsPage, BaseSensorOperator):
         if bool(self.period) == (self.periods is not None):
             raise ConfigurationError("Give either period or periods, such as period='2026-10'.")
         if isinstance(self.periods, str):
-            raise ConfigurationError(
-                f"periods={self.periods!r} is not a list: give a list, or period."
-            )
+            raise ConfigurationError(f"periods={self.periods!r} is not a list: give a list, or period.")
         given = [self.period] if self.period else self.periods or ()
         return tuple(Period.parse(each) for each in given)

@@ -13,6 +13,7 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import select, update
 
+from airflow_provider_chs3.plugin.api.schedules import Schedule, mark_waiting
 from airflow_provider_chs3.runners.blocking import Runner
 from tests.integration.lake import PERIOD, Lake
 from tests.plugin import runs
@@ -109,6 +110,36 @@ def test_the_period_of_a_run_that_was_due_and_was_not_created_is_late(
     }
     period = periods(as_user, trips_lake)[PERIOD]
     assert f"a run of the DAG {LOADER} was due at {period['since'][:16]} UTC" in period["why"]
+
+
+@pytest.mark.parametrize(
+    ("periods", "late"),
+    [
+        # The night's own day is not there yet; nor is its hour.
+        (["2026-10-03", "2026-10-04", "2026-10-06"], "2026-10-04"),
+        (["2026-10-04", "2026-10-05"], "2026-10-05"),
+        (["2026-10-05T02Z", "2026-10-05T03Z", "2026-10-05T04Z"], "2026-10-05T03Z"),
+        (["2026-W40", "2026-W41", "2026-W42"], "2026-W41"),
+        (["2026-09", "2026-10", "2026-11"], "2026-10"),
+        (["2026-Q3", "2026-Q4"], "2026-Q4"),
+        (["2026"], "2026"),
+        (["all"], "all"),
+    ],
+)
+def test_of_any_length_the_period_of_the_run_or_the_last_before_it_is_late(periods: list[str], late: str) -> None:
+    now = datetime(2026, 10, 6, 6, tzinfo=UTC)
+    schedule = Schedule(
+        is_paused=False,
+        due_at=now - LONG_AGO,
+        due_for=datetime(2026, 10, 5, 3),
+        is_there=True,
+        is_broken=False,
+        is_awaited=True,
+    )
+    task = {"dag_id": "d", "run_id": "r", "task_id": "t", "map_index": -1}
+    rows = [{"period": period, "state": "published", "why": "as published", "task": task} for period in periods]
+    mark_waiting([{"tables": [{"periods": rows}]}], {"d": schedule}, now)
+    assert [row["period"] for row in rows if row["state"] == "late"] == [late]
 
 
 @pytest.mark.skipif(not hasattr(DagModel, "exceeds_max_non_backfill"), reason="nothing is due then before 3.2")

@@ -15,6 +15,7 @@ from airflow.utils.state import DagRunState, State
 from sqlalchemy import ColumnElement, and_, case, exists, false, func, or_, select
 from sqlalchemy.orm import aliased
 
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.plugin.constants import LOADERS
 from airflow_provider_chs3.plugin.observation.period_state import PeriodState
 
@@ -37,7 +38,7 @@ class Schedule:
     Args:
         is_paused: Whether it is paused.
         due_at: Time at which Airflow is to create its next run; None if there is none, or may not have another one now.
-        period: The period in which that run's data interval begins, as `YYYY-MM` in UTC; empty if not known.
+        due_for: When that run's data interval begins, in UTC without a time zone; None if not known.
         is_there: Whether Airflow has it, as its file was read last.
         is_broken: Whether its file cannot be imported.
         is_awaited: Whether it has a schedule, or a run that is queued or running.
@@ -45,7 +46,7 @@ class Schedule:
 
     is_paused: bool
     due_at: datetime | None
-    period: str
+    due_for: datetime | None
     is_there: bool
     is_broken: bool
     is_awaited: bool
@@ -89,7 +90,7 @@ def schedules_of(dag_ids: Collection[str]) -> dict[str, Schedule]:
         row.dag_id: Schedule(
             is_paused=row.is_paused,
             due_at=row.due_at,
-            period=f"{row.due_for.astimezone(UTC):%Y-%m}" if row.due_for else "",
+            due_for=row.due_for.astimezone(UTC).replace(tzinfo=None) if row.due_for else None,
             is_there=not row.is_stale,
             is_broken=bool(row.is_stale and row.has_import_errors),
             is_awaited=row.is_at_work or row.timetable_summary != _NO_SCHEDULE,
@@ -170,21 +171,37 @@ def mark_waiting(connections: Iterable[Mapping[str, Any]], schedules: Mapping[st
         schedules: The schedule of each DAG that the user may read.
         now: The time.
     """
-    for period in (period for seen in connections for table in seen["tables"] for period in table["periods"]):
-        dag_id = period["task"]["dag_id"] if period["task"] else ""
-        if dag_id in schedules:
-            period |= _waiting(period, dag_id, schedules[dag_id], now)
+    overdue = {dag_id for dag_id, schedule in schedules.items() if schedule.is_overdue(now)}
+    for table in (table for seen in connections for table in seen["tables"]):
+        known = [(period, dag_id) for period in table["periods"] if (dag_id := _dag_of(period)) in schedules]
+        # Of the period that the run is for; of a new one there is none yet.
+        awaited = {
+            dag_id: period["period"]
+            for period, dag_id in known
+            if dag_id in overdue and _begins_by(period["period"], schedules[dag_id].due_for)
+        }
+        for period, dag_id in known:
+            is_awaited = awaited.get(dag_id) == period["period"]
+            is_late = dag_id in overdue and (period["state"] in _WAITING or is_awaited)
+            period |= _waiting(period, dag_id, schedules[dag_id], is_late=is_late)
 
 
-def _waiting(period: Mapping[str, Any], dag_id: str, schedule: Schedule, now: datetime) -> dict[str, str]:
+def _dag_of(period: Mapping[str, Any]) -> str:
+    return str(period["task"]["dag_id"]) if period["task"] else ""
+
+
+def _begins_by(period: str, at: datetime | None) -> bool:
+    return at is not None and Period.parse(period).begin <= at
+
+
+def _waiting(period: Mapping[str, Any], dag_id: str, schedule: Schedule, *, is_late: bool) -> dict[str, str]:
     if period["state"] in _WAITING and (why_no_run := schedule.why_no_run(period["state"])):
         why = f"the DAG {dag_id}, which loaded it last, {why_no_run}; {period['why']}"
         return {"state": PeriodState.STRANDED, "why": why}
     if schedule.is_paused and period["state"] in _WAITING:
         why = f"the DAG {dag_id}, which loaded it last, is paused; {period['why']}"
         return {"state": PeriodState.HELD, "why": why}
-    is_expected = period["state"] in _WAITING or (period["state"] in _CALM and period["period"] == schedule.period)
-    if schedule.due_at and schedule.is_overdue(now) and is_expected:
+    if schedule.due_at and is_late and period["state"] in _CALM:
         at = f"{schedule.due_at.astimezone(UTC):%Y-%m-%d %H:%M}"
         why = f"a run of the DAG {dag_id} was due at {at} UTC, and Airflow has not created it; {period['why']}"
         return {"state": PeriodState.LATE, "why": why, "since": f"{at}:00"}

@@ -92,11 +92,11 @@ test("strips have every period from the first to the last of all tables", () => 
 
 test("a period that is years away from all others leaves them in sight", () => {
   const run = (length: number) => Array.from({ length }, (_, index) => period(`${2027 + Math.floor(index / 12)}-${String((index % 12) + 1).padStart(2, "0")}`, "never_loaded"));
-  const tables = tablesOf([connection("a", ["n"], { t: [period("2026-12"), ...run(25), period("2029-02")], u: [period("2026-11")] })]);
+  // As the server answers: longer runs of periods that are not there are left out.
+  const tables = tablesOf([connection("a", ["n"], { t: [period("2026-12"), period("2029-02")], u: [period("2026-11")] })]);
   const periods = periodsBetween(tables);
   expect(periods).toEqual(["2026-11", "2026-12", gapBefore("2029-02"), "2029-02"]);
   expect(periods.map((_, index) => axisLabel(periods, index))).toEqual(["Nov 2026", "", "", "Feb 2029"]);
-  expect(Object.fromEntries(countStates(tables))).toEqual({ published: 3 });
   const near = tablesOf([connection("a", ["n"], { t: [period("2026-12"), ...run(24), period("2029-01")] })]);
   expect([periodsBetween(near).length, countStates(near).get("never_loaded")]).toEqual([26, 24]);
 });

@@ -52,8 +52,7 @@ function placeOf(seen: ConnectionPeriods): string {
 export function tablesOf(connections: readonly ConnectionPeriods[]): TableRow[] {
   const rows = new Map<string, TableRow>();
   for (const seen of connections) {
-    for (const { database, table, periods: listed } of seen.tables) {
-      const periods = withoutLongRuns(listed);
+    for (const { database, table, periods } of seen.tables) {
       const key = JSON.stringify([placeOf(seen), database, table]);
       const known = rows.get(key);
       if (known) {
@@ -73,21 +72,6 @@ export function tablesOf(connections: readonly ConnectionPeriods[]): TableRow[] 
     }
   }
   return [...rows.values()];
-}
-
-function withoutLongRuns(periods: PeriodRow[]): PeriodRow[] {
-  const isUnknown = ({ state }: PeriodRow) => state === "never_loaded";
-  const kept: PeriodRow[] = [];
-  let unknown: PeriodRow[] = [];
-  for (const period of periods) {
-    if (isUnknown(period)) {
-      unknown.push(period);
-    } else {
-      kept.push(...(unknown.length > LONGEST_RUN_PERIODS ? [] : unknown), period);
-      unknown = [];
-    }
-  }
-  return [...kept, ...unknown];
 }
 
 function worstOf(periods: readonly PeriodRow[]): State {
