@@ -103,7 +103,7 @@ def _add_plan(commands: Any) -> None:
     _add_table(command)
     _add_source(command)
     _add_periods(command, all_periods="all periods in the bucket")
-    _add_definition(command, "if given, periods loaded with another one are to load")
+    _add_definition(command, "if given, periods loaded with another definition are loaded again")
 
 
 def _add_adopt(commands: Any) -> None:
@@ -222,7 +222,7 @@ def _add_source(command: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="table of a database or a lakehouse, in place of --key; URI of a Delta one",
     )
-    command.add_argument("--time-column", metavar="NAME", help="its column whose value decides the period of a row")
+    command.add_argument("--time-column", metavar="NAME", help="the column that decides a row's period")
     for name, what in (("key-column", "key"), ("fingerprint", "aggregate"), ("timezone", "zone of periods")):
         command.add_argument(f"--{name}", help=f"{what} of a database's table, as its loads have it")
 

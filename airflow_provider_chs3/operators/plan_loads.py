@@ -196,7 +196,7 @@ class PlanLoadsOperator(PeriodOperator):
         try:
             return tuple(sorted({last.shifted(-back) for back in range(count + 1)}))
         except ConfigurationError as error:
-            raise ConfigurationError(f"lookback={count} before {last} are too many: {error}") from error
+            raise ConfigurationError(f"lookback={count} before {last} is too many: {error}") from error
 
     def _target(self) -> TableName:
         from airflow_provider_chs3.core.values.models import TableName

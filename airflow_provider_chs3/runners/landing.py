@@ -132,10 +132,10 @@ class Landing:
         if at == self._request.start and earlier is not None:
             skipped = sum(each.offsets for each in ranges_between(earlier, found))
             self._log.warning(
-                "No run has landed what lies between %s and this run's start: %d offsets. If you want these "
-                "messages, run what is missing.",
-                earlier_key,
+                "No run has landed the %d offsets between %s and this run's start. If you want these messages, run the "
+                "missing intervals.",
                 skipped,
+                earlier_key,
             )
         ordered = kept_in_order(found, earlier=earlier, later=later)
         return offsets_of_json(self._objects.agreed(key, offsets_as_json(ordered)))
@@ -155,7 +155,7 @@ class Landing:
         if not self._lands_the_rest:
             raise SourceError(
                 f"{expired}: they are no longer in Kafka, which begins at {first}. on_expired='land_rest' lands what "
-                "is left; set a retention longer than runs may be late."
+                "is left; set a retention longer than the delay of runs."
             )
         self._log.warning("%s.", expired)
         return min(first, offsets.end)

@@ -25,7 +25,7 @@ def test_a_period_that_is_no_period(trips_lake: Lake, period: str) -> None:
     ("period", "message"),
     [
         ("2026", "is not partitioned by year .* 2026 falls into 12 partitions"),
-        ("2026-10-01", r"has no day in it, so it does not tell one day from another: use \{YYYY-MM-DD\}"),
+        ("2026-10-01", r"has no day in it, so it cannot distinguish one day from another: use \{YYYY-MM-DD\}"),
         ("all", r"is not one period \(its partition key is 'toYYYYMM\(pickup_at\)'\)"),
     ],
 )

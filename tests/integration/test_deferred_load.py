@@ -296,5 +296,5 @@ def test_a_try_after_one_that_died_right_after_publishing_has_published_too(trip
     trips_lake.upload(TRIPS)
     deferring.run(trips_lake, {})
     again = deferring.run(trips_lake, {})
-    assert (again["status"], again["reason"]) == ("published", "an earlier try of this task has published it")
+    assert (again["status"], again["reason"]) == ("published", "an earlier try of this task published it")
     assert deferring.run(trips_lake, {}, task_id="another")["status"] == "unchanged"

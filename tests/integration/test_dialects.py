@@ -24,7 +24,7 @@ def test_a_missing_column_is_told_with_those_that_are_there(lake: Lake) -> None:
     lake.put(PREFIX + "a.csv", f"ts;n\n{AT};5\n".encode())
     refused(lake, r"It has 'ts;n'\..*Fields seem to be separated by ';': csv=\{'delimiter': ';'\}")
     lake.put(PREFIX + "a.csv", f"ts,N\n{AT},5\n".encode())
-    refused(lake, r"It has 'ts', 'N'\. Names must match exactly: 'N' is another name")
+    refused(lake, r"It has 'ts', 'N'\. Names must match exactly, and 'N' does not")
 
 
 @pytest.mark.parametrize(

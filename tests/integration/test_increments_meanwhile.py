@@ -53,7 +53,7 @@ class TestChangesMeanwhile:
         with pytest.raises(AirflowFailException, match=r"that change is undone: .*DELETE WHERE n = 5"):
             load(events)
         strikes.reset()
-        with pytest.raises(AirflowFailException, match=r"DELETE WHERE n = 5\) ran at the moment when a load replaced"):
+        with pytest.raises(AirflowFailException, match=r"DELETE WHERE n = 5\) ran just as a load replaced"):
             load(events)
         assert load(events, on_target_changed="reload")["loaded_objects"] == 7
         assert numbers(events) == list(range(70))
@@ -74,7 +74,7 @@ class TestChangesMeanwhile:
         with pytest.raises(Died):
             load(events, **arguments)
         strikes.reset()
-        with pytest.raises(AirflowFailException, match=r"DELETE WHERE n = 5\) ran at the moment when a load replaced"):
+        with pytest.raises(AirflowFailException, match=r"DELETE WHERE n = 5\) ran just as a load replaced"):
             load(events, **arguments)
         assert load(events, on_target_changed="reload", **arguments)["loaded_objects"] == 7
         assert load(events, **arguments)["status"] == "unchanged"

@@ -105,7 +105,7 @@ def records(lake: Lake) -> list[list[tuple[Any, ...]]]:
 def refused(lake: Lake, **options: Any) -> str:
     """The error of a load that leaves target and ledger as they are."""
     before = records(lake), lake.facts(), lake.left_behind()
-    with pytest.raises(AirflowFailException, match="not made by this version of the package") as raised:
+    with pytest.raises(AirflowFailException, match="not created by this version of the package") as raised:
         lake.load(**options)
     assert (records(lake), lake.facts(), lake.left_behind()) == before
     return str(raised.value)
@@ -165,7 +165,7 @@ class TestOtherSchema:
             ForgetPeriodsOperator(task_id="forget", periods=several, **where),
             ListLedgerOperator(task_id="list", **where),
         ):
-            with pytest.raises(AirflowFailException, match="not made by this version of the package"):
+            with pytest.raises(AirflowFailException, match="not created by this version of the package"):
                 operator.execute({})
 
     @pytest.mark.parametrize("deferrable", [False, True])
@@ -175,7 +175,9 @@ class TestOtherSchema:
     ) -> None:
         trips_lake.on_every_node(f"CREATE TABLE {trips_lake.database}.{name} (event String) ORDER BY event")
         trips_lake.upload(TRIPS)
-        said = rf"{name} on .*: not made by this version of the package, .* give another database as staging_database"
+        said = (
+            rf"{name} on .*: not created by this version of the package, .* give another database as staging_database"
+        )
         with pytest.raises(AirflowFailException, match=said):
             trips_lake.load(deferrable=deferrable)
 

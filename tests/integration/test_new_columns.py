@@ -109,7 +109,7 @@ def test_older_periods_whose_files_have_them_load_again_once_a_plan_covers_them(
 
     capsys.readouterr()
     assert plan(numbers, lookback=2, **planned) == [BEFORE]
-    assert "the table got column 'color', which the period's files have" in capsys.readouterr().out
+    assert "column 'color' was added to the table, and the period's files have it" in capsys.readouterr().out
     assert load(numbers, BEFORE, on_new_columns="add") == "published"
     assert rows(numbers, "n, color") == [(0, None), (1, "red"), (2, "blue")]
 

@@ -211,7 +211,7 @@ class TestPeriods:
             plan(trips_lake, lookback=count, last_period="2026-10")
 
     def test_a_look_back_that_goes_too_far_is_named(self, trips_lake: Lake) -> None:
-        with pytest.raises(AirflowFailException, match="lookback=9999 before 2026-10 are too many: 1970-12"):
+        with pytest.raises(AirflowFailException, match="lookback=9999 before 2026-10 is too many: 1970-12"):
             plan(trips_lake, lookback="9999", last_period="2026-10")
 
     def test_a_bucket_without_periods_is_told(self, trips_lake: Lake) -> None:

@@ -25,7 +25,7 @@ class TestNoObjects:
     def test_fails_by_default_and_a_retry_may_help(self, trips_lake: Lake) -> None:
         with pytest.raises(
             NotReadyError,
-            match=rf"No objects for {PERIOD} under .*'on_no_objects': …\}} says so: 'skip' leaves it unchanged",
+            match=rf"No objects for {PERIOD} under .*'on_no_objects': …\}}: 'skip' leaves it unchanged",
         ):
             trips_lake.load()
 
@@ -50,7 +50,7 @@ class TestNoObjects:
 class TestReady:
     def test_without_the_marker_the_load_waits_for_a_retry(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS)
-        with pytest.raises(NotReadyError, match=f"trips/{PERIOD}/_SUCCESS is not there yet"):
+        with pytest.raises(NotReadyError, match=f"trips/{PERIOD}/_SUCCESS does not exist yet"):
             trips_lake.load(ready_key="_SUCCESS")
 
     def test_with_the_marker_the_period_is_loaded_without_it(self, trips_lake: Lake) -> None:

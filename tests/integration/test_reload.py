@@ -92,7 +92,7 @@ class TestLoad:
     def test_a_retry_after_it_was_published_does_not_load_again(self, loaded: Lake) -> None:
         query_ids = reload(loaded)["query_ids"]
         again = reload(loaded)
-        assert (again["status"], again["reason"]) == ("published", "an earlier try of this task has published it")
+        assert (again["status"], again["reason"]) == ("published", "an earlier try of this task published it")
         assert (len(query_ids), again["query_ids"]) == (1, [])
 
     @pytest.mark.thorough
@@ -104,7 +104,7 @@ class TestLoad:
     def test_a_deferred_load_does_so_too_and_its_retry_not(self, loaded: Lake) -> None:
         first, again = (reload(loaded, deferrable=True) for _ in range(2))
         assert first["reason"] == "it is as published, but a reload was requested"
-        assert again["reason"] == "an earlier try of this task has published it"
+        assert again["reason"] == "an earlier try of this task published it"
 
     def test_a_load_without_a_period_takes_that_of_the_run(self, loaded: Lake) -> None:
         assert reload(loaded, period=None)["period"] == PERIOD
@@ -208,7 +208,7 @@ class TestNothing:
 
     def test_nor_is_it_told_to_skip_a_period_without_objects(self, loaded: Lake) -> None:
         delete_objects(loaded)
-        with pytest.raises(NotReadyError, match=r"'on_no_objects': …} says so: 'empty' publishes it without rows\."):
+        with pytest.raises(NotReadyError, match=r"'on_no_objects': …}: 'empty' publishes it without rows\."):
             reload(loaded)
 
     def test_and_says_so(self, loaded: Lake) -> None:

@@ -96,7 +96,7 @@ def _too_many(lake: Lake) -> None:
 @pytest.mark.parametrize(
     ("engine", "change", "why"),
     [
-        ("MergeTree", _too_many, "these are too many for removing their rows alone"),
+        ("MergeTree", _too_many, "these are too many to remove only their rows"),
         (
             "ReplacingMergeTree",
             lambda lake: put(lake, 3, first=1_000),

@@ -31,7 +31,7 @@ class TestStructure:
         self.add(events, "ADD COLUMN extra Int64 DEFAULT 1")
         assert plan(events) == [PERIOD]
         reason = load(events)["reason"]
-        assert reason.endswith(": the table got column 'extra', which the period's files have")
+        assert reason.endswith(": column 'extra' was added to the table, and the period's files have it")
         assert events.on_node(0, f"SELECT DISTINCT extra FROM {events.database}.events") == [(7,)]
         assert load(events)["status"] == "unchanged"
 
@@ -120,7 +120,7 @@ class TestStructure:
         load(events)
         self.add(events, "ADD COLUMN extra Int64 DEFAULT 1")
         upload(events, extra=8)
-        assert "the table got column 'extra'" in load(events)["reason"]
+        assert "column 'extra' was added to the table" in load(events)["reason"]
 
     @pytest.mark.thorough
     def test_another_sharding_key_is_told(self, events: Lake) -> None:

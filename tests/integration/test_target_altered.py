@@ -136,7 +136,9 @@ def test_a_table_that_is_swapped_at_the_moment_of_publication_is_told(
     getattr(strikes, when)(f"Publish {PERIOD}", act)
     hit = "All rows that the new table had in partition 202610 were replaced"
     told = hit if when == "before" else "The objects' rows went to the old table."
-    with pytest.raises(AirflowFailException, match=rf"became another table .* {told}.* not recorded as published"):
+    with pytest.raises(
+        AirflowFailException, match=rf"was replaced by another table .* {told}.* not recorded as published"
+    ):
         trips_lake.load()
     strikes.reset()
     with pytest.raises(AirflowFailException, match="rows that no load wrote"):

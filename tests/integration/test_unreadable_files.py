@@ -114,7 +114,7 @@ FILES: dict[str, tuple[str, str, bytes, str]] = {
         "n Int32",
         "a.jsonl",
         json.dumps({"TS": AT, "N": 1}).encode(),
-        r"Names must match exactly: 'TS' is another name\. (?!.*null_as_default)",
+        r"Names must match exactly, and 'TS' does not\. (?!.*null_as_default)",
     ),
 }
 

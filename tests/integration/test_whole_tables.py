@@ -51,7 +51,7 @@ def refuse(table: Source, why: str, **options: Any) -> None:
     """Load, which stops with one error and changes nothing."""
     rows = table.found()
     with pytest.raises(
-        AirflowFailException, match=f"would be loaded whole again, which reads .*: {why}.* To allow"
+        AirflowFailException, match=f"would load it whole again, reading .*: {why}.* To allow"
     ) as error:
         table.load(**options)
     assert table.found() == rows

@@ -58,7 +58,7 @@ def test_a_renamed_table_is_told_with_its_new_name(as_user: AsUser, loaded: Lake
     loaded.on_every_node(f"RENAME TABLE {name} TO {name}_old")
     period = periods(as_user, loaded)[PERIOD]
     assert period["state"] == "gone"
-    assert period["why"].startswith(f"the table is called {name}_old now")
+    assert period["why"].startswith(f"the table is now called {name}_old")
     loaded.on_every_node(f"RENAME TABLE {name}_old TO {name}")
     assert {each["state"] for each in periods(as_user, loaded).values()} == {"published"}
 

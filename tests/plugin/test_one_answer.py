@@ -120,7 +120,7 @@ def test_rows_that_no_load_has_put_there(as_user: AsUser, lake: Lake, partition_
     said = answers(as_user, lake)
     assert (said.plan, said.ledger, said.page) == (UNKNOWN, UNKNOWN, f"changed: {UNKNOWN}")
     assert UNKNOWN in said.load
-    assert said.doctor == f"a load of {PERIOD} would end with: {said.load}"
+    assert said.doctor == f"a load of {PERIOD} would fail: {said.load}"
     adopt(lake)
     assert answers(as_user, lake) == AS_PUBLISHED
 
@@ -131,7 +131,7 @@ def test_rows_of_others_before_any_ledger_is_there(as_user: AsUser, trips_lake: 
     said = answers(as_user, trips_lake)
     assert (said.plan, said.ledger) == (UNKNOWN, UNKNOWN)
     assert UNKNOWN in said.load
-    assert said.doctor == f"a load of {PERIOD} would end with: {said.load}"
+    assert said.doctor == f"a load of {PERIOD} would fail: {said.load}"
 
 
 def test_a_period_that_somebody_changed(as_user: AsUser, loaded: Lake) -> None:
@@ -140,7 +140,7 @@ def test_a_period_that_somebody_changed(as_user: AsUser, loaded: Lake) -> None:
     changed = f"{CHANGED}: ALTER TABLE … UPDATE fare = 0 WHERE …"
     assert (said.plan, said.ledger, said.page) == (changed, changed, f"changed: {changed}")
     assert CHANGED in said.load
-    assert said.doctor == f"a load of {PERIOD} would end with: {said.load}"
+    assert said.doctor == f"a load of {PERIOD} would fail: {said.load}"
 
 
 def test_a_period_that_a_mutation_passed_and_did_not_change(as_user: AsUser, loaded: Lake) -> None:
@@ -152,7 +152,7 @@ def test_a_period_that_a_mutation_passed_and_did_not_change(as_user: AsUser, loa
     assert answers(as_user, loaded) == AS_PUBLISHED
     said = answers(as_user, loaded, LATER)
     assert CHANGED in said.load
-    assert said.doctor == f"a load of {LATER} would end with: {said.load}"
+    assert said.doctor == f"a load of {LATER} would fail: {said.load}"
 
 
 def test_a_month_of_a_table_by_day(as_user: AsUser, lake: Lake) -> None:
@@ -219,7 +219,7 @@ def test_a_column_that_no_file_has(as_user: AsUser, loaded: Lake) -> None:
 def test_a_period_that_was_loaded_with_other_arguments_is_none_that_the_doctor_can_judge(loaded: Lake) -> None:
     loaded.load(columns=["trip_id", "pickup_at"])
     said = doctor(loaded)
-    assert said == "as published by a load with other arguments than the defaults, which alone are checked here"
+    assert said == "as published by a load with arguments other than the defaults; only the defaults are checked here"
 
 
 def test_a_period_that_a_row_policy_hides(

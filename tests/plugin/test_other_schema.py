@@ -12,7 +12,7 @@ from tests.plugin.browsing import PAGE
 from tests.plugin.test_actions import Open
 from tests.plugin.test_periods import AsUser, loaded
 
-SAID = "not made by this version of the package"
+SAID = "not created by this version of the package"
 
 
 @pytest.fixture

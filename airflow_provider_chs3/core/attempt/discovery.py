@@ -101,8 +101,8 @@ def _why_not_ready(request: LoadRequest, period: Period) -> Steps[Chs3Error | No
     if not missing:
         return None
     return NotReadyError(
-        f"The ready marker {missing} is not there yet, so {period} was not loaded. Retries look again: give the task "
-        "as many as its writer needs, or leave out policies['ready_key'] if nobody writes one."
+        f"The ready marker {missing} does not exist yet, so {period} was not loaded. Retries look again: give the task "
+        "enough of them, or leave out policies['ready_key'] if nothing writes a marker."
     )
 
 

@@ -108,7 +108,7 @@ def check_period(
     except PreflightError as error:
         return Check(name=f"period {period}", findings=tuple(map(in_a_line, error.findings))), []
     except Chs3Error as error:
-        finding = f"a load of {period} would end with: {describe_error(error)}"
+        finding = f"a load of {period} would fail: {describe_error(error)}"
         return Check(name=f"period {period}", findings=(finding,)), []
     return Check(name=f"period {period}", summary=summary, remarks=tuple(map(in_a_line, warnings))), settings
 
@@ -124,7 +124,7 @@ def _simulate_load(scene: TrialSetup, request: LoadRequest, warnings: list[str])
         return [], f"{decision.reason}: a load has nothing to do"
     changed = ComparisonStatus.DEFINITION_CHANGED
     if facts.found.standing is changed and decision.reason == changed.value:
-        return [], "as published by a load with other arguments than the defaults, which alone are checked here"
+        return [], "as published by a load with arguments other than the defaults; only the defaults are checked here"
     now = yield from ask_nodes_now(context, partition_id=partition_id)
     yield from capturing_logs(warn_of_risks(load, now), warnings)
     # The report has what these log in other places.

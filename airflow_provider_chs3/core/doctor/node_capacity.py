@@ -96,7 +96,7 @@ def _remarks(sizes: Sizes, context: TargetContext) -> Iterator[str]:
         if each.note:
             yield f"{node}: {each.note}"
         elif each.spec.cores < measured.cores or each.spec.memory_bytes < measured.memory_bytes:
-            yield f"{node}: {each.source} leave {_unused(each.spec, measured)} alone"
+            yield f"{node}: {each.source} leave {_unused(each.spec, measured)} unused"
         if not measured.memory_bytes and not each.spec.memory_bytes:
             yield f"{node}: its memory is unknown, so blocks keep their default size"
         if each.spec.cores < _FEW_CORES:

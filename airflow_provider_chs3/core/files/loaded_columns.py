@@ -275,7 +275,7 @@ def alike_hint(name: str, found: Iterable[str]) -> str:
         found: The file's names.
     """
     alike = [each for each in found if each.lower().strip() == name.lower() and each != name]
-    return f" Names must match exactly: {alike[0]!r} is another name." if alike else ""
+    return f" Names must match exactly, and {alike[0]!r} does not." if alike else ""
 
 
 def _nullable(column_type: str, *, has_structs: bool = False) -> str:

@@ -45,7 +45,7 @@ def _why_not(period: PeriodOnNode, table_facts: TableFacts) -> str:
         return "it was not published by a load that recorded its objects"
     evidence = evidence_of(record)
     if evidence.parts is None or state.each_part is None:
-        return "it has too many parts to compare each"
+        return "it has too many parts to compare one by one"
     if is_changed(period, table_facts=table_facts):
         return "it was changed since it was published"
     if wait_for(state.mutations, state.partition_id):

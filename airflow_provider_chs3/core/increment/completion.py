@@ -176,8 +176,8 @@ def _check_attached(
     expected = [(state.rows, Counter(state.contents.of_parts or ())) for state in published]
     if after.contents.of_parts is None or (rows, +attached) not in expected or min(attached.values(), default=0) < 0:
         raise BaseChangedError(
-            f"Staging {load.staging} on {node} got {rows} rows of the {published[0].rows} that are published of "
-            f"{load.request.period}, or other parts: somebody changed or merged them meanwhile."
+            f"Staging {load.staging} on {node} got {rows} of the {published[0].rows} published rows of "
+            f"{load.request.period}, or other parts: somebody changed or merged them in the meantime."
         )
     if after.other_rows != before.other_rows:
         raise VerificationError(

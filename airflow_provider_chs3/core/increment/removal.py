@@ -41,11 +41,11 @@ def why_not_removed(load: LoadContext, published: Manifest, removed: Collection[
     if not load.context.table_facts.keeps_every_row:
         return "merges of this table remove rows, so the rows of other objects may depend on those removed"
     if not load.manifest.objects:
-        return "no object is left"
+        return "no objects are left"
     gone = set(removed)
     gone_bytes = sum(each.size_bytes for each in published.objects if each.path in gone)
     if gone_bytes > _LARGEST_SHARE * published.size_bytes or sum(map(len, removed)) > _MOST_BYTES_OF_PATHS:
-        return "these are too many for removing their rows alone"
+        return "these are too many to remove only their rows"
     return ""
 
 

@@ -281,7 +281,7 @@ def _undone(period: PeriodOnNode) -> str:
     if record is None or record.event != "intent" or not (evidence := evidence_of(record)).rows:
         return ""
     command = undone_mutation(period.state, after=evidence.last_mutation)
-    return f"{command} ran at the moment when a load replaced it, and is undone" if command else ""
+    return f"{command} ran just as a load replaced it, and was undone" if command else ""
 
 
 def is_elsewhere(period: PeriodOnNode) -> bool:

@@ -117,9 +117,9 @@ def _of_new(recorded: Structure, column: Column) -> Iterator[str]:
         return
     in_files = recorded["in_files"]
     if in_files is None and column.default_kind != "EPHEMERAL":
-        yield f"the table got column {column.name!r}"
+        yield f"column {column.name!r} was added to the table"
     elif in_files is not None and column.name in in_files:
-        yield f"the table got column {column.name!r}, which the period's files have"
+        yield f"column {column.name!r} was added to the table, and the period's files have it"
 
 
 def _of_lacking(recorded: Structure, now: Structure) -> Iterator[str]:

@@ -25,7 +25,7 @@ _COMMON = {
     "partition_id": "LowCardinality(String)",
     "attempt": "LowCardinality(String)",
     "fingerprint": "LowCardinality(String) COMMENT 'of the objects'",
-    "definition": "LowCardinality(String) COMMENT 'of what was made of them'",
+    "definition": "LowCardinality(String) COMMENT 'of the arguments that define the rows'",
     "objects": "UInt64",
     "source_bytes": "UInt64",
 }
@@ -45,7 +45,7 @@ COLUMNS = {
     "'attempt that loaded the whole period; empty where no increment may build on the record'",
     "increments": "UInt32 COMMENT 'loads since then that added new objects alone'",
     "is_adopted": "Bool COMMENT 'loaded by other means'",
-    "cluster": "LowCardinality(String) COMMENT 'whoever comes by this node alone learns where the rest is'",
+    "cluster": "LowCardinality(String) COMMENT 'the cluster that the table was loaded on'",
 }
 #: Those of the table of loads, of which the same is true.
 LOADS_COLUMNS = {
@@ -180,11 +180,11 @@ def other_schema(tables: Mapping[TableName, RecordTable], nodes: Iterable[Node],
     engine, comment = next(iter(tables.values()))
     renamed = (f"{table(name)} TO {table(TableName(name.database, f'old_{name.table}'))}" for name in tables)
     return (
-        f"{' and '.join(map(str, tables))} on {', '.join(map(str, nodes))}: not made by this version of the package, "
-        f"as engine and comment are {engine} and {comment!r}, not MergeTree and {RECORDS_SCHEMA!r}. If another version "
-        f"made what is there, run RENAME TABLE {', '.join(renamed)} on each of these nodes, and then chs3 adopt "
-        f"--table {target} --all-periods with the source and the arguments of the loads, which records the published "
-        "periods again. Otherwise give another database as staging_database."
+        f"{' and '.join(map(str, tables))} on {', '.join(map(str, nodes))}: not created by this version of the "
+        f"package, as engine and comment are {engine} and {comment!r}, not MergeTree and {RECORDS_SCHEMA!r}. If "
+        f"another version made what is there, run RENAME TABLE {', '.join(renamed)} on each of these nodes, and then "
+        f"chs3 adopt --table {target} --all-periods with the source and the arguments of the loads, which records the "
+        "published periods again. Otherwise give another database as staging_database."
     )
 
 

@@ -60,10 +60,12 @@ def _finish_from(name: str, nonce: str, periods: Periods) -> Steps[dict[Period, 
     try:
         yield from part.together(_take_over(name, nonce, part, shared))
         for period, error in part.failed.items():
-            yield from Log(name=f"{period}: attempt {nonce} was publishing it, and cannot be completed. {error}")
+            yield from Log(
+                name=f"{period}: attempt {nonce} died while it published it, and cannot be completed. {error}"
+            )
         part = part.those(part.items)
         if part.items:
-            yield from Log(name=f"Publishing what attempt {nonce} had staged of {', '.join(map(str, part.items))}.")
+            yield from Log(name=f"Publishing what attempt {nonce} staged for {', '.join(map(str, part.items))}.")
         states = (yield from publish(part)) if part.items else {}
         yield from find_superseded(load.context, part, own)
     except Exception:

@@ -54,9 +54,9 @@ from airflow_provider_chs3.exceptions import (
     TransientError,
 )
 
-_FINISHED = "an earlier load had staged it, and its publication is completed"
+_FINISHED = "an earlier load staged it: completing its publication"
 _BROKEN = "parts of it were broken when a server started, as after a power cut"
-_STALE = "a load that another one had taken over from published after it, from a replica that was down meanwhile"
+_STALE = "a superseded load published after it, from a replica that had been down"
 #: Attempts that are looked for are of the last nights.
 _MOST_RECORDS = 100
 
@@ -285,8 +285,8 @@ def no_objects(request: LoadRequest) -> NotReadyError:
     # A run that reloads the period does not end well where nothing is loaded.
     unchanged = "" if request.reload else "'skip' leaves it unchanged, and "
     return NotReadyError(
-        f"No {source.kind.contents.name} for {request.period} under {source.place}/{source.pattern}. If that is right "
-        f"for this period, policies={{'on_no_objects': …}} says so: {unchanged}'empty' publishes it without rows."
+        f"No {source.kind.contents.name} for {request.period} under {source.place}/{source.pattern}. If that is "
+        f"expected, give policies={{'on_no_objects': …}}: {unchanged}'empty' publishes it without rows."
     )
 
 
@@ -310,8 +310,8 @@ def _error_of(load: LoadContext, facts: PeriodFacts, refuse: Refuse) -> Chs3Erro
             )
         case Refusal.FEWER_NODES:
             return TargetChangedError(
-                f"{where} The others may still hold their rows of {period}, which would then be there "
-                "twice. Load on all nodes, as with cluster=…; if the others are gone for good, give "
+                f"{where} The others may still hold their rows of {period}, which would then be "
+                "duplicates. Load on all nodes, as with cluster=…; if the others are gone for good, give "
                 "policies={'on_target_changed': 'reload'}."
             )
         case Refusal.REPLICA_DOWN:

@@ -127,7 +127,7 @@ class NewTable:
                 ")",
                 f"ENGINE = {self._engine}",
                 *self._partition,
-                "-- Few values first, then the time. Put what your queries filter by in front.",
+                "-- Columns with few values, then the time. Put the columns first that your queries filter by.",
                 f"ORDER BY ({key})" if key else "ORDER BY tuple()",
             )
         )

@@ -177,8 +177,8 @@ def _check_sight(load: LoadContext, before: Mapping[Node, PeriodOnNode], counted
         parts = state.each_part
         if parts is not None and seen != state.rows and not any(part.hides_rows for part in parts):
             raise TargetChangedError(
-                f"{load.context.target} on {node} has {state.rows:,} rows of {load.request.period}, but shows the user "
-                f"only {seen:,}: adopt it as a user from whom no row policy hides any, while nobody writes"
+                f"{load.context.target} on {node} has {state.rows:,} rows of {load.request.period}, but the user sees "
+                f"only {seen:,}: adopt it as a user without row policies, while nobody writes"
             )
 
 

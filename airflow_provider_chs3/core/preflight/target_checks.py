@@ -187,7 +187,7 @@ def _engines(context: TargetContext) -> Iterator[str]:
             )
         elif not facts.is_rehearsed:
             yield (
-                f"Table {context.target} on {node} is a {engine}, which no test of this package has seen: run "
+                f"Table {context.target} on {node} is a {engine}, an engine that this package is not tested with: run "
                 f"`chs3 rehearse --like {context.target} …` on this cluster. Once that has "
                 "passed, loads run until ClickHouse's version, the engine or the storage policy change."
             )

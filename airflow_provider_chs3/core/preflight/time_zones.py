@@ -38,8 +38,8 @@ def zone_findings(context: TargetContext, settings: SettingValues) -> Iterator[s
     zones = "; ".join(f"{zone} on {', '.join(map(str, nodes))}" for zone, nodes in context.server_zones.items())
     if not context.zone_of(settings):
         yield (
-            f"The nodes have different time zones ({zones}), so a time without a zone would mean another moment on "
-            "each: set one timezone on all, or give the zone of such times, as in "
+            f"The nodes have different time zones ({zones}), so a time without a zone would mean a different moment "
+            "on each: set one timezone on all, or give the zone of such times, as in "
             "settings={'session_timezone': 'Europe/Berlin'}."
         )
     for what in going_by_servers(context.table_facts):

@@ -197,10 +197,10 @@ def key_of_other_type(load: LoadContext, host: str) -> str:
     """
     target, key = load.context.target, load.context.table_facts.partition_key
     return (
-        f"{target} on {host} takes no rows of {load.request.period}: its partition key {key!r} has another type there "
-        "than in a new table. An ALTER causes this until the server's next restart, if its session changes what the "
-        "key returns (cast_keep_nullable, enable_extended_results_for_datetime_functions …); parts inserted since then "
-        "are broken after the restart. The period is unchanged there; other nodes may have the new one. Save what "
+        f"{target} on {host} accepts no rows of {load.request.period}: its partition key {key!r} has another type "
+        "there than in a new table. An ALTER causes this until the server's next restart, if its session changes what "
+        "the key returns (cast_keep_nullable, enable_extended_results_for_datetime_functions …); parts inserted since "
+        "then are broken after the restart. The period is unchanged there; other nodes may have the new one. Save what "
         f"others inserted since the ALTER, run DETACH TABLE {table(target)} and ATTACH TABLE {table(target)} there, "
         "and load again."
     )
@@ -432,7 +432,7 @@ def _check_same_table(load: LoadContext, periods: Mapping[Node, PeriodOnNode], s
             continue
         is_hit = period.state.rows == staged[node].rows and is_made_of_staged(staged[node].contents, period.state)
         raise TargetChangedError(
-            f"{load.context.target} on {node} became another table (by EXCHANGE, RENAME or DROP) at the moment when "
+            f"{load.context.target} on {node} was replaced by another table (EXCHANGE, RENAME or DROP) just as "
             f"{load.request.period} was published: its UUID was {was}, and is {period.table_uuid or 'gone'}. "
             + (
                 f"All rows that the new table had in partition {load.key.partition_id} were replaced by the objects' "
@@ -455,8 +455,8 @@ def _check_none_undone(
         command = undone_mutation(period.state, after=was.last_mutation) if was.rows else ""
         if command:
             raise TargetChangedError(
-                f"{load.context.target} on {node}: somebody changed {load.request.period} at the moment when it was "
-                f"published, and that change is undone: {command}. It is not recorded as published. Load the period "
+                f"{load.context.target} on {node}: somebody changed {load.request.period} just as it was "
+                f"published, and that change was undone: {command}. It is not recorded as published. Load the period "
                 "with policies={'on_target_changed': 'reload'}, and run that statement again afterwards."
             )
 

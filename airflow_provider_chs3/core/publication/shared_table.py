@@ -135,7 +135,7 @@ def _filled(each: PeriodLoad, found: Mapping[Node, Staged], now: Mapping[Node, S
         came = (staged.rows - was.rows, _parts(staged) - _parts(was))
         if found[node].contents.of_parts is None or came != (found[node].rows, _parts(found[node])):
             raise VerificationError(
-                f"Staging {each.load.staging} on {node} got {came[0]} rows of the {found[node].rows} that were staged "
+                f"Staging {each.load.staging} on {node} got {came[0]} of the {found[node].rows} staged rows "
                 f"of {each.period}, or other parts. The period was not published."
             )
     return replace(each, staged=now)

@@ -54,7 +54,7 @@ class Reload:
         """
         if len(self.periods) > 1:
             raise ConfigurationError(
-                f"This run reloads {self}, and this load takes one period: give {RELOAD} one period, or map the load "
+                f"This run reloads {self}, but this load takes one period: give {RELOAD} one period, or map the load "
                 "over the output of PlanLoadsOperator."
             )
         return self.periods[0]
@@ -111,7 +111,7 @@ def reload_of(conf: Mapping[str, Any] | None) -> Reload | None:
     """
     if unknown := [key for key, value in (conf or {}).items() if key != RELOAD and _looks_like_ours(key, value)]:
         raise ConfigurationError(
-            f"The run's conf has {unknown[0]!r}, which means nothing here, so the run would load what it always loads: "
+            f"The run's conf has {unknown[0]!r}, which has no meaning, so the run would load what it always loads: "
             f"the only key is {RELOAD}, which takes {_TAKES}."
         )
     asked = (conf or {}).get(RELOAD)

@@ -146,7 +146,7 @@ class KeyTemplate:
         # Of a table whose periods are longer, too, it is not the key that is wrong.
         instead = f", or give what it has: a {of_key}, such as {example_of(of_key)}" if of_key else ""
         raise ConfigurationError(
-            f"key={self.text!r} has no {self.grain} in it, so it does not tell one {self.grain} from another: use "
+            f"key={self.text!r} has no {self.grain} in it, so it cannot distinguish one {self.grain} from another: use "
             f"{_EXAMPLES[self.grain]} (case matters){instead}."
         )
 
@@ -165,8 +165,8 @@ class KeyTemplate:
                 text = "".join(_SAMPLES.get(piece.pattern, piece.text) for piece in self._pieces([other.begin]))
                 if other != own and first.fullmatch(text):
                     raise ConfigurationError(
-                        f"key={self.text!r} takes keys of {other} for {own} too, as digits may stand beside a token of "
-                        "one digit: use {MM}, {DD}, {HH} or {WW}, or put separators around it."
+                        f"key={self.text!r} also matches keys of {other} for {own}, as digits may stand next to a "
+                        "token of one digit: use {MM}, {DD}, {HH} or {WW}, or put separators around it."
                     )
 
     def keys_of(self, period: Period) -> PeriodKeys:
@@ -316,7 +316,7 @@ class KeyTemplate:
         text = self.text + ("**" if self.text.endswith("/") else "")
         for tokens, wildcard, stray, literal in _PIECE.findall(text):
             if stray:
-                raise ConfigurationError(f"key={self.text!r} has a brace without its partner: {_HELP}.")
+                raise ConfigurationError(f"key={self.text!r} has an unmatched brace: {_HELP}.")
             if tokens:
                 pieces += self._token_pieces(tokens[1:-1], moments, longest or self.grain)
             elif wildcard:

@@ -19,7 +19,7 @@ _EXACT = (
     Setting("insert_quorum_parallel", 1, "all replicas of a shard write into one staging"),
     Setting("distributed_foreground_insert", 1, "no row is left in a queue"),
     Setting("skip_unavailable_shards", 0, "a missing shard is an error"),
-    Setting("enable_parallel_replicas", 0, "with them, reads of s3 doubled rows"),
+    Setting("enable_parallel_replicas", 0, "with them, s3 returned rows twice"),
     Setting("use_hive_partitioning", 0, "names in paths add no columns"),
     Setting("input_format_null_as_default", 0, "NULL does not silently become a default"),
     Setting("input_format_allow_errors_num", 0, "no bad line is skipped"),

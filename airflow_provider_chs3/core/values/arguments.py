@@ -260,5 +260,5 @@ def written_to(name: str, given: str | None, *, as_s3: str | None) -> str:
     """
     found = either_name(name, given, as_s3=as_s3)
     if found is None:
-        raise ConfigurationError(f"Nothing says where the objects go: give {name}=….")
+        raise ConfigurationError(f"Give the objects' destination: {name}=….")
     return found

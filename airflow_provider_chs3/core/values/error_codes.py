@@ -50,7 +50,7 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
     ),
     (frozenset({117, 271}), "A file is damaged, or holds a value that cannot be read: write it again."),
     (frozenset({8}), "A file lacks a column: name the columns in `columns`, or give the missing one in `select`."),
-    (frozenset({16, 47}), "A column or name is not known: compare `columns` and `select` with table and files."),
+    (frozenset({16, 47}), "Unknown column or name: compare `columns` and `select` with the table and the files."),
     (
         frozenset({36, 44, 48, 49, 53, 62, 193, 215, 344, 386}),
         "ClickHouse rejects this statement, mostly because of an expression in `select`, or a setting of the "
@@ -89,7 +89,7 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
     (frozenset({277}), "The user's profile demands an index for each statement: give loads a user of their own."),
     (
         frozenset({724}),
-        "The server takes no more tables, and a load needs one for staging: raise max_table_num_to_throw.",
+        "The server accepts no more tables, and a load needs one for staging: raise max_table_num_to_throw.",
     ),
     (frozenset({190}), "The arrays of a Nested column differ in length in a row: fix the file."),
     (frozenset({469}), "A row breaks a constraint of the table: fix the file, or leave the row out in `select`."),

@@ -37,7 +37,7 @@ class Files(Proof):
 
 @dataclass(frozen=True, kw_only=True)
 class Casts(Group):
-    """What may become of values that a column cannot hold as they are."""
+    """How values are converted that a column cannot hold as they are."""
 
     group = "casts"
 
@@ -145,7 +145,7 @@ class MemoryShare(Group):
 
 @dataclass(frozen=True, kw_only=True)
 class Tuning(MemoryShare):
-    """What loads know of the nodes, and may take of them."""
+    """The size of the nodes, and the share that loads may use."""
 
     node_specs: Mapping[str, Any] | None = argument(
         None,
@@ -257,10 +257,10 @@ CSV = Argument(
     without="commas, double quotes, and a backslash with N for NULL",
 )
 FILES = _group("files", "How files are read")
-CASTS = _group("casts", "What may become of values that a column cannot hold as they are")
+CASTS = _group("casts", "How values are converted that a column cannot hold as they are")
 INCREMENTS = _group("increments", "Whether new objects are loaded alone")
 POLICIES = _group("policies", "What a load does in special cases")
-TUNING = _group("tuning", "What loads know of the nodes, and may take of them")
+TUNING = _group("tuning", "The size of the nodes, and the share that loads may use")
 DISTRIBUTION = Argument(
     name="distribution",
     help="`where_read`: each node keeps the rows of the files that it reads, which is fast. `sharding_key`: one node "
@@ -306,7 +306,7 @@ PROGRESS_INTERVAL_SECONDS = Argument(
 )
 DEFERRABLE = _flag(
     "deferrable",
-    "Whether to free the worker while ClickHouse works: what it does goes on there while the triggerer waits, and a "
+    "Whether to free the worker while ClickHouse works: the triggerer waits, and a "
     "retry resumes it. `write_mode='append'` is never deferred.",
     option="operators.default_deferrable",
 )

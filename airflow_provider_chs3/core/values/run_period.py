@@ -68,7 +68,7 @@ def period_of_run(run: DagRun, grain: Grain = Grain.MONTH) -> Period:
         return periods[0]
     if run.partition_key:
         raise ConfigurationError(
-            f"This run's partition key {run.partition_key!r} covers {len(periods)} {grain}s, and this task takes one: "
+            f"This run's partition key {run.partition_key!r} covers {len(periods)} {grain}s, but this task takes one: "
             f"give period='{example_of(grain)}', or map the task over the output of PlanLoadsOperator."
         )
     first, last = (at.astimezone(run.timezone).isoformat() for at in (run.start, run.end) if at)

@@ -168,7 +168,7 @@ class Topic:
             # It is not before the last committed offset, and `offsets_at` gave none behind that.
             if offset is not None and offset >= end:
                 return
-            raise TransientError(f"The log of {where} ends at offset {offset}, but has ended at {end} before.")
+            raise TransientError(f"The log of {where} ends at offset {offset}, but ended at {end} before.")
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             raise SourceError(f"Messages of {where} expired while they were read: {error.str()}.")
         raise TransientError(f"Kafka failed to send {where}: {error.str()}.")

@@ -180,7 +180,7 @@ def overview(
 def _gone(seen: ClusterSnapshot, period: JoinedPeriod) -> PeriodOverview:
     """Return a period of a table that is not there: nothing but its records is left."""
     renamed = next((name for node in seen.nodes.values() if (name := node.renamed.get(period.table))), None)
-    what = f"is called {renamed} now" if renamed else "was dropped or renamed, or the connection's user cannot see it"
+    what = f"is now called {renamed}" if renamed else "was dropped or renamed, or the connection's user cannot see it"
     return PeriodOverview(
         period=str(period.period),
         state=PeriodState.GONE,

@@ -166,7 +166,7 @@ def _positions(io: FileIO, file: IcebergFile) -> dict[str, list[int]]:
     if len(rows) != file.record_count:
         raise SourceError(
             f"The delete file {file.file_path} has {len(rows)} rows, but its manifest says {file.record_count}: it was "
-            "changed, which no writer does. Compact the table (rewrite_data_files)."
+            "changed after it was written. Compact the table (rewrite_data_files)."
         )
     by_file = rows.group_by("file_path").aggregate([("pos", "list")])
     urls, positions = by_file["file_path"].to_pylist(), by_file["pos_list"].to_pylist()

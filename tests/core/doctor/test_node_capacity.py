@@ -27,18 +27,18 @@ class TestSpecs:
         assert len(check.findings) == 1
         assert "ch-2:9000: connection's node_specs declare 64 cores, but the machine has 8" in check.findings[0]
         assert check.summary == "4 cores, 16.0 GiB (connection's node_specs)"
-        assert "leave 4 of 8 cores and 16.0 GiB of 32.0 GiB alone" in check.remarks[0]
+        assert "leave 4 of 8 cores and 16.0 GiB of 32.0 GiB unused" in check.remarks[0]
 
     def test_one_that_leaves_only_cores_alone_leaves_no_memory(self):
         (remark, _) = self.check({"default": NodeSpec(4, 32 * 1024**3)}).remarks
-        assert remark == "ch-1:9000: connection's node_specs leave 4 of 8 cores and 0 bytes of 32.0 GiB alone"
+        assert remark == "ch-1:9000: connection's node_specs leave 4 of 8 cores and 0 bytes of 32.0 GiB unused"
 
     def test_one_on_a_server_without_a_limit_leaves_only_cores_alone(self):
         context = surroundings(replace(FACTS, measured=NodeSpec(8, 0)), nodes=(ONE,))
         declared = {"default": NodeSpec(4, 1024**3)}
         sizes = find_sizes(context, {ONE: NodeNow()}, declared)
         check = check_specs(sizes, context, cluster_nodes=(ONE,), declared=declared, addresses=())
-        assert check.remarks == ("ch-1:9000: connection's node_specs leave 4 of 8 cores alone",)
+        assert check.remarks == ("ch-1:9000: connection's node_specs leave 4 of 8 cores unused",)
 
     def test_names_that_mean_no_node_are_findings(self):
         findings = self.check({"ch-9": NodeSpec(4, 1024**3)}, addresses=("10.0.0.1:9000",)).findings

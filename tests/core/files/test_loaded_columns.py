@@ -168,7 +168,7 @@ class TestPlainColumns:
             self.columns([ID, NOTE], a="id note", b="id")
 
     def test_names_are_compared_with_their_case(self):
-        with pytest.raises(SourceError, match=r"Column 'id' is missing in a\. .* match exactly: 'ID' is another name"):
+        with pytest.raises(SourceError, match=r"Column 'id' is missing in a\. .* match exactly, and 'ID' does not"):
             self.columns([ID], a="ID")
 
 

@@ -58,14 +58,16 @@ def test_the_same_table_is_no_difference():
 class TestColumns:
     def test_one_that_the_files_have(self):
         after = now(AT, KIND, COUNT, Column("extra", "UInt8"))
-        assert difference_of(recorded(), after) == "the table got column 'extra', which the period's files have"
+        assert (
+            difference_of(recorded(), after) == "column 'extra' was added to the table, and the period's files have it"
+        )
 
     def test_one_that_they_do_not_have(self):
         assert difference_of(recorded(), now(AT, KIND, COUNT, Column("other", "UInt8", "DEFAULT", "7"))) == ""
 
     def test_one_that_they_may_have(self):
         after = now(AT, KIND, COUNT, Column("other", "UInt8"))
-        assert difference_of(recorded(in_files=None), after) == "the table got column 'other'"
+        assert difference_of(recorded(in_files=None), after) == "column 'other' was added to the table"
 
     def test_one_that_is_not_loaded(self):
         after = now(AT, KIND, COUNT, Column("extra", "UInt8", "MATERIALIZED", "7"))

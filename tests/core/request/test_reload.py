@@ -32,9 +32,7 @@ def test_a_conf_may_ask_for_nothing(conf):
     ],
 )
 def test_a_key_that_is_nearly_ours_is_refused_with_the_one_that_there_is(conf):
-    with pytest.raises(
-        ConfigurationError, match=r"conf has '.*', which means nothing here.* only key is chs3_reload, wh"
-    ):
+    with pytest.raises(ConfigurationError, match=r"conf has '.*', which has no meaning.* only key is chs3_reload, wh"):
         reload_of(conf)
 
 

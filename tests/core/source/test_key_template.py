@@ -61,17 +61,17 @@ class TestPeriodTokens:
         "template", ["{YYYY-MM", "YYYY-MM}/{YYYY-MM}", "{{YYYY-MM}}", "{YYYY-MM}/}", "{YYYY-MM}/{"]
     )
     def test_a_brace_needs_its_partner(self, template):
-        with pytest.raises(ConfigurationError, match=r"brace without its partner|is not understood"):
+        with pytest.raises(ConfigurationError, match=r"unmatched brace|is not understood"):
             KeyTemplate(template)
 
     @pytest.mark.parametrize("template", ["{YYYY}*{M}.csv", "{YYYY}/{D}{M}.csv", "trips/*{M}/{YYYY}/"])
     def test_a_period_without_zeros_must_not_be_preceded_by_more_digits(self, template):
-        with pytest.raises(ConfigurationError, match=r"keys of 2001-11 for 2001-01 too.*use \{MM\}"):
+        with pytest.raises(ConfigurationError, match=r"keys of 2001-11 for 2001-01.*use \{MM\}"):
             KeyTemplate(template)
 
     @pytest.mark.parametrize("template", ["{YYYY-M}*.csv", "{YYYY-M}{D}.csv", "{YYYY}/{M}**"])
     def test_january_must_not_take_the_keys_of_october(self, template):
-        with pytest.raises(ConfigurationError, match=r"keys of 2001-10 for 2001-01 too.*use \{MM\}"):
+        with pytest.raises(ConfigurationError, match=r"keys of 2001-10 for 2001-01.*use \{MM\}"):
             KeyTemplate(template)
 
     def test_the_error_shows_how_it_is_done(self):
