@@ -50,7 +50,7 @@ class TestChangesMeanwhile:
         put(events, 6)
         delete = "DELETE WHERE n = 5 SETTINGS mutations_sync = 1"
         strikes.before(f"Publish {PERIOD}", lambda: alter(events, delete))
-        with pytest.raises(AirflowFailException, match=r"that change is undone: .*DELETE WHERE n = 5"):
+        with pytest.raises(AirflowFailException, match=r"that change was undone: .*DELETE WHERE n = 5"):
             load(events)
         strikes.reset()
         with pytest.raises(AirflowFailException, match=r"DELETE WHERE n = 5\) ran just as a load replaced"):

@@ -116,7 +116,7 @@ def follow(lake: Lake, error: str) -> None:
     rename, adopting = re.search(
         r"run (RENAME TABLE .*?) on each of these nodes, and then chs3 (.*) with ", error
     ).groups()
-    named = re.search(r" on ([^ ]*(?:, [^ ]*)*): not made", error)[1].split(", ")
+    named = re.search(r" on ([^ ]*(?:, [^ ]*)*): not created", error)[1].split(", ")
     for number, node in enumerate(lake.cluster.nodes):
         if f"{node.host}:{node.tcp_port}" in named:
             lake.on_node(number, rename)
