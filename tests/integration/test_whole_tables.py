@@ -50,9 +50,7 @@ def planned(table: Source, **options: Any) -> str:
 def refuse(table: Source, why: str, **options: Any) -> None:
     """Load, which stops with one error and changes nothing."""
     rows = table.found()
-    with pytest.raises(
-        AirflowFailException, match=f"would load it whole again, reading .*: {why}.* To allow"
-    ) as error:
+    with pytest.raises(AirflowFailException, match=f"would load it whole again, reading .*: {why}.* To allow") as error:
         table.load(**options)
     assert table.found() == rows
     # The plan says it beforehand.

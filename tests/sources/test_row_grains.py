@@ -206,7 +206,7 @@ def test_a_whole_table_holds_all_rows_also_those_without_a_time(row_lake: RowLak
     assert hits.load(period="all") == ["unchanged"]
     hits.put(None)
     hits.change(1)
-    with pytest.raises(AirflowFailException, match="would be loaded whole again"):
+    with pytest.raises(AirflowFailException, match="would load it whole again"):
         hits.load(period="all")
     assert hits.load(period="all", policies={"reload_whole_table": True}) == ["published"]
     hits.assert_exact(*WHOLE.moments[0], None)

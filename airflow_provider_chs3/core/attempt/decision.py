@@ -124,7 +124,7 @@ def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
 
 
 def reads_all(target: TableName, sizes: str, why: str) -> TargetChangedError:
-    """Return the error of `Refusal.WHOLE_TABLE`: a load raises it, and a plan tells it beforehand.
+    """Return the error of `Refusal.WHOLE_TABLE`: a load raises it, and a plan reports it beforehand.
 
     Args:
         target: The table.
@@ -132,8 +132,8 @@ def reads_all(target: TableName, sizes: str, why: str) -> TargetChangedError:
         why: The reason of the decision.
     """
     return TargetChangedError(
-        f"{target} has no partitions, and would be loaded whole again, which reads {sizes}: {why}. The table stays as "
-        "it was published. To allow this, give policies={'reload_whole_table': True}, such as for one run; to replace "
+        f"{target} has no partitions, so this would load it whole again, reading {sizes}: {why}. The table is "
+        "unchanged. To allow this, give policies={'reload_whole_table': True}, for example for one run; to replace "
         "only the rows of overwritten and deleted objects, give increments={'object_column': …}."
     )
 

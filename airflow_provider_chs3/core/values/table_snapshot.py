@@ -114,7 +114,7 @@ class TableSnapshot:
             return
         holds = f"holds rows of {first} to {last}"
         if file.moments == ANY_MOMENT:
-            holds = f"does not show to which {grain} its rows belong: it has no statistics of {self.time_column!r}"
+            holds = f"does not show which {grain} its rows belong to: it has no statistics of {self.time_column!r}"
         raise SourceError(
             f"{file.path} of {self.table} {holds}, and files are loaded whole. Partition that table by {grain} of "
             f"{self.time_column!r}, or shorter, and rewrite its files; or partition the table in ClickHouse by longer "

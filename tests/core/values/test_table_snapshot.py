@@ -63,5 +63,5 @@ def test_a_file_without_statistics_may_be_of_any_period_and_names_none() -> None
     unknown = DataFile("lake/a.parquet", 10, 1, datetime(2026, 1, 1, tzinfo=UTC), ANY_MOMENT)
     assert snapshot(unknown).manifests(Grain.DAY, is_to_load=False) == {}
     assert len(snapshot(unknown).manifests(Grain.ALL, is_to_load=True)[WHOLE_TABLE].objects) == 1
-    with pytest.raises(SourceError, match="does not show to which day its rows belong: it has no statistics of 'at'"):
+    with pytest.raises(SourceError, match="does not show which day its rows belong to: it has no statistics of 'at'"):
         snapshot(unknown).manifests([Period.parse("2026-10-05")], is_to_load=True)
