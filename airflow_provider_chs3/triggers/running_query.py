@@ -104,7 +104,7 @@ class RunningQueryTrigger(BaseTrigger):
                 subject, self.query_id, after_seconds=after_seconds, at_least_seconds=at_least_seconds, log=self.log
             )
             if not progress.is_running:
-                self.log.info("No node runs query %s any more.", self.query_id)
+                self.log.info("Query %s no longer runs on any node.", self.query_id)
                 yield self._event(is_late=False)
                 return
             self.log.info("%s", lines.line(progress, seconds=time.time() - self.started_at))
