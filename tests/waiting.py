@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(condition: Callable[[], object], *, seconds: float = 60) -> None:
+def wait_until(condition: Callable[[], object], *, seconds: float = 120) -> None:
     """Ask until the condition holds; the test fails if it does not in time."""
     end = time.monotonic() + seconds
     while not condition():

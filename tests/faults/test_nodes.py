@@ -58,7 +58,7 @@ def test_a_node_killed_during_the_insert_costs_a_reload(
         wait_for_insert(mortal_lake)
         own_cluster.kill(node)
         with pytest.raises(Chs3Error, match=name_of(mortal_lake, node)):
-            load.result(timeout=60)
+            load.result(timeout=300)
     own_cluster.restart(node)
     assert_untouched(mortal_lake, OLD)
     mortal_lake.load()

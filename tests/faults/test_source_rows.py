@@ -59,7 +59,7 @@ def during_the_insert(lake: Lake, storage: StorageProxy, strikes: Strikes, act: 
         wait_for_insert(lake)
         act()
         storage.fault = None
-        return load.result(timeout=60)
+        return load.result(timeout=300)
 
 
 def test_staging_that_is_dropped_under_the_insert(trips_lake: Lake, storage: StorageProxy, strikes: Strikes) -> None:

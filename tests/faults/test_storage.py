@@ -167,7 +167,7 @@ def test_an_object_overwritten_during_the_insert_is_loaded_as_it_is_then(
         wait_for_insert(trips_lake)
         name, content = list(NEW.files(PERIOD))[3]
         trips_lake.put(f"trips/{PERIOD}/{name}", content)
-        load.result(timeout=60)
+        load.result(timeout=300)
     assert inserts(strikes) == 2
     assert sum(trips_lake.rows_per_node()) == 610
     assert_exact_to_bucket(trips_lake, chs3_s3)

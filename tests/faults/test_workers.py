@@ -206,7 +206,7 @@ def test_kill_query_by_somebody_fails_the_load_for_good(trips_lake: Lake) -> Non
         wait_for_insert(trips_lake)
         trips_lake.on_node(0, "KILL QUERY WHERE initial_query_id LIKE 'chs3%insert1' ASYNC")
         with pytest.raises(AirflowFailException, match=r"394.*Somebody ended the query"):
-            load.result(timeout=60)
+            load.result(timeout=300)
     assert trips_lake.left_behind() == []
     assert_untouched(trips_lake, None)
     trips_lake.load()
@@ -230,6 +230,6 @@ def test_sigterm_while_nodes_are_about_to_be_asked_does_not_hang(trips_lake: Lak
         Thread.start = interrupted  # type: ignore[method-assign]
         operator.execute({})
 
-    assert Worker(load).wait_or_kill(timeout_seconds=60) >= 0
+    assert Worker(load).wait_or_kill(timeout_seconds=300) >= 0
     trips_lake.load()
     assert_exact(trips_lake, TRIPS)

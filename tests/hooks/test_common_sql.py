@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
 CONNECTION = {"task_id": "t", "conn_id": "chs3_default"}
+DAY = "2026-10-06"
 
 
 @pytest.fixture
 def table(hook: ClickHouseHook, chs3_database: str) -> str:
     name = f"{chs3_database}.trips"
     hook.query(f"CREATE TABLE {name} (id UInt32, day Date, fare Float64) ENGINE = MergeTree ORDER BY id")
-    hook.query(f"INSERT INTO {name} SELECT number, today() - number % 2, number FROM numbers(10)")
+    hook.query(f"INSERT INTO {name} SELECT number, toDate('{DAY}') - number % 2, number FROM numbers(10)")
     return name
 
 
@@ -83,12 +84,12 @@ def test_an_operators_database_wins(hook: ClickHouseHook, chs3_database: str) ->
 
 
 def test_autocommit_makes_no_difference(table: str) -> None:
-    execute(f"INSERT INTO {table} VALUES (99, today(), 1)", autocommit=True)
+    execute(f"INSERT INTO {table} VALUES (99, '{DAY}', 1)", autocommit=True)
     assert execute(f"SELECT count() FROM {table}") == [(11,)]
 
 
 def test_an_inserted_row_is_not_counted_twice_by_a_second_statement(table: str, hook: ClickHouseHook) -> None:
-    execute([f"INSERT INTO {table} VALUES (99, today(), 1)", "SELECT 1"])
+    execute([f"INSERT INTO {table} VALUES (99, '{DAY}', 1)", "SELECT 1"])
     assert hook.get_first(f"SELECT count() FROM {table}") == (11,)
 
 
@@ -109,7 +110,7 @@ def test_a_column_check_fails(table: str) -> None:
 
 def test_a_column_check_takes_a_partition(table: str) -> None:
     checks = {"id": {"min": {"equal_to": 0}}}
-    SQLColumnCheckOperator(**CONNECTION, table=table, column_mapping=checks, partition_clause="day = today()").execute(
+    SQLColumnCheckOperator(**CONNECTION, table=table, column_mapping=checks, partition_clause=f"day = '{DAY}'").execute(
         {}
     )
 
@@ -148,7 +149,7 @@ def test_an_interval_check_passes(table: str) -> None:
     check = SQLIntervalCheckOperator(
         **CONNECTION, table=table, metrics_thresholds={"count(*)": 1.5}, date_filter_column="day", days_back=-1
     )
-    check.render_template_fields({"ds": f"{datetime.now(UTC):%Y-%m-%d}", "macros": macros})
+    check.render_template_fields({"ds": DAY, "macros": macros})
     check.execute({})
 
 

@@ -265,7 +265,7 @@ def test_cancel_ends_the_statement_that_runs(hook: ClickHouseHook) -> None:
     while hook.query(is_running) != [(1,)]:
         time.sleep(0.05)
     hook.cancel()
-    running.join(timeout=30)
+    running.join(timeout=300)
     assert [error.name for error in ended] == ["QUERY_WAS_CANCELLED"]
 
 

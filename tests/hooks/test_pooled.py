@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import pytest
 
 from airflow_provider_chs3.exceptions import ClickHouseServerError, TransientError
 from airflow_provider_chs3.hooks.diagnosis import check_one_server
+from airflow_provider_chs3.hooks.native import driver_connection
 from airflow_provider_chs3.hooks.native.driver_connection import Connection
 from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 
@@ -38,7 +38,7 @@ def test_statements_one_after_another_share_a_connection(pooled: PooledClickHous
 
 def test_statements_at_the_same_time_have_a_connection_each(pooled: PooledClickHouseHook) -> None:
     with ThreadPoolExecutor(3) as threads:
-        ports = list(threads.map(lambda _: port_of_client(pooled, seconds=0.5), range(3)))
+        ports = list(threads.map(lambda _: port_of_client(pooled, seconds=2), range(3)))
     assert len(set(ports)) == 3
     assert port_of_client(pooled) in ports
 
@@ -61,10 +61,11 @@ def test_a_connection_in_use_is_not_pinged(pooled: PooledClickHouseHook, monkeyp
     pings: list[object] = []
     ask = Connection._ask_whether_alive
     monkeypatch.setattr(Connection, "_ask_whether_alive", lambda of: pings.append(of) or ask(of))
+    monkeypatch.setattr(driver_connection, "_ALIVE_SECONDS", 300)
     port = port_of_client(pooled)
     assert port_of_client(pooled) == port
     assert not pings
-    time.sleep(1.1)
+    monkeypatch.setattr(driver_connection, "_ALIVE_SECONDS", 0)
     assert port_of_client(pooled) == port
     assert len(pings) == 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections import Counter
@@ -118,9 +119,17 @@ def test_a_period_comes_in_the_storages_order_though_others_come_between():
 
 
 def test_a_few_requests_run_at_the_same_time():
-    bucket = Bucket(trips(30, 20), seconds=0.005)
-    bucket.listed(TRIPS)
-    assert bucket.most == AT_ONCE
+    bucket = Bucket(trips(30, 20))
+    meeting, comers = threading.Barrier(AT_ONCE, timeout=120), itertools.count()
+
+    def fetch(prefix: str, token: str | None) -> Page:
+        # None of the first goes on before the last of them has come.
+        if prefix != "t/" and next(comers) < AT_ONCE:
+            meeting.wait()
+        return bucket.fetch(prefix, token)
+
+    assert sum(len(list(page.objects())) for page in pages_of(fetch, "t/", TRIPS.narrower)) == len(bucket.keys)
+    assert bucket.most <= AT_ONCE
 
 
 def test_who_reads_slowly_is_not_sent_more_than_a_few_pages():

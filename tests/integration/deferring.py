@@ -29,11 +29,13 @@ class Deferred:
         lake: What it loads.
         options: The operator's arguments.
         how: What Airflow is told: the trigger, and how to go on.
+        began_at: When the task began.
     """
 
     lake: Lake
     options: dict[str, Any]
     how: TaskDeferred
+    began_at: datetime | None = None
 
     @property
     def trigger(self) -> Any:
@@ -52,7 +54,7 @@ class Deferred:
     def resume(self, event: dict[str, Any] | None = None) -> Any:
         """Go on in another process; gives the result, or the next deferral."""
         arguments = {"event": event or self.wait(), **deserialize(serialize(self.how.kwargs or {}))}
-        return run(self.lake, self.options, method=self.how.method_name, **arguments)
+        return run(self.lake, self.options, method=self.how.method_name, began_at=self.began_at, **arguments)
 
 
 def again(trigger: BaseTrigger) -> Any:
@@ -62,9 +64,15 @@ def again(trigger: BaseTrigger) -> Any:
 
 
 def run(
-    lake: Lake, options: dict[str, Any], *, method: str = "execute", task_id: str = "load", **arguments: Any
+    lake: Lake,
+    options: dict[str, Any],
+    *,
+    method: str = "execute",
+    task_id: str = "load",
+    began_at: datetime | None = None,
+    **arguments: Any,
 ) -> Any:
-    """One stay of a task in a worker: gives the result, or the deferral."""
+    """One stay of a task in a worker: gives the result, or the deferral. It began now, or when that is given."""
     operator = lake.operator(deferrable=True, task_id=task_id, **options)
     ti = SimpleNamespace(
         dag_id="dag",
@@ -72,18 +80,18 @@ def run(
         task_id=task_id,
         map_index=-1,
         try_number=1,
-        start_date=datetime.now(UTC),
+        start_date=began_at or datetime.now(UTC),
         xcom_push=lambda **_: None,
     )
     try:
         return getattr(operator, method)({"ti": ti}, **arguments)
     except TaskDeferred as deferred:
-        return Deferred(lake, options, deferred)
+        return Deferred(lake, options, deferred, began_at)
 
 
-def start(lake: Lake, **options: Any) -> Deferred:
+def start(lake: Lake, *, began_at: datetime | None = None, **options: Any) -> Deferred:
     """Begin a load that is deferred."""
-    deferred = run(lake, options)
+    deferred = run(lake, options, began_at=began_at)
     assert isinstance(deferred, Deferred), deferred
     return deferred
 

@@ -35,7 +35,7 @@ def test_on_kill_ends_the_queries_and_drops_staging(trips_lake: Lake) -> None:
         operator.on_kill()
         assert trips_lake.left_behind() == []
         with pytest.raises(AirflowTaskTerminated):
-            load.result(timeout=60)
+            load.result(timeout=300)
     assert not any(trips_lake.rows_per_node())
 
 
@@ -46,7 +46,7 @@ def test_a_newer_attempt_takes_over_from_one_that_runs(trips_lake: Lake) -> None
         wait_for_insert(trips_lake)
         assert trips_lake.load()["status"] == "published"
         with pytest.raises(AirflowFailException, match="started later and took over"):
-            older.result(timeout=60)
+            older.result(timeout=300)
     assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 

@@ -88,7 +88,7 @@ def test_a_period_that_another_load_published_meanwhile_leaves_alone(lake: Lake,
     )
     lake.s3.copy_object(Bucket=lake.bucket, Key=key, CopySource=f"{lake.bucket}/{late}")
     with monkeypatch.context() as patient:
-        patient.setattr(detached, "_ATTACHED_SECONDS", 60)
+        patient.setattr(detached, "_ATTACHED_SECONDS", 300)
         assert deferring.run(lake, {"period": SECOND, **SLOW_LOAD}, task_id="other")["status"] == "published"
     found = lake.facts(SECOND)
     assert found.rows == 1_250

@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -51,7 +51,7 @@ def inserts(lake: Lake) -> int:
 
 
 def test_a_short_insert_ends_before_the_task_would_be_deferred(trips_lake: Lake, monkeypatch: Any) -> None:
-    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 30)
+    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 300)
     trips_lake.upload(TRIPS)
     result = deferring.run(trips_lake, {})
     assert result["status"] == "published"
@@ -103,7 +103,7 @@ def test_cancel_on_kill_false_lets_the_insert_go_on(trips_lake: Lake) -> None:
 def test_a_newer_load_takes_over_and_the_deferred_one_says_so(trips_lake: Lake, monkeypatch: Any) -> None:
     trips_lake.upload(TRIPS)
     older = deferring.start(trips_lake, **SLOW_LOAD)
-    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 60)
+    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 300)
     assert deferring.run(trips_lake, {}, task_id="other")["status"] == "published"
     with pytest.raises(AirflowFailException, match="started later and took over"):
         older.resume()
@@ -195,7 +195,9 @@ def test_an_error_of_the_insert_may_quote_bytes_that_are_no_text(trips_lake: Lak
 
 def test_after_its_execution_timeout_the_load_is_ended(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
-    deferred = deferring.start(trips_lake, execution_timeout=timedelta(seconds=1), **SLOW_LOAD)
+    # However slow the machine is: the time of a worker begins anew, and is not over before the task is deferred.
+    hour = timedelta(hours=1)
+    deferred = deferring.start(trips_lake, execution_timeout=hour, began_at=datetime.now(UTC) - hour, **SLOW_LOAD)
     with pytest.raises(AirflowTaskTimeout, match="execution_timeout"):
         deferred.resume()
     assert trips_lake.left_behind() == []
@@ -231,7 +233,7 @@ def test_a_worker_that_comes_back_finds_that_its_load_was_taken_over(
 ) -> None:
     """It had paused for long, so that its task was tried again."""
     # However slow the machine is: none of the two leaves its insert to a trigger.
-    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 60)
+    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 300)
     trips_lake.upload(TRIPS)
     strikes.before("Count what is staged", lambda: deferring.run(trips_lake, {}))
     with pytest.raises(AirflowFailException, match="took over"):
@@ -256,7 +258,7 @@ def no_merges(trips_lake: Lake) -> Iterator[None]:
 @pytest.mark.thorough
 @pytest.mark.usefixtures("no_merges")
 def test_it_may_wait_for_merges_too(trips_lake: Lake, monkeypatch: Any) -> None:
-    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 30)
+    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 300)
     trips_lake.upload(TRIPS)
     health = {"spare_parts": 0, "settled_after_seconds": 5}
     options = {"wait_for_merges": True, "merge_health": health, "settings": MANY_PARTS}
@@ -292,7 +294,7 @@ def test_an_unknown_argument_for_merges_is_refused(trips_lake: Lake) -> None:
 
 
 def test_a_try_after_one_that_died_right_after_publishing_has_published_too(trips_lake: Lake, monkeypatch: Any) -> None:
-    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 60)
+    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 300)
     trips_lake.upload(TRIPS)
     deferring.run(trips_lake, {})
     again = deferring.run(trips_lake, {})

@@ -91,7 +91,7 @@ def test_periods_that_lost_their_table_are_published_from_another_one(
 @pytest.mark.parametrize("step", ["Create staging", "Look for other attempts", "Take the rows"])
 def test_of_two_groups_that_publish_at_once_one_publishes_their_common_period(periods: Periods, step: str) -> None:
     """Each comes to the step before either goes on; only their second tables are in each other's way."""
-    meeting = threading.Barrier(2, timeout=60)
+    meeting = threading.Barrier(2, timeout=120)
     perform = Runner.__dict__["perform"]
     met = threading.local()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -162,7 +163,7 @@ def test_sensors_on_one_table_share_their_questions(settling: Lake) -> None:
         await asyncio.to_thread(merges, settling, 0, "START")
         await asyncio.gather(*waiting)
 
-    before = questions()
+    before, began = questions(), time.monotonic()
     asyncio.run(all_events())
-    # Looks are 0.1 s apart at least, and 30 triggers looked.
-    assert questions() - before < 30
+    # Looks are half of 0.1 s apart at least, however long a busy machine takes; 30 triggers would ask 30 times as much.
+    assert questions() - before < 2 + (time.monotonic() - began) / 0.05

@@ -230,7 +230,7 @@ def test_while_a_load_runs_and_when_somebody_kills_it(
         wait_for_insert(lake)
         processes = str(lake.on_every_node("SELECT * FROM system.processes"))
         lake.on_node(0, "KILL QUERY WHERE endsWith(query_id, '_insert1') ASYNC")
-        error = load.exception(timeout=60)
+        error = load.exception(timeout=300)
     assert "Somebody ended the query" in str(error)
     assert "s3Cluster" in processes
     shown = {"logs": caplog.text, "errors": text_of(error), "processes": processes, "servers": text_of_servers(lake)}

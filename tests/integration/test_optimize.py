@@ -15,6 +15,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core.optimize.request import query_id_of
 from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import Lake
@@ -24,7 +25,8 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.three_nodes
 
 JUNE, JULY, AUGUST = "2025-06", "2025-07", "2025-08"
-THIS_PERIOD = f"{datetime.now(UTC):%Y-%m}"
+#: Not closed, also if the month ends while the tests run.
+THIS_PERIOD = str(Period.of_month(*datetime.now(UTC).timetuple()[:2]).shifted(1))
 
 
 def operator(lake: Lake, **options: Any) -> OptimizePartitionOperator:
@@ -57,7 +59,7 @@ def in_background(task: OptimizePartitionOperator) -> Iterator[list[Any]]:
     thread = threading.Thread(target=run)
     thread.start()
     yield outcome
-    thread.join(timeout=60)
+    thread.join(timeout=300)
 
 
 @pytest.fixture
@@ -84,7 +86,7 @@ class TestWhatIsMerged:
             "parts_after": 1,
         }
         assert told[1]["size_bytes"] > 0
-        assert 1 <= told[1]["seconds"] <= 30
+        assert told[1]["seconds"] >= 1
 
     def test_a_period_that_is_not_closed_is_left(self, table: Lake) -> None:
         insert(table, 0, THIS_PERIOD)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 
 import pytest
 
 from airflow_provider_chs3.core.insertion import insert
+from airflow_provider_chs3.core.workflow.step_timer import StepTimer
 from airflow_provider_chs3.hooks.connection import Address
 from tests.integration.counting import is_within, of_nodes, opened, sent
 from tests.integration.several_periods import PERIODS, Periods, periods
@@ -32,9 +32,12 @@ OF_A_PLAN, OF_A_POLL = (2, 2), (3, 3)
 
 
 @pytest.fixture(autouse=True)
-def short_inserts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An insert of a second records its end, too; on a busy machine, any may take one."""
-    monkeypatch.setattr(insert, "_RECORDED_FROM_SECONDS", 60)
+def on_no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Statements that depend on how long the machine takes are not counted."""
+    # An insert of a second records its end, too.
+    monkeypatch.setattr(insert, "_RECORDED_FROM_SECONDS", 600)
+    # A load that lists within one look-up of another's end cannot know which came first, and starts over.
+    monkeypatch.setattr(StepTimer, "of_this_try_seconds", -1.0)
 
 
 def stop_merges(periods: Periods) -> None:
@@ -44,8 +47,6 @@ def stop_merges(periods: Periods) -> None:
 
 def add_a_file(periods: Periods) -> None:
     periods.put("2026-10", "c")
-    # A load that lists within one look-up of another's end cannot know which came first, and starts over.
-    time.sleep(3)
 
 
 @pytest.mark.parametrize("kind", MOST)

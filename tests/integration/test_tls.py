@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import PERIOD, Lake
 from tests.integration.refusal import refused
 from tests.narrow_user import narrow_connection
+from tests.waiting import wait_until
 
 TRIPS = Trips(rows_per_period=900, files_per_period=3)
 STUNNEL = shutil.which("stunnel4") or shutil.which("stunnel")
@@ -60,11 +60,8 @@ def tls_in_front_of_ports(behind: list[int], pem: Path) -> Iterator[list[int]]:
     with pem.with_suffix(".log").open("wb") as log:
         process = subprocess.Popen([str(STUNNEL), str(configuration)], stdout=log, stderr=log)
     try:
-        deadline = time.monotonic() + 30
-        while not all(map(is_listening, ports)):
-            assert process.poll() is None, pem.with_suffix(".log").read_text()
-            assert time.monotonic() < deadline, "stunnel does not listen"
-            time.sleep(0.02)
+        wait_until(lambda: process.poll() is not None or all(map(is_listening, ports)))
+        assert process.poll() is None, pem.with_suffix(".log").read_text()
         yield ports
     finally:
         process.kill()

@@ -94,7 +94,7 @@ def test_a_killed_task_ends_its_statements(loaded: Lake, monkeypatch: pytest.Mon
     while len(loaded.left_behind()) < len([rows for rows in loaded.rows_per_node() if rows]):
         assert running.is_alive()
     task.on_kill()
-    running.join(timeout=30)
+    running.join(timeout=300)
     assert loaded.left_behind() == []
     assert ["QUERY_WAS_CANCELLED" in str(error) for error in errors] == [True]
     assert keys(loaded) == []

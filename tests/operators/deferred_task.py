@@ -39,6 +39,7 @@ class Deferred:
 
     arguments: dict[str, Any]
     how: TaskDeferred
+    began_at: datetime | None = None
 
     @property
     def trigger(self) -> Any:
@@ -51,19 +52,23 @@ class Deferred:
         return asyncio.run(event()).payload
 
     def resume(self) -> Any:
-        return stay(self.arguments, self.how.method_name, event=json.loads(json.dumps(self.wait())))
+        return stay(
+            self.arguments,
+            self.how.method_name,
+            began_at=self.began_at,
+            event=json.loads(json.dumps(self.wait())),
+        )
 
 
-def stay(arguments: dict[str, Any], method: str = "execute", **kwargs: Any) -> Any:
-    """One stay of the task in a worker: its result, or its deferral."""
-    ti = SimpleNamespace(
-        dag_id="dag", run_id="run", task_id="t", map_index=-1, try_number=1, start_date=datetime.now(UTC)
-    )
+def stay(arguments: dict[str, Any], method: str = "execute", *, began_at: datetime | None = None, **kwargs: Any) -> Any:
+    """One stay of the task in a worker: its result, or its deferral. It began now, or when that is given."""
+    names = {"dag_id": "dag", "run_id": "run", "task_id": "t", "map_index": -1, "try_number": 1}
+    ti = SimpleNamespace(**names, start_date=began_at or datetime.now(UTC))
     task = ClickHouseOperator(task_id="t", deferrable=True, **{"progress_interval_seconds": 0.2} | arguments)
     try:
         return getattr(task, method)({"ti": ti}, **kwargs)
     except TaskDeferred as deferred:
-        return Deferred(arguments, deferred)
+        return Deferred(arguments, deferred, began_at)
 
 
 def run(sql: Any, **arguments: Any) -> Any:
@@ -74,7 +79,7 @@ def run(sql: Any, **arguments: Any) -> Any:
     return result
 
 
-def start(sql: Any, **arguments: Any) -> Deferred:
-    deferred = stay({"sql": sql, **arguments})
+def start(sql: Any, *, began_at: datetime | None = None, **arguments: Any) -> Deferred:
+    deferred = stay({"sql": sql, **arguments}, began_at=began_at)
     assert isinstance(deferred, Deferred), deferred
     return deferred

@@ -45,11 +45,11 @@ def test_it_looks_at_the_clock_by_itself(settings: dict[str, Any]) -> None:
     began = time.monotonic()
     with pytest.raises(AirflowTaskTimeout, match=r"longer than execution_timeout=0:00:01"):
         execute(
-            "SELECT sleepEachRow(1) FROM numbers(120)",
+            "SELECT sleepEachRow(1) FROM numbers(600)",
             settings={"max_block_size": 1, "function_sleep_max_microseconds_per_block": 0, **settings},
             execution_timeout=timedelta(seconds=1),
         )
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 300
 
 
 def test_columns_and_types_are_json_too() -> None:
@@ -134,7 +134,7 @@ def test_a_killed_task_ends_its_statement(hook: ClickHouseHook) -> None:
     while hook.query(is_running) != [(1,)]:
         time.sleep(0.05)
     task.on_kill()
-    running.join(timeout=30)
+    running.join(timeout=300)
     assert hook.query(is_running) == [(0,)]
     assert [str(error).partition(" from ")[0] for error in errors] == ["ClickHouse error 394 (QUERY_WAS_CANCELLED)"]
 

@@ -64,14 +64,14 @@ def starts(checkout: Path, *arguments: str, exit_code: int = 0) -> list[str]:
     log = checkout / "python.log"
     log.write_text("")
     process = dev(checkout, *arguments)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == exit_code, errors
     return log.read_text().splitlines()
 
 
 def test_of_two_at_once_one_builds_and_the_other_waits(checkout: Path) -> None:
     both = [dev(checkout, "page") for _ in range(2)]
-    said = sorted(process.communicate(timeout=60)[1] for process in both)
+    said = sorted(process.communicate(timeout=300)[1] for process in both)
     assert [process.returncode for process in both] == [0, 0]
     assert said == [
         "./dev: building the page\n",
@@ -83,7 +83,7 @@ def test_of_two_at_once_one_builds_and_the_other_waits(checkout: Path) -> None:
 def test_the_page_is_built_while_packages_are_installed(checkout: Path) -> None:
     (checkout / "bin/uv").write_text('#!/bin/sh\nuntil [ -e "$NPM_LOG" ]; do sleep 0.1; done\n')
     process = dev(checkout, "run", "true")
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     assert (checkout / "npm.log").read_text().splitlines()[-1] == "end run build"
 
@@ -96,7 +96,7 @@ def test_one_that_was_killed_leaves_no_lock(checkout: Path) -> None:
     killed.kill()
     killed.wait()
     again = dev(checkout, "page")
-    assert "building the page" in again.communicate(timeout=60)[1]
+    assert "building the page" in again.communicate(timeout=300)[1]
     assert again.returncode == 0
     assert log.read_text().splitlines()[-1] == "end run build"
 
@@ -128,5 +128,5 @@ def test_packages_are_installed_again_after_a_failure_though_setup_cfg_is_what_i
 def test_what_it_runs_keeps_bytecode(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     process = dev(checkout, "run", "sh", "-c", 'test -z "$PYTHONDONTWRITEBYTECODE"')
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +16,7 @@ from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.plugin.constants import NAVIGATION_ROUTE
 from airflow_provider_chs3.testbed.processes import free_ports
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -59,10 +59,7 @@ def url(airflow_api: FastAPI) -> Iterator[str]:
     server = uvicorn.Server(uvicorn.Config(airflow_api, host="127.0.0.1", port=port, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run)
     thread.start()
-    deadline = time.monotonic() + 30
-    while not server.started:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: server.started)
     yield f"http://127.0.0.1:{port}"
     server.should_exit = True
     thread.join()

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,6 +32,7 @@ from tests.integration.lake import Lake, lake_on
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 from tests.plugin.browsing import SCREENSHOTS
 from tests.plugin.test_periods import TASK
+from tests.waiting import wait_until
 
 STUCK, FAILED, PUBLISHED, LOADING = "2026-08", "2026-09", "2026-10", "2026-11"
 #: The DAG whose tasks load them, and whose it is.
@@ -136,10 +136,7 @@ def _stuck(lake: Lake) -> Iterator[None]:
     delete = f"DELETE IN PARTITION ID '{STUCK.replace('-', '')}' WHERE throwIf(trip_id >= 0, 'no')"
     lake.on_every_node(f"ALTER TABLE {lake.database}.trips {delete} SETTINGS mutations_sync = 0")
     failed = f"SELECT count() FROM system.mutations WHERE database = '{lake.database}' AND latest_fail_reason != ''"
-    deadline = time.monotonic() + 30
-    while not any(rows[0][0] for rows in lake.on_every_node(failed)):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_until(lambda: any(rows[0][0] for rows in lake.on_every_node(failed)))
     try:
         yield
     finally:

@@ -73,7 +73,7 @@ def test_a_reload_is_a_run_like_the_last_one_that_is_asked_for_just_this_period(
     assert (run.triggering_user_name, run.triggered_by) == ("admin", DagRunTriggeredByType.UI)
     dialog.get_by_role("button", name="Close").click()
     page.get_by_text("The run is queued.").wait_for()
-    page.get_by_text(f"DAG {LOADER} is running").wait_for(timeout=4_000)
+    page.get_by_text(f"DAG {LOADER} is running").wait_for()
     runs.end(run.run_id)
     page.get_by_text("did not load this period").wait_for()
     keep(page, "what-came-of-a-reload")

@@ -52,7 +52,7 @@ def test_an_old_answer_is_asked_for_again(pool: ThreadPoolExecutor) -> None:
     counted = Counted()
     looks = SharedAnswers(counted.look, pool=pool, seconds=0.1)
     asyncio.run(looks.get("one"))
-    time.sleep(0.1)
+    time.sleep(0.2)
     assert asyncio.run(looks.get("one")) == 2
 
 

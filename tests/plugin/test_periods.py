@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -27,6 +26,7 @@ from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import PERIOD, Lake
 from tests.integration.slow import SLOW_ENOUGH, SLOW_SETTINGS, wait_for_insert
 from tests.narrow_user import NARROW, narrow_connection
+from tests.waiting import wait_until
 
 AsUser = Callable[[str | None], TestClient]
 
@@ -143,10 +143,7 @@ def test_a_period_whose_mutation_failed_is_stuck(as_user: AsUser, trips_lake: La
     failed = (
         f"SELECT count() FROM system.mutations WHERE database = '{trips_lake.database}' AND latest_fail_reason != ''"
     )
-    deadline = time.monotonic() + 30
-    while not any(rows[0][0] for rows in trips_lake.on_every_node(failed)):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_until(lambda: any(rows[0][0] for rows in trips_lake.on_every_node(failed)))
     period = periods(as_user, trips_lake)[PERIOD]
     trips_lake.on_every_node(period["statement"])
     left = trips_lake.on_every_node(f"SELECT count() FROM system.mutations WHERE database = '{trips_lake.database}'")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 from tests.replicated.conftest import FIRST, OTHER_SHARD, Replicated
+from tests.waiting import wait_until
 
 
 def parts(replicated: Replicated) -> list[int]:
@@ -21,7 +20,4 @@ def test_one_replica_of_a_shard_is_told_and_all_of_the_shard_merge(replicated: R
     # `alter_sync` and PARTITION ID came later.
     settings = {"replication_alter_partitions_sync": 0, "optimize_throw_if_noop": 1}
     replicated.ask(FIRST, f"OPTIMIZE TABLE {replicated.table} PARTITION 202610", **settings)
-    end = time.monotonic() + 30
-    while parts(replicated) != [1, 1, 3, 3]:
-        assert time.monotonic() < end, parts(replicated)
-        time.sleep(0.1)
+    wait_until(lambda: parts(replicated) == [1, 1, 3, 3])

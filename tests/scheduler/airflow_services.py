@@ -73,7 +73,7 @@ class AirflowServices:
         """
         self._start("api-server", "--apps", apps, "--host", "127.0.0.1", "--port", self._api_port)
         # Tasks that do not reach it fail, and would be tried again.
-        self.wait_until(lambda: is_listening(int(self._api_port)), timeout_seconds=120)
+        self.wait_until(lambda: is_listening(int(self._api_port)), timeout_seconds=300)
         self.start_scheduler()
         if triggerer:
             self.start_triggerer()

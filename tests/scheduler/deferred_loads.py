@@ -16,7 +16,7 @@ DAG = f"""{TELLS_PID}
 
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
-SECONDS = {{"failed": 0.2, "cleared": "{{{{ 0.2 if ti.try_number == 1 else 0 }}}}"}}
+SECONDS = {{"failed": 0.4, "cleared": "{{{{ 0.4 if ti.try_number == 1 else 0 }}}}"}}
 
 with DAG("loads", schedule=None, start_date=datetime(2026, 1, 1)):
     for table in {FATES!r}:
@@ -27,9 +27,9 @@ with DAG("loads", schedule=None, start_date=datetime(2026, 1, 1)):
             database="{DATABASE}",
             table=table,
             period="{PERIOD}",
-            # Some 75 s; what people end would take minutes, and no time when it runs again.
+            # Some 150 s, as Airflow starts twice; what people end would take minutes, and no time again.
             select={{name: name for name in {list(COLUMNS)!r}}}
-            | {{"trip_id": f"trip_id + sleepEachRow({{SECONDS.get(table, 0.0375)}})"}},
+            | {{"trip_id": f"trip_id + sleepEachRow({{SECONDS.get(table, 0.075)}})"}},
             settings={SLOW_SETTINGS!r},
             {", ".join(f"{name}={value}" for name, value in ARGUMENTS.items())},
         )

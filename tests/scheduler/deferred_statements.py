@@ -22,9 +22,9 @@ with DAG("statements", schedule=None, start_date=datetime(2026, 1, 1)):
     for table in {FATES!r}:
         ClickHouseOperator(
             task_id=table,
-            # Some 75 s; what people end would take minutes, and no time when it runs again.
+            # Some 150 s, as Airflow starts twice; what people end would take minutes, and no time again.
             sql=[
-                f"INSERT INTO {{table}} SELECT number + sleepEachRow({{SECONDS.get(table, 3)}}) FROM numbers(25) "
+                f"INSERT INTO {{table}} SELECT number + sleepEachRow({{SECONDS.get(table, 6)}}) FROM numbers(25) "
                 "SETTINGS max_block_size = 1, function_sleep_max_microseconds_per_block = 100000000",
                 f"SELECT count(), {{{{tenant:String}}}} FROM {{table}}",
             ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -21,6 +21,7 @@ from tests.integration import deferring
 from tests.integration.lake import PERIOD, Lake
 from tests.narrow_user import narrow_connection
 from tests.servers.replicas import OTHER, TRIPS
+from tests.waiting import wait_until
 
 __all__ = ["strikes"]
 
@@ -80,13 +81,6 @@ class Nodes:
 
     def _others_of(self, nodes: tuple[int, ...]) -> list[int]:
         return [node ^ 1 for node in nodes]
-
-
-def wait_until(is_so: Callable[[], bool], *, timeout_seconds: float = 60) -> None:
-    ends = time.monotonic() + timeout_seconds
-    while not is_so():
-        assert time.monotonic() < ends
-        time.sleep(0.2)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ AWAY_SECONDS = 60
 
 def retry(lake: Lake) -> None:
     """Load as Airflow's retries do: replicas are writable again some seconds after Keeper is back."""
-    for _ in range(6):
+    for _ in range(24):
         with suppress(Chs3Error):
             lake.load()
             return

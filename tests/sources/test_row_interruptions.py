@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.core.workflow.step_timer import StepTimer
 from airflow_provider_chs3.exceptions import ClickHouseServerError, TransientError
 from airflow_provider_chs3.testbed.processes import terminate
 from airflow_provider_chs3.testbed.sources.local import started_or_skip
@@ -73,11 +74,13 @@ def slow(lake: RowLake) -> dict[str, Any]:
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("points", [strikes_after, strikes_amid])
-def test_after_kill_9_at_any_step_a_run_ends_in_the_rows_of_the_database(lake: RowLake, points: Any) -> None:
+def test_after_kill_9_at_any_step_a_run_ends_in_the_rows_of_the_database(
+    lake: RowLake, points: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake.load()
     lake.change(CHANGE)
     # A load that lists within one look-up of another's end cannot know which came first, and starts over: more steps.
-    time.sleep(3)
+    monkeypatch.setattr(StepTimer, "of_this_try_seconds", -1.0)
     # That an insert has ended is recorded again only of long ones, and how long it takes is up to the machine.
     found = [each for each in points(steps_of(lake.load)) if each.number < 1 or "is being inserted" not in each.name]
     for strike in found:
@@ -166,10 +169,8 @@ def test_a_read_that_the_database_ends_is_repeated(lake: RowLake, strikes: Strik
     with ThreadPoolExecutor() as pool:
         load = pool.submit(lake.load, **options)
         wait_for_insert(lake)
-        for _ in range(100):
-            if ended := end_sessions(lake):
-                break
-            time.sleep(0.05)
+        while not ended and not load.done():
+            ended = end_sessions(lake)
         assert load.result(timeout=300)["status"] == "published"
     assert ended
     assert_exact(lake)

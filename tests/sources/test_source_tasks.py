@@ -70,7 +70,7 @@ def test_on_kill_ends_the_queries_and_drops_staging(lake: SourceLake) -> None:
         operator.on_kill()
         assert left_behind(lake) == []
         with pytest.raises(AirflowTaskTerminated):
-            load.result(timeout=60)
+            load.result(timeout=300)
     assert sum(rows[0][0] for rows in lake.on_every_node(f"SELECT count() FROM {lake.database}.trips")) == 0
 
 

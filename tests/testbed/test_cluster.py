@@ -14,6 +14,7 @@ import pytest
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import READER
+from tests.waiting import wait_until
 
 
 def test_each_shard_is_a_node_of_its_own(chs3_cluster):
@@ -140,10 +141,7 @@ def test_nodes_die_with_a_killed_parent():
     pid, folder = parent.stdout.readline().split()
     parent.kill()
     parent.communicate()
-    deadline = time.monotonic() + 10
-    while _is_running(int(pid)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not _is_running(int(pid))
+    wait_until(lambda: not _is_running(int(pid)))
     subprocess.run(["rm", "-r", folder], check=True)
 
 

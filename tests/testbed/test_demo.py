@@ -66,7 +66,7 @@ def test_ctrl_c_ends_everything(environment: dict[str, str]) -> None:
             assert process.poll() is None
         time.sleep(1)  # into the work of the Airflow command
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=300)
     assert process.returncode == 130
 
 

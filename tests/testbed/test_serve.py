@@ -40,7 +40,7 @@ def test_the_printed_variables_lead_to_the_servers_until_they_are_interrupted(se
     assert s3.client().list_objects_v2(Bucket="taxi")["KeyCount"] == 12
 
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=20) == 130
+    assert process.wait(timeout=300) == 130
     assert [is_listening(node.tcp_port) for node in cluster.nodes] == [False, False]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,6 +19,7 @@ from airflow_provider_chs3.testbed.sources.gcs import GcsServer
 from airflow_provider_chs3.testbed.sources.local import started_or_skip
 from airflow_provider_chs3.testbed.sources.mysql import MySqlServer
 from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
+from tests.waiting import wait_until
 
 # Go compiles fake-gcs-server, once on a machine, which takes a minute.
 SERVERS = [AzureServer, PostgresServer, MySqlServer, pytest.param(GcsServer, marks=pytest.mark.thorough)]
@@ -54,10 +54,7 @@ def test_a_server_ends_with_the_process_that_started_it(kind: Any) -> None:
         assert port
         assert is_listening(port)
         child.kill()
-    deadline = time.monotonic() + 10
-    while is_listening(port):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: not is_listening(port))
     shutil.rmtree(folder)
 
 

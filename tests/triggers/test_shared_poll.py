@@ -16,6 +16,7 @@ from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.native.driver_connection import Connection
 from airflow_provider_chs3.testbed.processes import free_ports
 from airflow_provider_chs3.triggers import shared_poll
 from airflow_provider_chs3.triggers.servers import run_blocking
@@ -89,8 +90,14 @@ class TestSharing:
 
     def test_but_not_sooner_than_asked_for(self) -> None:
         subject = Doubles()
-        asyncio.run(gather(double(subject, 1, 0.3), double(subject, 2, 0.5, at_least_seconds=0.5)))
-        assert subject.polls == [{1}, {2}]
+
+        async def polled_with_the_first() -> None:
+            patient = asyncio.create_task(double(subject, 2, 3.9, at_least_seconds=3.9))
+            await double(subject, 1, 2)
+            patient.cancel()
+
+        asyncio.run(polled_with_the_first())
+        assert subject.polls == [{1}]
 
     def test_who_comes_later_waits_for_the_next_poll_with_the_others(self) -> None:
         subject = Doubles()
@@ -102,8 +109,10 @@ class TestSharing:
 
             await gather(*(later(number) for number in range(25)))
 
+        began = time.monotonic()
         asyncio.run(one_by_one())
-        assert len(subject.polls) <= 3
+        # However long a busy machine takes: polls are half of the 0.4 s apart.
+        assert len(subject.polls) <= 1 + (time.monotonic() - began) / 0.2
 
     def test_loops_of_several_threads_do_not_mix(self) -> None:
         subject = Doubles()
@@ -120,9 +129,9 @@ class TestLeaving:
         subject = Doubles()
 
         async def cancel_one() -> int:
-            cancelled = asyncio.create_task(double(subject, 1))
-            other = asyncio.create_task(double(subject, 2))
-            await asyncio.sleep(0.05)
+            cancelled = asyncio.create_task(double(subject, 1, 1.0))
+            other = asyncio.create_task(double(subject, 2, 1.0))
+            await asyncio.sleep(0)
             cancelled.cancel()
             return await other
 
@@ -132,31 +141,34 @@ class TestLeaving:
     def test_the_poller_ends_after_the_last_waiter(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(shared_poll, "_LINGER_SECONDS", 0.1)
 
-        async def tasks_left() -> int:
+        async def until_none_is_left() -> None:
             await double(Doubles(), 1)
-            await asyncio.sleep(0.3)
-            return len(asyncio.all_tasks()) - 1
+            async with asyncio.timeout(120):
+                while len(asyncio.all_tasks()) > 1:
+                    await asyncio.sleep(0.05)
 
-        assert asyncio.run(tasks_left()) == 0
+        asyncio.run(until_none_is_left())
         assert not shared_poll._pollers
 
-    def test_its_connections_are_closed_then(self, chs3_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_its_connections_are_closed_then(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(shared_poll, "_LINGER_SECONDS", 0.1)
-        count = "SELECT value FROM system.metrics WHERE metric = 'TCPConnection'"
+        made: list[Connection] = []
+        connect = Connection.connect
+        monkeypatch.setattr(Connection, "connect", lambda each: made.append(each) or connect(each))
 
-        async def connections() -> list[int]:
-            with chs3_cluster.nodes[0].client() as client:
-                ((before,),) = client.execute(count)
-                for _ in range(5):
-                    await gather(*(double(Doubles(table=f"numbers({n})"), 1, 0.05) for n in range(10, 30)))
-                ((during,),) = client.execute(count)
-                await asyncio.sleep(0.5)
-                ((after,),) = client.execute(count)
-            return [during - before, after - before]
+        def open_ones() -> int:
+            return sum(each.socket is not None for each in set(made))
 
-        during, after = asyncio.run(connections())
-        assert 1 <= during <= 2
-        assert after == 0
+        async def connections() -> int:
+            for _ in range(5):
+                await gather(*(double(Doubles(table=f"numbers({n})"), 1, 0.05) for n in range(10, 30)))
+            during = open_ones()
+            async with asyncio.timeout(120):
+                while open_ones():
+                    await asyncio.sleep(0.05)
+            return during
+
+        assert 1 <= asyncio.run(connections()) <= 2
 
 
 class TestErrors:
@@ -203,7 +215,7 @@ class TestErrors:
         self, silent: socket.socket, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         dead = lead_to(
-            monkeypatch, silent.getsockname()[1], connect_timeout_seconds=30, send_receive_timeout_seconds=30
+            monkeypatch, silent.getsockname()[1], connect_timeout_seconds=300, send_receive_timeout_seconds=300
         )
 
         async def longest_pause() -> tuple[float, float]:
@@ -224,9 +236,9 @@ class TestErrors:
             return max(pauses), last - started
 
         pause_seconds, answered_seconds = asyncio.run(longest_pause())
-        # A busy machine pauses the loop for a second at times; a server that is waited for would do so for 30.
-        assert pause_seconds < 10
-        assert answered_seconds < 10
+        # A busy machine pauses the loop for a second at times; a server that is waited for would do so for 300.
+        assert pause_seconds < 60
+        assert answered_seconds < 60
 
 
 def test_something_that_blocks_is_run_once_off_the_loop() -> None:
