@@ -114,10 +114,13 @@ def pytest_collection_finish() -> None:
 
 
 def _some(variants: list[pytest.Item]) -> list[pytest.Item]:
-    """As many variants of one test as always run, from its first to its last."""
+    """As many variants of one test as always run, from its first, or another one, to its last."""
     marker = variants[0].get_closest_marker("thorough")
-    count = min(marker.kwargs.get("but", 0), len(variants)) if marker else 0
-    return [variants[place * len(variants) // count] for place in range(count)]
+    options = marker.kwargs if marker else {}
+    count = min(options.get("but", 0), len(variants))
+    return [
+        variants[(options.get("first", 0) + place * len(variants) // count) % len(variants)] for place in range(count)
+    ]
 
 
 def pytest_unconfigure() -> None:

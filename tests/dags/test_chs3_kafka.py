@@ -41,6 +41,7 @@ def send(topic: Topic, at: datetime, *trips: int, partition: int = 0) -> None:
     topic.send(at, *bodies, partition=partition)
 
 
+@pytest.mark.thorough
 def test_each_hour_loads_the_periods_that_got_messages(
     kafka: KafkaServer,
     chs3_cluster: Cluster,

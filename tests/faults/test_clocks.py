@@ -85,6 +85,7 @@ def test_workers_whose_clocks_are_two_hours_apart_load_in_turns(
         assert trips_lake.load()["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_a_worker_whose_clock_is_behind_waits_longer_for_objects_to_be_old_enough(
     trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

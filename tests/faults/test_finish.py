@@ -53,6 +53,7 @@ def inserts(lake: Lake, **options: Any) -> int:
     return len(load.inserts)
 
 
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize(("name", "told"), STRIKES)
 @pytest.mark.parametrize("begin", [False, True])
 def test_a_publication_that_was_broken_off_is_completed(trips_lake: Lake, name: str, told: slice, begin: bool) -> None:
@@ -84,6 +85,7 @@ def test_whoever_completes_it_may_die_at_any_step(trips_lake: Lake, strikes: Str
     assert len(points) > 2
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("told", [ONLY_THE_FIRST, ALL])
 def test_so_is_an_increment_and_the_next_one_adds_to_it(periods: Periods, told: slice) -> None:
     periods.load()
@@ -96,6 +98,7 @@ def test_so_is_an_increment_and_the_next_one_adds_to_it(periods: Periods, told: 
     assert periods.found() == periods.expected()
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("name", "told"),
     [
@@ -112,6 +115,7 @@ def test_so_is_one_of_several_periods(periods: Periods, name: str, told: slice) 
     assert periods.lake.left_behind() == []
 
 
+@pytest.mark.thorough
 def test_a_load_of_one_of_them_completes_that_one_alone(periods: Periods) -> None:
     Strike(0, ONLY_THE_FIRST, "Publish 2026-07 and 3 more").kill_in(periods.load)
     assert reads(periods, PERIOD) == []
@@ -167,6 +171,7 @@ def add_a_default(lake: Lake) -> None:
 BREAKS = [drop_staged, drop_staging, write_to_staging, lose_objects, lose_records, add_an_object, add_a_default]
 
 
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize("spoil", BREAKS)
 def test_if_anything_is_not_as_it_was_the_period_is_loaded(trips_lake: Lake, spoil: Callable[[Lake], None]) -> None:
     trips_lake.upload(FIRST)

@@ -48,7 +48,7 @@ def name_of(lake: Lake, node: int) -> str:
     return f"{lake.cluster.nodes[node].host}:{lake.cluster.nodes[node].tcp_port}"
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("node", [0, 1])
 def test_a_node_killed_during_the_insert_costs_a_reload(
     mortal_lake: Lake, own_cluster: ClickHouseCluster, node: int
@@ -111,7 +111,7 @@ def test_a_table_that_is_attached_again_shows_no_row_twice(mortal_lake: Lake) ->
     assert mortal_lake.load()["status"] == "unchanged"
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("lost", ["broken", "dropped"])
 def test_parts_that_a_server_finds_broken_cost_a_reload_and_other_lost_ones_stop_it(
     mortal_lake: Lake, own_cluster: ClickHouseCluster, lost: str

@@ -106,6 +106,7 @@ def test_a_load_waits_while_there_are_too_many_parts_and_goes_on(crowded_lake: L
     assert_exact(crowded_lake, TRIPS)
 
 
+@pytest.mark.thorough
 def test_too_many_parts_for_ever_are_told_after_three_waits(crowded_lake: Lake, strikes: Strikes) -> None:
     with pytest.raises(ClickHouseServerError, match=r"(?s)252 .*Wait for merges"):
         crowded_lake.load(cluster=crowded_lake.cluster.single_node_name)
@@ -190,6 +191,7 @@ def test_a_damaged_file_ends_the_task_and_is_named(trips_lake: Lake, damage: str
     assert_exact(trips_lake, TRIPS)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("variable", "field", "said"),
     [

@@ -62,6 +62,7 @@ def during_the_insert(lake: Lake, storage: StorageProxy, strikes: Strikes, act: 
         return load.result(timeout=300)
 
 
+@pytest.mark.thorough
 def test_staging_that_is_dropped_under_the_insert(trips_lake: Lake, storage: StorageProxy, strikes: Strikes) -> None:
     trips_lake.upload(OLD, file_format="jsonl")
 
@@ -105,6 +106,7 @@ def test_objects_of_which_the_storage_sends_less_than_all(
     assert_untouched(trips_lake, None)
 
 
+@pytest.mark.thorough
 def test_a_connection_to_the_storage_that_breaks_is_no_reason_to_read_twice(
     trips_lake: Lake, storage: StorageProxy, strikes: Strikes
 ) -> None:

@@ -119,6 +119,7 @@ def test_a_storage_that_fails_for_ever_is_told_after_three_waits(
     assert_exact(trips_lake, OLD)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_storage_that_begins_to_refuse_the_keys_ends_the_task_at_once(
     trips_lake: Lake, strikes: Strikes, storage: StorageProxy, moment: str
@@ -186,7 +187,7 @@ def test_an_object_deleted_around_the_insert_is_not_loaded(
     assert_exact_to_bucket(trips_lake, chs3_s3)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("strike_at", ["before", "after"])
 def test_an_object_added_around_the_insert_is_loaded_by_the_next_run(
     trips_lake: Lake, strikes: Strikes, chs3_s3: S3Endpoint, strike_at: str

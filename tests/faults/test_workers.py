@@ -161,6 +161,7 @@ def test_a_time_out_whose_exception_python_ignores_ends_the_load_all_the_same(
     assert_untouched(trips_lake, None)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("asked", [{"period": PERIOD}, {"periods": [PERIOD, "2026-11"]}], ids=["period", "periods"])
 def test_a_load_looks_at_the_clock_by_itself(trips_lake: Lake, asked: dict[str, Any]) -> None:
     for period in (PERIOD, "2026-11"):
@@ -174,7 +175,7 @@ def test_a_load_looks_at_the_clock_by_itself(trips_lake: Lake, asked: dict[str, 
     assert_untouched(trips_lake, None)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("first", [1, 5])
 def test_a_task_that_is_ended_goes_no_further(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch, first: int) -> None:
     # Airflow calls `on_kill`, and lets the task go on for five seconds: here before every eighth of its statements.

@@ -19,7 +19,7 @@ from tests.integration.lake import Lake
 _CASES_OF_EACH = 4
 
 
-@pytest.mark.thorough(but=8)
+@pytest.mark.thorough(but=4)
 @pytest.mark.newer("all of the types and conversions that the oracle knows")
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_value_is_as_the_files_have_it_or_the_load_is_refused(fidelity_lake: Lake, name: str) -> None:

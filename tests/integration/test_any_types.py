@@ -12,6 +12,7 @@ from tests.integration.lake import Lake
 from tests.integration.valued import AT, PREFIX, create, loaded
 
 
+@pytest.mark.thorough
 def test_what_stands_for_null_in_csv_is_no_text_of_a_variant(lake: Lake) -> None:
     create(lake, "v Variant(Int64, String)")
     body = f"ts,v\n{AT},1\n{AT},\\N\n{AT},x\n".encode()
@@ -23,6 +24,7 @@ def test_an_empty_text_is_no_number_of_a_variant(lake: Lake) -> None:
     assert loaded(lake, "a.csv", f'ts,v\n{AT},""\n'.encode(), "toString(variantType(v))") == ["String"]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("key", "head", "line"),
     [
@@ -38,6 +40,7 @@ def test_a_text_that_a_number_does_not_have_is_none_of_a_variant(lake: Lake, key
     assert sorted(found) == [("Int64", "12"), ("String", "+5"), ("String", "007"), ("String", "x")]
 
 
+@pytest.mark.thorough
 def test_values_of_json_in_a_variant(lake: Lake) -> None:
     create(lake, "v Variant(Int64, String)")
     values = ["", "\\N", 5, 1.5, None, [1, 2]]
@@ -54,6 +57,7 @@ def test_a_date_that_is_none_is_refused_in_a_variant(lake: Lake) -> None:
         loaded(lake, "a.jsonl", f'{{"ts":"{AT}","v":"2024-02-31"}}\n'.encode(), "toString(v)")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("key", "head", "line"),
     [("a.csv", "ts,v\n", f"{AT},%s\n"), ("a.tsv", "ts\tv\n", f"{AT}\t%s\n")],
@@ -75,6 +79,7 @@ def test_text_stays_text_in_dynamic_and_json_columns_of_json(lake: Lake) -> None
     assert sorted(found) == sorted((text, text, f"['{text}']") for text in texts)
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("column", "value", "expression", "expected"),
     [
@@ -98,6 +103,7 @@ def test_values_of_any_type_in_containers_have_the_type_of_json(
     assert found == [(types[type(each)], text) for each, text in zip(expected, texts, strict=True)]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("column", "value"), [("Array(Dynamic)", [5, None]), ("Map(String, Dynamic)", {"a": None})])
 def test_null_among_values_of_any_type_is_refused(lake: Lake, column: str, value: Any) -> None:
     create(lake, f"v {column}")
@@ -106,6 +112,7 @@ def test_null_among_values_of_any_type_is_refused(lake: Lake, column: str, value
         lake.load()
 
 
+@pytest.mark.thorough
 def test_a_missing_container_of_values_of_any_type_is_refused(lake: Lake) -> None:
     create(lake, "v Map(String, Dynamic)")
     lake.put(
@@ -115,6 +122,7 @@ def test_a_missing_container_of_values_of_any_type_is_refused(lake: Lake) -> Non
         lake.load()
 
 
+@pytest.mark.thorough
 def test_json_that_may_be_null(lake: Lake) -> None:
     create(lake, "v Nullable(JSON)")
     body = "".join(
@@ -123,6 +131,7 @@ def test_json_that_may_be_null(lake: Lake) -> None:
     assert loaded(lake, "a.jsonl", body.encode(), "ifNull(toString(v), 'NULL')") == ["NULL", "NULL", '{"a":1}']
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("column", "value", "shown"),
     [
@@ -138,6 +147,7 @@ def test_shapes_are_arrays_of_json(lake: Lake, column: str, value: list[Any], sh
     assert loaded(lake, "a.jsonl", json.dumps({"ts": AT, "v": value}).encode(), "toString(v)") == [shown]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("value", ['["x", 1]', "[1e400, 1]", "null"])
 def test_what_is_no_point_is_refused(lake: Lake, value: str) -> None:
     create(lake, "v Point")

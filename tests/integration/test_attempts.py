@@ -88,6 +88,7 @@ def left_of(log: str) -> list[tuple[str, int]]:
     return [(line, int(left)) for line, left in re.findall(r"(.*about (\d+) s left to read.*)", log)]
 
 
+@pytest.mark.thorough
 def test_progress_never_goes_back_where_shards_are_done_at_different_times(
     trips_lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:

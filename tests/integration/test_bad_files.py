@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pyarrow as pa
+import pytest
 
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from tests.integration.lake import PERIOD, Lake
@@ -23,6 +24,7 @@ def test_files_without_any_of_the_tables_columns(trips_lake: Lake) -> None:
     refused(trips_lake, "none of the table's columns. They have trip_id, ", table="defaults")
 
 
+@pytest.mark.thorough
 def test_a_column_missing_in_one_file_of_an_expression(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.put(PREFIX + "z.parquet", parquet(TRIPS.table(PERIOD).drop_columns(["promo_code"])))
@@ -41,6 +43,7 @@ def test_a_column_missing_in_a_csv_file(trips_lake: Lake) -> None:
     refused(trips_lake, f"Column 'vendor' is missing in {trips_lake.bucket}/{PREFIX}z.csv")
 
 
+@pytest.mark.thorough
 def test_a_text_where_other_files_have_a_number(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     table = TRIPS.table(PERIOD)
@@ -56,6 +59,7 @@ def test_a_number_that_does_not_fit(trips_lake: Lake) -> None:
     refused(trips_lake, rf"Column 'passenger_count' is UInt8, but row 900 of .*{PREFIX}wide.parquet has '70000'")
 
 
+@pytest.mark.thorough
 def test_a_number_in_text_that_does_not_fit(trips_lake: Lake) -> None:
     line = dict.fromkeys(COLUMNS, "0") | {"pickup_at": "2026-10-01 00:00:00", "dropoff_at": "2026-10-01 00:00:00"}
     trips_lake.put(PREFIX + "a.jsonl", json.dumps(line | {"passenger_count": 256}).encode())
@@ -88,6 +92,7 @@ def test_a_file_that_is_no_parquet(trips_lake: Lake) -> None:
     refused(trips_lake, f"{trips_lake.bucket}/{PREFIX}a.parquet cannot be read as Parquet")
 
 
+@pytest.mark.thorough
 def test_mixed_formats(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.upload(TRIPS, file_format="jsonl")

@@ -16,11 +16,13 @@ TRIPS = Trips(rows_per_period=900, files_per_period=3)
 PREFIX = f"trips/{PERIOD}/"
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("period", ["2026-13", "October", "2026-10-1", "202610"])
 def test_a_period_that_is_no_period(trips_lake: Lake, period: str) -> None:
     refused(trips_lake, "is not a period", period=period)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("period", "message"),
     [
@@ -34,6 +36,7 @@ def test_a_period_that_the_table_does_not_have(trips_lake: Lake, period: str, me
     refused(trips_lake, message, period=period)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("value", "is_native"), [("", False), (None, False), ("", True), (None, True)])
 def test_a_period_whose_template_renders_to_nothing(trips_lake: Lake, value: str | None, is_native: bool) -> None:
     with DAG("nothing", render_template_as_native_obj=is_native):
@@ -51,6 +54,7 @@ def test_a_missing_bucket(trips_lake: Lake) -> None:
     refused(trips_lake, "no such bucket", bucket="chs3-not-there")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("bucket", ["s3://trips", "a/b", "", "x'; DROP TABLE y"])
 def test_a_bucket_that_can_be_none(trips_lake: Lake, bucket: str) -> None:
     refused(trips_lake, "not the name of a bucket", bucket=bucket)
@@ -81,6 +85,7 @@ def test_a_table_that_exists_on_one_node_only(lake: Lake) -> None:
     refused(lake, f"exists on 127.0.0.1:{first} but not on 127.0.0.1:{second}, 127.0.0.1:{third}")
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.three_nodes
 @pytest.mark.parametrize(
     ("change", "difference"),
@@ -120,7 +125,7 @@ def test_a_partition_key_that_is_not_monthly(lake: Lake, key: str) -> None:
     refused(lake, r"not partitioned by month.*PARTITION BY toYYYYMM\(`pickup_at`\)")
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "key",
     [
@@ -145,6 +150,7 @@ def test_an_unknown_cluster(trips_lake: Lake) -> None:
     refused(trips_lake, "Cluster 'nowhere' is not known .*Known clusters: .*chs3", cluster="nowhere")
 
 
+@pytest.mark.thorough
 def test_a_cluster_that_is_not_the_distributed_tables(trips_lake: Lake) -> None:
     database, single = trips_lake.database, trips_lake.cluster.single_node_name
     trips_lake.on_node(
@@ -172,12 +178,13 @@ def test_an_engine_whose_partitions_cannot_be_staged(lake: Lake) -> None:
     refused(lake, "is a VersionedCollapsingMergeTree, .*use CollapsingMergeTree")
 
 
+@pytest.mark.thorough
 def test_a_database_with_a_dot_in_its_name(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     refused(trips_lake, "'test_a.b' has a dot in its name", database="test_a.b")
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", ["x; DROP TABLE y", "a`b", "a'b", "a\\b", "a b", "ü{}%"])
 def test_hostile_names_are_just_names_that_do_not_exist(trips_lake: Lake, name: str) -> None:
     trips_lake.upload(TRIPS)
@@ -199,6 +206,7 @@ def test_unknown_settings(trips_lake: Lake) -> None:
     refused(trips_lake, "not known to every node of the cluster: max_insert_treads", settings={"max_insert_treads": 2})
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("name", "value"), [("max_threads", "many"), ("input_format_null_as_default", "maybe"), ("max_memory_usage", "")]
 )
@@ -225,7 +233,7 @@ def test_a_server_below_the_lowest_version(trips_lake: Lake, monkeypatch: pytest
     refused(trips_lake, r"runs ClickHouse 2\d\.\d+.*below 99.1, the lowest supported: upgrade it")
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "expression",
     [

@@ -101,6 +101,7 @@ class TestACalibration:
         assert tries[1].startswith("Trial 2 of at most 19, 7 of 300 s: 1 insert threads: 1.00 s, ")
         assert "faster than the rule by more than noise (3%), 2.00 × as fast" in calibrated.said[-1]
 
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_holds_what_departs_from_the_rule_to_a_loads_share_of_memory(self, sample: Lake, timed: Timed) -> None:
         found = calibrate(sample, budget_seconds=SMALLEST_BUDGET)
@@ -118,6 +119,7 @@ class TestACalibration:
         verdicts = {each["label"]: each["verdict"] for each in found["tries"]}
         assert (verdicts["8 download threads"], found["is_better"]) == ("exceeded its share of memory", False)
 
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_begins_no_try_for_which_there_is_no_time(self, sample: Lake, timed: Timed) -> None:
         found = calibrate(sample, budget_seconds=SMALLEST_BUDGET)
@@ -143,6 +145,7 @@ class TestACalibration:
         with pytest.raises(NotReadyError, match="to calibrate with: name a period"):
             calibrate(sample, period="2020-01")
 
+    @pytest.mark.thorough
     def test_of_too_little_data_says_so(self, sample: Lake) -> None:
         with pytest.raises(AirflowFailException, match="too short to compare settings"):
             calibrate(sample, least_try_seconds=100)
@@ -179,7 +182,7 @@ class TestAUserWhoseProfileBoundsQueries:
         calibrate(bounded, node_specs=ROOMY, budget_seconds=SMALLEST_BUDGET)
         assert {each["max_memory_usage"] for each in timed.sent} == {PROFILE_BYTES}
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     def test_can_load(self, bounded: Lake) -> None:
         # Of so many small files 8 threads would read.
         bounded.upload(Trips(rows_per_period=600, files_per_period=30))
@@ -196,10 +199,12 @@ class TestALoad:
         )
         assert reasons["max_insert_threads"] in said
 
+    @pytest.mark.thorough
     def test_goes_by_the_rule_if_it_is_told_to(self, calibrated: Calibrated) -> None:
         result, _, said = calibrated.load("2026-02", use_calibration=False)
         assert (result["settings"]["max_insert_threads"], "alibrated" in said) == (2, False)
 
+    @pytest.mark.thorough
     def test_takes_its_own_settings_first(self, calibrated: Calibrated) -> None:
         result, reasons, _ = calibrated.load("2026-03", settings={"max_insert_threads": 3})
         assert (result["settings"]["max_insert_threads"], reasons["max_insert_threads"]) == (3, "yours")
@@ -248,6 +253,7 @@ class TestACalibrationThatIsKilledInMidTry:
         calibrate(sample, budget_seconds=SMALLEST_BUDGET)
         assert sample.left_behind() == []
 
+    @pytest.mark.thorough
     def test_leaves_what_clean_drops(self, sample: Lake, killed: CalibrateLoadOperator) -> None:
         given = {"database": sample.database, "cluster": sample.cluster.name, "older_than_seconds": 0}
         (dropped,) = CleanStagingOperator(task_id="clean", **given).cleaned()
@@ -266,6 +272,7 @@ class TestTheShell:
         found = json.loads(capsys.readouterr().out)
         assert (code, [each["label"] for each in found["tries"]][:2]) == (0, ["the rule", "1 insert threads"])
 
+    @pytest.mark.thorough
     def test_prints_the_table(self, sample: Lake, timed: Timed, capsys: pytest.CaptureFixture[str]) -> None:
         main(["calibrate", *where(sample)])
         assert capsys.readouterr().out == f"{timed.said[-1]}\n"

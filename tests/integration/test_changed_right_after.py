@@ -14,7 +14,7 @@ __all__ = ["strikes"]
 TRIPS = Trips(rows_per_period=900, files_per_period=6)
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "statements",
     [

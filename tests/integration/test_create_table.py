@@ -26,6 +26,7 @@ def definitions(lake: Lake, table: str) -> list[str]:
     return [row[0] for rows in answers for row in rows]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("file_format", ["csv.gz", "jsonl"])
 def test_texts_make_a_table_too(lake: Lake, file_format: str) -> None:
     lake.upload(TRIPS, file_format=file_format)
@@ -56,7 +57,7 @@ def test_every_node_has_the_same_and_the_rows_of_all_can_be_read(lake: Lake) -> 
         assert lake.on_node(number, f"SELECT count() FROM {lake.database}.trips_all") == [(600,)]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 @pytest.mark.parametrize("nodes_with_it", [{0}, {1}, {0, 2}])
 def test_a_creation_that_was_broken_off_is_completed(lake: Lake, nodes_with_it: set[int]) -> None:
@@ -99,6 +100,7 @@ def test_loads_of_unlike_periods_that_begin_together_make_one_table(lake: Lake) 
     assert rows == [(number,) for number in range(1, 7)]
 
 
+@pytest.mark.thorough
 def test_a_load_of_several_periods_creates_it(lake: Lake) -> None:
     lake.table = "numbers"
     periods = Periods(lake)
@@ -121,6 +123,7 @@ def plan(lake: Lake, **options: Any) -> list[str]:
     return PlanLoadsOperator(**grouped(**(arguments | options))).execute({})  # type: ignore[return-value]  # no groups
 
 
+@pytest.mark.thorough
 def test_a_plan_creates_it_from_the_newest_period_that_has_files(lake: Lake) -> None:
     lake.upload(TRIPS, "2026-08")
     day = pa.array(["2026-09-05"]).cast(pa.date32())

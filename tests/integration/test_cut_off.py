@@ -75,7 +75,7 @@ def native(lake: Lake, first: int, rows: int) -> bytes:
         return bytes(answer.read())
 
 
-@pytest.mark.thorough(but=4)
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("ending", TEXTS)
 def test_a_cut_object_is_refused_wherever_it_was_cut(texts: Lake, ending: str, codec: str) -> None:
@@ -95,6 +95,7 @@ def test_a_cut_object_is_refused_wherever_it_was_cut(texts: Lake, ending: str, c
     assert rows_of(texts) == LINES
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("codec", CODECS)
 def test_so_is_a_second_member_that_was_cut(texts: Lake, codec: str) -> None:
     member = CODECS[codec]("".join(f"{number},{text}\n" for number, text in LINES).encode())
@@ -106,6 +107,7 @@ def test_so_is_a_second_member_that_was_cut(texts: Lake, codec: str) -> None:
     assert rows_of(texts) == LINES
 
 
+@pytest.mark.thorough
 def test_so_is_a_second_stream_of_xz_that_was_cut_in_its_header(texts: Lake) -> None:
     whole = lzma.compress(TEXTS["csv"])
     texts.put(f"{KEY}.csv.xz", whole + whole[:9])
@@ -124,11 +126,13 @@ def test_so_is_an_object_that_is_added_to_a_published_period(texts: Lake) -> Non
     assert rows_of(texts) == LINES
 
 
+@pytest.mark.thorough
 def test_so_is_one_that_is_appended(texts: Lake) -> None:
     texts.put(f"{KEY}.csv.zst", in_pieces(TEXTS["csv"])[:20_000])
     refused(texts, "was cut off", write_mode="append", retries=0)
 
 
+@pytest.mark.thorough
 def test_so_is_one_of_a_deferred_load(texts: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     deferring.hurry(monkeypatch)
     texts.put(f"{KEY}.csv.lz4", lz4.frame.compress(TEXTS["csv"])[:-9])
@@ -142,7 +146,7 @@ def test_so_is_one_of_a_deferred_load(texts: Lake, monkeypatch: pytest.MonkeyPat
 BY_SERVERS = {"named_collection": S3_NAMED_COLLECTION, "bucket": None}
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("codec", ["zst", "lz4", "xz"])
 def test_where_only_the_servers_get_in_one_hands_over_what_is_walked(texts: Lake, codec: str) -> None:
     pack = CODECS.get(codec, lzma.compress)
@@ -157,6 +161,7 @@ def test_where_only_the_servers_get_in_one_hands_over_what_is_walked(texts: Lake
     assert rows_of(texts) == [*LINES, (20_000, "b")]
 
 
+@pytest.mark.thorough
 def test_what_is_too_large_to_hand_over_is_the_users_to_decide(texts: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow_provider_chs3.core.proof import whole_objects
 
@@ -177,7 +182,7 @@ def test_a_server_without_the_memory_to_hand_over_says_so(texts: Lake, monkeypat
     refused(texts, "was not cut off: .* lack the memory to pass on 8.6 MiB", **options)
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress, lz4.frame.compress, lzma.compress])
 @pytest.mark.parametrize("ending", TEXTS)
 def test_a_whole_object_of_nothing_has_no_rows(texts: Lake, ending: str, pack: Callable[[bytes], bytes]) -> None:
@@ -197,6 +202,7 @@ def test_bzip2_is_refused_by_its_key_or_its_bytes(texts: Lake) -> None:
     refused(texts, r"a.csv is compressed with bzip2, which ClickHouse .* does not read: compress it with gzip")
 
 
+@pytest.mark.thorough
 def test_zstd_with_a_large_window_takes_a_setting(texts: Lake) -> None:
     parameters = zstandard.ZstdCompressionParameters.from_level(3, window_log=28)
     compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
@@ -206,6 +212,7 @@ def test_zstd_with_a_large_window_takes_a_setting(texts: Lake) -> None:
     assert rows_of(texts) == LINES
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "native"])
 def test_compressed_bytes_under_another_key_are_called_so(texts: Lake, ending: str) -> None:
     body = TEXTS[ending] if ending in TEXTS else native(texts, 0, ROWS)
@@ -221,6 +228,7 @@ BEFORE_BLOCKS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.thorough(but=2)
 @BEFORE_BLOCKS
 @pytest.mark.parametrize("codec", ["", "zst", "gz"])
 def test_native_ends_where_its_object_ends(texts: Lake, between: bytes, codec: str) -> None:
@@ -235,7 +243,7 @@ def test_native_ends_where_its_object_ends(texts: Lake, between: bytes, codec: s
     assert rows_of(texts) == LINES
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("pack", [gzip.compress, in_pieces, lzma.compress])
 def test_compressed_native_of_nothing_has_no_rows(texts: Lake, pack: Callable[[bytes], bytes]) -> None:
     ending = {gzip.compress: "gz", in_pieces: "zst", lzma.compress: "xz"}[pack]
@@ -246,6 +254,7 @@ def test_compressed_native_of_nothing_has_no_rows(texts: Lake, pack: Callable[[b
     assert rows_of(texts) == LINES[:9_000]
 
 
+@pytest.mark.thorough
 def test_compressed_native_that_is_too_large_to_look_for_its_end_loads_if_its_user_says_so(
     texts: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,6 +268,7 @@ def test_compressed_native_that_is_too_large_to_look_for_its_end_loads_if_its_us
     assert texts.load(unproved_codecs="load")["rows"] == 9_000
 
 
+@pytest.mark.thorough
 def test_so_does_native_of_a_deferred_load_and_of_an_appended_one(texts: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     deferring.hurry(monkeypatch)
     texts.put(f"{KEY}.native", native(texts, 0, 9_000) + b"\0\0" + native(texts, 9_000, 10))

@@ -13,6 +13,7 @@ from tests.integration.refusal import refused
 from tests.integration.valued import AT, PREFIX, arrow, create, loaded, parquet, values
 
 
+@pytest.mark.thorough
 def test_wide_numbers_and_addresses_of_clickhouses_own_parquet(lake: Lake) -> None:
     types = "i Int128, u UInt256, v IPv4, w IPv6, x Nullable(IPv6), y Nullable(Int256)"
     create(lake, types)
@@ -50,7 +51,7 @@ def test_bytes_that_are_not_declared_as_uuids_are_refused(lake: Lake) -> None:
     refused(lake, "'u' in .*a.parquet has bytes that are not declared as UUIDs")
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("column_type", ["Date32", "DateTime64(3, 'UTC')", "String", "Int64"])
 def test_days_of_arrows_date64_are_refused_where_32_bits_of_seconds_do_not_hold_them(
     lake: Lake, column_type: str
@@ -74,6 +75,7 @@ class TestTimestampsWithoutAZone:
             "timestamps without a zone.*casts={'naive_timestamps': 'utc'} or 'column_zone'",
         )
 
+    @pytest.mark.thorough
     def test_are_refused_inside_of_containers_too(self, lake: Lake) -> None:
         create(lake, "at Array(DateTime('America/New_York'))")
         body = parquet(at=pa.array([[dt.datetime(2026, 10, 5, 12)]], pa.list_(pa.timestamp("us"))))
@@ -92,6 +94,7 @@ class TestTimestampsWithoutAZone:
         found = loaded(lake, "a.parquet", self.BODY, "toString(at)", naive_timestamps=meaning)
         assert found == [f"2026-10-05 {wanted}"]
 
+    @pytest.mark.thorough
     def test_are_utc_in_a_column_of_utc(self, lake: Lake) -> None:
         create(lake, "at DateTime64(3, 'UTC')")
         assert loaded(lake, "a.parquet", self.BODY, "toString(at)") == ["2026-10-05 12:00:00.000"]
@@ -112,16 +115,19 @@ class TestColumnsWithADotInTheirNames:
         found = loaded(lake, "a.parquet", body, "toString(`a.b`)", naive_timestamps="column_zone")
         assert found == ["2026-10-05 12:00:00"]
 
+    @pytest.mark.thorough
     def test_and_so_they_are_in_a_nested_column(self, lake: Lake) -> None:
         create(lake, "n Nested(a DateTime64(3, 'America/New_York'))")
         lake.put(PREFIX + "a.parquet", parquet(**{"n.a": pa.array([[0]], pa.list_(pa.timestamp("us")))}))
         refused(lake, "'n.a' in .*a.parquet has timestamps without a zone")
 
+    @pytest.mark.thorough
     def test_times_of_day_are_refused(self, lake: Lake) -> None:
         create(lake, "`a.b` DateTime('UTC')")
         lake.put(PREFIX + "a.parquet", parquet(**{"a.b": pa.array([5], pa.time32("s"))}))
         refused(lake, "'a.b' in .*a.parquet holds times of day")
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("meaning", [None, "column_zone"])
     def test_say_nothing_of_the_column_named_like_what_is_before_the_dot(self, lake: Lake, meaning: str | None) -> None:
         create(lake, f"a {self.NEW_YORK}")
@@ -129,12 +135,14 @@ class TestColumnsWithADotInTheirNames:
         found = loaded(lake, "a.parquet", body, "toString(a)", naive_timestamps=meaning)
         assert found == ["2026-10-05 08:00:00"]
 
+    @pytest.mark.thorough
     def test_may_be_structs(self, lake: Lake) -> None:
         create(lake, f"`a.b` Tuple(c {self.NEW_YORK})")
         struct = pa.struct([("c", pa.timestamp("us"))])
         lake.put(PREFIX + "a.parquet", parquet(**{"a.b": pa.array([{"c": self.NOON}], struct)}))
         refused(lake, "'a.b' in .*a.parquet has timestamps without a zone")
 
+    @pytest.mark.thorough
     def test_are_refused_beside_a_struct_whose_field_has_the_same_path(self, lake: Lake) -> None:
         create(lake, f"`a.b` {self.NEW_YORK}")
         struct = pa.array([{"b": self.NOON}], pa.struct([("b", pa.timestamp("us"))]))
@@ -157,6 +165,7 @@ def test_integers_in_one_file_and_doubles_in_the_next(lake: Lake, column_type: s
         assert values(lake, "toString(n)") == ["1", "3", str(2**53 + 2), None]
 
 
+@pytest.mark.thorough
 def test_a_conflict_in_a_column_that_is_not_loaded_does_not_matter(lake: Lake) -> None:
     create(lake, "n Int32")
     lake.put(PREFIX + "a.parquet", parquet(n=pa.array([1]), x=pa.array([1])))
@@ -176,6 +185,7 @@ class TestDefaultsInPlaceOfNulls:
         shown = r"Column 'at' is .*row 1 of .*a.parquet has '2026-03-29 02:30:00\.0*'"
         refused(lake, shown, naive_timestamps="column_zone", null_as_default=True)
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("column", ["JSON", "JSON(a Int64) DEFAULT '{\"a\": 7}'"])
     @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
     def test_a_column_of_json_takes_them(self, lake: Lake, column: str, ending: str) -> None:
@@ -189,17 +199,20 @@ class TestDefaultsInPlaceOfNulls:
         default = "{}" if column == "JSON" else '{"a":7}'
         assert values(lake, "tuple(n, toString(j))") == [(1, default), (2, default), (3, '{"a":5}')]
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("text", ["", "null", "[1]", "x"])
     def test_a_text_that_is_no_object_of_json_is_no_null(self, lake: Lake, text: str) -> None:
         create(lake, "j JSON")
         lake.put(PREFIX + "a.parquet", parquet(j=pa.array([None, text])))
         refused(lake, "Column 'j' is JSON, but row 2 of .*a.parquet", null_as_default=True)
 
+    @pytest.mark.thorough
     def test_a_number_beyond_all_doubles_is_no_null(self, lake: Lake) -> None:
         create(lake, "v Float64")
         lake.put(PREFIX + "a.jsonl", f'{{"ts": "{AT}", "v": 1e400}}'.encode())
         refused(lake, "Column 'v' is Float64, but row 1 of .*a.jsonl", null_as_default=True)
 
+    @pytest.mark.thorough
     def test_a_byte_order_mark_is_no_null(self, lake: Lake) -> None:
         lake.on_every_node(
             f"CREATE TABLE {lake.database}.trips (v String, day Date) ENGINE = MergeTree "

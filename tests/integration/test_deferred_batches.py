@@ -71,6 +71,7 @@ def test_an_insert_of_several_goes_on_without_its_worker_and_is_published_by_the
     assert_holds(lake)
 
 
+@pytest.mark.thorough
 def test_a_retry_goes_on_with_the_insert_of_a_worker_that_died(lake: Lake) -> None:
     first, second = start(lake), start(lake)
     assert second.trigger.query_id == first.trigger.query_id
@@ -98,6 +99,7 @@ def test_a_period_that_another_load_published_meanwhile_leaves_alone(lake: Lake,
     assert lake.left_behind() == []
 
 
+@pytest.mark.thorough
 def test_objects_of_one_that_changed_meanwhile_are_loaded_as_they_are_now(lake: Lake) -> None:
     deferred = start(lake)
     lake.upload(OTHER_TRIPS, THIRD)
@@ -122,6 +124,7 @@ def test_on_kill_of_the_trigger_ends_the_load(lake: Lake) -> None:
     assert not any(lake.rows_per_node())
 
 
+@pytest.mark.thorough
 def test_new_objects_of_several_are_loaded_alone(lake: Lake) -> None:
     finish(start(lake))
     more = Trips(seed=3, rows_per_period=600, files_per_period=3)

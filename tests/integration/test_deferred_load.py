@@ -100,6 +100,7 @@ def test_cancel_on_kill_false_lets_the_insert_go_on(trips_lake: Lake) -> None:
     assert deferred.resume()["status"] == "published"
 
 
+@pytest.mark.thorough
 def test_a_newer_load_takes_over_and_the_deferred_one_says_so(trips_lake: Lake, monkeypatch: Any) -> None:
     trips_lake.upload(TRIPS)
     older = deferring.start(trips_lake, **SLOW_LOAD)
@@ -277,6 +278,7 @@ def test_a_worker_may_wait_for_merges(trips_lake: Lake) -> None:
     assert result["merges"]["health"] == "settled_with_too_many_parts"
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("no_merges")
 def test_merges_that_are_stuck_fail_the_task_and_the_period_stays_published(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)

@@ -74,6 +74,7 @@ def test_what_the_trigger_merged_is_what_the_task_returns(table: Lake) -> None:
     assert (told["status"], told["parts_before"], parts(table, JUNE)[1]) == ("merged", 4, 1)
 
 
+@pytest.mark.thorough
 def test_another_triggerer_goes_on_with_what_runs(table: Lake) -> None:
     insert(table, 0, JUNE, seconds=5)
     trigger = deferred(table)
@@ -84,6 +85,7 @@ def test_another_triggerer_goes_on_with_what_runs(table: Lake) -> None:
     assert told["seconds"] >= 4
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("cancel_on_kill", "left"), [(True, 0), (False, 1)])
 def test_a_person_ends_the_task(table: Lake, cancel_on_kill: bool, left: int) -> None:
     insert(table, 0, JUNE, seconds=20)

@@ -19,6 +19,7 @@ def test_a_file_with_another_delimiter(lake: Lake) -> None:
     assert lake.load(csv=dialect)["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_a_missing_column_is_told_with_those_that_are_there(lake: Lake) -> None:
     create(lake, "n Int32")
     lake.put(PREFIX + "a.csv", f"ts;n\n{AT};5\n".encode())
@@ -27,6 +28,7 @@ def test_a_missing_column_is_told_with_those_that_are_there(lake: Lake) -> None:
     refused(lake, r"It has 'ts', 'N'\. Names must match exactly, and 'N' does not")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("body", "told"),
     [

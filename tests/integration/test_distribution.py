@@ -46,6 +46,7 @@ def test_each_row_lies_where_an_insert_into_the_distributed_table_would_put_it(t
     assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough
 def test_a_period_is_loaded_again_once_it_is_to_lie_by_the_key(trips_lake: Lake) -> None:
     create_distributed(trips_lake)
     trips_lake.upload(TRIPS)
@@ -63,6 +64,7 @@ def test_rows_of_other_periods_are_found_wherever_the_key_puts_them(trips_lake: 
     assert not any(trips_lake.rows_per_node())
 
 
+@pytest.mark.thorough
 def test_an_append_can_go_by_the_key(trips_lake: Lake) -> None:
     create_distributed(trips_lake)
     trips_lake.upload(TRIPS)
@@ -71,6 +73,7 @@ def test_an_append_can_go_by_the_key(trips_lake: Lake) -> None:
     assert trips_lake.on_node(0, f"SELECT uniq(_shard_num, ({KEY}) % 3) FROM {trips_lake.database}.all_trips") == [(3,)]
 
 
+@pytest.mark.thorough
 def test_a_local_table_has_no_key(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     refused(
@@ -78,6 +81,7 @@ def test_a_local_table_has_no_key(trips_lake: Lake) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_a_distributed_table_may_have_no_key(trips_lake: Lake) -> None:
     create_distributed(trips_lake, key="")
     trips_lake.upload(TRIPS)

@@ -80,6 +80,7 @@ class TestAllIsWell:
         assert all(None not in node.values() for node in nodes)
         assert trips_lake.on_every_node(f"SHOW TABLES FROM {trips_lake.database}") == [[("trips",)]] * len(nodes)
 
+    @pytest.mark.thorough
     def test_without_a_table_the_rest_is_looked_at(self, lake: Lake, doctor: Doctor) -> None:
         _, checks, found = doctor()
         assert findings(checks) == {}
@@ -96,12 +97,14 @@ class TestAllIsWell:
         assert checks["table"]["outcome"] == "well"
         assert checks["period"]["skipped"] == "give --bucket (or --named-collection), --key, --period"
 
+    @pytest.mark.thorough
     def test_lines_of_text_are_read_too(self, trips_lake: Lake, doctor: Doctor) -> None:
         trips_lake.upload(TRIPS, file_format="csv.gz")
         _, checks, found = doctor(*where(trips_lake))
         assert findings(checks) == {}
         assert all(node["read_seconds"] is not None for node in found["nodes"])
 
+    @pytest.mark.thorough
     def test_through_a_named_collection_the_servers_list(self, trips_lake: Lake, doctor: Doctor) -> None:
         trips_lake.upload(TRIPS)
         key = f"{trips_lake.bucket}/trips/{{YYYY-MM}}/"
@@ -162,6 +165,7 @@ class TestServers:
         (finding,) = checks["clocks"]["findings"]
         assert finding.startswith("the clock of this machine is at least 3,")
 
+    @pytest.mark.thorough
     def test_a_table_that_is_not_fit_is_found(self, lake: Lake, doctor: Doctor) -> None:
         lake.upload(TRIPS)
         lake.on_every_node(f"CREATE TABLE {lake.database}.trips (a Date) ENGINE = MergeTree ORDER BY a")
@@ -212,6 +216,7 @@ class TestValues:
         with pytest.raises(AirflowFailException, match=f"row 2 of {bad}"):
             numbers.load()
 
+    @pytest.mark.thorough
     def test_what_was_looked_at_is_said(self, numbers: Lake, doctor: Doctor) -> None:
         for number in range(7):
             numbers.put(f"trips/{PERIOD}/{number}.csv", b"n,day\n1,2026-10-05\n")
@@ -239,6 +244,7 @@ class TestS3:
         assert checks["merges"]["outcome"] == "well"
         assert "wrong-secret-key" not in json.dumps(found)
 
+    @pytest.mark.thorough
     def test_an_endpoint_where_nobody_listens_is_found(
         self, trips_lake: Lake, chs3_s3: Any, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -251,6 +257,7 @@ class TestS3:
         assert "Check that http://127.0.0.1:9 is right" in from_nodes
         assert found["settings"]
 
+    @pytest.mark.thorough
     def test_a_connection_without_keys_is_found(
         self, trips_lake: Lake, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -286,6 +293,7 @@ def own_lake(
 
 
 class TestRightsAndNodes:
+    @pytest.mark.thorough
     def test_what_a_loader_is_granted_is_enough_for_all_checks_but_that_of_merges(
         self, own_lake: Lake, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -312,7 +320,7 @@ class TestRightsAndNodes:
             f"ALTER DELETE ON `{own_lake.database}`.`trips` TO `no-delete` there."
         ]
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("setting", ["readonly = 1", "readonly = 2", "allow_ddl = 0"])
     def test_what_no_grant_overrides_is_found_as_a_load_says_it(
         self, own_lake: Lake, doctor: Doctor, monkeypatch: pytest.MonkeyPatch, setting: str

@@ -42,6 +42,7 @@ class TestLostRows:
         alter(events, number, f"{how} PART '{parts(events, number)[1]}'")
         refused(events)
 
+    @pytest.mark.thorough
     def test_so_it_is_after_the_others_were_merged(self, events: Lake) -> None:
         published(events)
         number = fullest(events)
@@ -50,6 +51,7 @@ class TestLostRows:
         assert len(parts(events, number)) == 1
         refused(events)
 
+    @pytest.mark.thorough
     def test_columns_that_have_changed_their_names_are_a_change(self, events: Lake) -> None:
         """Of a compact part the data stay byte by byte what they were."""
         create(events, columns=", text String")
@@ -60,14 +62,14 @@ class TestLostRows:
             events.on_every_node(f"ALTER TABLE {events.database}.events RENAME COLUMN {old} TO {new}")
         refused(events)
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("ttl", MOVING)
     def test_a_partition_that_is_gone_is_a_change_where_a_ttl_only_moves_rows(self, events: Lake, ttl: str) -> None:
         published(events, ttl=ttl)
         events.on_every_node(f"ALTER TABLE {events.database}.events DROP PARTITION ID '202610'")
         refused(events)
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("ttl", ["", MOVING[0]])
     def test_rows_that_optimize_deduplicate_took_away_are_a_change(self, events: Lake, ttl: str) -> None:
         create(events, ttl=ttl)
@@ -169,7 +171,7 @@ class TestMutations:
             alter(events, number, f"DELETE WHERE at < '{PERIOD}-01'")
         assert load(events)["status"] == "unchanged"
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("change", ["DELETE WHERE n = 5", "UPDATE kind = 'x' WHERE n = 5"])
     def test_one_of_all_periods_that_takes_rows_of_this_is_a_change(self, events: Lake, change: str) -> None:
         published(events)
@@ -197,6 +199,7 @@ class TestMutations:
         assert load(events)["status"] == "published"
         assert [n for (n,) in events.on_node(0, f"SELECT n FROM {events.database}.events ORDER BY n")] == [*range(50)]
 
+    @pytest.mark.thorough
     def test_one_that_came_back_empty_is_a_change(self, events: Lake) -> None:
         published(events)
         events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
@@ -215,6 +218,7 @@ class TestMutations:
         with pytest.raises(AirflowFailException, match=said):
             load(events)
 
+    @pytest.mark.thorough
     def test_a_lightweight_update_is_a_change_after_a_merge_too(self, events: Lake) -> None:
         published(
             events,
@@ -251,6 +255,7 @@ class TestMerges:
         load(events)
         assert count_records(events) == records
 
+    @pytest.mark.thorough
     def test_a_replaced_partition_that_was_merged_after_a_restart_is_unchanged(self, events: Lake) -> None:
         if not isinstance(events.cluster, ClickHouseCluster):
             pytest.skip("nodes of others are not restarted")
@@ -262,6 +267,7 @@ class TestMerges:
         merge(events)
         assert load(events)["status"] == "unchanged"
 
+    @pytest.mark.thorough
     def test_rows_that_a_lightweight_delete_had_hidden_may_go_from_an_adopted_period(self, events: Lake) -> None:
         create(events)
         upload(events, files=3)

@@ -22,6 +22,7 @@ def json_column(texts: list[str]) -> pa.Array:
     return pa.ExtensionArray.from_storage(pa.json_(), pa.array(texts))
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("column", ["String", "Nullable(String)", "Dynamic"])
 def test_json_in_parquet_is_the_text_that_it_is(lake: Lake, column: str) -> None:
     create(lake, f"n {column}")
@@ -29,12 +30,14 @@ def test_json_in_parquet_is_the_text_that_it_is(lake: Lake, column: str) -> None
     assert sorted(found) == sorted(JSON_TEXTS)
 
 
+@pytest.mark.thorough
 def test_json_in_parquet_goes_into_a_column_of_json(lake: Lake) -> None:
     create(lake, "n JSON")
     body = parquet(n=json_column(['{"d":"2026-02-31"}']))
     assert loaded(lake, "a.parquet", body, "toString(n.d)") == ["2026-02-31"]
 
 
+@pytest.mark.thorough
 def test_bytes_of_geoparquet_stay_bytes_in_a_column_of_text(lake: Lake) -> None:
     create(lake, "n String")
     body = parquet(metadata={"geo": json.dumps(GEO)}, n=pa.array([WKB], pa.binary()))
@@ -47,6 +50,7 @@ def test_they_are_points_in_a_column_of_points(lake: Lake) -> None:
     assert loaded(lake, "a.parquet", body, "toString(n)") == ["(1.5,2.5)"]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("file_format", ["CSV", "TabSeparated"])
 def test_a_first_row_that_looks_like_names_is_a_row(lake: Lake, file_format: str) -> None:
     create(lake, f"n String, at DateTime('UTC') DEFAULT '{AT}'")
@@ -57,7 +61,7 @@ def test_a_first_row_that_looks_like_names_is_a_row(lake: Lake, file_format: str
 
 
 @pytest.mark.parametrize("column", ["String", "FixedString(26)", "Array(String)", "Dynamic"])
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 def test_a_time_beyond_the_calendar_is_no_text(lake: Lake, column: str) -> None:
     create(lake, f"n {column}")
     array = pa.array([1_608_822_900_000_000_000], pa.timestamp("us", "UTC"))
@@ -67,6 +71,7 @@ def test_a_time_beyond_the_calendar_is_no_text(lake: Lake, column: str) -> None:
         lake.load()
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("delimiter", ["\t", " "])
 def test_any_one_character_may_part_fields(lake: Lake, delimiter: str) -> None:
     create(lake, "n Int32, m String")
@@ -74,6 +79,7 @@ def test_any_one_character_may_part_fields(lake: Lake, delimiter: str) -> None:
     assert loaded(lake, "a.csv", body.encode(), "(n, m)", csv={"delimiter": delimiter}) == [(1, "x")]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("column", ["Int64", "Nullable(UInt256)"])
 def test_whole_numbers_of_json_may_have_a_point(lake: Lake, column: str) -> None:
     create(lake, f"n {column}")

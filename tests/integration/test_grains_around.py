@@ -70,6 +70,7 @@ def parts(lake: Lake) -> dict[str, int]:
     return dict(lake.on_node(0, sql))
 
 
+@pytest.mark.thorough(but=2)
 def test_periods_are_adopted_listed_planned_and_forgotten(source: Source, capsys: pytest.CaptureFixture[str]) -> None:
     put_all(source)
     insert_by_hand(source)
@@ -92,6 +93,7 @@ def test_periods_are_adopted_listed_planned_and_forgotten(source: Source, capsys
     assert [(each["period"], each["is_as_published"]) for each in left] == [(periods[0], False)]
 
 
+@pytest.mark.thorough(but=1)
 def test_merges_of_a_period_are_awaited_and_the_doctor_counts_it(
     source: Source, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -106,6 +108,7 @@ def test_merges_of_a_period_are_awaited_and_the_doctor_counts_it(
     assert f"{count} period{'s' if count > 1 else ''}, on all nodes" in checks["merges"]["summary"]
 
 
+@pytest.mark.thorough(but=1)
 def test_what_has_ended_is_merged_and_a_whole_table_never_has(source: Source) -> None:
     put_all(source)
     lake, periods = source.lake, periods_of(source.case)
@@ -126,6 +129,7 @@ def test_what_has_ended_is_merged_and_a_whole_table_never_has(source: Source) ->
     source.assert_exact(*periods)
 
 
+@pytest.mark.thorough(but=1)
 def test_a_period_is_unloaded(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     put_all(source)
     lake, first = source.lake, source.case.first
@@ -139,6 +143,7 @@ def test_a_period_is_unloaded(source: Source, monkeypatch: pytest.MonkeyPatch) -
     assert json.loads(lake.s3.get_object(Bucket=lake.bucket, Key=key)["Body"].read())["period"] == first
 
 
+@pytest.mark.thorough(but=1)
 def test_a_calibration_tries_a_period(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     put_all(source)
     Timed().put_in(monkeypatch)
@@ -153,6 +158,7 @@ def _hours(day: str) -> list[datetime]:
     return [datetime.fromisoformat(f"{day}T{hour:02}:30:00") for hour in (0, 11, 23)]
 
 
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize(
     ("period", "template", "moments", "key"),
     [

@@ -50,6 +50,7 @@ def test_a_night_loads_both_days_that_it_touches(lake: Lake, run_night: Callable
     source.assert_exact("2026-10-30", "2026-10-31", "2026-11-01")
 
 
+@pytest.mark.thorough
 def test_1500_days_are_planned_as_tasks_of_60(lake: Lake) -> None:
     source = Source(lake, Case("toDate(at)", "{YYYY-MM-DD}", ""))
     days = [datetime(2022, 10, 1, 12) + timedelta(days=day) for day in range(1_500)]
@@ -65,6 +66,7 @@ def test_1500_days_are_planned_as_tasks_of_60(lake: Lake) -> None:
     assert [day for group in groups for day in group] == [f"{day:%Y-%m-%d}" for day in days]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("timezone", "first"),
     [

@@ -34,6 +34,7 @@ def test_all_periods_take_one_insert_and_each_is_published_and_recorded(periods:
     assert sorted(objects) == [(period, 2, len(periods.rows[period])) for period in PERIODS]
 
 
+@pytest.mark.thorough
 def test_each_periods_record_has_all_of_its_result(periods: Periods) -> None:
     results = periods.load()
     lake = periods.lake
@@ -80,6 +81,7 @@ def test_three_nodes_share_the_rows(periods: Periods) -> None:
     assert periods.found() == periods.expected()
 
 
+@pytest.mark.thorough
 def test_text_is_told_apart_too(periods: Periods) -> None:
     for period in PERIODS:
         for name in "ab":
@@ -93,6 +95,7 @@ def test_text_is_told_apart_too(periods: Periods) -> None:
     assert text.found() == text.expected()
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "key", ["toStartOfMonth(day)", "toYear(day) * 100 + toMonth(day)", "(toYear(day), toMonth(day))"]
 )
@@ -129,6 +132,7 @@ def test_a_period_that_fails_leaves_the_others_published_and_a_retry_loads_it_al
     assert periods.found() == periods.expected()
 
 
+@pytest.mark.thorough
 def test_periods_that_somebody_changed_or_that_have_no_objects_fail_alone(periods: Periods) -> None:
     periods.load()
     lake = periods.lake
@@ -154,6 +158,7 @@ def test_an_object_that_cannot_be_listed_or_read_fails_its_period_alone(periods:
     assert periods.found() == periods.expected("2026-07", "2026-09")
 
 
+@pytest.mark.thorough
 def test_a_table_that_is_not_partitioned_by_period_fails_once(periods: Periods) -> None:
     lake = periods.lake
     lake.on_every_node(f"DROP TABLE {lake.database}.numbers SYNC")
@@ -163,6 +168,7 @@ def test_a_table_that_is_not_partitioned_by_period_fails_once(periods: Periods) 
     assert "periods failed" not in str(caught.value)
 
 
+@pytest.mark.thorough
 def test_a_run_reloads_the_periods_that_it_names_with_one_insert(periods: Periods) -> None:
     periods.load()
     target = {"database": periods.lake.database, "table": periods.lake.table}
@@ -183,6 +189,7 @@ def test_a_run_reloads_the_periods_that_it_names_with_one_insert(periods: Period
     assert periods.found() == periods.expected()
 
 
+@pytest.mark.thorough
 def test_periods_without_objects_are_skipped_where_that_is_no_error(periods: Periods) -> None:
     assert periods.statuses("2026-10", "2026-11", on_no_objects="skip") == {
         "2026-10": "published",
@@ -199,6 +206,7 @@ def test_loads_that_cannot_share_a_statement_are_made_one_by_one(periods: Period
     assert periods.found() == periods.expected()
 
 
+@pytest.mark.thorough
 def test_each_period_has_the_verdict_on_its_own_merges(periods: Periods) -> None:
     results = periods.load(
         *(*PERIODS, "2026-11"), on_no_objects="skip", wait_for_merges=True, merge_health={"settled_after_seconds": 0}
@@ -210,6 +218,7 @@ def test_each_period_has_the_verdict_on_its_own_merges(periods: Periods) -> None
         assert sum(node["parts"] for node in found[1].values()) == results[period]["parts"]
 
 
+@pytest.mark.thorough
 def test_periods_may_be_appended_with_one_task(periods: Periods) -> None:
     assert set(periods.statuses(write_mode="append").values()) == {"appended"}
     assert periods.found() == periods.expected()
@@ -227,6 +236,7 @@ def test_a_period_and_periods_are_an_error(periods: Periods) -> None:
         periods.operator("2026-02", period="2026-01")
 
 
+@pytest.mark.thorough
 def test_an_object_whose_key_names_two_periods_is_of_neither_in_any_load(periods: Periods) -> None:
     key = "dated/*{YYYY-MM-DD}*.parquet"
     for name in ("2026-07-01", "2026-08-01", "from-2026-07-31-to-2026-08-01"):

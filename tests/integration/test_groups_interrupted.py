@@ -47,7 +47,7 @@ def error_of(periods: Periods) -> str:
     return ""
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("step", MOMENTS)
 def test_a_later_load_of_one_period_is_not_ended_and_the_others_are_published(
     periods: Periods, strikes: Strikes, step: str
@@ -137,6 +137,7 @@ def test_an_earlier_load_of_one_period_is_ended(periods: Periods, strikes: Strik
     assert periods.found() == periods.expected()
 
 
+@pytest.mark.thorough
 def test_an_insert_that_somebody_kills_fails_all_periods(periods: Periods, strikes: Strikes) -> None:
     def kill() -> None:
         raise ClickHouseServerError(394, "QUERY_WAS_CANCELLED", "Query was cancelled", "h:1")
@@ -170,7 +171,7 @@ def die() -> None:
     raise KilledError
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", ["Count what is staged", "Record the intent"])
 def test_what_a_dead_group_left_is_dropped_once_others_have_published_its_periods(
     periods: Periods, strikes: Strikes, step: str
@@ -191,7 +192,7 @@ def test_what_a_dead_group_left_is_dropped_once_others_have_published_its_period
     assert left_of(periods) == []
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", ["Drop staging", "Record the load"])
 def test_the_next_run_drops_what_a_group_left_that_died_when_it_had_published_all(
     periods: Periods, strikes: Strikes, step: str
@@ -233,6 +234,7 @@ def test_a_task_that_is_ended_before_any_statement_leaves_nothing(
     assert periods.found() == periods.expected()
 
 
+@pytest.mark.thorough
 def test_a_target_may_have_the_comment_of_staging(periods: Periods, strikes: Strikes) -> None:
     comments: list[str] = []
 
@@ -254,6 +256,7 @@ def test_a_target_may_have_the_comment_of_staging(periods: Periods, strikes: Str
     assert periods.found() == periods.expected()
 
 
+@pytest.mark.thorough
 def test_tables_that_only_look_like_staging_of_these_periods_stay(periods: Periods) -> None:
     """A comment that is no such JSON, one of another table, and a load of days that are none of these periods."""
     own = {"role": "inserted", "attempt": "f" * 16, "database": periods.lake.database, "table": "numbers"}

@@ -50,6 +50,7 @@ def test_each_object_is_recorded_once_with_the_load_that_read_it(events: Lake) -
     assert sorted(found) == names
 
 
+@pytest.mark.thorough
 def test_rows_are_recorded_where_files_tell_them(trips_lake: Lake) -> None:
     trips_lake.upload(Trips(rows_per_period=900, files_per_period=3))
     trips_lake.load()
@@ -79,7 +80,7 @@ def _longer_ttl(lake: Lake) -> None:
     alter(lake, "MODIFY TTL ts + INTERVAL 30 YEAR")
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("change", "why", "expected"),
     [
@@ -105,6 +106,7 @@ def test_otherwise_all_objects_are_loaded_and_the_log_says_why(
     assert numbers(events) == expected
 
 
+@pytest.mark.thorough
 def test_objects_with_other_columns_are_loaded_with_the_others(events: Lake, capfd: pytest.CaptureFixture[str]) -> None:
     put(events, 6, columns="ts,n,other")
     assert load(events)["loaded_objects"] == 7
@@ -117,6 +119,7 @@ def test_it_can_be_turned_off(events: Lake) -> None:
     assert load(events, incremental=False)["loaded_objects"] == 7
 
 
+@pytest.mark.thorough
 def test_an_adopted_period_is_no_base(events: Lake) -> None:
     events.on_every_node(f"TRUNCATE TABLE {events.database}.chs3_ledger")
     adopt(events, key=ARGUMENTS["key"], definition={"file_format": "CSVWithNames"})
@@ -125,7 +128,7 @@ def test_an_adopted_period_is_no_base(events: Lake) -> None:
     assert numbers(events) == list(range(70))
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["MergeTree", "SummingMergeTree"])
 def test_an_increment_goes_on_without_its_worker(lake: Lake, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     deferring.hurry(monkeypatch)
@@ -140,6 +143,7 @@ def test_an_increment_goes_on_without_its_worker(lake: Lake, monkeypatch: pytest
 
 
 class TestEngines:
+    @pytest.mark.thorough
     def test_the_newest_object_wins_where_order_decides(self, lake: Lake) -> None:
         lake.table = "events"
         create(lake, "ReplacingMergeTree")
@@ -160,6 +164,7 @@ class TestEngines:
             loaded.append(load(lake, max_increments=2)["loaded_objects"])
         assert loaded == [1, 1, 9, 1]
 
+    @pytest.mark.thorough
     def test_collapsing_rows_are_loaded_whole(self, lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
         lake.table = "events"
         lake.on_every_node(

@@ -30,6 +30,7 @@ class Died(BaseException):
 class TestChangesMeanwhile:
     """Others change the published rows while new ones are added: never may such a change be undone in silence."""
 
+    @pytest.mark.thorough
     def test_before_it_is_attached(self, events: Lake, strikes: Strikes) -> None:
         put(events, 6)
         delete = f"DELETE FROM {events.database}.events WHERE n = 5"
@@ -38,6 +39,7 @@ class TestChangesMeanwhile:
             load(events)
         assert numbers(events) == [each for each in range(60) if each != 5]
 
+    @pytest.mark.thorough
     def test_after_it_was_attached(self, events: Lake, strikes: Strikes) -> None:
         put(events, 6)
         delete = "DELETE WHERE n = 5 SETTINGS mutations_sync = 1"
@@ -58,7 +60,7 @@ class TestChangesMeanwhile:
         assert load(events, on_target_changed="reload")["loaded_objects"] == 7
         assert numbers(events) == list(range(70))
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("arguments", [{}, {"select": WHOLE}], ids=["increment", "whole"])
     def test_after_the_last_look_of_a_load_that_dies(
         self, events: Lake, strikes: Strikes, arguments: dict[str, Any]
@@ -99,6 +101,7 @@ class TestChangesMeanwhile:
         assert load(events)["status"] == "published"
         assert numbers(events) == list(range(70))
 
+    @pytest.mark.thorough
     def test_merges_change_nothing(self, events: Lake, strikes: Strikes) -> None:
         put(events, 6)
         merge = f"OPTIMIZE TABLE {events.database}.events FINAL"
@@ -171,6 +174,7 @@ class TestLookups:
         assert f"Loading all objects: select calls {called}, whose value may" in capfd.readouterr().out
         assert self._values(events) == [2]
 
+    @pytest.mark.thorough
     def test_of_functions_that_are_redefined(self, events: Lake, function: str) -> None:
         select = self._select(f"{function}(n)")
         for number, rate in ((6, 1), (7, 2)):

@@ -85,7 +85,7 @@ ALIKE = [
 ]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("credentials", [{}, {"named_collection": S3_NAMED_COLLECTION}], ids=["keys", "collection"])
 def test_keys_that_look_alike_are_told_apart(lake: Lake, credentials: dict[str, Any]) -> None:
     create(lake, "n Int32, s String DEFAULT 'none'")
@@ -101,6 +101,7 @@ def test_keys_that_look_alike_are_told_apart(lake: Lake, credentials: dict[str, 
         lake.load(file_format="CSVWithNames", **key, **credentials)
 
 
+@pytest.mark.thorough
 def test_keys_with_braces_on_several_levels_load_right(trips_lake: Lake) -> None:
     for number, (name, content) in enumerate(TRIPS.files(PERIOD)):
         trips_lake.put(f"trips/{PERIOD}/" + "{x}/" * (number % 3) + name, content)
@@ -109,6 +110,7 @@ def test_keys_with_braces_on_several_levels_load_right(trips_lake: Lake) -> None
     assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough
 def test_objects_that_look_alike_but_are_not_the_periods_are_not_read(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     for key in ("trips/2026-10/notes.txt", "trips/2026-10-old/a.parquet", "trips/2026-1/a.parquet"):
@@ -123,6 +125,7 @@ def test_only_the_periods_objects_are_opened(trips_lake: Lake) -> None:
     assert trips_lake.load(key="trips/{YYYY-MM}/*.parquet")["objects"] == 24
 
 
+@pytest.mark.thorough
 def test_files_of_several_lengths_of_a_fixed_column_keep_their_values(trips_lake: Lake) -> None:
     for name, zone in (("a", b"12345678"), ("b", b"1234")):
         table = TRIPS.table(PERIOD).slice(0, 10)
@@ -135,6 +138,7 @@ def test_files_of_several_lengths_of_a_fixed_column_keep_their_values(trips_lake
     assert trips_lake.on_node(0, codes) == [("1234",), ("12345678",)]
 
 
+@pytest.mark.thorough
 def test_several_files_of_a_period_beside_those_of_others(trips_lake: Lake) -> None:
     for period in ("2026-09", PERIOD):
         TRIPS.upload(trips_lake.s3, period, bucket=trips_lake.bucket, prefix="all/")
@@ -150,6 +154,7 @@ def test_keys_that_clickhouse_cannot_read_are_named(trips_lake: Lake, name: str)
         trips_lake.load(key="trips/{YYYY-MM}/**")
 
 
+@pytest.mark.thorough
 def test_hive_style_keys_add_no_columns(trips_lake: Lake) -> None:
     TRIPS.upload(trips_lake.s3, PERIOD, bucket=trips_lake.bucket, prefix="t/year=2026/month=10/zone=X/")
     trips_lake.load(key="t/year={YYYY}/month={MM}/")
@@ -173,6 +178,7 @@ def test_worker_and_servers_see_the_same_objects(trips_lake: Lake) -> None:
     assert by_servers["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_a_public_bucket_needs_no_keys(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     with S3Server.start(anonymous=True) as public:
         client = public.client()
@@ -193,6 +199,7 @@ def test_temporary_keys_with_their_token_load(
     assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
@@ -241,6 +248,7 @@ def numbers_lake(lake: Lake) -> Lake:
     return lake
 
 
+@pytest.mark.thorough
 def test_a_file_is_read_by_its_own_columns_and_not_by_those_of_one_named_alike(numbers_lake: Lake) -> None:
     put_numbers(numbers_lake, "Trips (2).parquet", "n", pyarrow.array([2**40], pyarrow.int64()))
     put_numbers(numbers_lake, "Trips (12).parquet", "n", pyarrow.array([1], pyarrow.int32()))
@@ -249,6 +257,7 @@ def test_a_file_is_read_by_its_own_columns_and_not_by_those_of_one_named_alike(n
     assert sorted(value for node in rows for (value,) in node) == [1, 2**40]
 
 
+@pytest.mark.thorough
 def test_files_that_no_glob_tells_apart_are_refused(numbers_lake: Lake) -> None:
     put_numbers(numbers_lake, "a{.parquet", "n", pyarrow.array([2**40], pyarrow.int64()))
     put_numbers(numbers_lake, "ab.parquet", "n", pyarrow.array([1], pyarrow.int32()))

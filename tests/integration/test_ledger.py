@@ -77,6 +77,7 @@ class TestLoss:
             loaded.load()
         assert loaded.facts() == TRIPS.facts(PERIOD)
 
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_rows_of_a_table_that_was_made_anew_are_not_the_loads(self, loaded: Lake) -> None:
         name = f"{loaded.database}.{loaded.table}"
@@ -136,18 +137,21 @@ class TestOtherSchema:
             assert loaded.load()["loaded_objects"] == objects
         assert sum(loaded.rows_per_node()) == TRIPS.rows_per_period + 2 * OTHER_TRIPS.rows_per_period
 
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_so_it_does_where_one_node_has_another(self, loaded: Lake) -> None:
         alter_records(loaded, "chs3_ledger", numbers=(1,))
         follow(loaded, refused(loaded))
         assert loaded.load()["status"] == "unchanged"
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("name", ["chs3_ledger", "chs3_objects", "chs3_loads"])
     def test_one_of_the_tables_is_enough(self, loaded: Lake, name: str) -> None:
         alter_records(loaded, name, numbers=(0,) if name == "chs3_loads" else (0, 1, 2))
         follow(loaded, refused(loaded))
         assert loaded.load()["status"] == "unchanged"
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("options", [{"deferrable": True}, {"write_mode": "append", "retries": 0}])
     def test_other_ways_to_load_are_refused_too(self, loaded: Lake, options: dict[str, Any]) -> None:
         alter_records(loaded, "chs3_ledger")
@@ -168,6 +172,7 @@ class TestOtherSchema:
             with pytest.raises(AirflowFailException, match="not created by this version of the package"):
                 operator.execute({})
 
+    @pytest.mark.thorough(but=2)
     @pytest.mark.parametrize("deferrable", [False, True])
     @pytest.mark.parametrize("name", ["chs3_ledger", "chs3_objects", "chs3_loads"])
     def test_a_table_of_that_name_of_somebody_else_is_refused_with_a_way_out(
@@ -181,6 +186,7 @@ class TestOtherSchema:
         with pytest.raises(AirflowFailException, match=said):
             trips_lake.load(deferrable=deferrable)
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("engine", ["Null", "Memory"])
     def test_so_is_one_that_keeps_no_records(self, loaded: Lake, engine: str) -> None:
         ledger = f"{loaded.database}.chs3_ledger"

@@ -98,12 +98,14 @@ class TestAdopt:
             adopt(foreign)
         assert ledger(foreign)[0]["standing"] == "the partition holds rows that no load wrote"
 
+    @pytest.mark.thorough
     def test_a_row_too_many_is_refused(self, foreign: Lake) -> None:
         name = f"{foreign.database}.{foreign.table}"
         foreign.on_node(0, f"INSERT INTO {name} (trip_id, pickup_at) VALUES (1, '{PERIOD}-05 00:00:00')")
         with pytest.raises(AirflowFailException, match="holds 601"):
             adopt(foreign)
 
+    @pytest.mark.thorough
     def test_a_period_of_which_the_user_does_not_see_all_rows_is_refused(
         self, foreign: Lake, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -112,6 +114,7 @@ class TestAdopt:
         with pytest.raises(AirflowFailException, match="without row policies"):
             adopt(foreign)
 
+    @pytest.mark.thorough
     def test_a_period_without_rows_is_refused_and_may_be_loaded_as_it_is(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS)
         with pytest.raises(AirflowFailException, match=r"hold 600 rows, .* holds 0 \(.*\); load it$"):
@@ -127,15 +130,18 @@ class TestAdopt:
             adopt(loaded)
         assert loaded.load(on_target_changed="reload")["status"] == "published"
 
+    @pytest.mark.thorough
     def test_a_partition_that_was_mutated_before_is_adopted_as_it_is(self, foreign: Lake) -> None:
         name = f"{foreign.database}.{foreign.table}"
         foreign.on_every_node(f"ALTER TABLE {name} UPDATE fare = 0 WHERE 1 SETTINGS mutations_sync = 2")
         assert adopt(foreign)[0]["status"] == "adopted"
         assert foreign.load()["status"] == "unchanged"
 
+    @pytest.mark.thorough
     def test_a_period_that_is_published_is_left_as_it_is(self, loaded: Lake) -> None:
         assert adopt(loaded)[0]["status"] == "unchanged"
 
+    @pytest.mark.thorough
     def test_one_that_is_refused_does_not_hold_back_the_others(self, foreign: Lake) -> None:
         with pytest.raises(AirflowFailException, match="2026-09 refused: No objects for 2026-09"):
             adopt(foreign, periods="2026-09,2026-10")
@@ -144,11 +150,13 @@ class TestAdopt:
     def test_all_periods_are_those_of_the_bucket(self, foreign: Lake) -> None:
         assert [each["period"] for each in adopt(foreign, periods=None, all_periods=True)] == [PERIOD]
 
+    @pytest.mark.thorough
     def test_text_is_counted_by_reading_it(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS, file_format="csv.gz")
         trips_lake.load(write_mode="append", retries=0)
         assert adopt(trips_lake)[0]["rows"] == 600
 
+    @pytest.mark.thorough
     def test_a_load_that_is_told_otherwise_finds_the_definition_changed(self, foreign: Lake) -> None:
         definition = {"null_as_default": True}
         adopt(foreign, definition=definition)
@@ -175,6 +183,7 @@ class TestForget:
         assert loaded.facts() == TRIPS.facts(PERIOD)
         assert loaded.load()["status"] == "unchanged"
 
+    @pytest.mark.thorough
     def test_one_whose_rows_are_gone_is_new(self, loaded: Lake) -> None:
         loaded.on_every_node(f"ALTER TABLE {loaded.database}.{loaded.table} DROP PARTITION 202610")
         forget(loaded, PERIOD)
@@ -187,6 +196,7 @@ class TestForget:
         assert adopt(loaded)[0]["status"] == "adopted"
         assert loaded.load()["status"] == "unchanged"
 
+    @pytest.mark.thorough
     def test_what_was_never_known_is_told(self, loaded: Lake) -> None:
         forget(loaded, PERIOD)
         assert [each["was_known"] for each in forget(loaded, "2026-01", PERIOD)] == [False, False]
@@ -204,9 +214,11 @@ class TestList:
         assert period["rows_per_second"] > 0
         assert sum(node["rows"] for node in period["nodes"].values()) == 600
 
+    @pytest.mark.thorough
     def test_it_is_what_xcom_takes(self, loaded: Lake) -> None:
         assert json.loads(json.dumps(ledger(loaded))) == ledger(loaded)
 
+    @pytest.mark.thorough
     def test_a_table_without_a_ledger_has_partitions_that_nobody_knows(self, foreign: Lake) -> None:
         (partition,) = ledger(foreign)
         assert (partition["period"], partition["partition_id"], partition["rows"]) == (None, "202610", 600)
@@ -221,10 +233,12 @@ class TestList:
         assert str(node.tcp_port) in period["standing"]
         assert period["rows"] == 600
 
+    @pytest.mark.thorough
     def test_an_adopted_period_says_so(self, foreign: Lake) -> None:
         adopt(foreign)
         assert ledger(foreign)[0]["was_adopted"]
 
+    @pytest.mark.thorough
     def test_only_the_periods_that_are_named(self, loaded: Lake) -> None:
         assert ledger(loaded, periods="2026-09") == []
 
@@ -285,6 +299,7 @@ class TestClean:
         assert clean(left, dry_run_only=True) == [ORPHAN]
         assert left.left_behind().count(ORPHAN) == 2
 
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_a_query_of_it_ends_first(self, left: Lake) -> None:
         def late_query() -> None:
@@ -306,6 +321,7 @@ class TestClean:
             assert left.on_node(0, running) == [(0,)]
             assert "QUERY_WAS_CANCELLED" in str(query.exception()) or "Code: 394" in str(query.exception())
 
+    @pytest.mark.thorough
     def test_a_database_that_is_not_there_is_told(self, trips_lake: Lake) -> None:
         with pytest.raises(AirflowFailException, match="Database 'nowhere' does not exist on"):
             clean(trips_lake, database="nowhere")

@@ -45,6 +45,7 @@ def test_an_insert_that_failed_is_recorded_once_with_code_and_task(trips_lake: L
     assert "no such trip" in failed["error"]
 
 
+@pytest.mark.thorough
 def test_a_first_load_that_fails_before_it_stages_is_recorded_too(trips_lake: Lake) -> None:
     trips_lake.put("trips/2026-10/z.parquet", parquet(TRIPS.table("2026-10").drop_columns(["zone"])))
     with pytest.raises(AirflowFailException):
@@ -65,6 +66,7 @@ def test_what_a_server_says_comes_with_the_way_out(trips_lake: Lake) -> None:
     assert failed["error_hint"].startswith("A row breaks a constraint of the table")
 
 
+@pytest.mark.thorough
 def test_a_load_that_starts_over_and_publishes_has_not_failed(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load()

@@ -51,7 +51,7 @@ def distribute(lake: Lake, cluster: str) -> None:
     lake.on_node(0, f"CREATE TABLE {lake.database}.every AS {lake.database}.trips ENGINE = {engine}")
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("named", ["{cluster}", "{alias}", "{part}s3"])
 @pytest.mark.parametrize("given", [None, CLUSTER, "{cluster}"])
 def test_a_distributed_table_may_name_its_cluster_by_a_macro(lake: Lake, named: str, given: str | None) -> None:
@@ -66,6 +66,7 @@ def test_so_may_an_argument(lake: Lake) -> None:
     assert lake.facts() == FILES.facts(PERIOD)
 
 
+@pytest.mark.thorough
 def test_so_may_the_connection(lake: Lake, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     connection = narrow_connection(lake.cluster)
     connection["extra"] = {**connection["extra"], "cluster": "{alias}"}
@@ -81,6 +82,7 @@ def test_a_macro_that_is_not_there_is_named(lake: Lake) -> None:
     refused(lake, r"'\{nope\}' has a macro \{nope\} that the server .* Known macros: alias, cluster,", cluster="{nope}")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", ["twice", "two_names"])
 def test_a_server_that_a_cluster_lists_twice_is_named(lake: Lake, name: str) -> None:
     refused(lake, rf"Cluster '{name}' lists one server more than once: .* \(shards 1, 2\)", cluster=name)

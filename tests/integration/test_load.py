@@ -30,6 +30,7 @@ def test_every_node_gets_a_share(trips_lake: Lake) -> None:
     assert list(result["rows_by_node"].values()) == trips_lake.rows_per_node()
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_no_load_uses_a_query_id_of_another(trips_lake: Lake) -> None:
     query_ids = []
@@ -39,6 +40,7 @@ def test_no_load_uses_a_query_id_of_another(trips_lake: Lake) -> None:
     assert len(set(query_ids)) == len(query_ids) == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_the_result_is_small_and_json_safe(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
@@ -78,6 +80,7 @@ def test_changed_objects_replace_the_period(trips_lake: Lake, change: str) -> No
     assert trips_lake.facts() == other.facts(PERIOD)
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_a_node_without_objects_loses_its_rows_of_the_last_version(trips_lake: Lake) -> None:
     keys = trips_lake.upload(TRIPS)
@@ -107,6 +110,7 @@ def test_another_definition_loads_the_period_again(trips_lake: Lake) -> None:
     assert result["reason"] == "its definition changed since it was published"
 
 
+@pytest.mark.thorough
 def test_a_table_that_was_made_anew_is_loaded_again(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load()
@@ -127,6 +131,7 @@ def test_a_table_that_was_made_anew_on_one_node_is_loaded_again(trips_lake: Lake
     assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough
 def test_a_sorting_key_that_descends_can_be_staged(lake: Lake) -> None:
     name = f"{lake.database}.{lake.table}"
     create = create_table_sql(name, order_by="(zone, pickup_at DESC)")
@@ -167,6 +172,7 @@ def test_one_server_without_a_cluster_is_loaded(lake: Lake, monkeypatch: pytest.
     assert lake.on_node(0, f"SELECT count() FROM {lake.database}.{lake.table}") == [(12_000,)]
 
 
+@pytest.mark.thorough
 def test_a_table_may_be_named_with_its_database(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     connection = narrow_connection(trips_lake.cluster) | {"schema": "default"}
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
@@ -207,6 +213,7 @@ def test_the_ledger_keeps_what_a_load_did_with_the_reasons_for_its_settings(trip
     assert "cores" in recorded["reasons"]["max_insert_threads"]
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_settings_of_the_user_reach_every_node(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)

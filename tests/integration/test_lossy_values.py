@@ -24,6 +24,7 @@ def timestamps(*texts: str) -> pa.Array:
     return pa.array([dt.datetime.fromisoformat(text) for text in texts], pa.timestamp("us", "UTC"))
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("key", "body"),
     [
@@ -42,7 +43,7 @@ def test_digits_of_the_scale_parts_of_a_second_and_the_time_of_day_may_be_lost(
     assert found == [("999.99", "2026-10-05 13:45:59", "2026-10-05 13:45:59.123", "2026-10-05")]
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("column_type", "key", "body"),
     [
@@ -82,6 +83,7 @@ def test_a_loss_is_advised_where_it_helps(lake: Lake, column_type: str, text: st
     refused(lake, rf"Column 'n' is .*{advice}")
 
 
+@pytest.mark.thorough
 @pytest.mark.newer("parser of parts of seconds since 1970 of 16 digits: they are refused")
 def test_times_may_be_parts_of_seconds_since_1970(lake: Lake) -> None:
     create(lake, "ms DateTime64(3, 'UTC'), us DateTime64(6, 'UTC'), ns DateTime64(9, 'UTC')")

@@ -85,12 +85,14 @@ class TestHealthy:
         looked = look(trips_lake)
         assert (looked.is_done, health_by_node(looked)) == (True, ["healthy"] * 3)
 
+    @pytest.mark.thorough
     def test_a_period_without_rows(self, trips_lake: Lake) -> None:
         assert look(trips_lake).is_done
 
     def test_no_period_at_all(self, trips_lake: Lake) -> None:
         assert look(trips_lake, periods=[]).xcom_value == {"health": "healthy", "periods": {}}
 
+    @pytest.mark.thorough
     def test_a_distributed_table_is_judged_by_its_local_ones(self, trips_lake: Lake) -> None:
         local = f"{trips_lake.database}.{trips_lake.table}"
         trips_lake.on_node(
@@ -122,12 +124,14 @@ class TestMergesStopped:
         looked = look(stopped, stuck_after_seconds=0, on_stuck="continue")
         assert (looked.is_done, health_by_node(looked)) == (True, ["healthy", "stuck", "healthy"])
 
+    @pytest.mark.thorough
     def test_waits_where_that_is_asked_for(self, stopped: Lake) -> None:
         assert not look(stopped, stuck_after_seconds=0, on_stuck="wait").is_done
 
     def test_not_stuck_before_its_time(self, stopped: Lake) -> None:
         assert health_by_node(look(stopped)) == ["healthy", "settling", "healthy"]
 
+    @pytest.mark.thorough
     def test_the_tables_own_limit_tells_how_many_are_many(self, stopped: Lake) -> None:
         stopped.on_node(
             1, f"ALTER TABLE {stopped.database}.{stopped.table} MODIFY SETTING parts_to_delay_insert = '1K'"
@@ -135,6 +139,7 @@ class TestMergesStopped:
         looked = look(stopped, stuck_after_seconds=0, settled_after_seconds=0)
         assert health_by_node(looked) == ["healthy", "settled_with_too_many_parts", "healthy"]
 
+    @pytest.mark.thorough
     def test_another_period_of_the_table_is_judged_by_itself(self, stopped: Lake) -> None:
         looked = look(stopped, periods=["2026-09", PERIOD], on_stuck="continue", stuck_after_seconds=0)
         assert health_by_node(looked, "2026-09") == ["healthy"] * 3
@@ -178,9 +183,11 @@ class TestMutations:
         with pytest.raises(AirflowFailException, match=r"mutation .*DELETE WHERE throwIf.* failed: .*no good"):
             look(failing)
 
+    @pytest.mark.thorough
     def test_a_period_that_it_is_done_with_is_healthy(self, failing: Lake) -> None:
         assert look(failing, period="2026-09").is_done
 
+    @pytest.mark.thorough
     def test_one_that_waits_for_merges_to_start_is_settling(self, limited: Lake) -> None:
         insert(limited, 0)
         merges(limited, 0, "STOP")
@@ -200,6 +207,7 @@ class TestBadInput:
         with pytest.raises(AirflowFailException, match=f"does not exist on {node.host}:{node.tcp_port}: create it"):
             look(trips_lake)
 
+    @pytest.mark.thorough
     def test_a_table_that_is_not_partitioned_by_period(self, lake: Lake) -> None:
         lake.on_every_node(f"CREATE TABLE {lake.database}.{lake.table} (at Date) ENGINE = MergeTree ORDER BY at")
         with pytest.raises(AirflowFailException, match="not partitioned by month"):

@@ -77,11 +77,13 @@ def own_lake(
         yield lake
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", ON_A_CLUSTER_OF_ITS_OWN)
 def test_the_verdict_with_a_disk_of_96_mib_on(own_lake: Lake, name: str) -> None:
     check(own_lake, ON_A_CLUSTER_OF_ITS_OWN[name])
 
 
+@pytest.mark.thorough
 def test_no_optimize_is_started_without_room(own_lake: Lake) -> None:
     task = OptimizePartitionOperator(
         task_id="optimize", database="lake", table=own_lake.table, periods=[PERIOD], deferrable=False

@@ -98,6 +98,7 @@ class TestDeferring:
                 {}
             )
 
+    @pytest.mark.thorough
     def test_airflows_default_decides(self, settling: Lake) -> None:
         assert sensor(settling).deferrable is False
 
@@ -111,6 +112,7 @@ class TestTrigger:
         assert nodes_by_period(event["result"]) == nodes_by_period(poked)
         assert event["result"].keys() == poked.keys()
 
+    @pytest.mark.thorough
     def test_its_result_is_the_tasks(self) -> None:
         event = {"result": {"health": "healthy", "periods": {}}}
         wait = sensor_without_server()
@@ -123,11 +125,13 @@ class TestTrigger:
         with pytest.raises(AirflowFailException, match=r"stuck, 300 parts: .*SYSTEM START MERGES"):
             sensor_without_server().execute_complete({}, event)
 
+    @pytest.mark.thorough
     def test_a_table_that_is_gone_ends_the_waiting(self, settling: Lake) -> None:
         drop = f"DROP TABLE {settling.database}.{settling.table} SYNC"
         event = event_of(restored(settling, poke_interval=1), meanwhile=lambda: settling.on_node(0, drop))
         assert "does not exist on" in event["error"]
 
+    @pytest.mark.thorough
     def test_it_tells_how_it_goes(
         self, settling: Lake, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
     ) -> None:

@@ -62,6 +62,7 @@ def test_the_table_is_the_one_tag(trips_lake: Lake, statsd: Receiver) -> None:
     assert {each.tags for each in statsd.received()} == {f",table={trips_lake.database}.trips"}
 
 
+@pytest.mark.thorough
 def test_without_a_database_the_tag_has_the_connections(
     trips_lake: Lake, statsd: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +73,7 @@ def test_without_a_database_the_tag_has_the_connections(
     assert {each.tags for each in statsd.received()} == {f",table={trips_lake.database}.trips"}
 
 
+@pytest.mark.thorough
 def test_plain_statsd_gets_the_same_names_without_tags(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("statsd")
     trips_lake.upload(TRIPS)
@@ -89,12 +91,14 @@ def test_a_load_that_has_nothing_to_do_counts_no_rows(trips_lake: Lake, statsd: 
     assert [each.name for each in statsd.received() if each.kind == "c"] == ["chs3.loads.unchanged"]
 
 
+@pytest.mark.thorough
 def test_a_skipped_period_is_no_failure(trips_lake: Lake, statsd: Receiver) -> None:
     with pytest.raises(AirflowSkipException):
         trips_lake.load(on_no_objects="skip")
     assert [each.name for each in statsd.received() if each.kind == "c"] == ["chs3.loads.skipped"]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("options", "cause"),
     [
@@ -120,6 +124,7 @@ def test_an_error_of_a_server_is_counted_by_its_code(trips_lake: Lake, statsd: R
     assert "chs3.failures.469" in [each.name for each in statsd.received()]
 
 
+@pytest.mark.thorough
 def test_a_load_that_waits_for_merges_tells_the_wait_and_the_parts(trips_lake: Lake, statsd: Receiver) -> None:
     trips_lake.upload(TRIPS)
     result = trips_lake.load(wait_for_merges=True, merge_health=SETTLED)
@@ -128,6 +133,7 @@ def test_a_load_that_waits_for_merges_tells_the_wait_and_the_parts(trips_lake: L
     assert 0 < received["chs3.merges.waited"] < 60_000
 
 
+@pytest.mark.thorough
 def test_a_load_that_was_deferred_while_it_waited_tells_all_of_the_wait(trips_lake: Lake, statsd: Receiver) -> None:
     trips_lake.upload(TRIPS)
     result = trips_lake.load()

@@ -43,6 +43,7 @@ def test_their_fields_are_the_columns_of_the_nested(lake: Lake, ending: str) -> 
     )
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("ending", WRITERS)
 def test_a_null_that_a_field_cannot_hold_is_refused(lake: Lake, ending: str) -> None:
     create(lake, "n Nested(x Int64, y String)")
@@ -50,6 +51,7 @@ def test_a_null_that_a_field_cannot_hold_is_refused(lake: Lake, ending: str) -> 
     refused(lake, r"Column 'n.y' is Array\(String\), but row 1 of .* has .*NULL")
 
 
+@pytest.mark.thorough
 def test_those_of_orc_are_refused_as_25_8_cannot_read_a_field(lake: Lake) -> None:
     create(lake, FIELDS)
     lake.put(PREFIX + "a.orc", orc(n=pa.array(ROWS, pa.list_(STRUCT))))
@@ -62,6 +64,7 @@ def test_a_field_that_structs_lack_is_named(lake: Lake) -> None:
     refused(lake, r"Column 'n.other' is missing in .*a.parquet. It has 'ts', 'n.x'")
 
 
+@pytest.mark.thorough
 def test_files_with_columns_of_their_own_are_read_beside_them(lake: Lake) -> None:
     create(lake, FIELDS)
     lake.put(PREFIX + "a.parquet", parquet(n=pa.array(ROWS[:1], pa.list_(STRUCT))))
@@ -69,6 +72,7 @@ def test_files_with_columns_of_their_own_are_read_beside_them(lake: Lake) -> Non
     assert loaded(lake, "b.parquet", parquet(**own), "(n.x, n.y)") == [([1, 2], ["a", None]), ([7], ["q"])]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("select", [None, {"ts": "ts", "n.x": "n.x", "n.y": "n.y"}])
 def test_arrays_of_different_lengths_are_refused(lake: Lake, select: dict[str, str] | None) -> None:
     create(lake, FIELDS)
@@ -78,6 +82,7 @@ def test_arrays_of_different_lengths_are_refused(lake: Lake, select: dict[str, s
     refused(lake, "different (array )?sizes", select=quoted)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("ending", WRITERS)
 def test_times_without_a_zone_are_refused_in_them(lake: Lake, ending: str) -> None:
     create(lake, "n Nested(at DateTime('America/New_York'))")
@@ -86,6 +91,7 @@ def test_times_without_a_zone_are_refused_in_them(lake: Lake, ending: str) -> No
     refused(lake, "Column 'n.at' in .* has timestamps without a zone")
 
 
+@pytest.mark.thorough
 def test_times_of_day_and_bytes_of_uuids_are_refused_in_them(lake: Lake) -> None:
     create(lake, "n Nested(t DateTime('UTC'))")
     lake.put(PREFIX + "a.parquet", parquet(n=pa.array([[{"t": 5}]], pa.list_(pa.struct([("t", pa.time32("s"))])))))

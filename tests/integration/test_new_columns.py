@@ -73,6 +73,7 @@ def test_they_are_added_on_every_node_and_older_periods_stay(numbers: Lake) -> N
     assert load(numbers, on_new_columns="add") == "unchanged"
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_those_of_texts_get_the_types_of_their_values(numbers: Lake, ending: str) -> None:
     at = f"{PERIOD}-07 08:09:10"
@@ -95,6 +96,7 @@ def test_a_new_file_with_a_new_column_loads_the_period_whole(numbers: Lake) -> N
     assert rows(numbers) == [(1, "red", 1.5), (2, "blue", 2.5)]
 
 
+@pytest.mark.thorough
 def test_older_periods_whose_files_have_them_load_again_once_a_plan_covers_them(
     numbers: Lake, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,6 +116,7 @@ def test_older_periods_whose_files_have_them_load_again_once_a_plan_covers_them(
     assert rows(numbers, "n, color") == [(0, None), (1, "red"), (2, "blue")]
 
 
+@pytest.mark.thorough
 def test_a_period_loaded_without_them_loads_again_once_they_are_to_be_added(numbers: Lake) -> None:
     put(numbers, "2026-08", "a", 0)
     put(numbers, BEFORE, "a", 1, color="red")
@@ -131,6 +134,7 @@ def test_a_period_loaded_without_them_loads_again_once_they_are_to_be_added(numb
     assert plan(numbers, **asked, definition=added) == []
 
 
+@pytest.mark.thorough
 def test_older_periods_that_are_adopted_keep_their_rows(numbers: Lake) -> None:
     put(numbers, BEFORE, "a", 1, color="red")
     put(numbers, PERIOD, "a", 2, color="blue")
@@ -165,6 +169,7 @@ def test_choices_that_contradict_each_other_are_refused(numbers: Lake) -> None:
     )
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("how", ["create", "add"])
 def test_columns_with_names_of_virtual_ones_are_loaded(lake: Lake, how: str) -> None:
     lake.table = "numbers"
@@ -179,6 +184,7 @@ def test_columns_with_names_of_virtual_ones_are_loaded(lake: Lake, how: str) -> 
     assert rows(lake, "_file, _size, _time, _etag, _partition_id") == [("one", 7, "noon", "x", "y")]
 
 
+@pytest.mark.thorough
 def test_a_new_column_named_path_is_refused(numbers: Lake) -> None:
     put(numbers, PERIOD, "a", 1, _path="here")
     refused(numbers, "would need a column '_path'", key="n/{YYYY-MM}/", on_new_columns="add")

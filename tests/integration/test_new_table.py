@@ -39,6 +39,7 @@ def created(lake: Lake, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return {each["name"]: each for each in found["columns"]}
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("file_format", ["parquet", "csv.gz", "jsonl"])
 def test_the_table_takes_the_period(lake: Lake, capsys: pytest.CaptureFixture[str], file_format: str) -> None:
     lake.upload(TRIPS, file_format=file_format)
@@ -77,11 +78,13 @@ def test_each_choice_has_its_reason(lake: Lake, capsys: pytest.CaptureFixture[st
     assert "`pickup_at`);\n\n-- The rows of all nodes:\n" in shown
 
 
+@pytest.mark.thorough
 def test_files_without_dates_of_the_period_are_refused(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     lake.put(f"trips/{PERIOD}/a.parquet", parquet(pa.table({"n": pa.array([1])})))
     assert f"No column has dates in {PERIOD}" in refusal(lake, capsys)
 
 
+@pytest.mark.thorough
 def test_columns_that_no_type_holds_are_refused(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     lake.put(f"trips/{PERIOD}/a.parquet", parquet(pa.table({"n": pa.array([[1]])})))
     lake.put(f"trips/{PERIOD}/b.parquet", parquet(pa.table({"n": pa.array(["a"])})))

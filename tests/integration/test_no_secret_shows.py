@@ -192,7 +192,7 @@ def make_secrets(
     return make
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
 def test_however_a_load_ends(
     make_secrets: Callable[[Ending], Secrets],

@@ -61,7 +61,7 @@ def jsonl(n: pa.Array, *, as_lists: bool) -> bytes:
     return "".join(f"{json.dumps({'ts': AT, 'n': written(each)})}\n" for each in n.to_pylist()).encode()
 
 
-@pytest.mark.thorough(but=7)
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("ending", ["arrow", "orc", "jsonl"])
 @pytest.mark.parametrize("column_type", CASES)
 def test_they_are_loaded_as_they_are(lake: Lake, column_type: str, ending: str) -> None:
@@ -73,7 +73,7 @@ def test_they_are_loaded_as_they_are(lake: Lake, column_type: str, ending: str) 
     assert loaded(lake, f"a.{ending}", body, "toString(n)") == shown
 
 
-@pytest.mark.thorough(but=4)
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     "column_type",
     [*CASES, "Dynamic", "Nullable(String)", "Variant(Int8, Tuple(a Nullable(Int32), b Nullable(String)))"],
@@ -113,12 +113,13 @@ def test_where_null_cannot_be_stored_they_are_refused_or_the_default(lake: Lake,
     assert values(lake, "toString(n)") == ["(1,'x')", "(7,'none')", "(NULL,NULL)"]
 
 
+@pytest.mark.thorough
 def test_a_key_that_a_line_of_json_lacks_is_null(lake: Lake) -> None:
     create(lake, f"n {NULLABLE}")
     assert loaded(lake, "a.jsonl", f'{{"ts": "{AT}"}}\n'.encode(), "toString(n)") == [None]
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("file_format", ["CSVWithNames", "TabSeparatedWithNames"])
 @pytest.mark.parametrize("column_type", [NULLABLE, f"Array({NULLABLE})"])
 def test_those_of_other_texts_are_null_as_marked(lake: Lake, file_format: str, column_type: str) -> None:
@@ -132,6 +133,7 @@ def test_those_of_other_texts_are_null_as_marked(lake: Lake, file_format: str, c
     assert values(lake, "toString(n)") == [None if text == "\\N" else text for text in texts]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("to", [NULLABLE, "Nullable(Tuple(b Nullable(String), a Nullable(Int8)))"])
 def test_those_of_clickhouses_own_format_are_cast(lake: Lake, to: str) -> None:
     create(lake, f"n {to}")
@@ -144,6 +146,7 @@ def test_those_of_clickhouses_own_format_are_cast(lake: Lake, to: str) -> None:
     assert values(lake, "if(n IS NULL, NULL, toString((n.a, n.b)))") == ["(1,'x')", "(NULL,NULL)", None]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("ending", ["arrow", "parquet"])
 def test_a_new_table_stores_them_where_the_reader_tells_them(lake: Lake, ending: str) -> None:
     body = {"arrow": arrow, "parquet": parquet}[ending](

@@ -61,7 +61,7 @@ def test_so_does_one_that_goes_on_without_its_process(periods: Periods, strikes:
     assert periods.found()[PERIOD] == periods.rows[PERIOD]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", MOMENTS)
 def test_so_does_one_of_several_periods(periods: Periods, strikes: Strikes, step: str) -> None:
     periods.load_one(PERIODS[0])
@@ -86,6 +86,7 @@ def test_a_period_that_seems_to_have_shrunk_is_listed_again(periods: Periods, st
     assert set(periods.statuses(*PERIODS).values()) == {"published", "unchanged"}
 
 
+@pytest.mark.thorough
 def test_so_does_the_first_load_of_all(periods: Periods, strikes: Strikes) -> None:
     done = publish_more_before("Look up 2026-", periods, strikes)
     assert (periods.load_one(PERIOD), done) == ("unchanged", ["published"])

@@ -46,6 +46,7 @@ def adopted(lake: Lake) -> str:
         return "refused"
 
 
+@pytest.mark.thorough(but=4)
 @pytest.mark.parametrize("policy", ["fail", "skip", "empty"])
 @pytest.mark.parametrize(
     ("begin", "answers"),

@@ -104,6 +104,7 @@ class TestWhatIsMerged:
         optimize(table, periods=[THIS_PERIOD])
         assert (parts(table, JUNE)[0], parts(table, THIS_PERIOD)[0]) == (4, 1)
 
+    @pytest.mark.thorough
     def test_only_what_has_more_parts_than_the_target(self, table: Lake) -> None:
         insert(table, 0, JUNE, parts=3)
         insert(table, 0, JULY, parts=4)
@@ -114,6 +115,7 @@ class TestWhatIsMerged:
         optimize(table)
         assert optimize(table) == {"merged": 0, "periods": {}}
 
+    @pytest.mark.thorough
     def test_a_server_alone(self, table: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
         connection = table.cluster.airflow_connection()
         del connection["extra"]["cluster"]
@@ -123,6 +125,7 @@ class TestWhatIsMerged:
         assert list(optimize(table, cluster=None)["periods"][JUNE]) == ["the server"]
         assert parts(table, JUNE) == [1, 4, 0]
 
+    @pytest.mark.thorough
     def test_partitions_whose_id_is_that_of_a_day(self, lake: Lake) -> None:
         lake.on_every_node(
             f"CREATE TABLE {lake.database}.{lake.table} (id UInt64, at DateTime('UTC')) ENGINE = MergeTree "
@@ -145,6 +148,7 @@ def test_a_load_finds_a_period_that_was_merged_unchanged(lake: Lake, engine: str
     assert lake.load(**load)["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_a_period_that_is_published_meanwhile_is_not_held_up(table: Lake) -> None:
     name, staging = f"{table.database}.{table.table}", f"{table.database}.staging"
     insert(table, 0, JUNE, seconds=20)
@@ -167,6 +171,7 @@ class TestLimits:
         assert (told["status"], parts(lake, JUNE)[0]) == ("too_large", 4)
         assert "max_bytes_to_merge_at_max_space_in_pool" in told["reason"]
 
+    @pytest.mark.thorough
     def test_so_many_run_at_a_time_in_the_cluster_and_one_on_a_node(self, table: Lake) -> None:
         insert(table, 0, JULY, seconds=2.4)
         for node in range(3):
@@ -180,6 +185,7 @@ class TestLimits:
         assert max(map(max, seen)) == 1
         assert outcome[0]["merged"] == 4
 
+    @pytest.mark.thorough
     def test_those_of_other_tasks_count(self, table: Lake) -> None:
         insert(table, 0, JUNE, seconds=3)
         insert(table, 1, JULY)
@@ -211,6 +217,7 @@ class TestHindrances:
 
 
 class TestRunningAgain:
+    @pytest.mark.thorough
     def test_it_waits_for_what_an_earlier_process_has_started(self, table: Lake) -> None:
         insert(table, 0, JUNE, seconds=3)
         query_id = query_id_of(TableName(table.database, table.table), "202506")

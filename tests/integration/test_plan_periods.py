@@ -83,6 +83,7 @@ class TestNumberOfTasks:
         assert (state, tries["plan"]) == ("failed", [("failed", 1)])
         assert set(trips_lake.rows_per_node()) == {0}
 
+    @pytest.mark.thorough
     def test_small_periods_that_share_a_task_count_once(
         self, trips_lake: Lake, run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -157,6 +158,7 @@ class TestReasons:
         assert "2026-10 nothing to load: as published (3 objects" in text
         assert "1 of 3 periods to load: 2026-09" in text
 
+    @pytest.mark.thorough
     def test_the_servers_list_by_a_named_collection_too(self, loaded: Lake) -> None:
         loaded.upload(OTHER_TRIPS, "2026-09")
         options = {"bucket": None, "named_collection": "chs3_s3", "key": f"{loaded.bucket}/trips/{{YYYY-MM}}/"}
@@ -176,6 +178,7 @@ class TestPeriods:
         with pytest.raises(AirflowFailException, match="CronDataIntervalTimetable"):
             plan(trips_lake, start=at, end=at)
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize(("options", "argument"), [({}, "periods"), ({"lookback": 2}, "last_period")])
     def test_a_run_without_a_logical_date_names_the_argument_to_give(
         self, trips_lake: Lake, options: dict[str, Any], argument: str
@@ -188,6 +191,7 @@ class TestPeriods:
         start, end = datetime(2026, 10, 4, tzinfo=UTC), datetime(2026, 10, 5, tzinfo=UTC)
         assert plan(trips_lake, start=start, end=end, lookback=2) == ["2026-09"]
 
+    @pytest.mark.thorough
     def test_a_look_back_that_finds_no_object_at_all_warns(
         self, trips_lake: Lake, said: list[logging.LogRecord]
     ) -> None:
@@ -202,18 +206,22 @@ class TestPeriods:
         start, end = datetime(2026, 9, 30, 3, tzinfo=UTC), datetime(2026, 10, 1, 3, tzinfo=UTC)
         assert plan(trips_lake, start=start, end=end, lookback=0) == ["2026-09"]
 
+    @pytest.mark.thorough
     def test_given_periods_go_before_a_look_back(self, trips_lake: Lake) -> None:
         assert plan(trips_lake, periods="2026-10, 2026-08", lookback=2) == ["2026-08", "2026-10"]
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("count", [-1, "some"])
     def test_a_look_back_is_a_number_of_periods(self, trips_lake: Lake, count: Any) -> None:
         with pytest.raises(AirflowFailException, match="is not allowed: give a whole number at least 0"):
             plan(trips_lake, lookback=count, last_period="2026-10")
 
+    @pytest.mark.thorough
     def test_a_look_back_that_goes_too_far_is_named(self, trips_lake: Lake) -> None:
         with pytest.raises(AirflowFailException, match="lookback=9999 before 2026-10 is too many: 1970-12"):
             plan(trips_lake, lookback="9999", last_period="2026-10")
 
+    @pytest.mark.thorough
     def test_a_bucket_without_periods_is_told(self, trips_lake: Lake) -> None:
         with pytest.raises(AirflowFailException, match="No object of any period"):
             plan(trips_lake, all_periods=True)

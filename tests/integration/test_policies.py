@@ -42,6 +42,7 @@ class TestNoObjects:
         result = trips_lake.load(key="nothing/{YYYY-MM}/", on_no_objects="empty")
         assert (result["status"], result["rows"], trips_lake.facts().rows) == ("published", 0, 0)
 
+    @pytest.mark.thorough
     def test_an_empty_period_is_unchanged_the_next_time(self, trips_lake: Lake) -> None:
         trips_lake.load(on_no_objects="empty")
         assert trips_lake.load(on_no_objects="empty")["status"] == "unchanged"
@@ -58,11 +59,13 @@ class TestReady:
         trips_lake.put(f"trips/{PERIOD}/_SUCCESS", b"")
         assert trips_lake.load(ready_key="_SUCCESS")["objects"] == 3
 
+    @pytest.mark.thorough
     def test_the_marker_may_have_a_template_of_its_own(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS)
         trips_lake.put(f"done/{PERIOD}.ok", b"x")
         assert trips_lake.load(ready_key="done/{YYYY-MM}.ok")["status"] == "published"
 
+    @pytest.mark.thorough
     def test_young_objects_wait_for_a_retry(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS)
         with pytest.raises(NotReadyError, match=r"min_object_age_seconds'\]=3600"):
@@ -70,7 +73,7 @@ class TestReady:
 
 
 class TestIgnoredObjects:
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize(
         "name", ["_SUCCESS", "_temporary/part.parquet", ".part.parquet.crc", "empty.parquet", "sub/"]
     )
@@ -90,6 +93,7 @@ class TestShrinking:
             trips_lake.load()
         assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
+    @pytest.mark.thorough
     def test_unless_the_user_allows_it(self, trips_lake: Lake) -> None:
         keys = trips_lake.upload(TRIPS)
         trips_lake.load()
@@ -107,6 +111,7 @@ class TestRowsThatNoLoadKnows:
             trips_lake.load()
         assert trips_lake.facts().rows == 1
 
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_are_replaced_if_the_user_says_so(self, trips_lake: Lake) -> None:
         insert_one_row(trips_lake)
@@ -131,7 +136,7 @@ class TestATargetThatSomebodyChanged:
         with pytest.raises(AirflowFailException, match=r"policies={'on_target_changed': 'reload'}"):
             trips_lake.load()
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("change", CHANGES)
     def test_is_loaded_again_if_the_user_says_so(self, trips_lake: Lake, change: str) -> None:
         trips_lake.upload(TRIPS)
@@ -140,6 +145,7 @@ class TestATargetThatSomebodyChanged:
         trips_lake.load(on_target_changed="reload")
         assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
+    @pytest.mark.thorough
     def test_merges_are_no_change(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS)
         trips_lake.load(settings={"min_insert_block_size_bytes": 1, "max_block_size": 100})
@@ -170,5 +176,6 @@ class TestAppend:
         with pytest.raises(ConfigurationError, match="retries=2"):
             lake.operator(write_mode="append", retries=2)
 
+    @pytest.mark.thorough
     def test_is_allowed_if_duplicates_are(self, lake: Lake) -> None:
         assert lake.operator(write_mode="append", retries=2, allow_duplicates=True).retries == 2

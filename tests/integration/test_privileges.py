@@ -158,12 +158,13 @@ def test_exactly_these_privileges_are_enough(own_lake: Lake, monkeypatch: pytest
     assert own_lake.facts() == changed.facts(PERIOD)
 
 
+@pytest.mark.thorough
 def test_an_append_needs_no_staging(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_as(own_lake, APPENDER, monkeypatch, write_mode="append", staging_database=None)["status"] == "appended"
     assert own_lake.facts() == TRIPS.facts(PERIOD)
 
 
-@pytest.mark.thorough(but=4)
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("credentials", [each for each in MISSING if MISSING[each] != ASKED_BEFORE], ids=MISSING.get)
 def test_without_one_of_them_every_node_is_named_with_its_grant_and_nothing_is_written(
     own_lake: Lake, monkeypatch: pytest.MonkeyPatch, credentials: User
@@ -188,6 +189,7 @@ def test_a_cluster_that_cannot_be_looked_up_stops_with_the_privilege(
     assert tables_of(own_lake, "stage") == set()
 
 
+@pytest.mark.thorough
 def test_it_is_told_once_however_many_periods_are_loaded(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     (credentials,) = [each for each, missing in MISSING.items() if missing == ASKED_BEFORE]
     log_in(own_lake, credentials, monkeypatch)
@@ -197,6 +199,7 @@ def test_it_is_told_once_however_many_periods_are_loaded(own_lake: Lake, monkeyp
     assert tables_of(own_lake, "stage") == set()
 
 
+@pytest.mark.thorough
 def test_a_profile_that_forbids_it_is_named_instead_of_a_grant(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AirflowFailException, match=r"have readonly = 2, which no GRANT"):
         load_as(own_lake, READER_BY_PROFILE, monkeypatch)
@@ -213,6 +216,7 @@ def test_all_that_is_missing_is_named_at_once(own_lake: Lake, monkeypatch: pytes
         assert not any(privilege in finding for privilege in APPEND)
 
 
+@pytest.mark.thorough
 def test_a_named_collection_takes_a_privilege_of_its_own(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"named_collection": S3_NAMED_COLLECTION, "key": f"{own_lake.bucket}/trips/{{YYYY-MM}}/", "bucket": None}
     assert load_as(own_lake, COLLECTOR, monkeypatch, **options)["status"] == "published"
@@ -220,12 +224,14 @@ def test_a_named_collection_takes_a_privilege_of_its_own(own_lake: Lake, monkeyp
         load_as(own_lake, NARROW, monkeypatch, **options)
 
 
+@pytest.mark.thorough
 def test_a_deferrable_load_takes_a_privilege_of_its_own(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AirflowFailException, match=r"SELECT ON system\.query_log, READ ON REMOTE TO"):
         load_as(own_lake, NARROW, monkeypatch, deferrable=True)
     assert load_as(own_lake, DEFERRER, monkeypatch, deferrable=True)["status"] == "published"
 
 
+@pytest.mark.thorough
 def test_queries_of_another_user_that_may_not_be_killed_are_waited_for(
     own_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +245,7 @@ def test_queries_of_another_user_that_may_not_be_killed_are_waited_for(
         assert asleep.done()
 
 
+@pytest.mark.thorough
 def test_planning_needs_no_privilege_to_write_or_to_read_rows(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     load_as(own_lake, NARROW, monkeypatch)
     log_in(own_lake, PLANNER, monkeypatch)
@@ -281,6 +288,7 @@ def test_the_periods_page_needs_no_privilege_to_write_or_to_read_rows(
     assert [each.state for each in look.tables[TableName("lake", "trips")]] == [PeriodState.PUBLISHED]
 
 
+@pytest.mark.thorough
 def test_merging_a_period_takes_optimize(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     # Else the server itself may have merged the period before the task looks. Of three parts, one of two nodes has two.
     own_lake.on_every_node(f"ALTER TABLE {own_lake.database}.trips MODIFY SETTING min_parts_to_merge_at_once = 1000")

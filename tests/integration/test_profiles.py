@@ -79,7 +79,7 @@ def test_a_profile_that_skips_first_lines_loses_no_row(
     assert published(lake) == sorted(numbers)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("file_format", TEXT)
 def test_nodes_that_ask_each_other_under_such_a_profile_lose_no_row(lake: Lake, file_format: str) -> None:
     numbers = numbered(lake, 10, 10, file_format=file_format)
@@ -87,7 +87,7 @@ def test_nodes_that_ask_each_other_under_such_a_profile_lose_no_row(lake: Lake, 
     assert published(lake) == sorted(numbers)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("deferrable", [False, True], ids=["here", "deferrable"])
 def test_a_connection_that_skips_first_lines_loses_no_row(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, deferrable: bool
@@ -106,6 +106,7 @@ def test_the_operators_own_settings_do_change_how_files_are_read(lake: Lake) -> 
     assert published(lake) == sorted(numbers - {0, 10})
 
 
+@pytest.mark.thorough
 def test_a_profile_that_forces_indexes_stops_no_night(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = numbered(lake, 2, 10)
     log_in(lake, monkeypatch, "forcing")
@@ -117,6 +118,7 @@ def test_a_profile_that_forces_indexes_stops_no_night(lake: Lake, monkeypatch: p
     assert published(lake) == sorted({*numbers, 1000})
 
 
+@pytest.mark.thorough
 def test_a_profile_of_few_partitions_stops_no_batch(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     source = Source(lake, Case("toDate(at)", "{YYYY-MM-DD}", ""))
     days = [f"2026-10-{day:02}" for day in range(1, 6)]
@@ -129,6 +131,7 @@ def test_a_profile_of_few_partitions_stops_no_batch(lake: Lake, monkeypatch: pyt
     source.assert_exact(*days)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("where", ["profile", "connection"])
 def test_an_index_that_is_forced_is_found_before_the_first_night(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, where: str
@@ -139,6 +142,7 @@ def test_an_index_that_is_forced_is_found_before_the_first_night(
     refused(lake, "force_data_skipping_indices is 'i' .* Remove it from one of the profiles", file_format="CSV")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("where", ["profile", "connection"])
 def test_a_filter_of_results_filters_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     numbers = numbered(lake, 2, 10)
@@ -195,7 +199,7 @@ def test_a_profile_that_rewrites_statements_changes_nothing(
     assert published(lake) == sorted(numbers)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("profile", CUTTING)
 def test_nodes_that_ask_each_other_under_such_a_profile_answer_whole(lake: Lake, profile: str) -> None:
     numbers = numbered(lake, 120, 2)
@@ -216,17 +220,20 @@ def test_a_listing_that_takes_longer_than_the_profile_allows_is_an_error(
     assert published(lake) == []
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("profile", [*CUTTING, *LIMITED, "filtering", "selecting"])
 def test_an_answer_is_whole_under_any_profile(lake: Lake, monkeypatch: pytest.MonkeyPatch, profile: str) -> None:
     log_in(lake, monkeypatch, profile)
     assert ClickHouseHook().query("SELECT number FROM numbers(200)") == [(number,) for number in range(200)]
 
 
+@pytest.mark.thorough
 def test_connection_settings_do_not_cut_an_answer(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     log_in(lake, monkeypatch, "fixed", settings={"limit": 1, "extremes": 1})
     assert ClickHouseHook().query("SELECT number FROM numbers(3)") == [(0,), (1,), (2,)]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("profile", ["fixed", "fixed_early", "fixed_skipping"])
 def test_a_profile_that_fixes_what_a_load_needs_is_a_finding(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, profile: str
@@ -236,6 +243,7 @@ def test_a_profile_that_fixes_what_a_load_needs_is_a_finding(
     refused(lake, FINDINGS[profile], file_format="CSV", select={"at": "c1", "n": "c2"})
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.three_nodes
 @pytest.mark.parametrize("profile", ["fixed", "fixed_skipping"])
 def test_so_is_one_of_the_user_as_whom_nodes_ask_each_other(lake: Lake, profile: str) -> None:
@@ -244,7 +252,7 @@ def test_so_is_one_of_the_user_as_whom_nodes_ask_each_other(lake: Lake, profile:
     refused(lake, found, file_format="CSV", select={"at": "c1", "n": "c2"}, cluster=cluster_of(profile))
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 @pytest.mark.parametrize("profile", [*LIMITED, "fixed_early"])
 def test_so_is_one_that_cuts_the_answers_of_other_nodes_off(lake: Lake, profile: str) -> None:
@@ -258,6 +266,7 @@ def test_so_is_one_that_cuts_the_answers_of_other_nodes_off(lake: Lake, profile:
     refused(lake, found, file_format="CSV", select={"at": "c1", "n": "c2"}, cluster=cluster_of(profile))
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.three_nodes
 @pytest.mark.parametrize("profile", ["filtering", "selecting"])
 def test_so_is_one_that_rewrites_the_answers_of_other_nodes(lake: Lake, profile: str) -> None:
@@ -268,7 +277,7 @@ def test_so_is_one_that_rewrites_the_answers_of_other_nodes(lake: Lake, profile:
     refused(lake, found, file_format="CSV", select={"at": "c1", "n": "c2"}, cluster=cluster_of(profile))
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("profile", LIMITED)
 def test_a_limit_of_the_profile_does_not_cut_a_load_of_one_server(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, profile: str
@@ -279,6 +288,7 @@ def test_a_limit_of_the_profile_does_not_cut_a_load_of_one_server(
     assert published(lake) == sorted(numbers)
 
 
+@pytest.mark.thorough
 def test_a_profile_may_fix_a_setting_where_loads_need_it(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = numbered(lake, 2, 10)
     log_in(lake, monkeypatch, "fixed_right")
@@ -302,6 +312,7 @@ def doctor(lake: Lake, capsys: pytest.CaptureFixture[str], *arguments: str) -> l
     return [each for check in checks if check["name"] in ("connection", "settings") for each in check["findings"]]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("profile", FINDINGS)
 def test_the_doctor_finds_what_a_profile_forbids(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], profile: str

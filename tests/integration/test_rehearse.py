@@ -68,6 +68,7 @@ def test_a_row_of_somebody_else_is_noticed(lake: Lake, rehearse: Rehearse, monke
     assert left(lake) == ([], 0)
 
 
+@pytest.mark.thorough
 def test_a_value_that_is_another_is_noticed(lake: Lake, rehearse: Rehearse, monkeypatch: pytest.MonkeyPatch) -> None:
     body = scratch.body_of_file
     monkeypatch.setattr(scratch, "body_of_file", lambda rows: body(rows).replace(b"0.39", b"0.38", 1))
@@ -83,6 +84,7 @@ def test_a_prefix_that_is_in_use_is_refused(lake: Lake, rehearse: Rehearse) -> N
     assert left(lake) == ([], 1)
 
 
+@pytest.mark.thorough
 def test_it_cleans_up_after_an_interrupt(lake: Lake, rehearse: Rehearse, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(self: Rehearsal) -> str:
         raise KeyboardInterrupt
@@ -93,6 +95,7 @@ def test_it_cleans_up_after_an_interrupt(lake: Lake, rehearse: Rehearse, monkeyp
     assert left(lake) == ([], 0)
 
 
+@pytest.mark.thorough
 def test_what_one_that_was_killed_has_left_goes_with_clean(lake: Lake, rehearse: Rehearse) -> None:
     lake.create_table()
     lake.put("trips/2026-10/a.csv", b"x")

@@ -26,12 +26,14 @@ def test_a_named_collection_that_is_not_there(lake: Lake, rehearse: Rehearse) ->
     assert left(lake) == ([], 0)
 
 
+@pytest.mark.thorough
 def test_a_named_collection_without_the_bucket(lake: Lake, rehearse: Rehearse) -> None:
     err = refused(rehearse, "--named-collection", S3_NAMED_COLLECTION)
     assert "the bucket is the last part of its url" in err
     assert left(lake) == ([], 0)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("prefix", ["/abs/x/", "abs//x", "{YYYY}/", "*"])
 def test_a_prefix_that_keys_cannot_have(rehearse: Rehearse, prefix: str) -> None:
     err = refused(rehearse, "--prefix", prefix)
@@ -39,6 +41,7 @@ def test_a_prefix_that_keys_cannot_have(rehearse: Rehearse, prefix: str) -> None
     assert "key=" not in err
 
 
+@pytest.mark.thorough
 def test_a_connection_that_breaks(lake: Lake, rehearse: Rehearse, monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow_provider_chs3.cli.rehearse import Rehearsal
     from airflow_provider_chs3.exceptions import ClickHouseConnectionError
@@ -55,6 +58,7 @@ def test_a_table_that_is_not_there(lake: Lake, rehearse: Rehearse) -> None:
     assert f"Table {lake.database}.nothere does not exist on " in refused(rehearse, "--like", "nothere")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("like", [(), ("--like", "trips")])
 def test_a_database_that_is_not_there(rehearse: Rehearse, like: tuple[str, ...]) -> None:
     err = refused(rehearse, "--database", "test_nodb", *like)

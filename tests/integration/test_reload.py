@@ -101,6 +101,7 @@ class TestLoad:
         another = SimpleNamespace(**vars(TASK) | {"run_id": "another"})
         assert loaded.operator().execute(context_of(conf_of(loaded), another))["query_ids"] != []
 
+    @pytest.mark.thorough
     def test_a_deferred_load_does_so_too_and_its_retry_not(self, loaded: Lake) -> None:
         first, again = (reload(loaded, deferrable=True) for _ in range(2))
         assert first["reason"] == "it is as published, but a reload was requested"
@@ -109,6 +110,7 @@ class TestLoad:
     def test_a_load_without_a_period_takes_that_of_the_run(self, loaded: Lake) -> None:
         assert reload(loaded, period=None)["period"] == PERIOD
 
+    @pytest.mark.thorough
     def test_but_not_one_of_several(self, loaded: Lake) -> None:
         with pytest.raises(AirflowFailException, match="give chs3_reload one period, or map the load"):
             reload(loaded, conf_of(loaded, PERIOD, "2026-11"), period=None)
@@ -150,6 +152,7 @@ class TestNothing:
         assert states(run_dag(dag, run_conf=conf_of(loaded, "2026-09"))) == ("failed", {"load": "failed"})
         assert loaded.facts() == TRIPS.facts(PERIOD)
 
+    @pytest.mark.thorough
     def test_and_says_what_the_task_loads(self, loaded: Lake) -> None:
         of_task = {"xcom_pull": lambda **_: ["noted"], "get_ti_count": lambda **_: 1}
         with DAG("d", schedule=None):
@@ -173,6 +176,7 @@ class TestNothing:
         state, of_tasks = states(run_dag(dag, run_conf=conf_of(loaded)))
         assert (state, sorted(of_tasks.values())) == ("failed", ["failed", "skipped", "skipped"])
 
+    @pytest.mark.thorough
     def test_of_several_loads_those_of_other_tables_are_skipped(self, loaded: Lake, run_dag: RunDag) -> None:
         before = loaded.load()
         with DAG("d", schedule=None) as dag:
@@ -183,6 +187,7 @@ class TestNothing:
         assert states(run_dag(dag, run_conf=conf_of(loaded))) == ("success", expected)
         assert loaded.load()["attempt"] != before["attempt"]
 
+    @pytest.mark.thorough
     def test_of_mapped_loads_the_last_one_fails(self, loaded: Lake, run_dag: RunDag) -> None:
         with DAG("d", schedule=None) as dag:
             mapped(loaded).expand(period=[PERIOD, "2026-11", "2026-12"])
@@ -191,12 +196,14 @@ class TestNothing:
         expected = {"load 0": "success", "load 1": "skipped", "load 2": "skipped"}
         assert states(run_dag(dag, run_conf=conf_of(loaded))) == ("success", expected)
 
+    @pytest.mark.thorough
     def test_so_does_the_last_load_that_is_of_another_table_than_its_plan(self, loaded: Lake, run_dag: RunDag) -> None:
         with DAG("d", schedule=None) as dag:
             mapped(loaded, table="other").expand(period=plan_of(loaded, cluster=loaded.cluster.name).output)
         expected = {"plan": "success", "load 0": "failed"}
         assert states(run_dag(dag, run_conf=conf_of(loaded))) == ("failed", expected)
 
+    @pytest.mark.thorough
     def test_a_planned_period_that_has_no_objects_any_more_fails(self, loaded: Lake, run_dag: RunDag) -> None:
         delete_objects(loaded)
         with DAG("d", schedule=None) as dag:
@@ -206,11 +213,13 @@ class TestNothing:
         assert states(run_dag(dag, run_conf=conf_of(loaded))) == ("failed", expected)
         assert loaded.facts() == TRIPS.facts(PERIOD)
 
+    @pytest.mark.thorough
     def test_nor_is_it_told_to_skip_a_period_without_objects(self, loaded: Lake) -> None:
         delete_objects(loaded)
         with pytest.raises(NotReadyError, match=r"'on_no_objects': …}: 'empty' publishes it without rows\."):
             reload(loaded)
 
+    @pytest.mark.thorough
     def test_and_says_so(self, loaded: Lake) -> None:
         delete_objects(loaded)
         with pytest.raises(AirflowFailException, match="but 2026-10 has no objects, and the table keeps what it has"):
@@ -231,6 +240,7 @@ class TestRowsOfOthers:
         assert reload(loaded, conf_of(loaded, replace_rows_of_others=True))["status"] == "published"
         assert loaded.facts() == TRIPS.facts(PERIOD)
 
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_so_are_those_of_a_period_that_was_never_loaded(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS)

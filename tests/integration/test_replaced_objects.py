@@ -66,6 +66,7 @@ def test_night_after_night(events: Lake) -> None:
     assert load(events)["loaded_objects"] == 1
 
 
+@pytest.mark.thorough
 def test_all_objects_are_recorded_anew(events: Lake) -> None:
     put(events, 3, first=1_000, rows=7)
     result = load(events)
@@ -73,6 +74,7 @@ def test_all_objects_are_recorded_anew(events: Lake) -> None:
     assert events.on_every_node(count) == [[(12, 12)]] * len(events.cluster.nodes)
 
 
+@pytest.mark.thorough
 def test_rows_of_kept_objects_are_recorded_as_their_files_told(trips_lake: Lake) -> None:
     period = Trips(rows_per_period=900, files_per_period=9)
     columns = ("trip_id", "vendor", "pickup_at", "fare")
@@ -114,6 +116,7 @@ def test_otherwise_all_objects_are_loaded_and_the_log_says_why(
     assert why in capfd.readouterr().out
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("select", [{"ts": "ts", "n": "n"}, {"ts": "ts", "source": "_file"}])
 def test_a_column_that_does_not_hold_the_object_is_refused(lake: Lake, select: dict[str, str]) -> None:
     create(lake, "MergeTree")
@@ -121,6 +124,7 @@ def test_a_column_that_does_not_hold_the_object_is_refused(lake: Lake, select: d
         load(lake, select=select)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("column_type", ["FixedString(40)", "Nullable(String)", "UInt64", "Enum8('a' = 1)"])
 def test_a_column_that_cannot_hold_every_path_is_refused_before_anything_is_written(
     lake: Lake, column_type: str
@@ -134,7 +138,7 @@ def test_a_column_that_cannot_hold_every_path_is_refused_before_anything_is_writ
     assert lake.on_node(0, f"SHOW TABLES FROM {lake.database}") == [("events",)]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("meddle", "why"),
     [

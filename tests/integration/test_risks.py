@@ -41,6 +41,7 @@ def test_a_ttl_is_told(trips_lake: Lake, capfd: pytest.CaptureFixture[str]) -> N
     assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough
 def test_one_that_only_recompresses_is_no_word_worth(trips_lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
     ttl = "pickup_at + INTERVAL 50 YEAR RECOMPRESS CODEC(ZSTD(3))"
     trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.trips MODIFY TTL {ttl}")
@@ -80,6 +81,7 @@ class TestParts:
         assert all("3 parts in one partition (parts_to_throw_insert=3)" in finding for finding in findings)
         assert lake.rows_per_node() == [3] * len(lake.cluster.nodes)
 
+    @pytest.mark.thorough
     def test_it_goes_on_once_merges_have_caught_up(self, lake: Lake) -> None:
         self.crowd(lake, "parts_to_throw_insert = 3")
         with pytest.raises(TransientError):
@@ -89,6 +91,7 @@ class TestParts:
         lake.load()
         assert lake.facts() == TRIPS.facts(PERIOD)
 
+    @pytest.mark.thorough
     def test_a_table_that_has_all_the_parts_it_may_have_stops_the_load(self, lake: Lake) -> None:
         self.crowd(lake, "max_parts_in_total = 4")
         with pytest.raises(TransientError, match=r"3 parts \(max_parts_in_total=4\)"):
@@ -99,6 +102,7 @@ class TestParts:
         with pytest.raises(TransientError, match="3 parts in one partition"):
             lake.load(write_mode="append")
 
+    @pytest.mark.thorough
     def test_the_parts_that_the_load_replaces_do_not_count(self, lake: Lake) -> None:
         self.crowd(lake, "parts_to_throw_insert = 3, max_parts_in_total = 3", PERIOD)
         lake.load(replace_unknown=True)
@@ -110,6 +114,7 @@ class TestParts:
         assert "slows down INSERTs" in capfd.readouterr().out
         assert lake.facts() == TRIPS.facts(PERIOD)
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("settings", ["parts_to_throw_insert = 3", "max_parts_in_total = 3"])
     def test_the_server_itself_refuses_an_insert_then_and_takes_a_partition(self, lake: Lake, settings: str) -> None:
         """Why the load looks: REPLACE PARTITION would go on filling a table that refuses all else."""
@@ -123,6 +128,7 @@ class TestParts:
         assert lake.on_node(0, f"SELECT count() FROM {trips}") == [(4,)]
 
 
+@pytest.mark.thorough
 def test_the_records_of_loads_take_more_parts_than_the_server_allows_in_others(
     chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,6 +173,7 @@ class TestDisks:
             on_disks, ".* has only 0 bytes free on full, and its part of 2026-10 takes about .*: free some space there"
         )
 
+    @pytest.mark.thorough
     def test_one_in_s3_is_told_and_loaded(self, on_disks: Lake, capfd: pytest.CaptureFixture[str]) -> None:
         self.create_table(on_disks, "remote")
         on_disks.load()

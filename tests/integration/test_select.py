@@ -42,6 +42,7 @@ def test_in_text_expressions_read_strings(trips_lake: Lake) -> None:
     assert column(trips_lake, "zone") == ["Nullable(String)"]
 
 
+@pytest.mark.thorough
 def test_a_column_with_a_default_may_be_missing_from_all_files(trips_lake: Lake) -> None:
     trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.trips ADD COLUMN loaded_by String DEFAULT 'me'")
     trips_lake.upload(TRIPS)
@@ -56,6 +57,7 @@ def test_an_expression_sees_the_files_columns_and_not_the_other_expressions(trip
         trips_lake.load(select=select)
 
 
+@pytest.mark.thorough
 def test_a_file_that_lacks_a_column_is_named_and_costs_no_other_period(periods: Periods) -> None:
     periods.file_format = "csv"
     for period in PERIODS[:2]:
@@ -67,6 +69,7 @@ def test_a_file_that_lacks_a_column_is_named_and_costs_no_other_period(periods: 
     assert (list(found), len(found[PERIODS[1]])) == ([PERIODS[1]], 40)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("body", "what"), [("(SELECT count() FROM system.tables)", "a sub-query"), ("arrayJoin([n, n])", "arrayJoin")]
 )

@@ -59,6 +59,7 @@ class TestObjects:
         assert loads.pop(f"{trips_lake.bucket}/{overwritten[0]}") == [again, ("300", second["attempt"], "yes")]
         assert list(loads.values()) == [[again, once]] * 2
 
+    @pytest.mark.thorough
     def test_as_json(self, trips_lake: Lake, shell: Shell) -> None:
         trips_lake.upload(TRIPS)
         trips_lake.load()
@@ -74,6 +75,7 @@ class TestPlan:
         code, out, _ = shell("plan", "--all-periods")
         assert (code, cells(out.splitlines()[-1])[:4]) == (1, [PERIOD, "load", "never loaded", "3"])
 
+    @pytest.mark.thorough
     def test_nothing_to_load_ends_with_0(self, trips_lake: Lake, shell: Shell) -> None:
         trips_lake.upload(TRIPS)
         trips_lake.load()
@@ -96,6 +98,7 @@ class TestLedger:
         assert header.split()[:4] == ["period", "partition", "standing", "rows"]
         assert (code, cells(row)[:4]) == (0, [PERIOD, "202610", "as published", "600"])
 
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_what_somebody_changed_ends_with_1(self, trips_lake: Lake, shell: Shell) -> None:
         trips_lake.upload(TRIPS)
@@ -113,6 +116,7 @@ class TestLedger:
         (period,) = json.loads(out)
         assert (code, period["period"], period["rows"]) == (0, PERIOD, 600)
 
+    @pytest.mark.thorough
     def test_a_process_of_its_own_prints_nothing_else_on_stdout(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS)
         command = [sys.executable, "-m", "airflow_provider_chs3", "plan", "--all-periods", "--json", "--verbose"]
@@ -136,6 +140,7 @@ class TestLedger:
         assert (code, out) == (2, "")
         assert ".nowhere does not exist" in err
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize(
         ("periods", "said"), [((), "no periods of this table"), (("--period", PERIOD), "no such period")]
     )
@@ -159,6 +164,7 @@ class TestUpkeep:
         assert (code, json.loads(out)) == (0, [{"period": PERIOD, "was_known": True, "rows": 600}])
         assert shell("adopt", "--period", PERIOD)[0] == 0
 
+    @pytest.mark.thorough
     def test_a_period_that_is_refused_ends_with_1(self, trips_lake: Lake, shell: Shell) -> None:
         trips_lake.upload(TRIPS)
         code, out, _ = shell("adopt", "--period", PERIOD)

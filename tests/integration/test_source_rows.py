@@ -57,7 +57,7 @@ def second_reads(lake: Lake) -> int:
     return sum(count for ((count,),) in lake.on_every_node(sql))
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_each_object_is_read_once(numbers: Lake, chs3_s3: Any, ending: str) -> None:
     write(numbers, chs3_s3, ending, files=4, rows=500)
@@ -80,6 +80,7 @@ def test_however_they_are_read(numbers: Lake, chs3_s3: Any, options: dict[str, A
     assert (result["rows"], result["counted_by"]) == (5_000, "insert")
 
 
+@pytest.mark.thorough
 def test_also_where_rows_lie_by_the_sharding_key(trips_lake: Lake) -> None:
     create_distributed(trips_lake)
     trips_lake.upload(TRIPS, file_format="csv.gz")
@@ -87,6 +88,7 @@ def test_also_where_rows_lie_by_the_sharding_key(trips_lake: Lake) -> None:
     assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough
 def test_also_keys_that_only_wildcards_match(trips_lake: Lake) -> None:
     for number, (_, content) in enumerate(TRIPS.files(PERIOD, file_format="jsonl")):
         trips_lake.put(f"trips/{PERIOD}/a {number}.jsonl", content)
@@ -94,6 +96,7 @@ def test_also_keys_that_only_wildcards_match(trips_lake: Lake) -> None:
     assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough
 def test_where_a_wildcard_opens_other_objects_too_they_are_counted(trips_lake: Lake) -> None:
     *files, (_, other) = TRIPS.files(PERIOD, file_format="jsonl")
     for number, (_, content) in enumerate(files):
@@ -121,12 +124,14 @@ def test_servers_that_find_fewer_objects_than_the_worker_listed_fail_the_load(
     assert sum(trips_lake.rows_per_node()) == 0
 
 
+@pytest.mark.thorough
 def test_a_file_without_rows_is_found(numbers: Lake, chs3_s3: Any) -> None:
     write(numbers, chs3_s3, "tsv", files=2, rows=0)
     result = numbers.load(count_again=True)
     assert (result["rows"], result["objects"], result["counted_by"]) == (1, 2, "second read")
 
 
+@pytest.mark.thorough
 def test_rows_of_other_periods_that_are_left_out_are_counted(trips_lake: Lake) -> None:
     trips = Trips(rows_per_period=3_000, files_per_period=3, wrong_period_rows=7)
     trips_lake.upload(trips, file_format="jsonl")
@@ -139,6 +144,7 @@ def test_footers_tell_the_rows_of_parquet(trips_lake: Lake) -> None:
     assert trips_lake.load(count_again=True)["counted_by"] == "footers"
 
 
+@pytest.mark.thorough
 def test_a_user_can_ask_for_a_second_read(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS, file_format="csv.gz")
     assert trips_lake.load(count_again=True)["counted_by"] == "second read"
@@ -159,6 +165,7 @@ def test_where_the_connection_tells_no_counters_the_nodes_logs_do(trips_lake: La
     assert trips_lake.load(settings={"send_profile_events": 0})["counted_by"] == "insert"
 
 
+@pytest.mark.thorough
 def test_also_of_a_deferrable_load(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS, file_format="csv.gz")
     assert deferring.run(trips_lake, {})["counted_by"] == "insert"

@@ -20,6 +20,7 @@ UNPARSED = {
 }
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("ending", UNPARSED)
 def test_a_text_that_cannot_be_parsed_is_shown(lake: Lake, ending: str) -> None:
     columns = create_each(lake, [column_type for column_type, _ in UNPARSED[ending]])

@@ -42,7 +42,7 @@ class TestStructure:
         assert plan(events) == []
         assert load(events)["status"] == "unchanged"
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("selection", [{"columns": ["at", "n"]}, {"select": {"at": "at", "n": "n"}}])
     def test_a_column_that_was_not_asked_for_changes_nothing(self, events: Lake, selection: dict[str, Any]) -> None:
         create(events)
@@ -72,6 +72,7 @@ class TestStructure:
         assert load(events)["reason"].endswith(f": {why}")
         assert load(events)["status"] == "unchanged"
 
+    @pytest.mark.thorough
     def test_an_index_changes_nothing(self, events: Lake) -> None:
         published(events)
         self.add(events, "ADD INDEX by_kind kind TYPE set(10)")
@@ -88,6 +89,7 @@ class TestStructure:
         assert plan(events, definition={"settings": settings}) == []
         assert load(events, settings=settings)["status"] == "unchanged"
 
+    @pytest.mark.thorough
     def test_a_setting_of_what_select_makes_is_told(self, events: Lake) -> None:
         create(events)
         upload(events)
@@ -99,7 +101,7 @@ class TestStructure:
         assert result["reason"].endswith(f": setting {next(iter(settings))} was not given and is '1'")
         assert load(events, select=select, settings=settings)["status"] == "unchanged"
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("kind", ["DEFAULT", "MATERIALIZED"])
     def test_a_default_that_merges_have_written_for_a_new_column_is_compared(self, events: Lake, kind: str) -> None:
         published(events)

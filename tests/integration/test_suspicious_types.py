@@ -74,6 +74,7 @@ def test_columns_of_all_formats(lake: Lake, written: Callable[[list[dict[str, An
     assert found == [tuple(row.values()) for row in reversed(LOADED)]
 
 
+@pytest.mark.thorough
 def test_the_column_of_a_value_that_does_not_fit_is_named_beside_them(lake: Lake) -> None:
     create(lake, "low LowCardinality(UInt64), numbers Array(UInt8)")
     lake.put(f"trips/{PERIOD}/a.csv", b'at,low,numbers\n2026-10-05,7,"[zz]"\n')
@@ -81,6 +82,7 @@ def test_the_column_of_a_value_that_does_not_fit_is_named_beside_them(lake: Lake
         lake.load()
 
 
+@pytest.mark.thorough
 def test_a_variant_of_similar_types(lake: Lake) -> None:
     create(lake, "n Variant(UInt8, Int64)")
     lake.put(f"trips/{PERIOD}/a.parquet", parquet(pa.table({"at": ["2026-10-05"], "n": [7]})))
@@ -89,6 +91,7 @@ def test_a_variant_of_similar_types(lake: Lake) -> None:
     assert [row for of_node in rows for row in of_node] == [("7",)]
 
 
+@pytest.mark.thorough
 def test_a_sorting_key_of_an_aggregate(lake: Lake) -> None:
     create(lake, "n SimpleAggregateFunction(sum, UInt64)", order="at, n")
     lake.put(f"trips/{PERIOD}/a.jsonl", b'{"at": "2026-10-05", "n": 7}')

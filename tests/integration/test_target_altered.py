@@ -74,6 +74,7 @@ def test_nothing_is_published_and_the_next_run_loads(
     assert trips_lake.facts() == SECOND.facts(PERIOD)
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_a_table_that_was_made_anew_gets_nothing_of_what_was_staged_for_the_old_one(
     trips_lake: Lake, once_staged: Callable[[Callable[[], Any]], None]

@@ -145,6 +145,7 @@ def test_parquet(lake: Lake) -> None:
     assert every_kind(lake) == expected()
 
 
+@pytest.mark.thorough
 def test_json(lake: Lake) -> None:
     create(lake, ", ".join(f"{name} {each.type}" for name, each in KINDS.items()))
     lines = [
@@ -186,6 +187,7 @@ def test_an_ephemeral_column_is_what_a_default_is_made_of(lake: Lake) -> None:
     assert read(lake, "a, length") == [(1, 3), (2, 0)]
 
 
+@pytest.mark.thorough
 def test_an_ephemeral_column_is_not_looked_for_in_json(lake: Lake) -> None:
     create(lake, "a UInt8, raw String EPHEMERAL, length UInt64 DEFAULT length(raw)")
     lake.put(f"trips/{PERIOD}/a.jsonl", b'{"at": "2026-10-05 00:00:00", "a": 1, "length": 5}')
@@ -193,6 +195,7 @@ def test_an_ephemeral_column_is_not_looked_for_in_json(lake: Lake) -> None:
     assert read(lake, "a, length") == [(1, 5)]
 
 
+@pytest.mark.thorough
 def test_nested_columns_are_loaded_by_expressions(lake: Lake) -> None:
     create(lake, "n Nested(a UInt8, b String)")
     put(lake, x=[[1, 2], []], y=[["p", "q"], []])
@@ -200,6 +203,7 @@ def test_nested_columns_are_loaded_by_expressions(lake: Lake) -> None:
     assert read(lake, "at, n.a, n.b") == [(AT[0], [1, 2], ["p", "q"]), (AT[1], [], [])]
 
 
+@pytest.mark.thorough
 def test_states_of_aggregates_are_loaded_by_expressions(lake: Lake) -> None:
     create(lake, "n AggregateFunction(uniq, String)", clauses="PARTITION BY toYYYYMM(at) ORDER BY at")
     put(lake, words=[["p", "q", "p"], ["x"]])

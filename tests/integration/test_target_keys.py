@@ -70,7 +70,7 @@ def at(number: int) -> tuple[int, datetime]:
     return number, datetime.fromisoformat(NEW_YORK[number]).replace(tzinfo=UTC)
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("column_type", "key"), IN_NEW_YORK)
 def test_a_period_ends_where_the_time_zone_of_the_key_says(lake: Lake, column_type: str, key: str) -> None:
     create(lake, column_type, key)
@@ -108,7 +108,7 @@ def test_rows_without_a_period_are_of_other_periods(lake: Lake, column_type: str
     assert (result["rows"], numbers(lake)) == (2, [1, 2])
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("column_type", "key"),
     [
@@ -173,6 +173,7 @@ def test_settings_of_a_session_do_not_decide_which_partition_is_the_month(
     assert lake.load(on_other_periods="leave_out")["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_settings_of_the_operator_do_not_either(lake: Lake) -> None:
     create(lake, "DateTime64(3, 'UTC')", "toStartOfMonth(at)")
     put(lake, {1: '"2026-10-01"', 2: '"2026-10-31"'})
@@ -180,6 +181,7 @@ def test_settings_of_the_operator_do_not_either(lake: Lake) -> None:
     assert numbers(lake) == [1, 2]
 
 
+@pytest.mark.thorough
 def test_the_profile_with_which_the_server_started_decides(
     request: pytest.FixtureRequest, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,7 +200,7 @@ def test_the_profile_with_which_the_server_started_decides(
         assert numbers(lake) == [1, 2]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("change", ["ADD COLUMN note Nullable(String)", "ADD INDEX i id TYPE minmax"])
 @pytest.mark.parametrize(
     ("column_type", "key", "setting"),
@@ -239,7 +241,7 @@ def test_a_column_that_a_load_adds_leaves_the_key_as_it_is_whatever_the_connecti
     assert numbers(lake) == [1, 2]
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "key",
     [
@@ -263,6 +265,7 @@ def test_a_period_may_begin_where_the_clock_leaves_midnight_out(lake: Lake) -> N
     assert lake.load(period="2023-10")["rows"] == 1
 
 
+@pytest.mark.thorough
 def test_the_column_of_the_key_may_have_any_name(lake: Lake) -> None:
     lake.on_every_node(
         f"CREATE TABLE {lake.database}.trips (chs3_instant DateTime('UTC')) ENGINE = MergeTree "
@@ -272,7 +275,7 @@ def test_the_column_of_the_key_may_have_any_name(lake: Lake) -> None:
     assert lake.load()["rows"] == 1
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("column", "key"), [("e Enum8('Date' = 1)", "e"), ("e Array(Date)", "e[1]"), ("e Tuple(d Date)", "toYYYYMM(e.d)")]
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from zoneinfo import ZoneInfo
 
+import pytest
+
 from tests.integration.lake import Lake
 from tests.integration.refusal import loaded_or_wrongly_refused
 from tests.integration.valued import AT, PREFIX, create, create_each, loaded
@@ -48,6 +50,7 @@ def test_each_way_to_write_a_time_is_read_as_what_it_says(lake: Lake) -> None:
     assert told == {text: {time} for text, time in TO_SECONDS.items()}
 
 
+@pytest.mark.thorough
 def test_each_way_to_write_a_time_with_a_fraction_is_read_as_what_it_says(lake: Lake) -> None:
     create(lake, "v0 DateTime64(3, 'UTC'), v1 Array(DateTime64(3, 'UTC')), k Int32")
     lines = [f'{AT},{text},"{[text]}",{number}' for number, text in enumerate(TO_MILLISECONDS)]

@@ -92,7 +92,7 @@ class TestNodesOfDifferentZones:
             assert each in str(refused.value)
         assert found(lake, "x") == set()
 
-    @pytest.mark.thorough(but=2)
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("of", ["DateTime", "DateTime64(3)", "Nullable(DateTime)"])
     @pytest.mark.parametrize("ending", ["csv", "jsonl"])
     def test_read_in_the_zone_that_is_given(self, lake: Lake, of: str, ending: str) -> None:
@@ -116,7 +116,7 @@ class TestNodesOfDifferentZones:
         assert "were read in 'UTC', and are now read in 'Asia/Tokyo'" in load(lake, **IN_TOKYO)["reason"]
         assert found(lake, "toUnixTimestamp(x)") == {NOON["Asia/Tokyo"]}
 
-    @pytest.mark.thorough(but=2)
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize(
         ("default", "values"),
         [
@@ -132,6 +132,7 @@ class TestNodesOfDifferentZones:
         load(lake, **IN_TOKYO)
         assert found(lake, values) == {NOON["Asia/Tokyo"]}
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize(
         ("columns", "key", "what"),
         [
@@ -166,6 +167,7 @@ class TestNodesOfDifferentZones:
             (1714523400, "2024-05-01", "2024-05-01 00:30:00"),
         }
 
+    @pytest.mark.thorough
     def test_periods_are_left_out_by_no_readers_zone(self, lake: Lake) -> None:
         create(lake, "ts DateTime('UTC'), n UInt8", key="toYYYYMM(ts)")
         put(lake, "text,n", "2024-06-01 02:00:00,1", "2024-05-15 12:00:00,2", files=8)
@@ -173,7 +175,7 @@ class TestNodesOfDifferentZones:
         assert found(lake, "toUnixTimestamp(ts), n") == {(1717174800, 1), (NOON["Asia/Tokyo"], 2)}
         assert sum(lake.rows_per_node()) == 16
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("deferrable", [False, True])
     def test_expressions_are_of_one_zone(self, lake: Lake, deferrable: bool) -> None:
         create(lake, "day Date, h UInt8, n UInt32, t String")
@@ -191,6 +193,7 @@ class TestNodesOfDifferentZones:
             load(lake, select=select, **IN_TOKYO)
         assert found(lake, "h, n, t") == {(3, NOON["Asia/Tokyo"], "2024-05-15 21:00:00")}
 
+    @pytest.mark.thorough
     def test_share_rows_by_a_sharding_key(self, lake: Lake) -> None:
         create(lake, "day Date, n UInt32, x DateTime, made DateTime('UTC') DEFAULT toDateTime('2024-05-15 12:00:00')")
         lake.on_every_node(
@@ -219,6 +222,7 @@ class TestOneServer:
         assert found(moving, "toUnixTimestamp(x), s") == {(NOON["America/New_York"], "2024-05-15 12:00:00")}
         assert load(moving)["status"] == "unchanged"
 
+    @pytest.mark.thorough
     def test_whose_zone_changes_where_one_is_given_changes_nothing(self, moving: Lake) -> None:
         create(moving, "day Date, x DateTime")
         put(moving, "day,x", "2024-05-15,2024-05-15 12:00:00", files=2)
@@ -271,6 +275,7 @@ class TestTimestampsWithoutAZoneUnderSelect:
         load(lake, select={"day": "day"} | eval(advice), naive_timestamps="utc", **IN_TOKYO)
         assert found(lake, "toString(n, 'America/New_York')") == {self.LATE}
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize(("meaning", "shown"), [("utc", "2024-05-15 01:30:00"), ("column_zone", LATE)])
     @pytest.mark.parametrize("name", ["x", "it's `x`"])
     def test_mean_what_is_said(self, lake: Lake, meaning: str, shown: str, name: str) -> None:
@@ -281,6 +286,7 @@ class TestTimestampsWithoutAZoneUnderSelect:
         load(lake, select=select, naive_timestamps=meaning, **IN_TOKYO)
         assert found(lake, "toString(n), h, s") == {(shown, 23, "2024-05-14")}
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("meaning", [None, "utc", "column_zone"])
     def test_show_the_hour_that_is_written(self, lake: Lake, meaning: str | None) -> None:
         create(lake, "day Date, h UInt8")
@@ -288,6 +294,7 @@ class TestTimestampsWithoutAZoneUnderSelect:
         load(lake, select={"day": "day", "h": "toHour(x)"}, naive_timestamps=meaning, **IN_TOKYO)
         assert found(lake, "h") == {23}
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("of", ["DateTime('Europe/Berlin')", "Nullable(DateTime64(3, 'Europe/Berlin'))"])
     def test_of_an_hour_that_clocks_skip_are_refused(self, lake: Lake, of: str) -> None:
         create(lake, f"day Date, n {of}")
@@ -295,6 +302,7 @@ class TestTimestampsWithoutAZoneUnderSelect:
         with pytest.raises(AirflowFailException, match=r"'n'.*row 1 of"):
             load(lake, select={"day": "day", "n": "addHours(x, 1)"}, naive_timestamps="column_zone", **IN_TOKYO)
 
+    @pytest.mark.thorough
     def test_of_a_column_without_a_zone_mean_the_one_that_is_read_in(self, lake: Lake) -> None:
         create(lake, "day Date, n DateTime, m Nullable(DateTime64(6))")
         parquet(lake, self.LATE)
@@ -316,6 +324,7 @@ def test_the_doctor_finds_nodes_of_different_zones(
     assert "The nodes have different time zones (America/New_York on" in capsys.readouterr().out
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("zone", ["America/New_York", "Pacific/Auckland"])
 def test_a_profile_with_a_zone_changes_no_value(
     chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch, zone: str

@@ -102,6 +102,7 @@ def test_a_certificate_is_checked_unless_told_otherwise(connect: Callable[..., A
         connect(ports).query("SELECT 1")
 
 
+@pytest.mark.thorough
 def test_a_certificate_whose_authority_is_given_is_taken(
     connect: Callable[..., Any], ports: list[int], pem: Path
 ) -> None:
@@ -121,6 +122,7 @@ def test_a_certificate_of_another_host_is_refused(
         connect(ports, ca_certs=str(other)).query("SELECT 1")
 
 
+@pytest.mark.thorough
 def test_without_verify_any_certificate_is_taken(connect: Callable[..., Any], ports: list[int]) -> None:
     assert connect(ports, verify=False).query("SELECT 1") == [(1,)]
 

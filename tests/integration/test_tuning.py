@@ -65,6 +65,7 @@ class TestSpecs:
         ports = {line.strip().split(":")[1] for line in log.splitlines() if "GiB (measured)" in line}
         assert ports == {str(node.tcp_port) for node in loaded_lake.cluster.nodes}
 
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_measured_cores_are_the_machines_whatever_a_profile_allows(
         self, loaded_lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -93,6 +94,7 @@ class TestSpecs:
         log = capsys.readouterr().out
         assert log.count("1 core, 2.0 GiB (operator's node_specs)") == 3
 
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_can_be_declared_for_one_node_of_several_on_a_host(
         self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str]
@@ -108,6 +110,7 @@ class TestSpecs:
         log = capsys.readouterr().out
         assert "1 core, 3.0 GiB (its macros)" in log
 
+    @pytest.mark.thorough
     def test_of_the_connection_win_over_macros(
         self, declaring_lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -122,6 +125,7 @@ class TestSpecs:
         with pytest.raises(AirflowFailException, match=wanted):
             loaded_lake.load(node_specs={"default": {"cores": 4096, "memory": "1GiB"}})
 
+    @pytest.mark.thorough
     def test_above_the_servers_limit_are_capped_and_that_is_said(
         self, declaring_lake: Lake, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -154,11 +158,13 @@ class TestSettings:
         assert lines.count("max_threads 1 yours") == 1
         assert sum(line.startswith("max_insert_threads ") for line in lines) == 1
 
+    @pytest.mark.thorough
     def test_are_logged_after_the_nodes(self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
         loaded_lake.load()
         log = capsys.readouterr().out
         assert log.index("Nodes:") < log.index("This load may use") < log.index("Settings, ")
 
+    @pytest.mark.thorough
     def test_many_text_files_are_parsed_side_by_side(self, lake: Lake) -> None:
         lake.create_table()
         lake.upload(Trips(rows_per_period=6_000, files_per_period=12), file_format="csv.gz")
@@ -171,6 +177,7 @@ class TestPeriodsSideBySide:
         log = capsys.readouterr().out
         assert "This load may use 1 of 1 cores and 512.0 MiB of memory on each node." in log
 
+    @pytest.mark.thorough
     def test_what_runs_already_makes_a_slice_smaller(
         self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str], running_insert: None
     ) -> None:

@@ -23,7 +23,7 @@ def loaded(lake: Lake, column: str, *arrays: pa.Array) -> list[str]:
     return values(lake)
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("digits", [(9, 0, 9), (18, 0, 10), (38, 0, 30), (76, 10, 60)])
 def test_decimals_of_other_scales(lake: Lake, digits: tuple[int, int, int]) -> None:
     precision, few, many = digits
@@ -36,6 +36,7 @@ def _decimal(precision: int, scale: int) -> pa.DataType:
     return (pa.decimal128 if precision <= 38 else pa.decimal256)(precision, scale)
 
 
+@pytest.mark.thorough
 def test_arrays_of_decimals_of_other_scales(lake: Lake) -> None:
     coarse = pa.array([[Decimal(99999999)]], pa.list_(pa.decimal128(9, 0)))
     fine = pa.array([[Decimal("0.5")]], pa.list_(pa.decimal128(9, 9)))
@@ -49,6 +50,7 @@ def test_times_of_other_units(lake: Lake) -> None:
     assert found == ["2299-12-31 23:59:59.999", "1970-01-01 00:00:00.000000001"]
 
 
+@pytest.mark.thorough
 def test_a_time_at_the_beginning_of_the_calendar_in_another_zone(lake: Lake) -> None:
     assert loaded(lake, "DateTime64(9)", pa.array([-2_208_988_800 * 10**9], pa.timestamp("ns", "Asia/Tokyo"))) == [
         "1900-01-01 00:00:00.000000000"
@@ -89,6 +91,7 @@ def put_texts(lake: Lake, texts: list[tuple[str, str]]) -> list[str]:
     return columns
 
 
+@pytest.mark.thorough
 def test_decimals_in_containers_of_text_keep_all_places(lake: Lake) -> None:
     columns = put_texts(lake, EXACT_TEXTS)
     lake.load()
@@ -96,6 +99,7 @@ def test_decimals_in_containers_of_text_keep_all_places(lake: Lake) -> None:
     assert found == [[text] for _, text in EXACT_TEXTS]
 
 
+@pytest.mark.thorough
 def test_decimals_in_containers_of_text_that_do_not_fit(lake: Lake) -> None:
     columns = put_texts(lake, UNFIT_TEXTS)
     assert loaded_or_wrongly_refused(lake, dict.fromkeys(columns, "row 1 of")) == {}
@@ -107,6 +111,7 @@ def test_structs_whose_fields_come_in_another_order(lake: Lake) -> None:
     assert loaded(lake, "Tuple(a Int64, b Int64)", one, other) == ["(1,2)", "(4,3)"]
 
 
+@pytest.mark.thorough
 def test_structs_within_maps_whose_fields_come_in_another_order(lake: Lake) -> None:
     def of(*pairs: tuple[str, int]) -> pa.Array:
         struct = pa.struct([(name, pa.int32()) for name, _ in pairs])
@@ -134,6 +139,7 @@ def _mapped(array: pa.Array) -> pa.Array:
 
 
 class TestTuplesWithoutNames:
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("ending", ["parquet", "arrow", "orc"])
     def test_refuse_structs_whose_fields_come_in_another_order(self, lake: Lake, ending: str) -> None:
         create(lake, "Tuple(Int32, Int32)")
@@ -143,7 +149,7 @@ class TestTuplesWithoutNames:
             lake.load(key="unlike/{YYYY-MM}/")
         assert lake.rows_per_node() == [0]
 
-    @pytest.mark.thorough(but=2)
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize(
         ("column", "arrays"),
         [
@@ -159,6 +165,7 @@ class TestTuplesWithoutNames:
         with pytest.raises(AirflowFailException, match=ORDERS):
             loaded(lake, column, *arrays)
 
+    @pytest.mark.thorough
     def test_refuse_them_in_select_until_it_names_the_fields(self, lake: Lake) -> None:
         create(lake, "Tuple(Int32, Int32)")
         put(lake, 0, AB)
@@ -171,6 +178,7 @@ class TestTuplesWithoutNames:
     def test_take_structs_of_one_order_by_position(self, lake: Lake) -> None:
         assert loaded(lake, "Tuple(Int32, Int64)", BA, BA) == ["(20,10)", "(20,10)"]
 
+    @pytest.mark.thorough
     def test_take_structs_of_other_fields_by_position(self, lake: Lake) -> None:
         assert loaded(lake, "Tuple(Int32, Int64)", AB, YX) == ["(1,2)", "(20,10)"]
 
@@ -199,6 +207,7 @@ def test_points_have_their_coordinates_by_name(lake: Lake) -> None:
     assert [list(row) for row in valued.values(lake, f"({shown})")] == wanted
 
 
+@pytest.mark.thorough
 def test_a_point_has_other_coordinates_by_position(lake: Lake) -> None:
     assert loaded(lake, "Point", BA) == ["(20,10)"]
 
@@ -213,6 +222,7 @@ def test_an_element_that_one_file_lacks_is_an_error_that_names_the_file(lake: La
         lake.load(key="unlike/{YYYY-MM}/")
 
 
+@pytest.mark.thorough
 def test_an_empty_file_of_longer_texts(lake: Lake) -> None:
     none, one = pa.array([], pa.binary(4)), pa.array([b"abc"], pa.binary(3))
     assert loaded(lake, "FixedString(3)", none, one) == ["abc"]
@@ -228,6 +238,7 @@ def test_the_text_of_a_number_does_not_depend_on_other_files(lake: Lake) -> None
     assert loaded(lake, "String", narrow, wide) == ["0.1", "0.1"]
 
 
+@pytest.mark.thorough
 def test_bytes_that_may_be_uuids_are_refused_inside_of_structs_too(lake: Lake) -> None:
     kind = pa.struct([("b", pa.list_(pa.struct([("u", pa.binary(16))]))), ("a", pa.int32())])
     value = pa.array([{"a": 1, "b": [{"u": bytes(range(16))}]}], kind)
@@ -235,6 +246,7 @@ def test_bytes_that_may_be_uuids_are_refused_inside_of_structs_too(lake: Lake) -
         loaded(lake, "Tuple(a Int32, b Array(Tuple(u UUID)))", value)
 
 
+@pytest.mark.thorough
 def test_wide_integers_are_bytes_inside_of_lists_and_structs_too(lake: Lake) -> None:
     def raw(number: int) -> bytes:
         return number.to_bytes(16, "little", signed=True)
@@ -246,6 +258,7 @@ def test_wide_integers_are_bytes_inside_of_lists_and_structs_too(lake: Lake) -> 
     assert found == [f"(1,{{50:51}},[49,-1,{int.from_bytes(b'1234567890123456')}])"]
 
 
+@pytest.mark.thorough
 @pytest.mark.newer("Time64 without a setting")
 def test_times_of_day_in_lists_of_text_are_as_written(lake: Lake) -> None:
     create(lake, "Array(Nullable(Time64(6)))")
@@ -255,6 +268,7 @@ def test_times_of_day_in_lists_of_text_are_as_written(lake: Lake) -> None:
     assert values(lake) == ["['01:02:03.000004',NULL,'-00:00:01.000000']", "[]"]
 
 
+@pytest.mark.thorough
 @pytest.mark.newer("Time64 without a setting")
 def test_a_number_in_a_list_of_times_of_day_is_refused(lake: Lake) -> None:
     create(lake, "Array(Nullable(Time64(6)))")

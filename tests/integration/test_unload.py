@@ -88,7 +88,7 @@ def test_a_changed_period_replaces_the_older_objects(loaded: Lake) -> None:
     assert sorted(keys(loaded)) == sorted([*result["files"], MANIFEST])
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("change", ["deleted", "replaced"])
 def test_an_object_that_is_not_as_it_was_is_written_again(loaded: Lake, change: str) -> None:
     first, *_ = unload(loaded)["files"]
@@ -107,6 +107,7 @@ def test_a_period_without_rows_has_a_manifest_without_files(loaded: Lake) -> Non
     assert keys(loaded) == [MANIFEST]
 
 
+@pytest.mark.thorough
 def test_objects_of_others_stay(loaded: Lake) -> None:
     loaded.put(f"{FOLDER}notes.txt", b"mine")
     loaded.put(f"{FOLDER}2026/1.parquet", b"mine")
@@ -126,6 +127,7 @@ def test_the_folder_of_another_table_is_refused(loaded: Lake) -> None:
     assert keys(loaded) == before
 
 
+@pytest.mark.thorough
 def test_what_is_no_manifest_is_refused(loaded: Lake) -> None:
     loaded.put(MANIFEST, b"{}")
     with pytest.raises(AirflowFailException, match="is not a manifest that this version can read"):
@@ -133,7 +135,7 @@ def test_what_is_no_manifest_is_refused(loaded: Lake) -> None:
     assert keys(loaded) == [MANIFEST]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "key", ["exports/{YYYY-MM}", "exports/{YYYY-MM}/*/", "exports/{YYYY-MM}/{DD}/", "a?/{YYYY-MM}/"]
 )
@@ -142,6 +144,7 @@ def test_a_key_that_is_no_folder_is_refused(loaded: Lake, key: str) -> None:
         unload(loaded, key=key)
 
 
+@pytest.mark.thorough
 def test_a_table_that_is_not_there_is_told(loaded: Lake) -> None:
     with pytest.raises(AirflowFailException, match=r"Table .*\.nothing does not exist on"):
         unload(loaded, table="nothing")
@@ -168,6 +171,7 @@ def test_values_of_all_kinds_come_back_as_they_were(loaded: Lake) -> None:
     assert names == ["at", *(f"c{number}" for number in range(len(KINDS))), "n.a", "n.b"]
 
 
+@pytest.mark.thorough
 def test_a_column_that_hides_the_partition_is_refused(loaded: Lake) -> None:
     loaded.on_every_node(f"ALTER TABLE {loaded.database}.{loaded.table} ADD COLUMN _partition_id String")
     with pytest.raises(
@@ -187,12 +191,14 @@ def create_odd_table(lake: Lake, column_type: str) -> str:
     return name
 
 
+@pytest.mark.thorough
 def test_types_that_servers_find_suspicious_are_unloaded(loaded: Lake) -> None:
     name = create_odd_table(loaded, "LowCardinality(UInt8)")
     loaded.on_node(0, f"INSERT INTO {name} VALUES ('2026-10-05', 7)")
     assert unload(loaded, table="odd")["rows"] == 1
 
 
+@pytest.mark.thorough
 def test_values_that_parquet_changes_are_told(loaded: Lake) -> None:
     name = create_odd_table(loaded, "AggregateFunction(sum, UInt64)")
     loaded.on_node(0, f"INSERT INTO {name} SELECT '2026-10-05', sumState(toUInt64(7))")

@@ -37,6 +37,7 @@ def test_of_two_at_once_the_second_writes_nothing(loaded: Lake, monkeypatch: pyt
     assert unload(loaded)["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_an_answer_that_got_lost_is_no_failure(loaded: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     swap = ManifestBucket.swap
     monkeypatch.setattr(ManifestBucket, "swap", lambda *arguments: swap(*arguments) and swap(*arguments))
@@ -59,6 +60,7 @@ def test_a_table_that_changes_meanwhile_is_a_retry(loaded: Lake, monkeypatch: py
     assert keys(loaded) == []
 
 
+@pytest.mark.thorough
 def test_an_object_that_holds_something_else_is_told(loaded: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     before = unload(loaded)
     loaded.on_every_node(f"ALTER TABLE {loaded.database}.trips DELETE WHERE trip_id % 2 SETTINGS mutations_sync = 1")

@@ -119,7 +119,7 @@ FILES: dict[str, tuple[str, str, bytes, str]] = {
 }
 
 
-@pytest.mark.thorough(but=4)
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("what", FILES)
 def test_a_file_is_refused_with_its_reason(lake: Lake, what: str) -> None:
     columns, key, body, told = FILES[what]
@@ -128,7 +128,7 @@ def test_a_file_is_refused_with_its_reason(lake: Lake, what: str) -> None:
     refused(lake, told)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("header", "options"), [("ts,n,x,x", {}), ("ts,n,x,x", {"columns": ["ts", "n"]}), ("ts,n,,", {})]
 )
@@ -139,12 +139,14 @@ def test_names_that_come_twice_do_not_matter_where_they_are_not_loaded(
     assert loaded(lake, "a.csv", f"{header}\n{AT},1,2,3\n".encode(), "n", **options) == [1]
 
 
+@pytest.mark.thorough
 def test_windows_line_ends_of_tsv_are_read_if_the_user_says_so(lake: Lake) -> None:
     create(lake, "n Int32")
     settings = {"input_format_tsv_crlf_end_of_line": 1}
     assert loaded(lake, "a.tsv", f"ts\tn\r\n{AT}\t1\r\n".encode(), "n", settings=settings) == [1]
 
 
+@pytest.mark.thorough
 def test_half_a_surrogate_pair_stays_as_it_is_written_if_the_user_says_so(lake: Lake) -> None:
     create(lake, "s String")
     row = json.dumps({"ts": AT, "s": "a", "other": "\ud800", "more": [{"x": "\udbff!"}]})
@@ -156,6 +158,7 @@ def test_half_a_surrogate_pair_stays_as_it_is_written_if_the_user_says_so(lake: 
     assert loaded(lake, "a.jsonl", f"{row}\n{written}\n".encode(), "s", settings=settings) == ["a", r"b\ud800!"]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("codec", ["snappy", "lz4", "zstd", "gzip"])
 def test_a_page_without_a_byte_of_values_is_called_valid(lake: Lake, codec: str) -> None:
     create(lake, "n Int32, f Nullable(Float32)")

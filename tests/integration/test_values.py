@@ -18,6 +18,7 @@ from tests.integration.valued import AT, PREFIX, create, create_each, loaded, pa
 VIRTUAL = ["_path", "_file", "_size", "_time", "_etag"]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "tsv", "jsonl", "parquet"])
 def test_source_columns_with_the_names_of_virtual_ones_do_not_matter(lake: Lake, kind: str) -> None:
     create(lake, "n Int32")
@@ -43,6 +44,7 @@ def test_a_quoted_empty_field_of_csv_is_a_text(lake: Lake) -> None:
     assert loaded(lake, "a.csv", f'ts,s,n\n{AT},"",""\n'.encode(), "(s, n)") == [("", "")]
 
 
+@pytest.mark.thorough
 def test_a_quoted_empty_field_of_csv_is_nothing_but_a_text(lake: Lake) -> None:
     types = ["Int32", "Date", *(f"Nullable({each})" for each in ("Int32", "Int64", "Decimal(9, 2)", "Float64"))]
     columns = create_each(lake, types)
@@ -52,6 +54,7 @@ def test_a_quoted_empty_field_of_csv_is_nothing_but_a_text(lake: Lake) -> None:
     assert loaded_or_wrongly_refused(lake, matches) == {}
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("ending", ["csv", "tsv"])
 def test_an_empty_field_is_null(lake: Lake, ending: str) -> None:
     create(lake, "n Nullable(Int32), d Nullable(Date), s String")
@@ -78,6 +81,7 @@ UNFIT_TEXTS = [
 ]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("ending", "nullable"), [("csv", False), ("csv", True), ("tsv", False), ("jsonl", True)])
 def test_texts_that_the_columns_cannot_hold_as_they_are_written(lake: Lake, ending: str, nullable: bool) -> None:
     # JSON has no 5.0 that is not 5, see below.
@@ -99,6 +103,7 @@ def _lines(ending: str, columns: list[str], good: list[str], bad: list[str]) -> 
     return json.dumps({"ts": AT, **dict(zip(columns, good, strict=True))}) + f'\n{{"ts": "{AT}", {second}}}'
 
 
+@pytest.mark.thorough
 def test_an_integer_of_json_may_have_a_point(lake: Lake) -> None:
     create(lake, "n Nullable(Int32)")
     assert loaded(lake, "a.jsonl", f'{{"ts": "{AT}", "n": "1"}}\n{{"ts": "{AT}", "n": 5.0}}'.encode(), "n") == [1, 5]
@@ -119,12 +124,14 @@ def test_times_of_day_and_wide_integers_of_typed_files(lake: Lake) -> None:
     assert found == [("00:00:00.000000", -55), ("23:59:59.999999", 10**37)]
 
 
+@pytest.mark.thorough
 def test_texts_in_containers_of_tsv_are_escaped_once(lake: Lake) -> None:
     create(lake, "t Tuple(a Nullable(Date), b String), l Array(String)")
     body = f"ts\tt\tl\n{AT}\t(NULL,'\\\\N')\t['it\\'s','\\t']\n".encode()
     assert loaded(lake, "a.tsv", body, "(t.1, t.2, l)") == [(None, "\\N", ["it's", "\t"])]
 
 
+@pytest.mark.thorough
 def test_null_of_typed_files_is_null_in_narrower_types(lake: Lake) -> None:
     create(lake, "t Nullable(Time), d Nullable(DateTime('Australia/Lord_Howe'))")
     body = parquet(t=pa.array([None, 5], pa.time32("s")), d=pa.array([None, 86_400], pa.timestamp("s")))
@@ -132,6 +139,7 @@ def test_null_of_typed_files_is_null_in_narrower_types(lake: Lake) -> None:
     assert sorted(found, key=str) == [("00:00:05", "1970-01-02 00:00:00"), (None, None)]
 
 
+@pytest.mark.thorough
 def test_an_empty_name_of_an_enum_is_no_null_in_tsv(lake: Lake) -> None:
     create(lake, "e Nullable(Enum8('' = 0, 'a' = 1))")
     body = f"ts\te\n{AT}\t\n{AT}\ta\n{AT}\t\\N\n".encode()
@@ -139,6 +147,7 @@ def test_an_empty_name_of_an_enum_is_no_null_in_tsv(lake: Lake) -> None:
     assert sorted(found, key=str) == ["", None, "a"]
 
 
+@pytest.mark.thorough
 def test_tiny_doubles_keep_their_digits_in_wide_decimals(lake: Lake) -> None:
     create(lake, "n Decimal(76, 62)")
     found = loaded(lake, "a.parquet", parquet(n=pa.array([-4.77e-60, 1e-62])), "n")
@@ -220,6 +229,7 @@ def test_null_in_json_is_null(lake: Lake) -> None:
     ]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_a_decimal_may_have_an_exponent(lake: Lake, ending: str) -> None:
     create(lake, "n Decimal(76, 3)")
@@ -239,6 +249,7 @@ def test_what_does_not_fit_may_be_lost_if_the_user_says_so(lake: Lake) -> None:
     ]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("ending", ["csv", "tsv"])
 def test_maps_of_text(lake: Lake, ending: str) -> None:
     create(lake, "m Map(String, UInt8)")
@@ -257,6 +268,7 @@ def refused_again(lake: Lake, match: str) -> None:
     assert values(lake, "tuple(*)") == before
 
 
+@pytest.mark.thorough
 def test_nested_columns_of_json_lines(lake: Lake) -> None:
     create(lake, "n Nested(a UInt8, b String)")
     lines = f'{{"ts": "{AT}", "n": {{"a": [1, 2], "b": ["x", "y"]}}}}'.encode()
@@ -272,11 +284,13 @@ def test_a_key_that_a_line_lacks_is_no_empty_value(lake: Lake) -> None:
     assert loaded_or_wrongly_refused(lake, matches) == {}
 
 
+@pytest.mark.thorough
 def test_keys_of_json_lines_differ_by_case(lake: Lake) -> None:
     create(lake, "c Int32")
     assert loaded(lake, "a.jsonl", f'{{"ts": "{AT}", "C": 4, "c": 3}}'.encode(), "c") == [3]
 
 
+@pytest.mark.thorough
 def test_a_byte_order_mark_without_a_header_is_no_part_of_a_value(lake: Lake) -> None:
     lake.on_every_node(
         f"CREATE TABLE {lake.database}.trips (k String, ts DateTime('UTC')) "
@@ -286,6 +300,7 @@ def test_a_byte_order_mark_without_a_header_is_no_part_of_a_value(lake: Lake) ->
     refused(lake, r"'k' is String, but row 1 of .*a.csv has '\\ufeffabc'", file_format="CSV")
 
 
+@pytest.mark.thorough
 def test_a_key_of_a_tuple_that_writers_escape_is_not_lost(lake: Lake) -> None:
     create(lake, "v Array(Tuple(n Int32, `R&D` Nullable(Int32)))")
     lake.put(PREFIX + "a.jsonl", f'{{"ts": "{AT}", "v": [{{"n": 1, "R\\u0026D": 2}}]}}'.encode())

@@ -85,6 +85,7 @@ def test_overwritten_objects_need_permission_to_read_all(table: Source) -> None:
     refuse(table, "since the period was published", period="all")
 
 
+@pytest.mark.thorough
 def test_deleted_objects_need_permission_to_read_all(table: Source) -> None:
     for night in (1, 2, 3):
         put_night(table, night)
@@ -97,6 +98,7 @@ def test_deleted_objects_need_permission_to_read_all(table: Source) -> None:
     assert table.found() == table.expected()
 
 
+@pytest.mark.thorough
 def test_another_definition_needs_permission_to_read_all(table: Source) -> None:
     put_night(table, 1)
     table.load(period="all")
@@ -114,6 +116,7 @@ def test_loads_without_increments_need_permission_to_read_all(table: Source) -> 
     assert table.found() == table.expected()
 
 
+@pytest.mark.thorough
 def test_the_last_increment_of_a_table_that_merges_rows(lake: Lake) -> None:
     table = Source(lake, WHOLE, engine="ReplacingMergeTree")
     for night in (1, 2):

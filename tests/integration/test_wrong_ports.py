@@ -98,6 +98,7 @@ def test_the_native_port_is_recognised_where_http_is_needed(trips_lake: Lake, mo
     )
 
 
+@pytest.mark.thorough
 def test_another_http_server_is_recognised_where_http_is_needed(
     trips_lake: Lake, monkeypatch: pytest.MonkeyPatch, chs3_s3: Any
 ) -> None:
@@ -108,6 +109,7 @@ def test_another_http_server_is_recognised_where_http_is_needed(
     assert "HTTP status 500" in message or "speaks HTTP, but is not ClickHouse" in message
 
 
+@pytest.mark.thorough
 def test_a_web_server_that_says_yes_to_everything_has_loaded_nothing(
     trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +140,7 @@ def test_where_nobody_listens_for_http_it_is_said(
     )
 
 
+@pytest.mark.thorough
 def test_a_port_that_hangs_up_is_named_at_once(
     trips_lake: Lake, monkeypatch: pytest.MonkeyPatch, hanging_up: int
 ) -> None:

@@ -80,6 +80,7 @@ def test_a_reload_is_a_run_like_the_last_one_that_is_asked_for_just_this_period(
     assert troubles == []
 
 
+@pytest.mark.thorough
 def test_a_reload_that_failed_says_which_task_failed(loaded: Lake, open_page: Open) -> None:
     page, troubles = open_period(open_page)
     act(page, "Reload…", "Reload").get_by_role("button", name="Close").click()
@@ -120,6 +121,7 @@ def test_a_question_that_is_drawn_in_one_moment_with_the_panel_lies_above_it(
     page.get_by_role("button", name="Reload…").click(trial=True)
 
 
+@pytest.mark.thorough
 def test_the_keyboard_alone_leads_from_a_period_to_an_action_and_back(loaded: Lake, open_page: Open) -> None:
     page, _ = open_page(PAGE, role="admin")
     page.get_by_role("button", name=f"{PERIOD}: published").focus()
@@ -164,7 +166,7 @@ def test_rows_of_others_are_replaced_if_that_is_ticked(loaded: Lake, open_page: 
     assert runs.runs(LOADER)[-1].conf["chs3_reload"]["replace_rows_of_others"] is True
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("verb", "action"), [("Force merges", "merge"), ("Forget", "forget")])
 def test_other_actions_are_runs_of_the_dag_for_them(loaded: Lake, open_page: Open, verb: str, action: str) -> None:
     page, _ = open_period(open_page)
@@ -218,6 +220,7 @@ def test_what_airflow_refuses_is_said_and_can_be_tried_again(loaded: Lake, open_
 
 
 class TestViewer:
+    @pytest.mark.thorough
     def test_has_no_buttons_and_is_told_why(self, loaded: Lake, open_page: Open) -> None:
         page, troubles = open_period(open_page, role="viewer")
         actions = page.get_by_role("group", name=f"Actions on {PERIOD}")

@@ -50,6 +50,7 @@ def test_periods_are_shown_texts_are_texts_and_keys_move(
     assert troubles == []
 
 
+@pytest.mark.thorough
 def test_what_is_chosen_is_in_the_address(busy_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]) -> None:
     page, _ = open_page(PAGE)
     tables = page.get_by_role("listitem").filter(has=page.get_by_role("toolbar"))
@@ -111,6 +112,7 @@ def many_tables(route: Route) -> None:
     route.fulfill(response=answer, json=found)
 
 
+@pytest.mark.thorough
 def test_a_hundred_tables_of_ten_years_are_few_elements_and_the_newest_is_in_view(
     busy_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]
 ) -> None:

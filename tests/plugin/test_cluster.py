@@ -46,6 +46,7 @@ def test_every_node_tells_version_size_and_disks(as_user: AsUser, trips_lake: La
         assert state["pool_size"] > 0
 
 
+@pytest.mark.thorough
 def test_what_the_connection_declares_is_told(
     as_user: AsUser, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +94,7 @@ def test_a_load_at_work_is_told_and_its_task_to_those_who_may_read_its_dag(
     assert (load["task"], to_its_reader["task"]["run_id"]) == (None, TASK.run_id)
 
 
+@pytest.mark.thorough
 def test_an_append_is_told_though_no_ledger_names_it(as_user: AsUser, trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     with loading(trips_lake, write_mode="append") as query_id:
@@ -101,6 +103,7 @@ def test_an_append_is_told_though_no_ledger_names_it(as_user: AsUser, trips_lake
     assert (load["table"], load["period"], load["task"]) == (None, None, None)
 
 
+@pytest.mark.thorough
 def test_merges_are_told_with_their_progress(as_user: AsUser, trips_lake: Lake) -> None:
     name = f"{trips_lake.database}.slow"
     # Its mutation sleeps for 2 s, in which the page's first answer, which imports, might not come.
@@ -119,7 +122,7 @@ def test_merges_are_told_with_their_progress(as_user: AsUser, trips_lake: Lake) 
     assert 0 <= found[0]["progress"] <= 1
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("view", ["cluster", "throughput"])
 def test_a_cluster_to_which_two_connections_lead_is_told_once(
     as_user: AsUser, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch, view: str

@@ -96,6 +96,7 @@ def test_airflows_own_origin_can_start_a_run(open_page: Callable[..., tuple[Page
     assert len(runs.runs(LOADER)) == 1
 
 
+@pytest.mark.thorough
 def test_another_origin_of_the_same_site_sends_the_cookie_but_no_json(
     attack: Callable[[str], dict[str, int]],
 ) -> None:

@@ -104,6 +104,7 @@ def test_who_may_not_see_it_gets_nothing(log_in: Callable[[str | None], Page], n
     assert [page.request.get(f"/chs3/{path}").status for path in ("static/main.js", "api/periods")] == [status, status]
 
 
+@pytest.mark.thorough
 def test_who_is_logged_out_meanwhile_is_told_so(scene: Lake, open_page: OpenPage) -> None:
     page, _ = open_page(PAGE, clock=True)
     page.get_by_role("button", name=PUBLISHED).wait_for()
@@ -141,7 +142,7 @@ def test_the_keyboard_alone_leads_from_periods_to_nodes_and_back(scene: Lake, op
     tab_to("Tables closest to their part limits")
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("view", VIEWS)
 def test_nothing_is_lost_when_it_is_enlarged(scene: Lake, open_page: OpenPage, view: str, width: int) -> None:

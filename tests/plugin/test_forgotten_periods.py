@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from airflow_provider_chs3.operators.ledger import ForgetPeriodsOperator
 from tests.integration.lake import PERIOD, Lake
 from tests.plugin.test_periods import AsUser, loaded, periods
@@ -22,6 +24,7 @@ def test_it_is_not_listed_once_its_rows_are_gone(as_user: AsUser, trips_lake: La
     assert set(periods(as_user, trips_lake)) == {PERIOD}
 
 
+@pytest.mark.thorough
 def test_it_says_so_as_long_as_its_rows_are_there(as_user: AsUser, trips_lake: Lake) -> None:
     loaded(trips_lake)
     forget(trips_lake, PERIOD)

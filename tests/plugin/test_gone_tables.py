@@ -63,12 +63,14 @@ def test_a_renamed_table_is_told_with_its_new_name(as_user: AsUser, loaded: Lake
     assert {each["state"] for each in periods(as_user, loaded).values()} == {"published"}
 
 
+@pytest.mark.thorough
 def test_a_period_that_was_forgotten_before_is_not_told(as_user: AsUser, loaded: Lake) -> None:
     forget(loaded, LATER)
     loaded.on_every_node(f"DROP TABLE {loaded.database}.trips SYNC")
     assert set(periods(as_user, loaded)) == {PERIOD}
 
 
+@pytest.mark.thorough
 def test_a_range_of_periods_is_forgotten_by_one_command(
     as_user: AsUser, loaded: Lake, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -80,6 +82,7 @@ def test_a_range_of_periods_is_forgotten_by_one_command(
     assert periods(as_user, loaded) == {}
 
 
+@pytest.mark.thorough
 def test_the_page_says_so_and_offers_to_forget_it(loaded: Lake, open_page: Open) -> None:
     runs.make_known(ACTIONS)
     loaded.on_every_node(f"DROP TABLE {loaded.database}.trips SYNC")

@@ -61,6 +61,7 @@ def test_each_period_is_told_as_it_is_and_a_few_that_lack_between(as_user: AsUse
     assert len(periods(as_user, tables, "clicks")) == 10
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("table", "period", "rows"), [("events", "2026-10-05", 8), ("customers", "all", 2)])
 def test_the_details_are_those_of_the_period_alone(
     as_user: AsUser, tables: Lake, table: str, period: str, rows: int
@@ -70,6 +71,7 @@ def test_the_details_are_those_of_the_period_alone(
     assert sum(each["share"]["rows"] for each in found["nodes"]) == rows
 
 
+@pytest.mark.thorough
 def test_rows_that_nobody_loaded_are_of_the_period_that_the_key_says(as_user: AsUser, tables: Lake) -> None:
     for table in ("events", "customers"):
         tables.on_node(0, f"INSERT INTO {tables.database}.{table} VALUES ('2026-11-01 00:00:00', 1)")

@@ -44,6 +44,7 @@ def test_periods_are_told_to_whom_the_page_may_ask_as(as_user: AsUser, watched: 
     ]
 
 
+@pytest.mark.thorough
 def test_nodes_are_told_to_whom_the_page_may_ask_as(as_user: AsUser, watched: Lake) -> None:
     nodes = asked(as_user, "cluster")["nodes"]
     assert min(node["state"]["measured"]["memory_bytes"] for node in nodes) > 0

@@ -68,6 +68,7 @@ def test_every_operator_that_loads_periods_is_known_to_the_page() -> None:
     assert {PlanLoadsOperator.__name__, *found} == set(LOADERS)
 
 
+@pytest.mark.thorough
 def test_a_dag_that_has_loaded_nothing_yet_is_at_work_on_its_own_page(as_user: AsUser, lake: Lake, task: Any) -> None:
     assert (busy_dags(as_user), busy_dags(as_user, dag_id=LOADER)) == ([], [LOADER])
 
@@ -115,6 +116,7 @@ def test_the_newest_run_is_the_one_that_began_last(as_user: AsUser, lake: Lake, 
     assert told == ([waited.run_id] if states[0] == "failed" else [])
 
 
+@pytest.mark.thorough
 def test_a_run_without_tasks_hides_none(as_user: AsUser, lake: Lake) -> None:
     runs.make_known(LOADER, ACTIONS)
     failed, without_tasks = (runs.start(as_user("admin")) for _ in range(2))
@@ -127,6 +129,7 @@ def test_a_run_without_tasks_hides_none(as_user: AsUser, lake: Lake) -> None:
     assert [run["run_id"] for run in failed_runs(as_user)] == [failed.run_id]
 
 
+@pytest.mark.thorough
 def test_a_run_that_failed_before_any_load_is_on_the_page(
     as_user: AsUser, trips_lake: Lake, task: Any, open_page: Open
 ) -> None:

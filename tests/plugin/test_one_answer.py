@@ -125,6 +125,7 @@ def test_rows_that_no_load_has_put_there(as_user: AsUser, lake: Lake, partition_
     assert answers(as_user, lake) == AS_PUBLISHED
 
 
+@pytest.mark.thorough
 def test_rows_of_others_before_any_ledger_is_there(as_user: AsUser, trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load(write_mode="append", retries=0)
@@ -143,6 +144,7 @@ def test_a_period_that_somebody_changed(as_user: AsUser, loaded: Lake) -> None:
     assert said.doctor == f"a load of {PERIOD} would fail: {said.load}"
 
 
+@pytest.mark.thorough
 def test_a_period_that_a_mutation_passed_and_did_not_change(as_user: AsUser, loaded: Lake) -> None:
     loaded.upload(TRIPS, LATER)
     loaded.load(period=LATER)
@@ -155,6 +157,7 @@ def test_a_period_that_a_mutation_passed_and_did_not_change(as_user: AsUser, loa
     assert said.doctor == f"a load of {LATER} would fail: {said.load}"
 
 
+@pytest.mark.thorough
 def test_a_month_of_a_table_by_day(as_user: AsUser, lake: Lake) -> None:
     partitioned(lake, "toYYYYMMDD(pickup_at)")
     lake.upload(TRIPS)
@@ -186,6 +189,7 @@ def test_a_period_that_was_forgotten(as_user: AsUser, loaded: Lake) -> None:
     assert UNKNOWN in said.load
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("command", ["DROP TABLE {0} SYNC", "RENAME TABLE {0} TO {0}_old"])
 def test_a_table_that_was_dropped_or_renamed(as_user: AsUser, loaded: Lake, command: str) -> None:
     loaded.on_every_node(command.format(f"{loaded.database}.trips"))
@@ -195,6 +199,7 @@ def test_a_table_that_was_dropped_or_renamed(as_user: AsUser, loaded: Lake, comm
         assert f"Table {loaded.database}.trips does not exist" in one
 
 
+@pytest.mark.thorough
 def test_a_period_that_is_half_published(as_user: AsUser, loaded: Lake) -> None:
     # As if the load had been killed between its intent and the record of its publication.
     loaded.on_every_node(
@@ -209,6 +214,7 @@ def test_a_period_that_is_half_published(as_user: AsUser, loaded: Lake) -> None:
     assert answers(as_user, loaded) == AS_PUBLISHED
 
 
+@pytest.mark.thorough
 def test_a_column_that_no_file_has(as_user: AsUser, loaded: Lake) -> None:
     loaded.on_every_node(f"ALTER TABLE {loaded.database}.trips ADD COLUMN more String")
     (adopted,) = adopt(loaded)
@@ -216,12 +222,14 @@ def test_a_column_that_no_file_has(as_user: AsUser, loaded: Lake) -> None:
     assert answers(as_user, loaded) == AS_PUBLISHED
 
 
+@pytest.mark.thorough
 def test_a_period_that_was_loaded_with_other_arguments_is_none_that_the_doctor_can_judge(loaded: Lake) -> None:
     loaded.load(columns=["trip_id", "pickup_at"])
     said = doctor(loaded)
     assert said == "as published by a load with arguments other than the defaults; only the defaults are checked here"
 
 
+@pytest.mark.thorough
 def test_a_period_that_a_row_policy_hides(
     as_user: AsUser,
     filtered: ClickHouseCluster,

@@ -46,6 +46,7 @@ def test_it_is_named_beside_what_the_others_hold(as_user: AsUser, half_read: Lak
     assert [load["period"] for load in answer(as_user, half_read, "throughput", days=30)["loads"]] == [PERIOD]
 
 
+@pytest.mark.thorough
 def test_a_person_sees_what_to_do(half_read: Lake, open_page: Open) -> None:
     page, troubles = open_page(PAGE)
     page.get_by_text(SAID).first.wait_for()
@@ -53,6 +54,7 @@ def test_a_person_sees_what_to_do(half_read: Lake, open_page: Open) -> None:
     assert troubles == []
 
 
+@pytest.mark.thorough
 def test_a_ledger_that_was_dropped_is_named(as_user: AsUser, trips_lake: Lake) -> None:
     loaded(trips_lake)
     trips_lake.on_every_node(f"DROP TABLE {trips_lake.database}.chs3_ledger SYNC")

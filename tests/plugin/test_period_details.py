@@ -47,6 +47,7 @@ def test_a_published_period_tells_what_its_load_did(as_user: AsUser, trips_lake:
     assert (found["failure"], found["inserting"], found["error"]) == (None, None, "")
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_each_node_tells_its_share_now_and_at_publishing(as_user: AsUser, trips_lake: Lake) -> None:
     loaded(trips_lake)
@@ -81,6 +82,7 @@ def test_an_error_comes_with_its_hint_and_without_secrets(
     assert [secret for secret in (keys.secret_key, keys.session_token) if secret in json.dumps(found)] == []
 
 
+@pytest.mark.thorough
 def test_what_a_load_began_to_insert_is_told_when_it_is_gone(as_user: AsUser, trips_lake: Lake) -> None:
     fail(trips_lake, TASK)
     inserting = details(as_user, trips_lake)["inserting"]
@@ -103,6 +105,7 @@ def test_a_load_at_work_tells_its_steps_so_far_and_those_of_the_load_before(as_u
     assert details(as_user, trips_lake)["last_finished"]["period"] == "2026-11"
 
 
+@pytest.mark.thorough
 def test_a_load_of_new_objects_alone_tells_what_it_reads(as_user: AsUser, trips_lake: Lake, strikes: Strikes) -> None:
     keys = trips_lake.upload(TRIPS)
     trips_lake.load()
@@ -117,6 +120,7 @@ def test_a_load_of_new_objects_alone_tells_what_it_reads(as_user: AsUser, trips_
     assert (read["objects"], read["loaded_objects"], read["loaded_bytes"]) == (4, 1, len(late))
 
 
+@pytest.mark.thorough
 def test_computed_settings_come_first_and_those_of_every_load_last(as_user: AsUser, trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load(settings={"max_block_size": 100})
@@ -124,7 +128,7 @@ def test_computed_settings_come_first_and_those_of_every_load_last(as_user: AsUs
     assert names.index("max_insert_threads") < names.index("max_block_size") < names.index("optimize_on_insert")
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [HOSTILE, "it's; DROP TABLE trips --", 'back\\slash "and" `ticks`'])
 def test_whatever_a_table_is_called(as_user: AsUser, lake: Lake, name: str) -> None:
     lake.table = "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"

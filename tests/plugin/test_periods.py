@@ -56,6 +56,7 @@ def loaded(lake: Lake, period: str = PERIOD) -> Lake:
     return lake
 
 
+@pytest.mark.thorough
 def test_rows_that_a_lightweight_delete_has_hidden_are_named(as_user: AsUser, trips_lake: Lake) -> None:
     loaded(trips_lake)
     trips_lake.on_every_node(f"DELETE FROM {trips_lake.database}.trips WHERE trip_id % 2 = 0")
@@ -93,6 +94,7 @@ def test_a_published_period_is_told_with_what_its_load_did(as_user: AsUser, trip
     assert period["published_at"].startswith("20")
 
 
+@pytest.mark.thorough
 def test_a_connection_that_leads_to_the_http_port_says_so(
     as_user: AsUser, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,6 +105,7 @@ def test_a_connection_that_leads_to_the_http_port_says_so(
     assert found["error"].startswith(f"{node.host}:{node.http_port} speaks HTTP: this is ClickHouse's HTTP port.")
 
 
+@pytest.mark.thorough
 def test_a_table_named_like_html_is_told_by_its_name(as_user: AsUser, lake: Lake) -> None:
     lake.table = f"`{HOSTILE}`"
     lake.create_table()
@@ -181,6 +184,7 @@ def test_a_load_that_failed_is_told_with_its_error(
     assert period["why"].startswith("its newest load failed: Column 'trip_id' cannot be filled from row 1 of")
 
 
+@pytest.mark.thorough
 def test_the_values_that_an_error_quotes_are_for_readers_of_the_logs(
     as_user: AsUser, airflow_api: Any, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +210,7 @@ def test_the_values_that_an_error_quotes_are_for_readers_of_the_logs(
     assert {entity for _, entity in asked} == {"TASK_LOGS"}
 
 
+@pytest.mark.thorough
 def test_a_first_load_that_failed_before_it_inserted_is_told_too(as_user: AsUser, trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     with pytest.raises(AirflowFailException):
@@ -272,6 +277,7 @@ class TestClusterOfOperators:
         found = periods(as_user, loaded(nameless))
         assert (found[PERIOD]["state"], found[PERIOD]["rows"]) == ("published", 600)
 
+    @pytest.mark.thorough
     def test_before_that_the_server_alone_is_shown(self, as_user: AsUser, nameless: Lake) -> None:
         (connection,) = as_user("viewer").get("/chs3/api/periods").raise_for_status().json()["connections"]
         assert (connection["cluster"], len(connection["nodes"]), connection["error"]) == (None, 1, "")
@@ -299,6 +305,7 @@ class TestDown:
         own_cluster.restart(0)
         own_cluster.restart(1)
 
+    @pytest.mark.thorough
     def test_a_node_whose_name_the_worker_does_not_know_is_told_of_its_address(
         self, own_cluster: ClickHouseCluster, own_lake: Lake, as_user: AsUser, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -60,6 +60,7 @@ def test_a_period_whose_objects_a_plan_found_changed_is_changed_in_storage_until
     assert state(as_user, trips_lake) == "published"
 
 
+@pytest.mark.thorough
 def test_the_newest_plan_counts_whichever_dag_it_is_of_and_who_may_not_read_that_is_told_the_state_alone(
     as_user: AsUser, airflow_api: Any, trips_lake: Lake, run_dag: RunDag, monkeypatch: pytest.MonkeyPatch
 ) -> None:

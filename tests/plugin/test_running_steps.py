@@ -74,7 +74,7 @@ def test_a_load_tells_that_it_verifies_or_publishes(
     assert (now["state"], now["step"]) == ("published", None)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("held_at", ["Create staging", VERIFIES])
 def test_a_retry_does_not_tell_the_step_of_the_try_before(
     as_user: AsUser, trips_lake: Lake, task: SimpleNamespace, strikes: Strikes, held_at: str
@@ -115,6 +115,7 @@ def test_a_load_whose_worker_was_killed_is_unfinished_while_its_insert_runs_on(
     )
 
 
+@pytest.mark.thorough
 def test_a_task_that_waits_for_a_worker_is_told_as_that(
     as_user: AsUser, trips_lake: Lake, task: SimpleNamespace, strikes: Strikes
 ) -> None:
@@ -130,7 +131,7 @@ def test_a_task_that_waits_for_a_worker_is_told_as_that(
     trips_lake.load()
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("held_at", "step"), [(VERIFIES, "verify"), (PUBLISHES, "publish")])
 def test_periods_that_are_loaded_together_tell_it_too(
     as_user: AsUser,

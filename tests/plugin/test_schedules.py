@@ -88,6 +88,7 @@ def test_a_period_that_the_next_load_would_change_is_held_while_its_dag_is_pause
     assert periods(as_user, trips_lake)[PERIOD]["state"] == "published"
 
 
+@pytest.mark.thorough
 def test_a_period_that_needs_no_load_is_not_held(as_user: AsUser, trips_lake: Lake, task: Any) -> None:
     load(trips_lake, task)
     set_dag(is_paused=True, **due(LONG_AGO))
@@ -142,6 +143,7 @@ def test_of_any_length_the_period_of_the_run_or_the_last_before_it_is_late(perio
     assert [row["period"] for row in rows if row["state"] == "late"] == [late]
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not hasattr(DagModel, "exceeds_max_non_backfill"), reason="nothing is due then before 3.2")
 def test_a_dag_with_as_many_runs_as_it_may_have_is_not_late(as_user: AsUser, trips_lake: Lake, task: Any) -> None:
     load(trips_lake, task)
@@ -189,6 +191,7 @@ def is_paused() -> bool:
         return bool(session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == LOADER)))
 
 
+@pytest.mark.thorough
 def test_a_held_period_is_let_go_by_who_may_edit_its_dag(
     as_user: AsUser, trips_lake: Lake, task: Any, monkeypatch: pytest.MonkeyPatch, open_page: Open
 ) -> None:

@@ -104,6 +104,7 @@ def test_without_a_connection_every_view_has_the_command_that_adds_one(
     assert "cluster" in json.loads(arguments.conn_extra)
 
 
+@pytest.mark.thorough
 def test_without_a_period_the_page_has_a_dag_that_loads_some(lake: Lake, open_page: Open, tmp_path: Path) -> None:
     page, _ = open_page(PAGE, **CLIPBOARD)
     page.get_by_role("heading", name="No period has been loaded yet").wait_for()
@@ -217,6 +218,7 @@ def three_tables(route: Route) -> None:
     route.fulfill(response=answer, json=found)
 
 
+@pytest.mark.thorough
 def test_tables_are_sorted_and_filtered_by_connection_database_and_dag(trips_lake: Lake, open_page: Open) -> None:
     loaded(trips_lake)
     expect = pytest.importorskip("playwright.sync_api").expect

@@ -84,6 +84,7 @@ def test_rows_of_a_node_are_missed_only_if_no_replica_of_its_shard_answers() -> 
     assert missed_nodes([nodes[1, 1]], down) == {nodes[2, 1], nodes[2, 2]}
 
 
+@pytest.mark.thorough
 def test_connections_that_do_not_answer_are_loud_only_if_their_tables_are_not_known(
     own_cluster: ClickHouseCluster, two_periods: Lake, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

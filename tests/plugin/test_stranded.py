@@ -46,6 +46,7 @@ def test_what_a_killed_load_left_needs_somebody_where_no_run_comes(
     assert periods(as_user, trips_lake)[PERIOD]["state"] == "published"
 
 
+@pytest.mark.thorough
 def test_a_run_at_work_may_load_it_though_its_dag_has_no_schedule(
     as_user: AsUser, trips_lake: Lake, task: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,6 +107,7 @@ def test_the_insert_is_shown_without_keys_in_the_rendered_fields_and_as_xcom(
     assert of_period(user, trips_lake)["insert_sql"] == rendered
 
 
+@pytest.mark.thorough
 def test_the_page_shows_the_insert_of_the_newest_load_to_those_who_may_read_xcoms(
     as_user: AsUser, airflow_api: Any, trips_lake: Lake, run_dag: RunDag, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +138,7 @@ def of_period(user: TestClient, lake: Lake) -> dict[str, Any]:
     return dict(user.get("/chs3/api/period", params=query).raise_for_status().json())
 
 
+@pytest.mark.thorough
 def test_link_and_insert_are_there_while_the_insert_runs(as_user: AsUser, trips_lake: Lake, run_dag: RunDag) -> None:
     trips_lake.upload(TRIPS)
     with DAG(dag_id="running", schedule=None) as dag:

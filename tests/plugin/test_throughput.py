@@ -108,6 +108,7 @@ def test_loads_are_told_with_what_they_did_and_a_slow_one_with_where_its_time_we
     assert sorted(node["parts"][-1] for node in found["history"]["nodes"]) == sorted(rows[0][0] for rows in now)
 
 
+@pytest.mark.thorough
 def test_a_period_tells_its_own_parts_over_time(as_user: AsUser, trips_lake: Lake) -> None:
     trips_lake.upload(FILES, "2026-11")
     trips_lake.load(period="2026-11")
@@ -208,6 +209,7 @@ def test_a_log_that_the_user_may_not_read_is_told_and_so_is_the_rest(as_user: As
         assert why.startswith("system.part_log: the connection's user may not read it")
 
 
+@pytest.mark.thorough
 def test_the_task_of_a_load_is_named_to_those_who_may_read_its_dag(
     as_user: AsUser, airflow_api: Any, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

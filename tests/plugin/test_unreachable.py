@@ -36,6 +36,7 @@ def test_it_says_how_old_what_it_shows_is_and_offers_actions_as_soon_as_it_can(
     panel.get_by_role("button", name="Reload…").wait_for()
 
 
+@pytest.mark.thorough
 def test_an_action_whose_answer_is_lost_does_not_claim_that_nothing_was_done(loaded: Lake, open_page: Open) -> None:
     page, _ = open_page(PAGE, role="admin")
     page.get_by_role("button", name=f"{PERIOD}: published").click()

@@ -87,27 +87,32 @@ def statements(begun_statements: Statements, run: None) -> Statements:
 
 
 class TestLoads:
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("table", [fate for fate in FATES if fate != "failed"])
     def test_the_period_holds_exactly_its_objects_rows(self, loads: Loads, table: str) -> None:
         assert loads.lakes[table].facts() == TRIPS.facts(PERIOD)
 
+    @pytest.mark.thorough
     def test_the_table_of_a_task_that_was_marked_failed_is_as_it_was(self, loads: Loads) -> None:
         assert loads.lakes["failed"].rows_per_node() == [0, 0, 0]
 
+    @pytest.mark.thorough
     def test_no_query_runs_and_no_staging_is_left(self, loads: Loads) -> None:
         assert loads.lakes["failed"].left_behind() == []
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("table", ["worker_killed", "triggerer_killed"])
     def test_the_insert_that_goes_on_is_taken_up_and_not_started_again(self, loads: Loads, table: str) -> None:
         assert len(loads.query_ids(table)) == 1
 
+    @pytest.mark.thorough
     def test_the_insert_of_a_task_that_was_cleared_is_ended_and_another_one_is_started(self, loads: Loads) -> None:
         assert len(loads.query_ids("cleared")) == 2
         assert "dropping its staging" in loads.logs("cleared")
 
 
 class TestStatements:
+    @pytest.mark.thorough
     @pytest.mark.parametrize("table", ["worker_killed", "triggerer_killed"])
     def test_what_goes_on_is_waited_for_and_not_run_again(self, statements: Statements, table: str) -> None:
         assert len(statements.query_ids(table)) == 1
@@ -115,13 +120,16 @@ class TestStatements:
         assert statements.rows(sql) == [(list(range(25)),)]
         assert statements.result(table) == [[25, "t1"]]
 
+    @pytest.mark.thorough
     def test_the_worker_was_killed_before_its_task_was_deferred(self, statements: Statements) -> None:
         assert "of an earlier try, which still runs" in statements.logs("worker_killed")
 
+    @pytest.mark.thorough
     def test_that_of_a_task_that_was_marked_failed_is_killed(self, statements: Statements) -> None:
         assert "Ending query" in statements.logs("failed", "*.trigger.*")
         assert len(statements.query_ids("failed")) == 1
 
+    @pytest.mark.thorough
     def test_a_cleared_task_kills_it_and_runs_it_again(self, statements: Statements) -> None:
         assert len(statements.query_ids("cleared")) == 2
         ((rows,),) = statements.rows(

@@ -208,6 +208,7 @@ def test_one_that_freezes_before_it_publishes_fails_the_load_after_seconds(
     assert nodes.facts() == OTHER.facts(PERIOD)
 
 
+@pytest.mark.thorough
 def test_one_that_keeper_takes_for_alive_is_waited_for(nodes: Nodes, lake: Lake) -> None:
     nodes.cluster.kill(1)
     nodes.down.add(1)

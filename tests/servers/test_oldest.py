@@ -83,6 +83,7 @@ def test_doubles_are_exact_to_the_last_bit(old_lake: Lake, file_format: str, lin
     assert sorted(found) == sorted(numbers)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("key", ["ORDER BY trip_id", "PRIMARY KEY trip_id ORDER BY (trip_id, vendor)"])
 def test_tables_name_their_primary_key_or_not(old_lake: Lake, key: str) -> None:
     name = f"{old_lake.database}.trips"
@@ -126,6 +127,7 @@ def test_closed_periods_are_merged(old_lake: Lake) -> None:
     assert operator.execute({})["merged"] == 1
 
 
+@pytest.mark.thorough
 def test_a_load_goes_on_without_its_process(old_lake: Lake) -> None:
     old_lake.upload(OLD)
     result = deferring.run(old_lake, {})
@@ -135,6 +137,7 @@ def test_a_load_goes_on_without_its_process(old_lake: Lake) -> None:
     assert_exact(old_lake, OLD)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("hurry")
 def test_a_backup_goes_on_without_its_process(
     old_lake: Lake, oldest: ClickHouseCluster, monkeypatch: pytest.MonkeyPatch
@@ -150,6 +153,7 @@ def test_a_backup_goes_on_without_its_process(
     assert old_lake.on_node(0, ended) == [("BACKUP_CREATED",)]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("expression", ["sum(trip_id) OVER ()", "count()", "(SELECT 1)"])
 def test_expressions_that_are_not_row_wise_are_refused(old_lake: Lake, expression: str) -> None:
     old_lake.upload(OLD)
@@ -157,6 +161,7 @@ def test_expressions_that_are_not_row_wise_are_refused(old_lake: Lake, expressio
         old_lake.load(select={"pickup_at": "pickup_at", "trip_id": expression})
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("command", ["doctor", "ledger"])
 def test_commands(old_lake: Lake, capsys: pytest.CaptureFixture[str], command: str) -> None:
     old_lake.upload(OLD)

@@ -94,6 +94,7 @@ def test_a_replica_that_was_set_up_anew_is_as_published(lake: Lake) -> None:
     assert lake.load()["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_rows_that_others_inserted_meanwhile_stop_the_next_load(lake: Lake) -> None:
     lake.load()
     table = f"{lake.database}.{lake.table}"
@@ -112,6 +113,7 @@ def test_a_target_that_merges_rows_away_is_loaded(lake: Lake, kind: str) -> None
     assert lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough
 def test_a_load_goes_on_without_its_process(lake: Lake) -> None:
     result = deferring.run(lake, {})
     while isinstance(result, deferring.Deferred):

@@ -97,6 +97,7 @@ def test_a_replica_that_does_not_write_may_lag(loaded: Lake, monkeypatch: pytest
         assert unload(loaded)["rows"] == 12_001
 
 
+@pytest.mark.thorough
 def test_one_replica_of_each_shard_is_enough(nodes: Nodes, lake: Lake, chs3_s3: Any, monkeypatch: Any) -> None:
     lake.load()
     as_any(lake, monkeypatch)

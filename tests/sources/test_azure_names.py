@@ -12,6 +12,7 @@ from tests.sources.store_lake import PERIOD, StoreLake
 pytestmark = pytest.mark.parametrize("store_lake", ["azure"], indirect=True)
 
 
+@pytest.mark.thorough(but=1, first=1)
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
 def test_empty_parts_beside_plain_characters_are_loaded(store_lake: StoreLake, kind: Kind) -> None:
     for number, name in enumerate(("a//b", "a///b", "/a", "//a")):
@@ -19,6 +20,7 @@ def test_empty_parts_beside_plain_characters_are_loaded(store_lake: StoreLake, k
     assert (store_lake.load()["objects"], store_lake.rows()) == (4, 400)
 
 
+@pytest.mark.thorough
 def test_empty_parts_beside_other_characters_are_loaded_from_text(store_lake: StoreLake) -> None:
     for number, name in enumerate(("a//b c", "ünï//x", "{x}//y", "a//b'c")):
         store_lake.objects.put(f"trips/{PERIOD}/{name}.jsonl", file_of("jsonl", number))
@@ -34,6 +36,7 @@ def test_names_of_csv_that_differ_in_one_character_are_told_apart(store_lake: St
     assert store_lake.facts() == files.facts(PERIOD)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", ["a//b c", "ünï//x", "[1]//b"])
 def test_such_a_name_of_parquet_is_refused_before_anything_is_staged(store_lake: StoreLake, name: str) -> None:
     store_lake.objects.put(f"trips/{PERIOD}/{name}.parquet", file_of("parquet", 0))

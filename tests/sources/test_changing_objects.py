@@ -37,7 +37,7 @@ def test_versions_of_a_file_are_told_apart_by_values_alone() -> None:
         assert one != other
 
 
-@pytest.mark.thorough(but=4)
+@pytest.mark.thorough(but=1, first=1)
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("change", ["overwritten", "longer", "deleted", "added"])
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
@@ -60,7 +60,7 @@ def test_a_period_holds_its_objects_as_they_were_at_one_moment(
     assert store_lake.left_behind() == []
 
 
-@pytest.mark.thorough(but=4)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("store_lake", ["azure", "hdfs"], indirect=True)
 def test_an_object_that_grows_is_loaded_as_long_as_it_was_at_one_moment(
@@ -78,7 +78,7 @@ def test_an_object_that_grows_is_loaded_as_long_as_it_was_at_one_moment(
     assert store_lake.facts() == period.facts() != before
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1, first=1)
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
 def test_an_older_object_that_changes_while_a_new_one_is_loaded_is_loaded_too(
     store_lake: StoreLake, strikes: Strikes, kind: Kind
@@ -94,7 +94,7 @@ def test_an_older_object_that_changes_while_a_new_one_is_loaded_is_loaded_too(
     assert period.load() == "unchanged"
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("step", ["Look at nodes and files", "Insert"])
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
 def test_an_object_of_which_half_is_read_as_it_is_overwritten_is_not_taken_for_damaged(
@@ -145,7 +145,7 @@ def outcome(period: ChangingPeriod) -> str:
         return str(error)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
 def test_loads_of_one_period_at_once_end_in_its_objects(store_lake: StoreLake, kind: Kind) -> None:
     period = ChangingPeriod(store_lake, kind)

@@ -57,7 +57,7 @@ def test_from_the_files_to_a_table_a_load_and_the_ledger(store_lake: StoreLake, 
     assert len({each["path"] for each in objects}) == 3
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_a_table_that_is_missing_is_created_from_the_files(store_lake: StoreLake, shell: Shell) -> None:
     store_lake.objects.upload(TRIPS, PERIOD)
     store_lake.on_every_node(f"DROP TABLE {store_lake.database}.trips SYNC")
@@ -65,7 +65,7 @@ def test_a_table_that_is_missing_is_created_from_the_files(store_lake: StoreLake
     assert store_lake.facts() == TRIPS.facts(PERIOD)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_periods_of_another_tool_are_adopted(store_lake: StoreLake, shell: Shell) -> None:
     store_lake.objects.upload(TRIPS, PERIOD)
     store_lake.load()
@@ -81,6 +81,7 @@ def test_a_rehearsal_plays_all_scenes_and_leaves_nothing(store_lake: StoreLake, 
     check_rehearsal(store_lake, shell, store_lake.options)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("store_lake", ["s3"], indirect=True)
 def test_a_rehearsal_on_googles_storage_speaks_the_protocol_of_s3(
     store_lake: StoreLake, shell: Shell, monkeypatch: pytest.MonkeyPatch

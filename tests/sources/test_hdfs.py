@@ -85,6 +85,7 @@ def test_a_file_that_is_written_again_or_put_in_anothers_place_has_another_versi
     assert len({*versions, etag(folder, "f")}) == 5
 
 
+@pytest.mark.thorough
 def test_the_host_that_answers_lists(folder: HdfsObjects, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.put("f", b"1")
     connect(folder.server, monkeypatch, host="no-such-host.invalid, 127.0.0.1")
@@ -104,6 +105,7 @@ def wrong_port(request: pytest.FixtureRequest) -> Iterator[int]:
         yield silent.getsockname()[1]
 
 
+@pytest.mark.thorough(but=1, first=1)
 def test_a_worker_that_gets_no_answer_says_so_within_seconds(
     folder: HdfsObjects, monkeypatch: pytest.MonkeyPatch, wrong_port: int
 ) -> None:
@@ -170,6 +172,7 @@ class TestLoads:
         assert "org.apache" not in str(failed.value)
         assert store_lake.rows() == 0
 
+    @pytest.mark.thorough(but=1)
     def test_servers_that_get_no_answer_are_told_within_seconds(self, store_lake: StoreLake, wrong_port: int) -> None:
         store_lake.objects.upload(TRIPS, PERIOD)
         began = time.monotonic()
@@ -177,6 +180,7 @@ class TestLoads:
             store_lake.load(hdfs_url=f"hdfs://chs3@127.0.0.1:{wrong_port}")
         assert time.monotonic() - began < 20
 
+    @pytest.mark.thorough
     def test_text_names_the_file_and_row_to_blame(self, store_lake: StoreLake) -> None:
         first = store_lake.objects.upload(TRIPS, PERIOD, file_format="jsonl")[0]
         store_lake.objects.put(first, b'{"trip_id": "x"}\n')
@@ -208,6 +212,7 @@ class TestLoads:
         (found,) = storage_check(capsys, store_lake, "hdfs://no-such-host.invalid:8020")["findings"]
         assert "The servers find no name node there: check hdfs_url" in found
 
+    @pytest.mark.thorough
     def test_the_example_dag_loads_and_then_finds_nothing_to_load(
         self, store_lake: StoreLake, run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -59,6 +59,7 @@ def test_a_file_of_which_only_whole_blocks_are_written_is_not_loaded_until_it_is
     assert store_lake.facts() == writer.period.facts()
 
 
+@pytest.mark.thorough
 def test_a_file_of_whole_blocks_that_is_closed_is_loaded(store_lake: StoreLake, writer: Writer) -> None:
     block = 1024**2
     lines = LINES[:block].rpartition(b"\n")[0] + b"\n"
@@ -68,7 +69,7 @@ def test_a_file_of_whole_blocks_that_is_closed_is_loaded(store_lake: StoreLake, 
     assert store_lake.facts() == writer.period.facts()
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1, first=1)
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
 @pytest.mark.parametrize("when", ["at first", "before the insert"])
 def test_of_a_file_that_is_open_again_what_is_listed_is_loaded(
@@ -91,6 +92,7 @@ def test_of_a_file_that_is_open_again_what_is_listed_is_loaded(
         assert store_lake.facts() == period.facts() != before
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
 def test_a_file_that_is_moved_into_anothers_place_is_noticed(
     store_lake: StoreLake, strikes: Strikes, kind: Kind

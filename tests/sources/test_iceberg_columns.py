@@ -24,6 +24,7 @@ _NESTED = {
 }
 
 
+@pytest.mark.thorough(but=1, first=1)
 @pytest.mark.parametrize("within", list(_NESTED))
 @pytest.mark.parametrize("change", ["swap", "drop and add"])
 def test_fields_within_lists_and_maps_are_refused_in_old_files_too(
@@ -37,6 +38,7 @@ def test_fields_within_lists_and_maps_are_refused_in_old_files_too(
     assert table_lake.rows() == 0
 
 
+@pytest.mark.thorough
 def test_fields_within_lists_and_maps_are_loaded_where_ids_and_names_agree(table_lake: TableLake) -> None:
     _put_nested(table_lake, "map of lists of structs")
     _rename_and_back(table_lake.table.table())

@@ -51,6 +51,7 @@ def test_what_was_landed_is_landed_no_second_time(lake: LandingLake) -> None:
     assert lake.objects() == before
 
 
+@pytest.mark.thorough
 def test_late_messages_are_in_the_run_of_their_offsets_and_in_the_period_of_their_timestamps(lake: LandingLake) -> None:
     lake.topic.send(NIGHTS[1] + HOUR, b"in time")
     lake.land(1)
@@ -63,6 +64,7 @@ def test_late_messages_are_in_the_run_of_their_offsets_and_in_the_period_of_thei
     assert lake.values() == Counter([b"in time", b"late", b"very late", b"next"])
 
 
+@pytest.mark.thorough
 def test_nights_that_run_in_another_order_land_every_message_once(lake: LandingLake) -> None:
     messages = [(night, b"%d %d" % (night, number)) for number in range(8) for night in (3, 0, 2, 1)]
     for night, value in messages:
@@ -147,6 +149,7 @@ def test_expired_messages_are_an_error_that_counts_them_and_the_rest_lands_if_th
     assert lake.land(2)["messages"] == 10
 
 
+@pytest.mark.thorough
 def test_a_partition_that_was_added_lands_from_its_first_message_on(lake: LandingLake) -> None:
     lake.topic.send(NIGHTS[0] + HOUR, b"old")
     lake.topic.send(NIGHTS[2] + HOUR, b"newer")
@@ -171,6 +174,7 @@ def test_a_compacted_topic_lands_what_is_left(lake: LandingLake, kafka: KafkaSer
     assert b"19" in values
 
 
+@pytest.mark.thorough
 def test_what_compaction_took_between_two_tries_is_in_no_object_twice(
     lake: LandingLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from airflow_provider_chs3.exceptions import NotReadyError, TransientError
 from tests.sources.landing_lake import HOUR, NIGHTS, Dead, LandingLake
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("new_messages", [0, 1, 20])
 def test_a_topic_that_was_created_again_is_an_error(lake: LandingLake, new_messages: int) -> None:
     lake.topic.send(NIGHTS[0] + HOUR, b"a", b"b")
@@ -29,6 +30,7 @@ def test_a_topic_that_was_created_again_is_an_error(lake: LandingLake, new_messa
     assert lake.land(1, key="again/{YYYY-MM}/")["messages"] == new_messages
 
 
+@pytest.mark.thorough
 def test_a_log_that_is_shorter_than_it_was_is_an_error_where_no_id_is_known(
     lake: LandingLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,6 +50,7 @@ def test_a_log_that_is_shorter_than_it_was_is_an_error_where_no_id_is_known(
         lake.land(1)
 
 
+@pytest.mark.thorough
 def test_what_was_landed_before_ids_were_recorded_goes_on_and_is_checked_from_then_on(lake: LandingLake) -> None:
     lake.topic.send(NIGHTS[0] + HOUR, b"a", b"b")
     lake.land(0)
@@ -127,6 +130,7 @@ def test_a_wrong_password_is_told_at_once_and_not_shown(lake: LandingLake, monke
     assert "uthentication" in str(caught.value)
 
 
+@pytest.mark.thorough
 def test_a_broker_that_does_not_answer_is_tried_again(lake: LandingLake, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = lake.topic.server.settings(**{"bootstrap.servers": "127.0.0.1:1"})
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": settings}))

@@ -14,6 +14,7 @@ PERIOD = "2026-01"
 TRIPS = Trips(rows_per_period=2_000)
 
 
+@pytest.mark.thorough(but=1, first=1)
 def test_a_cluster_reads_a_period_of_all_that_were_put(lakehouse: Lakehouse, staging: Staging) -> None:
     for period in (PERIOD, "2026-02"):
         lakehouse.put(TRIPS.table(period))
@@ -23,6 +24,7 @@ def test_a_cluster_reads_a_period_of_all_that_were_put(lakehouse: Lakehouse, sta
     assert sum(staging.rows_per_node()) == TRIPS.rows_per_period
 
 
+@pytest.mark.thorough(but=1)
 def test_a_node_reads_rows_that_were_added(lakehouse: Lakehouse, staging: Staging) -> None:
     lakehouse.put(TRIPS.table(PERIOD).slice(0, 500))
     lakehouse.put(TRIPS.table(PERIOD).slice(500))

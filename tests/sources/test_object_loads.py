@@ -75,6 +75,7 @@ def test_a_period_is_loaded_exactly_and_again_only_where_it_changed(store_lake: 
     assert store_lake.rows() < OTHER.rows_per_period
 
 
+@pytest.mark.thorough(but=1, first=1)
 @beside_s3
 def test_new_objects_are_loaded_alone(store_lake: StoreLake) -> None:
     store_lake.objects.upload(TRIPS, PERIOD)
@@ -87,7 +88,7 @@ def test_new_objects_are_loaded_alone(store_lake: StoreLake) -> None:
     assert store_lake.load()["status"] == "unchanged"
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("file_format", ["csv.gz", "jsonl"])
 @pytest.mark.three_nodes
 @beside_s3
@@ -114,6 +115,7 @@ def test_an_object_that_was_cut_off_is_refused(store_lake: StoreLake) -> None:
     assert store_lake.load(columns=["trip_id", "pickup_at"])["rows"] == 500_000
 
 
+@pytest.mark.thorough(but=1, first=1)
 @pytest.mark.three_nodes
 @beside_s3
 def test_hostile_names_are_loaded_exactly(store_lake: StoreLake) -> None:
@@ -140,6 +142,7 @@ def test_a_load_that_fails_before_it_publishes_is_made_good_by_the_next(
     assert store_lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough(but=1)
 @beside_s3
 def test_an_object_that_is_overwritten_under_the_load_is_loaded_as_it_is_then(
     store_lake: StoreLake, monkeypatch: pytest.MonkeyPatch
@@ -162,6 +165,7 @@ def test_an_object_that_is_overwritten_under_the_load_is_loaded_as_it_is_then(
     assert store_lake.load()["status"] == "unchanged"
 
 
+@pytest.mark.thorough(but=1, first=1)
 @pytest.mark.three_nodes
 def test_the_waits_for_a_storage_are_known_where_servers_count_them(store_lake: StoreLake) -> None:
     store_lake.objects.upload(TRIPS, PERIOD)
@@ -174,6 +178,7 @@ def test_the_waits_for_a_storage_are_known_where_servers_count_them(store_lake: 
     assert (waits > 0) == (store_lake.counted_by == "insert")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.three_nodes
 def test_a_deferrable_load_is_proven_by_the_servers_logs(store_lake: StoreLake) -> None:
     store_lake.objects.upload(TRIPS, PERIOD, file_format="csv.gz")
@@ -181,6 +186,7 @@ def test_a_deferrable_load_is_proven_by_the_servers_logs(store_lake: StoreLake) 
     assert store_lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough(but=1, first=1)
 @beside_s3
 def test_periods_are_planned_and_loaded_together(store_lake: StoreLake) -> None:
     periods = ["2026-01", "2026-02", "2026-03"]
@@ -237,6 +243,7 @@ class TestAzure:
         finally:
             store_lake.on_every_node("DROP NAMED COLLECTION chs3_of_azure")
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("form", ["connection_string", "sas_token"])
     def test_other_forms_of_the_connection_work(
         self, store_lake: StoreLake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, form: str
@@ -251,6 +258,7 @@ class TestAzure:
         secret = access.account_key or access.sas_token.partition("sig=")[2].partition("&")[0]
         assert secret not in f"{access}{operator.insert_sql}{caplog.text}"
 
+    @pytest.mark.thorough
     def test_the_example_dag_loads_and_then_finds_nothing_to_load(
         self, store_lake: StoreLake, run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -14,6 +14,7 @@ PERIOD = "2026-01"
 TRIPS = Trips(rows_per_period=10_000, files_per_period=5)
 
 
+@pytest.mark.thorough(but=1, first=1)
 def test_a_cluster_reads_a_periods_files_and_each_of_them_once(objects: Objects, staging: Staging) -> None:
     objects.upload(TRIPS, PERIOD)
     objects.upload(TRIPS, "2026-02")
@@ -22,6 +23,7 @@ def test_a_cluster_reads_a_periods_files_and_each_of_them_once(objects: Objects,
     assert sum(staging.rows_per_node()) == TRIPS.rows_per_period
 
 
+@pytest.mark.thorough(but=1)
 def test_one_node_reads_what_is_there_now(objects: Objects, chs3_cluster: object) -> None:
     first, second = (list(Trips(seed=seed).files(PERIOD, file_format="csv.gz")) for seed in (1, 2))
     for (name, _), (_, body) in zip(first, second, strict=True):

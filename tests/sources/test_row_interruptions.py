@@ -164,6 +164,7 @@ def end_sessions(lake: RowLake) -> int:
         return len(found)
 
 
+@pytest.mark.thorough(but=1)
 def test_a_read_that_the_database_ends_is_repeated(lake: RowLake, strikes: Strikes) -> None:
     options, ended = slow(lake), 0
     with ThreadPoolExecutor() as pool:
@@ -184,6 +185,7 @@ def outcome(lake: RowLake, options: dict[str, Any]) -> str:
         return str(error)
 
 
+@pytest.mark.thorough(but=1, first=1)
 def test_loads_of_one_period_at_once_end_in_its_rows(lake: RowLake) -> None:
     options = slow(lake)
     with ThreadPoolExecutor() as pool:

@@ -45,7 +45,7 @@ def test_a_period_is_loaded_exactly_and_again_only_where_it_changed(row_lake: Ro
     assert row_lake.facts() != TRIPS.facts(PERIOD)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_the_log_speaks_of_rows_and_of_no_objects(row_lake: RowLake, capsys: pytest.CaptureFixture[str]) -> None:
     row_lake.rows.put(TRIPS.table(PERIOD))
     row_lake.load()
@@ -55,7 +55,7 @@ def test_the_log_speaks_of_rows_and_of_no_objects(row_lake: RowLake, capsys: pyt
     assert " object" not in log
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("key", [{"key_column": None}, {"key_column": "zone"}], ids=["none", "text"])
 @pytest.mark.three_nodes
 def test_rows_are_read_once_with_any_key(row_lake: RowLake, key: dict[str, Any]) -> None:
@@ -64,6 +64,7 @@ def test_rows_are_read_once_with_any_key(row_lake: RowLake, key: dict[str, Any])
     assert row_lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough(but=1, first=1)
 @pytest.mark.three_nodes
 def test_negative_and_missing_keys_are_read_once(row_lake: RowLake) -> None:
     row_lake.rows.put(TRIPS.table(PERIOD))
@@ -76,6 +77,7 @@ def test_negative_and_missing_keys_are_read_once(row_lake: RowLake) -> None:
     assert row_lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough(but=1)
 def test_a_plan_finds_the_periods_of_the_table(row_lake: RowLake) -> None:
     for period in (PERIOD, "2026-02"):
         row_lake.rows.put(TRIPS.table(period))
@@ -91,7 +93,7 @@ def test_a_plan_finds_the_periods_of_the_table(row_lake: RowLake) -> None:
     assert plan.execute({}) == ["2026-02"]
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1, first=1)
 @pytest.mark.parametrize("times", [1, 4])
 @pytest.mark.three_nodes
 def test_a_writer_to_the_period_starts_the_load_over_a_few_times(
@@ -140,6 +142,7 @@ def test_a_load_broken_at_any_step_is_exact_when_run_again(row_lake: RowLake, br
     assert number > 4
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.three_nodes
 def test_a_wrong_password_is_told_and_nowhere_shown(
     row_lake: RowLake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -176,6 +179,7 @@ def test_what_is_missing_is_told(row_lake: RowLake) -> None:
         row_lake.load(time_column="zone")
 
 
+@pytest.mark.thorough(but=6)
 @pytest.mark.parametrize(
     ("argument", "value", "said"),
     [
@@ -198,12 +202,14 @@ def test_arguments_without_sense_are_told(row_lake: RowLake, argument: str, valu
     assert sum(row_lake.rows_per_node()) == 0
 
 
+@pytest.mark.thorough(but=1, first=1)
 def test_a_database_that_does_not_answer_is_worth_a_retry(row_lake: RowLake, monkeypatch: pytest.MonkeyPatch) -> None:
     row_lake.connect(monkeypatch, port=1)
     with pytest.raises(TransientError, match="does not answer"):
         row_lake.load()
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.three_nodes
 def test_names_mean_nothing_to_any_sql(row_lake: RowLake) -> None:
     row_lake.rows.put(TRIPS.table(PERIOD))
@@ -224,6 +230,7 @@ def test_names_mean_nothing_to_any_sql(row_lake: RowLake) -> None:
     assert row_lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough(but=1, first=1)
 def test_a_digest_of_ones_own_tells_of_changes(row_lake: RowLake) -> None:
     row_lake.rows.put(TRIPS.table(PERIOD))
     row_lake.load(fingerprint="max(fare)")
@@ -239,7 +246,7 @@ def test_objects_have_markers_and_rows_have_not(row_lake: RowLake) -> None:
         row_lake.load(ready_key="_SUCCESS")
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_the_example_dag_loads_and_then_finds_nothing_to_load(
     row_lake: RowLake, run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,6 +270,7 @@ def test_the_example_dag_loads_and_then_finds_nothing_to_load(
     ]
 
 
+@pytest.mark.thorough(but=1)
 def test_without_the_provider_the_error_says_what_to_install(
     row_lake: RowLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,7 +59,7 @@ def test_a_period_without_rows_is_told_as_that(lake: RowLake, capsys: pytest.Cap
     assert "no rows of 2019-01 by 'pickup_at'" in said(capsys, lake, "doctor", "--period", "2019-01")
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_a_period_that_shrank_and_one_that_does_not_fit_speak_of_rows(
     lake: RowLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -79,7 +79,7 @@ def test_the_doctor_counts_rows(lake: RowLake, capsys: pytest.CaptureFixture[str
     assert "1 object" not in found
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_rows_that_the_table_has_in_another_period_ask_for_its_zone(lake: RowLake) -> None:
     kind = "timestamp NULL" if lake.is_mysql else "timestamptz"
     lake.change(f"ALTER TABLE {{t}} ADD COLUMN since {kind}")
@@ -94,6 +94,7 @@ def test_rows_that_the_table_has_in_another_period_ask_for_its_zone(lake: RowLak
     assert lake.load(**options, row_timezone="Europe/Berlin", period="2026-02")["rows"] == 1_000
 
 
+@pytest.mark.thorough(but=1, first=1)
 def test_an_age_of_objects_is_refused(lake: RowLake) -> None:
     with pytest.raises(AirflowFailException, match="min_object_age_seconds: this is about files"):
         lake.load(min_object_age_seconds=60)

@@ -89,6 +89,7 @@ def test_a_certificate_that_the_worker_does_not_trust_ends_the_load(
         lake.load()
 
 
+@pytest.mark.thorough
 def test_with_a_token_of_aws_the_worker_and_the_servers_log_in(lake: RowLake, monkeypatch: pytest.MonkeyPatch) -> None:
     # Without Amazon's own database none can check the token.
     (lake.rows.server.folder / "data" / "pg_hba.conf").write_text(

@@ -138,6 +138,7 @@ def test_values_arrive_as_they_are(row_lake: RowLake) -> None:
         assert shown == wanted, case
 
 
+@pytest.mark.thorough(but=1)
 def test_columns_may_have_names_that_a_load_gives(row_lake: RowLake) -> None:
     # Of a whole number that is 1 where a text looks like hexadecimal digits, too.
     names = {"chs3_0": "int", "chs3_1": "varchar(9)", "chs3_is_hex": "int", "chs30_0": "int", "chs3_value_0": "int"}
@@ -147,12 +148,14 @@ def test_columns_may_have_names_that_a_load_gives(row_lake: RowLake) -> None:
     assert _read(row_lake, ", ".join(names)) == [(1, "6162", 1, 2, 3)]
 
 
+@pytest.mark.thorough(but=1, first=1)
 def test_a_column_named_path_is_refused(row_lake: RowLake) -> None:
     name = _make(row_lake, {"_path": ("int", "Int32")}, [["1"]])
     with pytest.raises(AirflowFailException, match=r"has a column '_path'.*load a view that renames it"):
         _load(row_lake, name)
 
 
+@pytest.mark.thorough(but=1)
 def test_a_domain_of_a_domain_is_read_as_its_type(row_lake: RowLake) -> None:
     if row_lake.is_mysql:
         pytest.skip("MySQL has no domains")
@@ -164,6 +167,7 @@ def test_a_domain_of_a_domain_is_read_as_its_type(row_lake: RowLake) -> None:
     assert _read(row_lake, "hex(raw)") == [("00FF",)]
 
 
+@pytest.mark.thorough(but=1, first=1)
 def test_any_double_keeps_its_last_bit(row_lake: RowLake) -> None:
     random.seed(7)
     doubles = [struct.unpack("d", random.randbytes(8))[0] for _ in range(500)]
@@ -181,6 +185,7 @@ def test_any_double_keeps_its_last_bit(row_lake: RowLake) -> None:
     assert sorted(value for (value,) in _read(row_lake, "d")) == sorted(doubles)
 
 
+@pytest.mark.thorough(but=6)
 @pytest.mark.parametrize("number", range(9))
 def test_what_does_not_fit_is_refused_by_name(row_lake: RowLake, number: int) -> None:
     cases = REFUSED_MYSQL if row_lake.is_mysql else REFUSED_POSTGRES
@@ -193,6 +198,7 @@ def test_what_does_not_fit_is_refused_by_name(row_lake: RowLake, number: int) ->
     assert set(_read(row_lake, "count()")) == {(0,)}
 
 
+@pytest.mark.thorough(but=1)
 def test_periods_of_instants_begin_where_their_zone_says(row_lake: RowLake) -> None:
     kind = "timestamp NULL" if row_lake.is_mysql else "timestamptz"
     zone = "" if row_lake.is_mysql else "+00"
@@ -207,6 +213,7 @@ def test_periods_of_instants_begin_where_their_zone_says(row_lake: RowLake) -> N
     assert sorted(value for rows in found for (value,) in rows) == times[1:3]
 
 
+@pytest.mark.thorough(but=1, first=1)
 @pytest.mark.three_nodes
 def test_a_day_that_no_period_has_is_refused_by_name_whichever_node_reads_it(row_lake: RowLake) -> None:
     if not row_lake.is_mysql:

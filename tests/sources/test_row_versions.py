@@ -49,6 +49,7 @@ def _planned(lake: RowLake, name: str, **options: Any) -> list[str]:
     return planned
 
 
+@pytest.mark.thorough(but=1)
 def test_dates_that_no_table_holds_are_in_no_period(row_lake: RowLake) -> None:
     rows = [f"'{each}'" for each in ("2026-01-05", *NO_PERIODS[row_lake.is_mysql])]
     name = _make(row_lake, "at date", *rows)
@@ -57,6 +58,7 @@ def test_dates_that_no_table_holds_are_in_no_period(row_lake: RowLake) -> None:
     assert _load(row_lake, name)["rows"] == 1
 
 
+@pytest.mark.thorough(but=1, first=1)
 def test_periods_of_instants_are_planned_in_their_zone(row_lake: RowLake) -> None:
     kind, zone = ("timestamp NULL", "") if row_lake.is_mysql else ("timestamptz", "+00")
     name = _make(row_lake, f"at {kind}", f"'2025-12-31 23:30:00{zone}'")
@@ -64,6 +66,7 @@ def test_periods_of_instants_are_planned_in_their_zone(row_lake: RowLake) -> Non
     assert _planned(row_lake, name, timezone="Europe/Berlin") == [PERIOD]
 
 
+@pytest.mark.thorough(but=1)
 def test_a_sum_of_times_sees_what_the_newest_time_hides(row_lake: RowLake) -> None:
     rows = ("'2026-01-05', 1, '2026-01-05 10:00:00'", "'2026-01-06', 2, '2026-01-05 10:05:00'")
     name = _make(row_lake, "at date, k bigint, updated_at timestamp NULL", *rows)
@@ -77,6 +80,7 @@ def test_a_sum_of_times_sees_what_the_newest_time_hides(row_lake: RowLake) -> No
         row_lake.run(f"UPDATE {name} SET updated_at = '2026-01-05 10:00:00' WHERE at = '2026-01-05'")
 
 
+@pytest.mark.thorough(but=1, first=1)
 def test_a_node_may_get_only_rows_without_a_key(row_lake: RowLake) -> None:
     name = _make(row_lake, "at date, k bigint", "'2026-01-05', NULL", "'2026-01-06', 1", "'2026-01-07', 2")
     _typed(row_lake, "at Date, k Nullable(Int64)")
@@ -85,6 +89,7 @@ def test_a_node_may_get_only_rows_without_a_key(row_lake: RowLake) -> None:
 
 @pytest.mark.parametrize("rows", ["mysql"], indirect=True)
 class TestMySql:
+    @pytest.mark.thorough
     def test_long_bytes_are_loaded(self, row_lake: RowLake) -> None:
         # Their hexadecimal digits would be longer than the server makes of texts: that would be NULL.
         name = _make(row_lake, "at date, a longblob, b varbinary(9)", "'2026-01-05', x'00', x'00ff0a00'")

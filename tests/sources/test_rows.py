@@ -14,6 +14,7 @@ PERIOD = "2026-01"
 TRIPS = Trips(rows_per_period=3_000)
 
 
+@pytest.mark.thorough(but=1)
 def test_each_node_reads_its_slice_of_a_period(rows: Rows, staging: Staging) -> None:
     rows.put(TRIPS.table(PERIOD))
     rows.put(TRIPS.table("2026-02"))

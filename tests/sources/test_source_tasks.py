@@ -53,6 +53,7 @@ def is_of_rows(lake: SourceLake) -> bool:
     return isinstance(lake, RowLake)
 
 
+@pytest.mark.thorough(but=1, first=1)
 @pytest.mark.three_nodes
 def test_a_deferred_load_goes_on_without_its_worker(lake: SourceLake, monkeypatch: pytest.MonkeyPatch) -> None:
     deferring.hurry(monkeypatch)
@@ -74,12 +75,14 @@ def test_on_kill_ends_the_queries_and_drops_staging(lake: SourceLake) -> None:
     assert sum(rows[0][0] for rows in lake.on_every_node(f"SELECT count() FROM {lake.database}.trips")) == 0
 
 
+@pytest.mark.thorough(but=1)
 def test_it_waits_for_merges_and_has_the_result_of_a_load(lake: SourceLake) -> None:
     result = lake.load(wait_for_merges=True, merge_health={"settled_after_seconds": 0})
     assert {"status", "rows", "seconds_by_step", "query_ids", "settings", "merges"} <= result.keys()
     assert result["rows"] == 3_000
 
 
+@pytest.mark.thorough(but=1, first=1)
 def test_appended_rows_are_added(lake: SourceLake) -> None:
     for rows in (3_000, 6_000):
         assert lake.load(write_mode="append", retries=0)["status"] == "appended"
@@ -87,6 +90,7 @@ def test_appended_rows_are_added(lake: SourceLake) -> None:
         assert sum(each[0][0] for each in counted) == rows
 
 
+@pytest.mark.thorough(but=1)
 def test_lineage_tells_the_table_whether_it_was_read_or_not(lake: SourceLake) -> None:
     for has_read in (True, False):
         operator = lake.operator()
@@ -121,6 +125,7 @@ def test_what_is_about_files_is_refused_of_rows(row_lake: RowLake, name: str) ->
     assert sum(row_lake.rows_per_node()) == 0
 
 
+@pytest.mark.thorough(but=1, first=1)
 def test_a_table_is_created_from_files_alone(lake: SourceLake) -> None:
     lake.on_every_node(f"DROP TABLE {lake.database}.trips SYNC")
     if is_of_rows(lake):
@@ -132,6 +137,7 @@ def test_a_table_is_created_from_files_alone(lake: SourceLake) -> None:
     assert lake.load(create_table="if_missing")["rows"] == 3_000
 
 
+@pytest.mark.thorough(but=1)
 def test_new_columns_are_found(lake: SourceLake) -> None:
     drop = f"ALTER TABLE {lake.database}.trips DROP COLUMN payment_type"
     lake.on_every_node(drop)
@@ -147,6 +153,7 @@ def test_a_ready_marker_is_refused(lake: SourceLake) -> None:
         lake.load(ready_key="_SUCCESS")
 
 
+@pytest.mark.thorough(but=1, first=1)
 def test_a_period_of_another_tool_is_adopted(lake: SourceLake) -> None:
     lake.load()
     lake.on_every_node(f"DROP TABLE {lake.database}.chs3_ledger SYNC")
@@ -179,6 +186,7 @@ def command(capsys: pytest.CaptureFixture[str], lake: SourceLake, name: str, *op
     return code, json.loads(out) if out else error
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.three_nodes
 def test_the_command_line_plans_and_adopts_its_periods(lake: SourceLake, capsys: pytest.CaptureFixture[str]) -> None:
     # By the key nodes share the rows, and a period is recorded with the sum of its keys.
@@ -194,6 +202,7 @@ def test_the_command_line_plans_and_adopts_its_periods(lake: SourceLake, capsys:
     assert lake.load()["status"] == "unchanged"
 
 
+@pytest.mark.thorough(but=1, first=1)
 def test_the_command_line_suggests_a_table_for_files_alone(
     lake: SourceLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -220,6 +229,7 @@ def storage_check(capsys: pytest.CaptureFixture[str], lake: SourceLake, *options
     return found
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.three_nodes
 def test_the_doctor_finds_nothing_where_worker_and_servers_get_in(
     lake: SourceLake, capsys: pytest.CaptureFixture[str]
@@ -231,6 +241,7 @@ def test_the_doctor_finds_nothing_where_worker_and_servers_get_in(
     assert storage_check(capsys, lake)["findings"] == []
 
 
+@pytest.mark.thorough(but=1, first=1)
 def test_the_doctor_finds_a_period_that_is_not_there(lake: SourceLake, capsys: pytest.CaptureFixture[str]) -> None:
     (found,) = storage_check(capsys, lake, "--period", "2019-01")["findings"]
     lacks = "no rows of 2019-01 by" if isinstance(lake, RowLake) else "no object of 2019-01 fits"
@@ -238,6 +249,7 @@ def test_the_doctor_finds_a_period_that_is_not_there(lake: SourceLake, capsys: p
     assert "check --source-table and --time-column, and --period" in found
 
 
+@pytest.mark.thorough(but=1)
 def test_the_doctor_finds_a_database_that_neither_worker_nor_servers_get_into(
     row_lake: RowLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,6 +119,7 @@ def test_a_period_is_loaded_and_then_what_was_committed_since(lake: TableLake) -
     assert lake.load()["rows"] == 1_998
 
 
+@pytest.mark.thorough(but=1, first=1)
 def test_a_table_that_is_missing_is_told(lake: TableLake) -> None:
     wrong = lake.objects
     wrong.table = "lake.trip"
@@ -126,6 +127,7 @@ def test_a_table_that_is_missing_is_told(lake: TableLake) -> None:
         lake.load(objects=wrong)
 
 
+@pytest.mark.thorough(but=1)
 def test_no_secret_shows(lake: TableLake, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     operator = lake.operator()
@@ -154,6 +156,7 @@ def test_glue_needs_no_more_rights_than_documented(glue_lake: TableLake, monkeyp
     assert glue_lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough
 def test_a_right_of_glue_that_is_missing_is_told(glue_lake: TableLake, monkeypatch: pytest.MonkeyPatch) -> None:
     lacking = loader_of(glue_lake.table.s3, *LEAST_RIGHTS[1:])
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(lacking.airflow_connection()))
@@ -168,6 +171,7 @@ def test_keys_that_glue_refuses_are_told(glue_lake: TableLake, monkeypatch: pyte
         glue_lake.load()
 
 
+@pytest.mark.thorough(but=1, first=1)
 @pytest.mark.parametrize(
     ("code", "said"),
     [
@@ -190,6 +194,7 @@ def test_what_aws_answers_is_told(glue_lake: TableLake, monkeypatch: pytest.Monk
     assert "arn of somebody" not in str(failed.value)
 
 
+@pytest.mark.thorough
 def test_a_rest_catalog_takes_the_properties_of_its_own_authentication(
     rest_lake: TableLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

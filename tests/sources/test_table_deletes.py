@@ -86,6 +86,7 @@ def test_deleted_rows_are_left_out_wherever_they_are(lake: TableLake) -> None:
     assert lake.facts(NEXT) == TRIPS.facts(NEXT)
 
 
+@pytest.mark.thorough
 def test_bounds_that_contradict_each_other_hide_no_deletes(lake: TableLake) -> None:
     large, _ = january(lake)
     delete_by_position(lake.table.table(), {large: [0]}, bounds=("z", "a"))
@@ -116,6 +117,7 @@ def test_a_file_that_was_added_after_a_delete_is_loaded_alone(lake: TableLake) -
     assert in_table(lake) == in_lakehouse(lake)
 
 
+@pytest.mark.thorough
 def test_a_period_whose_rows_are_all_deleted_is_empty(lake: TableLake) -> None:
     lake.load()
     large, small = january(lake)
@@ -124,6 +126,7 @@ def test_a_period_whose_rows_are_all_deleted_is_empty(lake: TableLake) -> None:
     assert in_table(lake) == in_lakehouse(lake) == []
 
 
+@pytest.mark.thorough
 def test_a_deleted_row_may_have_what_does_not_fit(lake: TableLake) -> None:
     wrong = Trips(seed=3, rows_per_period=10).table(PERIOD)
     place = wrong.schema.get_field_index("passenger_count")
@@ -137,6 +140,7 @@ def test_a_deleted_row_may_have_what_does_not_fit(lake: TableLake) -> None:
     assert in_table(lake) == in_lakehouse(lake)
 
 
+@pytest.mark.thorough
 def test_periods_that_are_loaded_together_leave_out_what_is_deleted_of_each(lake: TableLake) -> None:
     large, _ = january(lake)
     (february,) = data_files(lake.table.table(), "pickup_at >= '2026-02-01T00:00:00+00:00'")
@@ -147,6 +151,7 @@ def test_periods_that_are_loaded_together_leave_out_what_is_deleted_of_each(lake
     assert in_table(lake) == in_lakehouse(lake)
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_a_deferred_load_leaves_them_out(lake: TableLake, monkeypatch: pytest.MonkeyPatch) -> None:
     deferring.hurry(monkeypatch)
@@ -156,6 +161,7 @@ def test_a_deferred_load_leaves_them_out(lake: TableLake, monkeypatch: pytest.Mo
     assert in_table(lake) == in_lakehouse(lake)
 
 
+@pytest.mark.thorough
 def test_a_wider_type_and_another_partitioning_since_change_nothing(lake: TableLake) -> None:
     from pyiceberg.types import LongType
 
@@ -214,6 +220,7 @@ def test_delete_files_that_are_vacuumed_under_the_load_start_it_over(
     assert lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("file_format", "kind"), [("PUFFIN", "deletion vectors remove"), ("AVRO", "delete files of AVRO remove")]
 )
@@ -243,6 +250,7 @@ def test_equality_deletes_are_refused_until_the_table_is_compacted(lake: TableLa
     assert lake.facts() == other.facts(PERIOD)
 
 
+@pytest.mark.thorough
 def test_a_delete_file_that_is_not_what_its_manifest_says_is_refused(lake: TableLake) -> None:
     large, _ = january(lake)
     url = delete_by_position(lake.table.table(), {large: [0, 1]})

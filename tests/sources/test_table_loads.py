@@ -41,6 +41,7 @@ def test_a_period_is_loaded_exactly_and_again_only_where_it_changed(table_lake: 
     assert table_lake.rows() == OTHER.rows_per_period
 
 
+@pytest.mark.thorough(but=1, first=1)
 @pytest.mark.three_nodes
 def test_files_that_were_appended_are_loaded_alone(table_lake: TableLake) -> None:
     table_lake.table.put(TRIPS.table(PERIOD).slice(0, 1_500))
@@ -61,6 +62,7 @@ def test_rows_that_the_table_deletes_are_gone_after_the_next_load(table_lake: Ta
     assert min(table_lake.distances()) <= 3 >= max(table_lake.distances())
 
 
+@pytest.mark.thorough(but=1)
 def test_periods_are_planned_and_loaded_together(table_lake: TableLake) -> None:
     periods = ["2026-01", "2026-02", "2026-03"]
     for period in periods:
@@ -72,6 +74,7 @@ def test_periods_are_planned_and_loaded_together(table_lake: TableLake) -> None:
     assert PlanLoadsOperator(task_id="plan", periods=periods, **table_lake.where).execute({}) == []
 
 
+@pytest.mark.thorough(but=1, first=1)
 def test_a_commit_under_the_load_is_the_next_loads(table_lake: TableLake, monkeypatch: pytest.MonkeyPatch) -> None:
     table_lake.table.put(TRIPS.table(PERIOD))
     insert = Runner.insert
@@ -88,6 +91,7 @@ def test_a_commit_under_the_load_is_the_next_loads(table_lake: TableLake, monkey
     assert table_lake.facts() == OTHER.facts(PERIOD)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.three_nodes
 def test_a_table_that_is_vacuumed_under_the_load_is_loaded_as_it_is_then(
     table_lake: TableLake, monkeypatch: pytest.MonkeyPatch
@@ -109,6 +113,7 @@ def test_a_table_that_is_vacuumed_under_the_load_is_loaded_as_it_is_then(
     assert table_lake.facts() == OTHER.facts(PERIOD)
 
 
+@pytest.mark.thorough(but=1, first=1)
 def test_a_file_of_two_periods_is_refused_for_both(table_lake: TableLake) -> None:
     import pyarrow as pa
 
@@ -131,6 +136,7 @@ def test_a_column_that_does_not_exist_is_told(table_lake: TableLake) -> None:
         table_lake.load(objects=wrong)
 
 
+@pytest.mark.thorough(but=1)
 def test_no_key_shows(table_lake: TableLake, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     table_lake.table.put(TRIPS.table(PERIOD))
@@ -142,7 +148,7 @@ def test_no_key_shows(table_lake: TableLake, caplog: pytest.LogCaptureFixture) -
     assert "[HIDDEN]" in operator.insert_sql
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_the_example_dag_loads_and_then_finds_nothing_to_load(
     table_lake: TableLake, run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

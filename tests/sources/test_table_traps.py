@@ -36,6 +36,7 @@ class TestIceberg:
         table_lake.load("2026-02")
         assert table_lake.facts("2026-02") == TRIPS.facts("2026-02")
 
+    @pytest.mark.thorough
     def test_a_column_that_was_dropped_and_added_again_is_refused_in_old_files(self, table_lake: TableLake) -> None:
         from pyiceberg.types import StringType
 
@@ -60,6 +61,7 @@ class TestIceberg:
             table_lake.load()
         assert table_lake.rows() == 0
 
+    @pytest.mark.thorough
     def test_a_promoted_type_is_loaded_exactly(self, table_lake: TableLake) -> None:
         from pyiceberg.types import LongType
 
@@ -70,6 +72,7 @@ class TestIceberg:
         table_lake.load()
         assert table_lake.facts() == TRIPS.facts(PERIOD)
 
+    @pytest.mark.thorough
     def test_another_partitioning_since_is_loaded_exactly(self, table_lake: TableLake) -> None:
         table_lake.table.put(TRIPS.table(PERIOD).slice(0, 1_000))
         with table_lake.table.table().update_spec() as spec:
@@ -86,6 +89,7 @@ class TestIceberg:
         with pytest.raises(AirflowFailException, match=r"Cannot list lake\.trip .*: there is no such table"):
             table_lake.load(objects=wrong)
 
+    @pytest.mark.thorough
     def test_a_password_of_the_catalog_does_not_show(
         self, table_lake: TableLake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -124,6 +128,7 @@ class TestDelta:
             table_lake.load()
         assert table_lake.rows() == 0
 
+    @pytest.mark.thorough(but=1, first=1)
     @pytest.mark.parametrize("text", ["2026-13", "0000-01"])
     def test_a_partition_that_names_no_period_is_told(self, table_lake: TableLake, text: str) -> None:
         from deltalake import write_deltalake
