@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow.triggers.base import BaseTrigger
 
 from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.triggers import shared_poll
+from tests.faults.proxies import Answer, StorageProxy
 from tests.integration.lake import Lake
 
 try:
@@ -55,6 +60,52 @@ class Deferred:
         """Go on in another process; gives the result, or the next deferral."""
         arguments = {"event": event or self.wait(), **deserialize(serialize(self.how.kwargs or {}))}
         return run(self.lake, self.options, method=self.how.method_name, began_at=self.began_at, **arguments)
+
+
+class Gate:
+    """Holds the first insert that is sent from now on until a test opens it, however slow the machine is.
+
+    The storage does not answer the insert's first read.
+
+    Attributes:
+        options: Of loads that go through it.
+    """
+
+    def __init__(self, proxy: StorageProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.options: dict[str, Any] = {
+            "endpoint_url": proxy.endpoint_url,
+            # Servers would ask again for what is not answered in time.
+            "settings": {"s3_request_timeout_ms": 600_000, "s3_use_adaptive_timeouts": 0},
+        }
+        self._opened = Event()
+        sent, reads = count(), count()
+        send = detached.DetachedQuery.send
+
+        def send_and_hold(query: detached.DetachedQuery, *args: Any, **kwargs: Any) -> Any:
+            if next(sent) == 0:
+                proxy.fault = held
+            return send(query, *args, **kwargs)
+
+        def held(method: str, path: str, true: Answer) -> Answer:
+            if method == "GET" and path.endswith(".parquet") and next(reads) == 0:
+                self._opened.wait(600)
+            return true
+
+        monkeypatch.setattr(detached.DetachedQuery, "send", send_and_hold)
+
+    def open(self) -> None:
+        """Let the insert go on."""
+        self._opened.set()
+
+
+@pytest.fixture
+def gate(chs3_s3: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    """Holds the first insert that is sent."""
+    proxy = StorageProxy(chs3_s3.endpoint_url)
+    gate = Gate(proxy, monkeypatch)
+    yield gate
+    gate.open()
+    proxy.close()
 
 
 def again(trigger: BaseTrigger) -> Any:

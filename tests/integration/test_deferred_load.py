@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,10 +22,11 @@ from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger
 from tests.faults.strikes import Strikes, strikes
 from tests.integration import deferring
+from tests.integration.deferring import Gate, gate
 from tests.integration.lake import PERIOD, Lake
 from tests.integration.slow import SLOW_SETTINGS
 
-__all__ = ["strikes"]
+__all__ = ["gate", "strikes"]
 
 OTHER_TRIPS = Trips(seed=2, rows_per_period=3_000, files_per_period=6)
 TRIPS = Trips(rows_per_period=3_000, files_per_period=6)
@@ -33,6 +35,8 @@ SLOW_LOAD: dict[str, Any] = {
     "select": {name: name for name in COLUMNS} | {"trip_id": "trip_id + sleepEachRow(0.005)"},
     "settings": SLOW_SETTINGS,
 }
+#: Minutes: it is ended.
+ENDLESS_LOAD: dict[str, Any] = SLOW_LOAD | {"select": SLOW_LOAD["select"] | {"trip_id": "trip_id + sleepEachRow(0.2)"}}
 
 
 @pytest.fixture(autouse=True)
@@ -61,11 +65,13 @@ def test_a_short_insert_ends_before_the_task_would_be_deferred(trips_lake: Lake,
     assert trips_lake.on_node(0, agents) == [(client_name(),)]
 
 
-def test_an_insert_goes_on_without_its_worker_and_is_published_by_the_next(trips_lake: Lake) -> None:
+def test_an_insert_goes_on_without_its_worker_and_is_published_by_the_next(trips_lake: Lake, gate: Gate) -> None:
     trips_lake.upload(TRIPS)
-    result = deferring.start(trips_lake, **SLOW_LOAD).resume()
+    deferred = deferring.start(trips_lake, **gate.options)
+    gate.open()
+    result = deferred.resume()
     assert result["status"] == "published"
-    assert result["insert_seconds"] > 1
+    assert result["insert_seconds"] > 0.4  # it was held for longer than the worker stayed
     assert result["seconds_by_step"]["insert"] >= result["insert_seconds"]
     assert result["seconds_by_step"]["plan"] > 0  # which the worker that is gone did
     assert result["peak_memory_bytes"] > 0
@@ -73,10 +79,11 @@ def test_an_insert_goes_on_without_its_worker_and_is_published_by_the_next(trips
     assert inserts(trips_lake) == 1
 
 
-def test_a_retry_goes_on_with_the_insert_of_a_worker_that_died(trips_lake: Lake) -> None:
+def test_a_retry_goes_on_with_the_insert_of_a_worker_that_died(trips_lake: Lake, gate: Gate) -> None:
     trips_lake.upload(TRIPS)
-    first = deferring.start(trips_lake, **SLOW_LOAD)
-    second = deferring.start(trips_lake, **SLOW_LOAD)
+    first = deferring.start(trips_lake, **gate.options)
+    second = deferring.start(trips_lake, **gate.options)
+    gate.open()
     assert second.trigger.query_id == first.trigger.query_id
     assert second.resume()["status"] == "published"
     assert inserts(trips_lake) == 1
@@ -103,7 +110,7 @@ def test_cancel_on_kill_false_lets_the_insert_go_on(trips_lake: Lake) -> None:
 @pytest.mark.thorough
 def test_a_newer_load_takes_over_and_the_deferred_one_says_so(trips_lake: Lake, monkeypatch: Any) -> None:
     trips_lake.upload(TRIPS)
-    older = deferring.start(trips_lake, **SLOW_LOAD)
+    older = deferring.start(trips_lake, **ENDLESS_LOAD)
     monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 300)
     assert deferring.run(trips_lake, {}, task_id="other")["status"] == "published"
     with pytest.raises(AirflowFailException, match="started later and took over"):
@@ -140,10 +147,13 @@ def test_a_try_that_finds_an_insert_which_is_just_being_ended_begins_anew(trips_
     assert second.resume()["status"] == "published"
 
 
-def test_an_insert_that_a_person_killed_while_the_task_was_deferred_fails_for_good(trips_lake: Lake) -> None:
+def test_an_insert_that_a_person_killed_while_the_task_was_deferred_fails_for_good(
+    trips_lake: Lake, gate: Gate
+) -> None:
     trips_lake.upload(TRIPS)
-    deferred = deferring.start(trips_lake, **SLOW_LOAD)
-    trips_lake.on_node(0, f"KILL QUERY WHERE query_id = '{deferred.trigger.query_id}' SYNC")
+    deferred = deferring.start(trips_lake, **gate.options)
+    trips_lake.on_node(0, f"KILL QUERY WHERE query_id = '{deferred.trigger.query_id}' ASYNC")
+    gate.open()
     with pytest.raises(AirflowFailException, match=r"394.*Somebody ended the query"):
         deferred.resume()
     assert not any(trips_lake.rows_per_node())
@@ -173,24 +183,32 @@ def test_objects_that_changed_meanwhile_make_it_start_over(trips_lake: Lake) -> 
 
 
 @pytest.mark.thorough
-def test_an_error_of_the_insert_is_that_of_the_load_whoever_finds_it(trips_lake: Lake) -> None:
+def test_an_error_of_the_insert_is_that_of_the_load_whoever_finds_it(trips_lake: Lake, gate: Gate) -> None:
     trips_lake.upload(TRIPS)
-    failing = SLOW_LOAD["select"] | {"trip_id": "trip_id + sleepEachRow(0.005) + throwIf(trip_id % 1000 = 999)"}
-    deferred = deferring.start(trips_lake, select=failing, settings=SLOW_SETTINGS)
+    failing = SLOW_LOAD["select"] | {"trip_id": "trip_id + throwIf(trip_id % 1000 = 999)"}
+    deferred = deferring.start(trips_lake, select=failing, **gate.options)
+    gate.open()
     with pytest.raises((AirflowFailException, Chs3Error), match=r"trip_id' cannot be filled from row \d+ of .*throwIf"):
         deferred.resume()
     assert not any(trips_lake.rows_per_node())
 
 
 @pytest.mark.thorough(but=1)
-@pytest.mark.parametrize("sleep_seconds", [0, 0.005])
-def test_an_error_of_the_insert_may_quote_bytes_that_are_no_text(trips_lake: Lake, sleep_seconds: float) -> None:
+@pytest.mark.parametrize("is_deferred", [False, True])
+def test_an_error_of_the_insert_may_quote_bytes_that_are_no_text(
+    trips_lake: Lake, gate: Gate, is_deferred: bool
+) -> None:
     trips_lake.upload(TRIPS)
-    failing = SLOW_LOAD["select"] | {
-        "trip_id": f"trip_id + sleepEachRow({sleep_seconds}) + throwIf(trip_id % 1000 = 999, unhex('35fffe'))"
-    }
+    failing = SLOW_LOAD["select"] | {"trip_id": "trip_id + throwIf(trip_id % 1000 = 999, unhex('35fffe'))"}
+    options = {"select": failing, **gate.options}
+    if not is_deferred:
+        gate.open()
+    go_on = (
+        deferring.start(trips_lake, **options).resume if is_deferred else partial(deferring.run, trips_lake, options)
+    )
+    gate.open()
     with pytest.raises((AirflowFailException, Chs3Error), match=r"'trip_id' cannot be filled from row \d+ of .*5�"):
-        deferring.start(trips_lake, select=failing, settings=SLOW_SETTINGS).resume()
+        go_on()
     assert not any(trips_lake.rows_per_node())
 
 
@@ -198,7 +216,7 @@ def test_after_its_execution_timeout_the_load_is_ended(trips_lake: Lake) -> None
     trips_lake.upload(TRIPS)
     # However slow the machine is: the time of a worker begins anew, and is not over before the task is deferred.
     hour = timedelta(hours=1)
-    deferred = deferring.start(trips_lake, execution_timeout=hour, began_at=datetime.now(UTC) - hour, **SLOW_LOAD)
+    deferred = deferring.start(trips_lake, execution_timeout=hour, began_at=datetime.now(UTC) - hour, **ENDLESS_LOAD)
     with pytest.raises(AirflowTaskTimeout, match="execution_timeout"):
         deferred.resume()
     assert trips_lake.left_behind() == []

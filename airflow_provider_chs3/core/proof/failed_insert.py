@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.source.reading import Batch
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal
 from airflow_provider_chs3.core.values.error_codes import is_of_servers
 from airflow_provider_chs3.core.values.models import SettingValues
-from airflow_provider_chs3.core.workflow.operations import Steps
+from airflow_provider_chs3.core.workflow.operations import Log, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 
 #: So that rows are counted from the file's first one.
@@ -70,6 +70,7 @@ def explain_conversion(files: Files, reading: Reading, *, null_as_default: bool)
     Returns:
         A sentence with object, row and column; None if nothing fails.
     """
+    yield from Log(name="Looking for the value that does not fit: the period is read again, in ever fewer rows.")
     for group, batch in reading.batches(files):
         hunt = _Hunt(files, group, null_as_default)
         if (yield from hunt.of_paths(batch, batch.paths)):
