@@ -160,6 +160,68 @@ def test_in_the_dag_of_several_tables_only_loads_take_a_place_in_the_pool(galler
     }
 
 
+def put_days(gallery: Gallery, prefix: str, *days: int, trips: Trips = TRIPS) -> list[int]:
+    """Write an object for each of some days of March; return the ids of its trips."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    table, put = trips.table("2026-03"), []
+    for day in days:
+        rows = table.filter(pc.equal(pc.day(table["pickup_at"]), day))
+        sink = pa.BufferOutputStream()
+        pq.write_table(rows, sink)
+        gallery.put(f"{prefix}/2026-03-{day:02}/trips.parquet", sink.getvalue().to_pybytes())
+        put += rows["trip_id"].to_pylist()
+    return sorted(put)
+
+
+def make_like_trips(gallery: Gallery, table: str, clauses: str) -> None:
+    made = f"CREATE TABLE {gallery.database}.{table} ENGINE = MergeTree {clauses}"
+    gallery.on_every_node(f"{made} EMPTY AS SELECT * FROM {gallery.database}.trips")
+
+
+def trips_in(gallery: Gallery, table: str) -> list[int]:
+    with gallery.cluster.nodes[0].client() as client:
+        of_all = f"cluster('{gallery.cluster.name}', {gallery.database}, {table})"
+        return [row[0] for row in client.execute(f"SELECT trip_id FROM {of_all} ORDER BY 1")]
+
+
+def test_days_are_loaded_in_one_task(gallery: Gallery) -> None:
+    make_like_trips(gallery, "trips_by_day", "PARTITION BY toDate(pickup_at) ORDER BY trip_id")
+    put_days(gallery, "trips", 4)
+    put = put_days(gallery, "trips", 5, 11, 12)
+    done = gallery.run(gallery.dag("A table by day"))
+    assert [len(group) for group in done["scheduled_load.plan"]] == [3]
+    assert trips_in(gallery, "trips_by_day") == put
+
+
+def test_nights_add_to_a_table_without_partitions(gallery: Gallery) -> None:
+    make_like_trips(gallery, "all_trips", "ORDER BY trip_id")
+    gallery.on_every_node(f"ALTER TABLE {gallery.database}.all_trips ADD COLUMN source String")
+    dag = gallery.dag("A table without partitions")
+    for last in (11, 12):
+        put = put_days(gallery, "trips", *range(1, last + 1))
+        assert loaded(gallery.run(dag)) == ["all"]
+        assert trips_in(gallery, "all_trips") == put
+    # The file of one day is another one now.
+    others = put_days(gallery, "trips", *(day for day in range(1, 13) if day != 11))
+    put = sorted(others + put_days(gallery, "trips", 11, trips=MORE_TRIPS))
+    assert loaded(gallery.run(dag)) == ["all"]
+    assert trips_in(gallery, "all_trips") == put
+
+
+def test_a_small_table_holds_the_snapshot_of_the_night(gallery: Gallery) -> None:
+    make_like_trips(gallery, "zones", "ORDER BY trip_id")
+    dag = gallery.dag("A small table, as a snapshot of each night")
+    first = put_days(gallery, "zones", 12)
+    gallery.run(dag)
+    assert trips_in(gallery, "zones") == first
+    second = put_days(gallery, "zones", 13)
+    gallery.run(dag, datetime(2026, 3, 13, 3, tzinfo=UTC))
+    assert trips_in(gallery, "zones") == second != first
+
+
 def test_a_period_is_what_all_producers_have_sent(gallery: Gallery) -> None:
     gallery.upload("2026-02", prefix="producers/acme/2026-02/")
     dag = gallery.dag("Several producers, one table")
