@@ -1,13 +1,13 @@
-"""The arguments of the command line."""
+"""The arguments of the command line, and what operators get from them."""
 
 from __future__ import annotations
 
 import argparse
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.doctor.privileges import PURPOSES
 from airflow_provider_chs3.core.values.arguments import REQUIRED, Argument, declared
@@ -24,7 +24,15 @@ from airflow_provider_chs3.core.values.load_arguments import (
 )
 from airflow_provider_chs3.core.values.period import Period, grain_of
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.sources import OBJECT_STORAGES, STORAGES
+from airflow_provider_chs3.sources import OBJECT_STORAGES, STORAGES, storage_class
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.sources.storage import Storage
+
+#: The command that does without a source, and then skips its checks.
+_DOCTOR = "doctor"
+#: The option that always has a value: empty for a public bucket.
+_AWS = "aws_conn_id"
 
 _ABOUT = """Check what loads depend on, and maintain their records, from the shell. Connections are Airflow's, named by
 their ids, from its database, its secrets backend or AIRFLOW_CONN_<ID>; the command line contains no secrets. Results go
@@ -87,6 +95,38 @@ def periods_of(given: argparse.Namespace) -> tuple[str, ...]:
             periods.add(period)
             period = period.shifted(1)
     return tuple(str(period) for period in sorted(periods))
+
+
+def source_arguments(given: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of operators that say where the periods are.
+
+    Args:
+        given: The options of a command that reads them.
+
+    Raises:
+        ConfigurationError: If an option is of another storage, or one is missing.
+    """
+    storage, options = storage_class(given.storage), _options(given)
+    missing = [name for name in _required(storage) if name not in options]
+    if missing and not (given.command == _DOCTOR and "key" in missing):
+        _need(given, missing)
+    return {"objects": None if missing else storage.of_options(options)}
+
+
+def object_storage(given: argparse.Namespace, key: str) -> Storage:
+    """Return the storage of objects.
+
+    Args:
+        given: The options of a command.
+        key: Template of the objects' keys.
+
+    Raises:
+        ConfigurationError: If an option is of another storage, or one is missing.
+    """
+    storage, options = storage_class(given.storage), {**_options(given), "key": key}
+    if missing := [name for name in _required(storage) if name not in options]:
+        _need(given, missing)
+    return storage.of_options(options)
 
 
 def _add_ledger(commands: Any) -> None:
@@ -290,3 +330,22 @@ def _json_object(text: str) -> Mapping[str, Any]:
     if not isinstance(found, dict):
         raise argparse.ArgumentTypeError('give a JSON object, such as {"columns": ["a", "b"]}')
     return found
+
+
+def _options(given: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of the storage that have a value."""
+    own = storage_class(given.storage).options
+    every = {name: getattr(given, name, None) for each in STORAGES for name in storage_class(each).options}
+    if refused := [f"--{name.replace('_', '-')}" for name in every if every[name] and name not in (*own, _AWS)]:
+        raise ConfigurationError(f"{', '.join(refused)}: --storage {given.storage} does not take this.")
+    return {name: every[name] or None for name in own if every[name] or name == _AWS}
+
+
+def _required(storage: type[Storage]) -> list[str]:
+    needed = {each.name for each in fields(storage) if each.default is MISSING}
+    return [option for option, argument in storage.options.items() if argument in needed]
+
+
+def _need(given: argparse.Namespace, missing: list[str]) -> None:
+    names = " and ".join(f"--{name.replace('_', '-')}" for name in missing)
+    raise ConfigurationError(f"--storage {given.storage} needs more options: give {names}.")

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from airflow_provider_chs3.cli.arguments import periods_of
+from airflow_provider_chs3.cli.arguments import object_storage, periods_of, source_arguments
 from airflow_provider_chs3.cli.doctor_output import described, diagnosis
-from airflow_provider_chs3.cli.new_table import suggested_table
 from airflow_provider_chs3.cli.rehearse import Rehearsal
-from airflow_provider_chs3.cli.storages import object_storage, source_arguments
 from airflow_provider_chs3.cli.tables import age, rendered, size
+from airflow_provider_chs3.core.new_table.suggestion import NewTable, NewTableRequest, suggest_table
 from airflow_provider_chs3.core.plans.adopt import AdoptedPeriod
 from airflow_provider_chs3.core.plans.forget import ForgottenPeriod
 from airflow_provider_chs3.core.plans.objects import LoadedObject
 from airflow_provider_chs3.core.plans.plan import PlannedPeriod, forecast_text
 from airflow_provider_chs3.core.plans.status import PeriodInLedger
+from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.staging.orphans import Orphan
 from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
@@ -30,8 +32,12 @@ from airflow_provider_chs3.operators.ledger import (
     ForgetPeriodsOperator,
     ListLedgerOperator,
 )
+from airflow_provider_chs3.operators.period import PeriodOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
+from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.sources import storage_class
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -225,8 +231,22 @@ def _rehearse(given: argparse.Namespace) -> CommandResult:
 
 def _ddl(given: argparse.Namespace) -> CommandResult:
     arguments = {**_named_table(given), **source_arguments(given)}
-    found = suggested_table(arguments, period=given.period, file_format=given.file_format)
+    found = _suggested_table(arguments, period=given.period, file_format=given.file_format)
     return CommandResult(found.as_json(), found.as_text, is_fine=True)
+
+
+def _suggested_table(arguments: Mapping[str, Any], *, period: str, file_format: str | None) -> NewTable:
+    task = PeriodOperator(task_id="ddl", **arguments)
+    hook, listing = task.hook(), task.listing()
+    request = NewTableRequest(
+        source=task.source(listing),
+        table=TableName.of(arguments["table"], arguments["database"], default_database=hook.options.database),
+        cluster=arguments["cluster"] or hook.options.cluster,
+        file_format=format_named(file_format) if file_format else None,
+    )
+    return Runner(hook=hook, listing=listing, log=_LOG, progress_interval_seconds=10).run(
+        suggest_table(request, Period.parse(period))
+    )
 
 
 def _cleaned(count: int) -> str:

@@ -145,7 +145,7 @@ class PlanLoadsOperator(PeriodOperator):
         return int(conf.getint("core", "max_map_length", fallback=1_024))
 
     def _groups(self, planned: Sequence[PlannedPeriod], *, most_periods: int) -> list[list[str]]:
-        from airflow_provider_chs3.core.plans.grouping import group_periods
+        from airflow_provider_chs3.core.plans.plan import group_periods
 
         found = group_periods(planned, most_periods=most_periods, most_groups=self._most_tasks)
         groups = [[str(period) for period in group] for group in found]

@@ -19,8 +19,7 @@ from airflow_provider_chs3.defaults import PAGE_CACHE_SECONDS
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.plugin.api import cluster_schemas, schemas, throughput_schemas
 from airflow_provider_chs3.plugin.api.cluster import ClusterAnswer, cluster_answers
-from airflow_provider_chs3.plugin.api.period_details import look_at_details, question_of
-from airflow_provider_chs3.plugin.api.period_parts import look_at_parts
+from airflow_provider_chs3.plugin.api.period_details import look_at_details, look_at_parts, question_of
 from airflow_provider_chs3.plugin.api.periods import PeriodsAnswer, period_answers
 from airflow_provider_chs3.plugin.api.periods_answer import periods_answer
 from airflow_provider_chs3.plugin.api.sections import one_for_each_cluster

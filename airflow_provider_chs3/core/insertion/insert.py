@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,18 +10,21 @@ from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, Staged
 from airflow_provider_chs3.core.attempt.resume import DoneInsert, ResumableLoad
+from airflow_provider_chs3.core.conversion.column_types import ColumnType
+from airflow_provider_chs3.core.conversion.server_casts import is_integer
+from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.parse_errors import file_of
 from airflow_provider_chs3.core.insertion.insert_statement import insert_step
-from airflow_provider_chs3.core.insertion.readers import check_keys, with_readers
 from airflow_provider_chs3.core.insertion.staged_rows import StagedPartition, count_partitions, staged_of
 from airflow_provider_chs3.core.proof.failed_insert import explain_conversion, explain_parsing
 from airflow_provider_chs3.core.proof.misfits import find_misfits
 from airflow_provider_chs3.core.proof.row_counts import rows_of_source
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, table
 from airflow_provider_chs3.core.values.error_codes import is_of_servers
 from airflow_provider_chs3.core.values.models import Manifest, Node, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity
-from airflow_provider_chs3.core.workflow.operations import Gather, Insert, InsertStats, Log, Steps
+from airflow_provider_chs3.core.workflow.operations import Gather, Insert, InsertStats, Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError, SourceError, VerificationError
 
 #: What ClickHouse calls a condition that is not kept.
@@ -97,7 +100,7 @@ def insert(
         SourceError: If a value does not fit; it names column, file and value.
     """
     so_far = list(done)
-    load = yield from with_readers(load)
+    load = yield from _with_readers(load)
     for number, (group, batch) in enumerate(plan.reading.batches(load.files), start=1):
         if number <= len(done):
             continue
@@ -228,7 +231,7 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted, periods: Per
             f"{load.periods} must hold {counted.rows} rows, but {sum(rows.values())} were staged. These rows were not "
             "published."
         )
-    yield from check_keys(load, plan.reading)
+    yield from _check_keys(load, plan.reading)
     _check_others(load, staged[every[0].period])
     periods.update(lambda each: replace(each, staged=staged[each.period]))
     return Verified(rows, counted.counted_by)
@@ -300,3 +303,40 @@ def check_objects(load: LoadContext, now: Manifest, *, cause: Exception | None =
         raise ObjectsChangedError(
             f"Objects of {load.request.period} changed while they were loaded: {changes}. The period was not published."
         ) from cause
+
+
+def _with_readers(load: LoadContext) -> Steps[LoadContext]:
+    """Return the same load, whose source knows the servers of each shard if it must."""
+    source = load.files.source
+    if not source.server_identity or not load.context.cluster:
+        return load
+    sql = dict.fromkeys(load.context.nodes, Sql(f"SELECT {source.server_identity}"))
+    answers = yield from QueryNodes(name="Ask nodes for their identity", sql=sql)
+    servers = defaultdict[int, list[str]](list)
+    for node, rows in answers.items():
+        servers[node.shard_num].append(rows[0][0])
+    shards = [servers[shard] for shard in sorted(servers)]
+    return replace(load, files=replace(load.files, source=source.read_by(shards)))
+
+
+def _check_keys(load: LoadContext, reading: Reading) -> Steps[None]:
+    """Check that the keys in staging add up to the source's sum, which shows rows in place of others.
+
+    Nothing is checked where the source has no such keys, or they are not loaded as whole numbers.
+    """
+    source = load.files.source
+    if not load.manifest.objects or (checksum := source.checksum_of(load.manifest)) is None:
+        return
+    loaded = [each for each in reading.loaded if each.source == identifier(checksum.column)]
+    column = next((each.column for each in loaded if is_integer(ColumnType(each.column.type).bare)), None)
+    if column is None:
+        return
+    sql = Sql(f"SELECT toString(sum(toInt256({identifier(column.name)}))) FROM {table(load.staging)}")
+    answers = yield from QueryNodes(name="Add up the keys", sql=dict.fromkeys(load.context.publishers, sql))
+    # A node may have rows without keys alone, which add up to NULL.
+    staged = sum(int(rows[0][0] or 0) for rows in answers.values())
+    if staged != checksum.total:
+        raise VerificationError(
+            f"The values of {column.name!r} of {load.request.period} add up to {checksum.total} in {source.place}, but "
+            f"to {staged} in staging. The period was not published."
+        )

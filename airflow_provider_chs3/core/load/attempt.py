@@ -18,8 +18,7 @@ from airflow_provider_chs3.core.increment.new_objects import load_of_resumable
 from airflow_provider_chs3.core.insertion.insert import Inserted, Verified, await_insert, insert, verify
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.table import make_ledger, make_loads_table
-from airflow_provider_chs3.core.load.cleaning import clean_up
-from airflow_provider_chs3.core.load.dead_groups import drop_dead_groups
+from airflow_provider_chs3.core.load.cleaning import clean_up, drop_dead_groups
 from airflow_provider_chs3.core.load.outcome import record_loads, result_of
 from airflow_provider_chs3.core.load.period_check import check_periods, no_objects, sizes_text, skipped
 from airflow_provider_chs3.core.load.planning import Planned, plan_objects, plan_periods, planned_together

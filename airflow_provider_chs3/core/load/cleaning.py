@@ -1,17 +1,25 @@
-"""Remove a load's staging once it is over."""
+"""Remove the staging of loads that are over, or dead."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.staging.ending import drop_staging, end_attempts, end_attempts_with
+from airflow_provider_chs3.core.attempt.resume import attempts_of
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, newest
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
+from airflow_provider_chs3.core.staging.ending import (
+    drop_staging,
+    end_attempts,
+    end_attempts_with,
+    end_named,
+    find_groups,
+)
 from airflow_provider_chs3.core.staging.tables import Attempt
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import Log, Steps
+from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
 
@@ -56,3 +64,41 @@ def clean_up_published(
         yield from end_attempts(loads[0].context, *sorted(attempts, key=lambda each: each.name))
     except Chs3Error as error:
         yield from Log(name=f"Staging of earlier loads could not be removed; the next load will remove it. ({error})")
+
+
+def drop_dead_groups(loads: Collection[LoadContext]) -> Steps[None]:
+    """Drop the staging of other loads of several periods, where nobody publishes from it any more.
+
+    These are earlier tries of this task, and loads all of whose periods were published, by them or since. Others may
+    run.
+
+    Args:
+        loads: The loads of these periods; at least one.
+    """
+    load = next(iter(loads))
+    request = load.request
+    if request.owner and (known := (yield from attempts_of(load.context, [request.period], request.owner))):
+        yield from end_attempts_with(load.context, *sorted({nonce for _, nonce in known}))
+    if not load.context.nodes[load.context.coordinator].has_ledger:
+        return
+    found = yield from find_groups(load.context, *(each.attempt for each in loads))
+    dead = []
+    for nonce, group in found.items():
+        if (yield from _are_published(load, group.periods, nonce, group.began)):
+            dead += sorted(group.names)
+    if dead:
+        yield from Log(name=f"Dropping staging that dead loads left: {', '.join(dead)}.")
+        yield from end_named(load.context, dead)
+
+
+def _are_published(load: LoadContext, periods: Collection[str], nonce: str, began: int) -> Steps[bool]:
+    """Check that each period was published by a load, or since it began, by the coordinator's records and its clock."""
+    coordinator = load.context.coordinator
+    sql = Sql(
+        f"SELECT count() FROM (SELECT {newest('event, toUnixTimestamp(recorded_at), attempt')} AS found "
+        f"FROM {table(load.context.ledger)} WHERE {load.key_on(coordinator).table_condition} "
+        f"AND {one_of('period', sorted(periods))} GROUP BY period "
+        f"HAVING found.1 = 'published' AND (found.2 > {began} OR startsWith({literal(nonce)}, found.3)))"
+    )
+    ask = QueryNodes(name="Check whether its periods have been published since", sql={coordinator: sql})
+    return bool((yield from ask)[coordinator][0][0] == len(periods))

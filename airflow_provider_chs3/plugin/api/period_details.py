@@ -1,4 +1,4 @@
-"""One period, as JSON for the page: only the values named here leave the ledger."""
+"""One period and its parts, as JSON for the page: only the values named here leave the ledger."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from airflow_provider_chs3.plugin.api.periods import is_of_dag_in
 from airflow_provider_chs3.plugin.cache import carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
 from airflow_provider_chs3.plugin.observation.period_details import Entry, PeriodDetails, look_at_period
+from airflow_provider_chs3.plugin.observation.speed.period_parts import PeriodParts, look_at_period_parts
 from airflow_provider_chs3.plugin.xcom import insert_sql
 
 _LOG = logging.getLogger(__name__)
@@ -83,6 +84,49 @@ def look_at_details(question: str) -> DetailsAnswer:
     except Chs3Error as error:
         _LOG.info("The page cannot read %s of %s: %s", period, conn_id, error)
         return DetailsAnswer(error=str(error))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartsAnswer:
+    """The parts of a period.
+
+    Args:
+        error: The reason why there are none; empty if there are.
+        seen: The parts; None if there are none.
+    """
+
+    error: str = ""
+    seen: PeriodParts | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON-safe values."""
+        if self.seen is None:
+            return {"error": self.error, "begun_at": None, "now": None, "nodes": []}
+        nodes = {node: [(each.at, each.parts) for each in points] for node, points in self.seen.nodes.items()}
+        return {
+            "error": "",
+            "begun_at": self.seen.begun_at,
+            "now": self.seen.now,
+            "nodes": [
+                {"name": str(node), "error": self.seen.silent.get(node, ""), "parts": nodes.get(node, [])}
+                for node in sorted([*nodes, *self.seen.silent])
+            ],
+        }
+
+
+def look_at_parts(question: str) -> PartsAnswer:
+    """Read the parts of one period; it may block for some seconds.
+
+    Args:
+        question: The result of `question_of`.
+    """
+    conn_id, table, period = period_of_question(question)
+    try:
+        hook = hook_of(conn_id)
+        return PartsAnswer(seen=carry_out(look_at_period_parts(hook.options.cluster, table, period), hook))
+    except Chs3Error as error:
+        _LOG.info("The page cannot read the parts of %s of %s: %s", period, conn_id, error)
+        return PartsAnswer(error=str(error))
 
 
 def question_of(conn_id: str, table: TableName, period: str) -> str:

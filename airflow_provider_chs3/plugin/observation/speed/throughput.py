@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.cluster.topology import nodes_of
+from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
@@ -16,7 +17,6 @@ from airflow_provider_chs3.plugin.observation.speed import throughput_queries
 from airflow_provider_chs3.plugin.observation.speed.load_history import LoadSpeed, judged, loads_of
 from airflow_provider_chs3.plugin.observation.speed.logs import Log, ask_log, silent_logs
 from airflow_provider_chs3.plugin.observation.speed.parts_over_time import PartsAt, PartsHistory
-from airflow_provider_chs3.plugin.observation.speed.settling import merge_seconds_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +97,7 @@ def _with_logs(seen: Throughput, now: Mapping[Node, Row], days: int) -> Steps[Th
     merges_of = throughput_queries.merges(tables, begun_at=first)
     merges = yield from ask_log("Read the merges", dict.fromkeys(now, merges_of))
     changes = yield from ask_log("Read the history of parts", dict.fromkeys(now, changes_of))
-    storage_seconds, merge_seconds = _storage_seconds(inserts), merge_seconds_of(merges)
+    storage_seconds, merge_seconds = _storage_seconds(inserts), _merge_seconds(merges)
     merging = {partition for row in now.values() for partition in row[2]}
     newest = {load.partition: load.attempt for load in seen.loads}
     for partition in merging & newest.keys():
@@ -126,3 +126,40 @@ def _storage_seconds(inserts: Log) -> dict[str, float]:
             found[attempt] += seconds
     # A load that did not wait at all is one from a storage without a counter.
     return {attempt: seconds for attempt, seconds in found.items() if seconds}
+
+
+def _merge_seconds(merges: Log) -> dict[str, float]:
+    """Return the seconds of merges after each publication: of the slowest node, as all merge in parallel."""
+    found: dict[str, float] = {}
+    for rows in merges.values():
+        for *_, events in () if isinstance(rows, str) else rows:
+            for attempt, seconds in settle_seconds(events).items():
+                found[attempt] = max(seconds, found.get(attempt, 0.0))
+    return found
+
+
+def settle_seconds(events: Iterable[tuple[float, float, str]]) -> dict[str, float]:
+    """Return the seconds from each publication to the end of the last merge that followed from it.
+
+    A merge follows if it began before merges would have counted as settled (`Thresholds.settled_after_seconds`) since
+    the publication, or since the merge before it; later ones, such as an OPTIMIZE of a closed period, do not belong to
+    the load.
+
+    Args:
+        events: The events of one partition on one node: begin and end, as Unix time, and the attempt that published;
+            empty for a merge.
+
+    Returns:
+        Attempt → seconds; 0 if nothing was merged.
+    """
+    quiet_seconds = Thresholds().settled_after_seconds
+    found: dict[str, float] = {}
+    attempt, published_at, busy_until = "", 0.0, 0.0
+    for begun_at, ended_at, published_by in sorted(events, key=lambda event: event[0]):
+        if published_by and published_by not in found:
+            attempt, published_at, busy_until = published_by, ended_at, ended_at
+            found[attempt] = 0.0
+        elif attempt and not published_by and begun_at - busy_until <= quiet_seconds:
+            busy_until = max(busy_until, ended_at)
+            found[attempt] = busy_until - published_at
+    return found
