@@ -52,7 +52,7 @@ def test_so_it_does_for_deferrable_loads():
 
 
 def test_so_it_does_for_loads_of_new_objects_alone():
-    also = documented_also("new objects alone") + documented_also("waits for merges")
+    also = documented_also("only new objects") + documented_also("waits for merges")
     asked_for = {each.replace("`", "") for each in privileges_of_increments(PLACE).every}
     assert asked_for == {*also, "ALTER DELETE ON taxi.chs3_*"}
 
