@@ -16,7 +16,7 @@ from tests.narrow_user import TRAIT, documented, documented_also
 
 ATTACHING = "ALTER DELETE ON lake.chs3_*"
 #: As documented, but for the name of the database.
-LOADING = [each.replace("taxi.", "lake.") for each in (*documented("Loading"), *documented_also("new objects alone"))]
+LOADING = [each.replace("taxi.", "lake.") for each in (*documented("Loading"), *documented_also("only new objects"))]
 
 AS_DOCUMENTED, WITHOUT = User("as_documented", "narrow"), User("without", "narrow")
 
