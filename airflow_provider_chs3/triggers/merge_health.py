@@ -12,6 +12,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.cluster.topology import TableRequest
+from airflow_provider_chs3.core.ledger.table import Own
 from airflow_provider_chs3.core.merges.health import Verdict, as_json
 from airflow_provider_chs3.core.merges.observation import MergeState, observe_periods
 from airflow_provider_chs3.core.merges.watch import MergeWatch
@@ -46,7 +47,7 @@ class Merges(shared_poll.Subject[Periods, States]):
 
     def asker(self, hook: ClickHouseHook) -> Callable[[frozenset[Periods]], Mapping[Periods, States]]:
         """Return the poll of all periods together."""
-        known: dict[TableFacts, dict[Period, str]] = {}
+        known: dict[TableFacts, dict[Period, Own]] = {}
 
         def ask(wanted: frozenset[Periods]) -> Mapping[Periods, States]:
             by_period: dict[Period, list[MergeState]] = {period: [] for periods in wanted for period in periods}
@@ -57,7 +58,7 @@ class Merges(shared_poll.Subject[Periods, States]):
         return ask
 
     def look(
-        self, hook: ClickHouseHook, periods: Periods, *, known: dict[TableFacts, dict[Period, str]] | None = None
+        self, hook: ClickHouseHook, periods: Periods, *, known: dict[TableFacts, dict[Period, Own]] | None = None
     ) -> States:
         """Query every node once.
 

@@ -18,8 +18,9 @@ from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.insertion.insert import Inserted, verify
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Contents
-from airflow_provider_chs3.core.ledger.records import LedgerKey, PeriodOnNode, Record
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas
+from airflow_provider_chs3.core.ledger.table import LedgerKey, Own
 from airflow_provider_chs3.core.plans.plan import look_up_periods
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.publication.publish import publish
@@ -164,8 +165,8 @@ def load(*, before=()):
         context=AROUND,
         attempt=ATTEMPT,
         staging=ATTEMPT.staging(AROUND),
-        key=KEY,
-        key_on=lambda node: KEY,
+        own=Own("202610"),
+        key_on=lambda node, partition_id="": KEY,
         files=SimpleNamespace(manifest=Manifest(())),
         manifest=Manifest(()),
         object_count=lambda manifest: len(manifest.objects),
@@ -189,15 +190,23 @@ def load(*, before=()):
 
 def of_nodes(*rows: int, block: int = 0):
     return {
-        node: PeriodOnNode(None, PartitionState(count, int(count > 0), count, block, block, block))
+        node: PeriodOnNode(
+            None, PartitionState(count, int(count > 0), count, block, block, block, partition_id="202610")
+        )
         for node, count in zip(NODES, rows, strict=True)
     }
 
 
 PLAN: Any = SimpleNamespace(reading=Reading(()))
-STAGED = {ONE: Staged(10, {}), ONE_B: Staged(10, {}), TWO: Staged(5, {}), TWO_B: Staged(5, {})}
+
+
+def staged_of(rows: int, *parts: str) -> Staged:
+    return Staged({"202610": Contents(rows, parts)} if rows else {})
+
+
+STAGED = {node: staged_of(rows, "hash") for node, rows in zip(NODES, (10, 10, 5, 5), strict=True)}
 #: What the nodes answer when they are asked again for what is staged.
-STILL_STAGED = {node: [("202610", "202610", each.rows, ["hash"])] for node, each in STAGED.items()}
+STILL_STAGED = {node: [("202610", "202610", "202610", each.rows, ["hash"])] for node, each in STAGED.items()}
 
 
 def published(under_way, *answers, staged=STAGED):
@@ -248,7 +257,7 @@ class TestPublishing:
     def test_other_parts_than_were_staged_of_several_periods_stop_it(self):
         under_way = load(before=[of_nodes(0, 0, 0, 0)])
         under_way.shared = SharedStaging(ATTEMPT, frozenset({"202610"}))
-        others = {node: Staged(each.rows, {}, Contents(each.rows, ("other",))) for node, each in STAGED.items()}
+        others = {node: staged_of(each.rows, "other") for node, each in STAGED.items()}
         with pytest.raises(VerificationError, match=r"on ch-1:9000 held 10 rows .* and holds 10 now, in other parts"):
             published(under_way, {}, as_before(STILL_STAGED), staged=others)
 
@@ -258,8 +267,8 @@ class TestPublishing:
         name = "allow_replace_partition_from_empty_source"
         known = {node: replace(facts, known_settings={name: None}) for node, facts in AROUND.nodes.items()}
         under_way.context = replace(AROUND, nodes=known)
-        staged = STAGED | {node: Staged(rows, {}) for node in (ONE, ONE_B)}
-        again = STILL_STAGED | {node: [("202610", "202610", rows, ["hash"])] for node in (ONE, ONE_B)}
+        staged = STAGED | {node: staged_of(rows, "hash") for node in (ONE, ONE_B)}
+        again = STILL_STAGED | {node: [("202610", "202610", "202610", rows, ["hash"])] for node in (ONE, ONE_B)}
         steps = published(under_way, {}, as_before(again), {}, {}, {}, {}, staged=staged)
         (replacing,) = (step for step in steps if step.name == f"Publish {PERIOD}")
         assert statements(replacing)[ONE].endswith(f"SETTINGS {name} = {may_empty}")
@@ -280,7 +289,9 @@ class TestVerifying:
         source = SimpleNamespace(list_periods=lambda periods: nothing(), checksum_of=lambda manifest: None)
         under_way.files.source = source
         reading = Reading((), rows=source_rows)
-        counted = {node: [([("202610", "202610", each, ["hash"])],)] for node, each in zip(NODES, rows, strict=True)}
+        counted = {
+            node: [([("202610", "202610", "202610", each, ["hash"])],)] for node, each in zip(NODES, rows, strict=True)
+        }
         plan: Any = SimpleNamespace(reading=reading)
         periods = periods_of(PeriodLoad(load=under_way, before={}, reason="new", plan=plan))
         drive(verify(under_way, plan, Inserted(()), periods), {}, counted)
@@ -316,7 +327,7 @@ def nothing():
 def test_a_plan_asks_each_replica_for_itself():
     facts = {node: replace(facts, ledger=RecordTable()) for node, facts in AROUND.nodes.items()}
     asked = drive(
-        look_up_periods(replace(AROUND, nodes=facts), {PERIOD: "202610"}),
+        look_up_periods(replace(AROUND, nodes=facts), {PERIOD: Own("202610")}),
         lambda step: {node: [([], [], [], [], [])] for node in step.sql},
     ).steps[0]
     assert len(set(statements(asked).values())) == 4

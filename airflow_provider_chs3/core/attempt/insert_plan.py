@@ -129,7 +129,7 @@ def plan_insert(
         by_sharding_key=request.policies.distribution == "sharding_key",
         profile=profile,
         store=request.source.kind,
-        periods=len(load.group.periods) if load.group else 1,
+        periods=None if load.own.of_part else len(load.group.periods) if load.group else 1,
     )
     retry_state = yield from _with_what_worked(load, history, one.memory_bytes)
     settings = (*lowered(computed, retry_state), *_without_absent(load))

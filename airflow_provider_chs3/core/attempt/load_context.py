@@ -26,7 +26,7 @@ from airflow_provider_chs3.core.ledger.queries import LOOKED_UP, look_up, period
 from airflow_provider_chs3.core.ledger.recording import Value
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas
-from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.ledger.table import LedgerKey, Own
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.source.csv_dialect import reading_settings
 from airflow_provider_chs3.core.source.file_set import LOOK_THREADS, Files
@@ -94,11 +94,13 @@ class SharedStaging:
 
     Args:
         attempt: Names it, and the statements of all of them.
-        partition_ids: The partitions of all of them.
+        owns: What the partitions of each have in common (see `Own.value`).
+        is_finished: Whether a dead attempt has filled it, whose publication is completed. False by default.
     """
 
     attempt: Attempt
-    partition_ids: frozenset[str]
+    owns: frozenset[str]
+    is_finished: bool = False
 
 
 def node_key(node: Node) -> str:
@@ -114,7 +116,7 @@ class LoadContext:
         request: The request.
         context: The target and its nodes.
         files: The files that it reads.
-        key: The key of the period's records in the ledger.
+        own: The period's partitions.
         retry_state: The problems of earlier tries of this load.
         timer: The time spent so far.
         increment: What is added to the published rows, and `files` are the new ones; None if the period is loaded
@@ -127,7 +129,7 @@ class LoadContext:
     request: LoadRequest
     context: TargetContext
     files: Files
-    key: LedgerKey
+    own: Own
     retry_state: RetryState
     timer: StepTimer = NO_STEPS
     increment: Increment | None = None
@@ -144,7 +146,7 @@ class LoadContext:
         *,
         source: Source,
         manifest: Manifest,
-        partition_id: str = "",
+        own: Own,
         timer: StepTimer = NO_STEPS,
     ) -> LoadContext:
         """Create the load of the listed objects into the inspected target."""
@@ -162,8 +164,7 @@ class LoadContext:
             },
             waiting=WITHOUT_ABSENT if context.absent else {},
         )
-        key = LedgerKey(context.target, context.table_facts.uuid, request.period, partition_id)
-        return cls(request=request, context=context, files=files, key=key, retry_state=retry_state, timer=timer)
+        return cls(request=request, context=context, files=files, own=own, retry_state=retry_state, timer=timer)
 
     @property
     def attempt(self) -> Attempt:
@@ -242,10 +243,16 @@ class LoadContext:
             nodes[self.context.coordinator] = replace(nodes[self.context.coordinator], loads=RecordTable())
         return replace(self, context=replace(self.context, nodes=nodes))
 
-    def key_on(self, node: Node) -> LedgerKey:
-        """Return the key of the period's records on a node: its own table may have been created again only there."""
-        target = self.context.nodes[node].target
-        return replace(self.key, target_uuid=target.uuid) if target else self.key
+    def key_on(self, node: Node, partition_id: str | None = None) -> LedgerKey:
+        """Return the key of records on a node: its own table may have been created again only there.
+
+        Args:
+            node: The node.
+            partition_id: The partition that they are about. Default: all of the period.
+        """
+        uuid = (self.context.nodes[node].target or self.context.table_facts).uuid
+        own = self.own.value if partition_id is None else partition_id
+        return LedgerKey(self.context.target, uuid, self.request.period, own)
 
     @property
     def wanted(self) -> ExpectedPeriod:
@@ -320,13 +327,13 @@ def look_up_beside(
         Each period on each node, in the order of the loads; and the further columns of each node.
     """
     context = loads[0].context
-    keys = {node: [load.key_on(node) for load in loads] for node in context.nodes}
+    keys, owns = {node: [load.key_on(node) for load in loads] for node in context.nodes}, [load.own for load in loads]
     sql = {
-        node: look_up(context.ledger, keys[node], with_records=with_records and facts.has_ledger, beside=beside)
+        node: look_up(context.ledger, keys[node], owns, with_records=with_records and facts.has_ledger, beside=beside)
         for node, facts in context.nodes.items()
     }
     rows = {node: row for node, (row,) in (yield from QueryNodes(name=name, sql=sql)).items()}
-    found = {node: periods_on_node(row[:LOOKED_UP], keys[node]) for node, row in rows.items()}
+    found = {node: periods_on_node(row[:LOOKED_UP], keys[node], owns) for node, row in rows.items()}
     several = [
         with_records_of_replicas(context, {node: periods[number] for node, periods in found.items()})
         for number in range(len(loads))
@@ -375,11 +382,11 @@ def values_of(
     beside: Contents = NOTHING_BESIDE,
     structure: str = "",
 ) -> dict[str, Value]:
-    """Return the values of a node's claim about a period.
+    """Return the values of a node's claim about a partition of a period.
 
     Args:
         load: The load.
-        rows: Rows of the period on the node.
+        rows: Rows of the partition on the node.
         state: The partition there.
         rows_of_shards: Rows of the period on each shard, once it is published; None before.
         beside: What a crash may show beside the partition.

@@ -19,14 +19,34 @@ class Staged:
     """The staged rows of one node.
 
     Args:
-        rows: Rows of the period.
+        partitions: Contents of the period's partitions that hold rows, by their ids.
         other_rows: Rows of other periods, by partition as ClickHouse shows it: `202404`, `2024-04-01`, `NULL`.
-        contents: Contents of the period's parts, whose number merges change.
     """
 
-    rows: int
-    other_rows: Mapping[str, int]
-    contents: Contents = field(default=NOTHING_BESIDE, compare=False)
+    partitions: Mapping[str, Contents]
+    other_rows: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the period."""
+        return sum(each.rows for each in self.partitions.values())
+
+    @property
+    def counts(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """Rows of each partition of the period, and those of other periods; merges change the parts alone."""
+        return {key: each.rows for key, each in self.partitions.items()}, self.other_rows
+
+    def has_parts_of(self, other: Staged) -> bool:
+        """Whether both are known to be of the same parts."""
+        return all(each.has_parts_of(other.at(key)) for key, each in self.partitions.items())
+
+    def at(self, partition_id: str) -> Contents:
+        """Return the contents of one of the period's partitions.
+
+        Args:
+            partition_id: Its id.
+        """
+        return self.partitions.get(partition_id, NOTHING_BESIDE)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,7 +63,7 @@ class RecordedPeriod:
     Args:
         fingerprint: Fingerprint of the period's objects.
         newest: Time of the last write to the newest of them.
-        before: The period's partition on each node, by shard and replica, when the load began.
+        before: The period's partitions on each node, by shard and replica, when the load began.
         reason: The reason of the load.
         increment: For an increment, the load that it adds to, and the fingerprint of the new objects.
         records: The records on which the load decided, as `core.attempt.newer_records` compares them.
@@ -71,7 +71,7 @@ class RecordedPeriod:
 
     fingerprint: str
     newest: datetime
-    before: Mapping[str, PartitionState]
+    before: Mapping[str, Sequence[PartitionState]]
     reason: str
     increment: Mapping[str, Any] | None
     records: Mapping[str, str]
@@ -113,10 +113,7 @@ class RecordedPeriod:
         Args:
             now: The period on each node now.
         """
-        return {
-            node: PeriodOnNode(period.record, self.before.get(node_key(node), PartitionState()), period.has_history)
-            for node, period in now.items()
-        }
+        return {node: period.as_it_was(self.before.get(node_key(node), ())) for node, period in now.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +195,9 @@ def _values_of(each: PeriodLoad) -> dict[str, Value]:
     newest = max((one.last_modified for one in load.manifest.objects), default=_EPOCH)
     basis = {
         "newest_microseconds": (newest - _EPOCH) // _MICROSECOND,
-        "before": {node_key(node): _as_json(period.state) for node, period in each.before.items()},
+        "before": {
+            node_key(node): [_as_json(one.state) for one in period.each] for node, period in each.before.items()
+        },
         "records": records_of(each.before),
         "increment": _increment_as_json(load.increment, load.files.manifest) if load.increment else None,
     }
@@ -340,7 +339,10 @@ def _of_record(found: _Found) -> RecordedPeriod:
     return RecordedPeriod(
         fingerprint=found.fingerprint,
         newest=_EPOCH + basis["newest_microseconds"] * _MICROSECOND,
-        before={node: PartitionState(**state, each_part=None) for node, state in basis["before"].items()},
+        before={
+            node: [PartitionState(**state, each_part=None) for state in states]
+            for node, states in basis["before"].items()
+        },
         reason=found.reason,
         increment=basis["increment"],
         records=basis["records"],

@@ -54,7 +54,7 @@ def fill_statements(load: LoadContext, node: Node) -> Steps[list[str]]:
 def _statement(load: LoadContext, view: TableName, definition: str, select: str, columns: Sequence[str]) -> str:
     matched = _TO.match(definition)
     to = matched[1] if matched else table(view)
-    period = f"_partition_id = {literal(load.key.partition_id)}"
+    period = load.own.rows_of(load.context.target)
     filters = f"{{{literal(str(load.context.target))}: {literal(period)}}}"
     return (
         f"INSERT INTO {to} ({', '.join(map(identifier, columns))}) SELECT * FROM ({select}) "

@@ -23,7 +23,7 @@ from airflow_provider_chs3.core.cluster.node_facts import inspect_target
 from airflow_provider_chs3.core.files.file_schema import read_columns
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
-from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
+from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of_one
 from airflow_provider_chs3.core.preflight.time_zones import check_zones
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql
@@ -126,13 +126,13 @@ def _prepare(request: LoadRequest) -> Steps[LoadContext]:
     check_target(context, required_settings=REQUIRED_SETTINGS)
     check_zones(context, request.settings)
     context = yield from find_replicas(context)
-    partition_id = yield from partition_id_of(context, request.period)
-    return LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, partition_id=partition_id)
+    own = yield from partitions_of_one(context, request.period)
+    return LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, own=own)
 
 
 def _check_nodes(load: LoadContext) -> Steps[Mapping[Node, NodeNow]]:
     """Read the state of the nodes, after an earlier calibration was ended and its resources are free again."""
-    now = yield from ask_nodes_now(load.context, partition_id=load.key.partition_id)
+    now = yield from ask_nodes_now(load.context, load.own.parts)
     if findings := list(nodes_without_room(load, now)):
         raise PreflightError(findings)
     return now

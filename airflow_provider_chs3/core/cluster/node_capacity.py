@@ -96,14 +96,14 @@ class NodeNow:
         return any(disk.kind != "Local" for disk in self.disks)
 
 
-def ask_nodes_now(context: TargetContext, *, partition_id: str) -> Steps[dict[Node, NodeNow]]:
+def ask_nodes_now(context: TargetContext, own: str = "0") -> Steps[dict[Node, NodeNow]]:
     """Read each node's running queries and the target's disks, views and parts, once per load.
 
     Args:
         context: The nodes, and the target on them.
-        partition_id: The partition that the load replaces; empty if it replaces none.
+        own: Condition on `system.parts` that finds the partitions that the load replaces. By default there are none.
     """
-    statements = {node: Sql(_now_query(context.target, partition_id, facts)) for node, facts in context.nodes.items()}
+    statements = {node: Sql(_now_query(context.target, own, facts)) for node, facts in context.nodes.items()}
     answers = yield from QueryNodes(name="Read the present state of every node", sql=statements)
     return {node: _node_now(rows[0], context.nodes[node]) for node, rows in answers.items()}
 
@@ -131,13 +131,10 @@ def _node_now(row: Row, facts: NodeFacts) -> NodeNow:
     )
 
 
-def _now_query(target: TableName, partition_id: str, facts: NodeFacts) -> str:
+def _now_query(target: TableName, own: str, facts: NodeFacts) -> str:
     of_target = f"database = {literal(target.database)} AND name = {literal(target.table)}"
     policy = facts.target.storage_policy if facts.target else ""
-    of_others = (
-        f"active AND database = {literal(target.database)} AND table = {literal(target.table)} "
-        f"AND partition_id != {literal(partition_id)}"
-    )
+    of_others = f"active AND database = {literal(target.database)} AND table = {literal(target.table)} AND NOT ({own})"
     return f"""
 SELECT
     (SELECT [(sum(memory_usage), uniqExactIf(initial_query_id, query_kind = 'Insert'))] FROM system.processes),

@@ -87,7 +87,7 @@ def going_by_servers(table: TableFacts) -> Iterator[str]:
                 yield f"its {what} {name!r} of {text!r}"
     for column in table.columns:
         text = column.default_expression
-        if column.default_kind not in ("", "ALIAS") and (_mentions(text, naive) or "serverTimezone" in text):
+        if column.default_kind not in ("", "ALIAS") and (mentions(text, naive) or "serverTimezone" in text):
             yield f"{column.default_kind} {text!r} of column {column.name!r}"
 
 
@@ -95,22 +95,28 @@ def _naive(columns: Iterable[Column]) -> list[str]:
     """Return the columns without a zone, and the ALIAS columns that are made of them."""
     names = [column.name for column in columns if _WITHOUT_ZONE.search(column.type)]
     aliases = {column.name: column.default_expression for column in columns if column.default_kind == "ALIAS"}
-    while found := [name for name, text in aliases.items() if name not in names and _mentions(text, names)]:
+    while found := [name for name, text in aliases.items() if name not in names and mentions(text, names)]:
         names += found
     return names
 
 
 def _is_independent(text: str, columns: Iterable[Column], naive: list[str]) -> bool:
     """Whether an expression is a column, or made of columns with a zone by functions that go by it."""
-    mentioned = [column for column in columns if _mentions(text, [column.name])]
+    mentioned = [column for column in columns if mentions(text, [column.name])]
     if any(text in (column.name, identifier(column.name)) for column in mentioned):
         return True
     called = _CALL.findall(without_quoted(text))
-    if not all(map(_KNOWN.fullmatch, called)) or _mentions(text, naive):
+    if not all(map(_KNOWN.fullmatch, called)) or mentions(text, naive):
         return False
     return all(map(_WITHOUT_TIMES.fullmatch, called)) or all(_OF_DAYS.fullmatch(column.type) for column in mentioned)
 
 
-def _mentions(text: str, names: Iterable[str]) -> bool:
+def mentions(text: str, names: Iterable[str]) -> bool:
+    """Whether an expression names a column.
+
+    Args:
+        text: The expression.
+        names: Names of columns.
+    """
     words = set(re.findall(r"\w+", text))
     return any(name in words or identifier(name) in text for name in names)

@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_a
 from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.load.period_check import judge, look_at_period
-from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
+from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of_one
 from airflow_provider_chs3.core.preflight.time_zones import check_zones
 from airflow_provider_chs3.core.proof.failed_insert import explain_sample
 from airflow_provider_chs3.core.request.load_request import LoadRequest
@@ -115,9 +115,9 @@ def check_period(
 
 def _simulate_load(scene: TrialSetup, request: LoadRequest, warnings: list[str]) -> Steps[tuple[list[Setting], str]]:
     context, period = scene.context, request.period
-    partition_id = yield from partition_id_of(context, period)
+    own = yield from partitions_of_one(context, period)
     source, manifest = yield from request.source.list_period(period)
-    load = LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, partition_id=partition_id)
+    load = LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, own=own)
     facts = yield from look_at_period(load, (yield from load.look_up()))
     decision = judge(load, facts)
     if isinstance(decision, Skip):
@@ -125,7 +125,7 @@ def _simulate_load(scene: TrialSetup, request: LoadRequest, warnings: list[str])
     changed = ComparisonStatus.DEFINITION_CHANGED
     if facts.found.standing is changed and decision.reason == changed.value:
         return [], "as published by a load with arguments other than the defaults; only the defaults are checked here"
-    now = yield from ask_nodes_now(context, partition_id=partition_id)
+    now = yield from ask_nodes_now(context, own.parts)
     yield from capturing_logs(warn_of_risks(load, now), warnings)
     # The report has what these log in other places.
     reading = yield from capturing_logs(read_files(load), [])
@@ -134,7 +134,7 @@ def _simulate_load(scene: TrialSetup, request: LoadRequest, warnings: list[str])
     warnings.append((yield from _look_at_values(load, plan)))
     counted = [] if reading.rows is None else [f"{reading.rows:,} rows"]
     sizes = (source.kind.contents.sizes(manifest), *counted)
-    summary = f"{', '.join(sizes)}, into partition {partition_id}: {decision.reason}"
+    summary = f"{', '.join(sizes)}, into {own}: {decision.reason}"
     return without_exact(plan.settings, source.kind), summary
 
 

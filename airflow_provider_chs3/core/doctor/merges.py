@@ -43,7 +43,7 @@ def check_merges_of(context: TargetContext) -> Steps[Check]:
     except Chs3Error as error:
         return Check(name=_NAME).with_errors({context.coordinator: error})
     verdicts = [judge(state, Thresholds()) for state in states]
-    return _of_verdicts(f"{target}, {quantity(len(periods), 'period')}", verdicts).with_errors(errors)
+    return _of_verdicts(f"{target}, {quantity(len(set(periods.values())), 'period')}", verdicts).with_errors(errors)
 
 
 def _of_verdicts(of: str, verdicts: Iterable[Verdict]) -> Check:

@@ -146,7 +146,7 @@ def _ask_servers(request: DoctorRequest, location: TableLocation, probes: Mappin
     context = yield from tolerating_errors(
         look_at(up, settings=names_to_look_up(request.settings, request.store)), errors
     )
-    now = yield from tolerating_errors(ask_nodes_now(context, partition_id=""), errors)
+    now = yield from tolerating_errors(ask_nodes_now(context), errors)
     # That privileges for it are missing is another check's to report.
     filtered = yield from tolerating_errors(find_filtered(now, OF_A_LOAD), {})
     nodes = {node: replace(context.nodes[node], filtered=filtered.get(node, ())) for node in now}

@@ -24,7 +24,7 @@ def why_no_base(periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -
         periods: The period on each node.
         table_facts: The table.
     """
-    problems = ((node, _why_not(period, table_facts)) for node, period in periods.items())
+    problems = ((node, _why_not(one, table_facts)) for node, period in periods.items() for one in period.recorded)
     found = next(((node, why) for node, why in problems if why), None)
     if found:
         return f"{found[1]} (on {found[0]})"

@@ -12,9 +12,9 @@ from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.increment.base import why_no_base
 from airflow_provider_chs3.core.increment.removal import check_objects, remove_objects
 from airflow_provider_chs3.core.insertion.staged_rows import count_partitions, staged_of
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
+from airflow_provider_chs3.core.ledger.table import parts_of
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
 from airflow_provider_chs3.core.staging.tables import ddl_settings
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
@@ -122,7 +122,7 @@ def attached(each: PeriodLoad, complete: Mapping[Node, Staged], now: Mapping[Nod
     load = each.load
     require_base(load, each.before, now)
     for node, after in complete.items():
-        _check_attached(load, node, each.staged[node], after, (each.before[node].state, now[node].state))
+        _check_attached(load, node, each.staged[node], after, (each.before[node], now[node]))
     assert load.increment is not None
     rows = {node_key(node): after.rows - each.staged[node].rows for node, after in complete.items()}
     load = replace(load, increment=replace(load.increment, attached_rows=rows))
@@ -142,15 +142,13 @@ def _without_removed(each: PeriodLoad) -> Steps[PeriodLoad]:
 def _attach(some: Sequence[PeriodLoad]) -> Steps[Sequence[PeriodLoad]]:
     load = some[0].load
     commands = [
-        {
-            node: Command(
-                f"ATTACH PARTITION ID {literal(each.load.key.partition_id)} FROM {table(load.context.target)}"
-            )
-            for node in load.context.publishers
-            if each.before[node].state.rows
-        }
+        {node: Command(f"ATTACH PARTITION ID {literal(partition_id)} FROM {table(load.context.target)}")}
         for each in some
+        for node in load.context.publishers
+        for partition_id in _attached_ids(each.load, each.before[node], each.staged[node])
     ]
+    if not commands:
+        return some
     periods = periods_text([each.load for each in some])
     try:
         yield from QueryNodes(
@@ -166,19 +164,28 @@ def _attach(some: Sequence[PeriodLoad]) -> Steps[Sequence[PeriodLoad]]:
     return some
 
 
+def _attached_ids(load: LoadContext, published: PeriodOnNode, staged: Staged) -> list[str]:
+    """Return the partitions that new rows are added to: of several, those of which some are staged if that is known."""
+    is_of_all = load.attaches_first or not load.own.of_part
+    filled = [one.partition_id for one in published.each if one.state.rows]
+    return [key for key in filled if is_of_all or staged.at(key).rows]
+
+
 def _check_attached(
-    load: LoadContext, node: Node, before: Staged, after: Staged, published: tuple[PartitionState, PartitionState]
+    load: LoadContext, node: Node, before: Staged, after: Staged, published: tuple[PeriodOnNode, PeriodOnNode]
 ) -> None:
     """Staging must hold the very parts of the target, by the hashes of their contents, right before or right after."""
-    attached = Counter(after.contents.of_parts or ())
-    attached.subtract(before.contents.of_parts or ())
-    rows = after.rows - before.rows
-    expected = [(state.rows, Counter(state.contents.of_parts or ())) for state in published]
-    if after.contents.of_parts is None or (rows, +attached) not in expected or min(attached.values(), default=0) < 0:
-        raise BaseChangedError(
-            f"Staging {load.staging} on {node} got {rows} of the {published[0].rows} published rows of "
-            f"{load.request.period}, or other parts: somebody changed or merged them in the meantime."
-        )
+    for key in {*before.partitions, *after.partitions, *_attached_ids(load, published[0], before)}:
+        attached = Counter(after.at(key).of_parts or ())
+        attached.subtract(before.at(key).of_parts or ())
+        rows = after.at(key).rows - before.at(key).rows
+        states = [one.at(key).state for one in published]
+        expected = [(state.rows, Counter(state.contents.of_parts or ())) for state in states]
+        if after.at(key).of_parts is None or (rows, +attached) not in expected or min(attached.values(), default=0) < 0:
+            raise BaseChangedError(
+                f"Staging {load.staging} on {node} got {rows} of the {states[0].rows} published rows of "
+                f"{load.request.period}, or other parts: somebody changed or merged them in the meantime."
+            )
     if after.other_rows != before.other_rows:
         raise VerificationError(
             f"Staging {load.staging} on {node} got rows of other periods: somebody else writes to it. Nothing was "
@@ -192,7 +199,7 @@ def _wait_for_merges(periods: Periods) -> Steps[None]:
     context, target, texts = loads[0].context, loads[0].context.target, periods_text(loads)
     sql = Sql(
         f"SELECT max(elapsed), min(progress) FROM system.merges WHERE database = {literal(target.database)} "
-        f"AND table = {literal(target.table)} AND {one_of('partition_id', [load.key.partition_id for load in loads])} "
+        f"AND table = {literal(target.table)} AND {parts_of([load.own for load in loads])} "
         "HAVING count() > 0"
     )
     waited_seconds = 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from airflow_provider_chs3.core.attempt.load_context import Increment, LoadContext
@@ -46,8 +46,7 @@ def find_increments(periods: Periods) -> Steps[dict[Period, str]]:
 
 
 def _find_increments(periods: Periods, reasons: dict[Period, str]) -> Steps[None]:
-    why_not = yield from _why_not_attached([each.load for each in periods])
-    reasons |= {each.period: why_not(each.load) for each in periods}
+    reasons |= yield from _why_not_attached(periods)
     candidates = [each for each in periods if not reasons[each.period]]
     if not candidates:
         return
@@ -199,22 +198,21 @@ def _why_not_added(policies: Policies, context: TargetContext, before: Mapping[N
     return ""
 
 
-def _why_not_attached(loads: Sequence[LoadContext]) -> Steps[Callable[[LoadContext], str]]:
+def _why_not_attached(periods: Periods) -> Steps[dict[Period, str]]:
     """Find out why published rows cannot be attached to staging: no privilege, or detached parts."""
-    context, target = loads[0].context, loads[0].context.target
-    if why := (yield from why_not_granted(tuple(context.nodes), privileges_of_attaching(target, context.ledger))):
-        return lambda _: why
-    if context.table_facts.keeps_every_row:
-        return lambda _: ""
+    context, target = periods.first.load.context, periods.first.load.context.target
+    why = yield from why_not_granted(tuple(context.nodes), privileges_of_attaching(target, context.ledger))
+    if why or context.table_facts.keeps_every_row:
+        return dict.fromkeys(periods.items, why)
+    ids = {each.period: {one.partition_id for found in each.before.values() for one in found.each} for each in periods}
     detached = Sql(
         f"SELECT DISTINCT partition_id FROM system.detached_parts WHERE database = {literal(target.database)} "
-        f"AND table = {literal(target.table)} AND {one_of('partition_id', [load.key.partition_id for load in loads])}"
+        f"AND table = {literal(target.table)} AND {one_of('partition_id', sorted(set().union(*ids.values())))}"
     )
     found = yield from QueryNodes(name="Look for detached parts", sql=dict.fromkeys(context.nodes, detached))
     nodes = {partition_id: node for node, rows in found.items() for (partition_id,) in rows}
-    return lambda load: (
-        f"parts of it are detached on {nodes[load.key.partition_id]}" if load.key.partition_id in nodes else ""
-    )
+    detached_on = {period: next((nodes[key] for key in own if key in nodes), None) for period, own in ids.items()}
+    return {period: f"parts of it are detached on {node}" if node else "" for period, node in detached_on.items()}
 
 
 def _record_of(before: Mapping[Node, PeriodOnNode]) -> Record:

@@ -128,7 +128,7 @@ def _count_objects(load: LoadContext, *, name: str) -> Steps[dict[Node, Counter[
     column = identifier(load.request.policies.object_column or "")
     sql = Sql(
         f"SELECT toString({column}) AS path, count() FROM {table(load.staging)} "
-        f"WHERE _partition_id = {literal(load.key.partition_id)} GROUP BY path"
+        f"WHERE {load.own.rows_of(load.staging)} GROUP BY path"
     )
     answers = yield from load.context.on_each(name=name, sql=sql)
     return {node: Counter(dict(rows)) for node, rows in answers.items()}
@@ -154,8 +154,9 @@ def _delete(load: LoadContext, shards: Collection[int]) -> Steps[None]:
     """Delete the rows and wait, for any time in which servers get on with it."""
     assert load.increment is not None
     condition = f"{identifier(load.request.policies.object_column or '')} IN ({literals(load.increment.removed)})"
-    partition = literal(load.key.partition_id)
-    sql = Sql(f"ALTER TABLE {table(load.staging)} DELETE IN PARTITION ID {partition} WHERE {condition}")
+    own = load.own.rows_of(load.staging)
+    scope = f"DELETE WHERE {own} AND" if load.own.of_part else f"DELETE IN PARTITION ID {literal(load.own.value)} WHERE"
+    sql = Sql(f"ALTER TABLE {table(load.staging)} {scope} {condition}")
     try:
         yield from QueryNodes(
             name="Remove the rows of overwritten and deleted objects from staging",

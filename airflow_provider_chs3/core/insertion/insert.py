@@ -215,7 +215,7 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted, periods: Per
     # The rows of a period that leaves are staged, too.
     every = list(periods)
     _check_alike(periods, now)
-    known = {each.load.key.partition_id for each in every}
+    known = {each.load.own.value for each in every}
     staged = {each.period: staged_of(each.load, partitions, known=known) for each in every}
     _check_replicas(load, partitions)
     rows = {each.period: _new_rows(each, staged[each.period]) for each in every}
@@ -263,7 +263,7 @@ def _check_replicas(load: LoadContext, partitions: Mapping[Node, Mapping[str, St
     publishers = {node.shard_num: node for node in load.context.publishers}
     for node in partitions:
         publisher = publishers[node.shard_num]
-        rows, wanted = ({key: each.rows for key, each in partitions[one].items()} for one in (node, publisher))
+        rows, wanted = ({key: each.contents.rows for key, each in partitions[one].items()} for one in (node, publisher))
         if rows != wanted:
             raise VerificationError(
                 f"Staging {load.staging} holds other rows on {node} than on {publisher}, its replica: "

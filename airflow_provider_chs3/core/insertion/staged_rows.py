@@ -8,9 +8,9 @@ from typing import NamedTuple
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.period_load import Staged
 from airflow_provider_chs3.core.cluster.replication import follow
-from airflow_provider_chs3.core.ledger.parts import CONTENT, MOST_PARTS, NOTHING_BESIDE, Contents
+from airflow_provider_chs3.core.ledger.parts import CONTENT, MOST_PARTS, Contents
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
-from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.operations import Steps
 
 #: How `system.parts` writes NULL.
@@ -38,17 +38,18 @@ def staged_of(
     Args:
         load: The load of the period.
         partitions: The partitions of staging on each node, by their ids.
-        known: The partitions of all periods that are staged there. Default: those that share the table with it.
+        known: What the partitions of each period have in common that is staged there (see `Own.value`). Default: of
+            those that share the table with it.
     """
     if known is None:
-        known = load.shared.partition_ids if load.shared else {load.key.partition_id}
-    return {node: _staged_of(load.key.partition_id, known, found) for node, found in partitions.items()}
+        known = load.shared.owns if load.shared else {load.own.value}
+    return {node: _staged_of(load.own.value, known, found) for node, found in partitions.items()}
 
 
-def _staged_of(partition_id: str, known: Collection[str], partitions: Mapping[str, StagedPartition]) -> Staged:
-    own = partitions.get(partition_id, NO_PARTITION)
-    others = {each.name: each.rows for other, each in partitions.items() if other not in known}
-    return Staged(own.rows, others, own.contents)
+def _staged_of(own: str, known: Collection[str], partitions: Mapping[str, StagedPartition]) -> Staged:
+    contents = {key: each.contents for key, each in partitions.items() if each.own == own and each.contents.rows}
+    others = {each.name: each.contents.rows for each in partitions.values() if each.own not in known}
+    return Staged(contents, others)
 
 
 class StagedPartition(NamedTuple):
@@ -56,16 +57,13 @@ class StagedPartition(NamedTuple):
 
     Args:
         name: The partition as ClickHouse shows it: `202404`, `2024-04-01`, `NULL`.
-        rows: Its rows.
+        own: What the partitions of its period have in common (see `Own.value`).
         contents: Contents of its parts.
     """
 
     name: str
-    rows: int
+    own: str
     contents: Contents
-
-
-NO_PARTITION = StagedPartition("", 0, NOTHING_BESIDE)
 
 
 def count_partitions(load: LoadContext, *, name: str) -> Steps[dict[Node, dict[str, StagedPartition]]]:
@@ -76,33 +74,34 @@ def count_partitions(load: LoadContext, *, name: str) -> Steps[dict[Node, dict[s
         name: Name of the step.
     """
     yield from follow(load.context, load.staging)
-    answers = yield from load.context.on_each(name=name, sql=Sql(f"SELECT {partitions_query(load.staging)}"))
+    answers = yield from load.context.on_each(name=name, sql=Sql(f"SELECT {partitions_query(load)}"))
     return {node: partitions_of(rows[0][0]) for node, rows in answers.items()}
 
 
-def partitions_query(staging: TableName) -> str:
+def partitions_query(load: LoadContext) -> str:
     """Return a scalar subquery for the partitions of staging; `partitions_of` parses the answer.
 
     Args:
-        staging: The staging table.
+        load: The load.
     """
+    staging, own = load.staging, load.own.of_part or "partition_id"
     return (
-        "(SELECT groupArray((partition_id, shown, total, contents)) FROM (SELECT partition_id, "
-        "any(partition) AS shown, sum(rows) AS total, "
+        "(SELECT groupArray((partition_id, shown, own, total, contents)) FROM (SELECT partition_id, "
+        f"any(partition) AS shown, any({own}) AS own, sum(rows) AS total, "
         f"groupArrayIf({MOST_PARTS + 1})({CONTENT}, rows > 0) AS contents FROM system.parts WHERE active "
         f"AND database = {literal(staging.database)} AND table = {literal(staging.table)} GROUP BY partition_id))"
     )
 
 
-def partitions_of(answer: Iterable[tuple[str, str, int, Sequence[str]]]) -> dict[str, StagedPartition]:
+def partitions_of(answer: Iterable[tuple[str, str, str, int, Sequence[str]]]) -> dict[str, StagedPartition]:
     """Parse a node's answer to `partitions_query`.
 
     Args:
         answer: The answer.
     """
-    return {partition_id: _partition_of(name, rows, parts) for partition_id, name, rows, parts in answer}
+    return {partition_id: _partition_of(name, own, rows, parts) for partition_id, name, own, rows, parts in answer}
 
 
-def _partition_of(name: str, rows: int, parts: Sequence[str]) -> StagedPartition:
+def _partition_of(name: str, own: str, rows: int, parts: Sequence[str]) -> StagedPartition:
     contents = Contents(rows, tuple(parts) if len(parts) <= MOST_PARTS else None)
-    return StagedPartition(name.replace(_NULL, "NULL"), rows, contents)
+    return StagedPartition(name.replace(_NULL, "NULL"), own, contents)

@@ -92,11 +92,9 @@ def standing(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table
     if _is_published_everywhere(periods, here, table_facts):
         return _compared({node: period.record for node, period in periods.items() if period.record}, here, wanted)
     lost = _nodes_without_history(periods, table_facts)
-    unknown = tuple(
-        node for node, period in periods.items() if period.record is None and period.state.rows and node not in lost
-    )
+    unknown = tuple(node for node, period in periods.items() if node not in lost and _has_unknown(period))
     if unknown:
-        return _found(ComparisonStatus.ROWS_UNKNOWN, unknown)
+        return _found(ComparisonStatus.ROWS_UNKNOWN, unknown, _unknown_partitions(periods[unknown[0]]))
     if changed := tuple(node for node, period in periods.items() if is_changed(period, table_facts=table_facts)):
         return _found(ComparisonStatus.TARGET_CHANGED, changed, _what_changed(periods[changed[0]], table_facts))
     if bereft := tuple(node for node in lost if _has_other_rows(node, periods, table_facts)):
@@ -133,7 +131,7 @@ def intended(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table
     attempts = {record.attempt for record in records.values()}
     if len(records) < len(periods) or len(attempts) != 1 or all(each.event == "published" for each in records.values()):
         return ""
-    if any(is_changed(period, table_facts=table_facts) for period in periods.values()):
+    if any(_has_unknown(period) or is_changed(period, table_facts=table_facts) for period in periods.values()):
         return ""
     return attempts.pop() if _compared(records, spread(periods, table_facts), wanted) is _AS_PUBLISHED else ""
 
@@ -150,8 +148,18 @@ def was_published(periods: Mapping[Node, PeriodOnNode]) -> bool:
     return any(each.increments or evidence_of(each).rows for each in intents) if intents else bool(records)
 
 
+def _has_unknown(period: PeriodOnNode) -> bool:
+    return any(one.record is None and one.state.rows for one in period.each)
+
+
+def _unknown_partitions(period: PeriodOnNode) -> str:
+    """Return which of several partitions hold rows that no load wrote, as a text; empty if these are all."""
+    unknown = [one.state.shown for one in period.each if one.record is None and one.state.rows]
+    return "" if period.record is None else ", ".join(sorted(unknown)[:_MOST_SHOWN])
+
+
 def intended_contents(record: Record) -> Contents:
-    """Return what an attempt had staged on a node, by its intent or its publication."""
+    """Return what an attempt had staged of a partition on a node, by its intent or its publication."""
     evidence = evidence_of(record)
     if record.event == "intent":
         return evidence.beside
@@ -176,12 +184,13 @@ def _is_published_everywhere(periods: Mapping[Node, PeriodOnNode], here: int, ta
     """
     attempts = set()
     for period in periods.values():
-        record = period.record
-        if record is None or record.event != "published" or record.nodes != here:
-            return False
-        if not _is_as_recorded(record, evidence_of(record), period.state, table_facts):
-            return False
-        attempts.add(record.attempt)
+        for one in period.recorded:
+            record = one.record
+            if record is None or record.event != "published" or record.nodes != here:
+                return False
+            if not _is_as_recorded(record, evidence_of(record), one.state, table_facts):
+                return False
+            attempts.add(record.attempt)
     return len(attempts) == 1
 
 
@@ -253,7 +262,7 @@ def _evidence_of_text(text: str) -> Evidence:
 
 
 def is_changed(period: PeriodOnNode, *, table_facts: TableFacts) -> bool:
-    """Check whether somebody else changed a partition since its newest record.
+    """Check whether somebody else changed partitions of a period since their newest records.
 
     After an intent, the partition is either unchanged, or what the dead attempt put there.
 
@@ -261,6 +270,10 @@ def is_changed(period: PeriodOnNode, *, table_facts: TableFacts) -> bool:
         period: The period on one node.
         table_facts: The table.
     """
+    return any(_is_changed(one, table_facts) for one in period.each)
+
+
+def _is_changed(period: PeriodOnNode, table_facts: TableFacts) -> bool:
     record, state = period.record, period.state
     if record is None:
         return False
@@ -285,13 +298,16 @@ def _undone(period: PeriodOnNode) -> str:
 
 
 def is_elsewhere(period: PeriodOnNode) -> bool:
-    """Check whether a period was published as another partition than the table's key gives now."""
+    """Check whether a period of one partition was published as another than the table's key gives now."""
     was, is_now = period.record.partition_id if period.record else "", period.state.partition_id
     return bool(was and is_now) and was != is_now
 
 
 def _what_changed(period: PeriodOnNode, table_facts: TableFacts) -> str:
-    """Return which mutations may have changed a period since it was published, as a text; empty if none."""
+    """Return what may have changed a period since it was published, as a text; empty if nothing is known."""
+    if period.partitions:
+        one = next(each for each in period.partitions if _is_changed(each, table_facts))
+        return ": ".join(filter(None, (one.state.shown, _what_changed(one, table_facts))))
     record, state = period.record, spare_gone_columns(period.state, table_facts)
     if record is None or record.event != "published":
         return _undone(period)
@@ -312,6 +328,8 @@ def _is_as_recorded(record: Record, evidence: Evidence, state: PartitionState, t
 
 def _has_crashed(period: PeriodOnNode, table_facts: TableFacts) -> bool:
     """Check whether a partition is neither as before nor as after it was replaced, but what a crash leaves."""
+    if period.partitions is not None:
+        return any(_has_crashed(one, table_facts) for one in period.partitions)
     record, state = period.record, period.state
     if record is None or _is_as_recorded(record, evidence := evidence_of(record), state, table_facts):
         return False

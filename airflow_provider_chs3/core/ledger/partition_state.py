@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -25,6 +25,7 @@ class PartitionState:
         each_part: The parts with rows, patches included; None if they are too many, or were not requested.
         mutations: The mutations of the whole table on that node.
         partition_id: The partition's id; empty if it has no parts.
+        shown: The partition as servers show it, if it is one of several of a period.
     """
 
     rows: int = 0
@@ -36,20 +37,24 @@ class PartitionState:
     each_part: tuple[Part, ...] | None = ()
     mutations: tuple[Mutation, ...] = ()
     partition_id: str = ""
+    shown: str = ""
 
     @classmethod
-    def of(cls, partition_id: str, fields: Sequence[Any], mutations: tuple[Mutation, ...] = ()) -> Self:
+    def of(
+        cls, partition_id: str, fields: Sequence[Any], mutations: tuple[Mutation, ...] = (), *, shown: str = ""
+    ) -> Self:
         """Parse a node's answer.
 
         Args:
             partition_id: The partition's id.
             fields: The values of `core.ledger.parts.state_columns`.
             mutations: The mutations of the table.
+            shown: The partition as servers show it. Not known by default.
         """
         rows, count, size_bytes, min_block, max_block, data_version, parts = fields
         each_part = tuple(sorted(Part(*part) for part in parts)) if len(parts) <= MOST_PARTS else None
         numbers = (rows, count, size_bytes, min_block, max_block, data_version)
-        return cls(*numbers, each_part, mutations, partition_id)
+        return cls(*numbers, each_part, mutations, partition_id, shown)
 
     @property
     def contents(self) -> Contents:
@@ -78,6 +83,27 @@ class PartitionState:
             beside=beside,
             last_mutation=self.last_mutation if rows_of_shards is None else 0,
         )
+
+
+def total(states: Iterable[PartitionState], mutations: tuple[Mutation, ...] = ()) -> PartitionState:
+    """Return the sums of a period's partitions.
+
+    Args:
+        states: The partitions.
+        mutations: The mutations of the table.
+    """
+    filled = [each for each in states if each.parts]
+    parts = [each.each_part for each in filled]
+    return PartitionState(
+        rows=sum(each.rows for each in filled),
+        parts=sum(each.parts for each in filled),
+        size_bytes=sum(each.size_bytes for each in filled),
+        min_block=min((each.min_block for each in filled), default=0),
+        max_block=max((each.max_block for each in filled), default=0),
+        data_version=max((each.data_version for each in filled), default=0),
+        each_part=None if None in parts else tuple(part for of_partition in parts for part in of_partition or ()),
+        mutations=mutations,
+    )
 
 
 def rows_of_shards(states: Mapping[Node, PartitionState]) -> dict[int, int]:

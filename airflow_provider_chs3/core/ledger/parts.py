@@ -105,8 +105,9 @@ def partition_states(
         A SELECT that gives a tuple `found` for each partition: `by`, its id, `state_columns` as a tuple, and `more`.
     """
     keys = f"{by}, " if by else ""
-    columns = f"{keys}{PARTITION} AS partition, ({state_columns(with_content=with_content)}){more and f', {more}'}"
-    return f"SELECT ({columns}) AS found FROM {source} WHERE {of_tables} AND active GROUP BY {keys}partition"
+    # Not `partition`, which is a column.
+    columns = f"{keys}{PARTITION} AS id, ({state_columns(with_content=with_content)}){more and f', {more}'}"
+    return f"SELECT ({columns}) AS found FROM {source} WHERE {of_tables} AND active GROUP BY {keys}id"
 
 
 _NOT_ASKED = "''"

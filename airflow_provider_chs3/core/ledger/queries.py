@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, TypeAlias
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.topology import have_one_replica
-from airflow_provider_chs3.core.ledger.mutations import mutations_of, mutations_query
+from airflow_provider_chs3.core.ledger.mutations import Mutation, mutations_of, mutations_query
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import PARTITION, partition_states
 from airflow_provider_chs3.core.ledger.records import (
@@ -15,11 +17,10 @@ from airflow_provider_chs3.core.ledger.records import (
     PeriodOnNode,
     Record,
     record_columns,
-    record_of,
     uuid_now,
 )
 from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas
-from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.ledger.table import LedgerKey, Own
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of, table
 from airflow_provider_chs3.core.values.models import Node, TableName
@@ -33,54 +34,95 @@ _ONLY_ONE = "toUInt32(0)"
 
 
 def look_up_periods(
-    context: TargetContext, partition_ids: Mapping[Period, str]
+    context: TargetContext, owns: Mapping[Period, Own]
 ) -> Steps[dict[Period, dict[Node, PeriodOnNode]]]:
     """Read the newest record of each period on each node, and the periods' parts, with one statement.
 
     Args:
         context: The nodes.
-        partition_ids: The periods, each with the id of its partition: it may have rows and no record.
+        owns: The periods, each with its partitions: they may have rows and no record.
     """
-    answers = yield from _ask_for_periods(context, sorted(partition_ids))
+    answers = yield from _ask_for_periods(context, owns)
     records, known = _records_of(answers)
     mutations = {number: mutations_of(rows) for row in answers for number, rows in row[4]}
-    states = {
-        (number, partition_id): PartitionState.of(partition_id, state, mutations.get(number, ()))
-        for row in answers
-        for number, partition_id, state in row[3]
-    }
-    holding = {number for (number, _), state in states.items() if state.rows}
+    of_nodes = defaultdict[int, list[Row]](list)
+    for row in answers:
+        for number, *state in row[3]:
+            of_nodes[number].append(state)
+    states = {number: states_by_own(rows, mutations.get(number, ())) for number, rows in of_nodes.items()}
+    holding = {number for number, each in states.items() if any(one.rows for some in each.values() for one in some)}
     found = {
         period: {
-            node: PeriodOnNode(
-                records.get((number, str(period))),
-                states.get((number, partition_id), PartitionState(partition_id=partition_id)),
+            node: _period_on_node(
+                own,
+                records.get((number, str(period)), ()),
+                states.get(number, {}).get(own.value, ()),
                 has_history=(number, str(period)) in known,
                 has_rows=number in holding,
             )
             for node, number in _numbers(context).items()
         }
-        for period, partition_id in partition_ids.items()
+        for period, own in owns.items()
     }
     return {period: with_records_of_replicas(context, nodes) for period, nodes in found.items()}
 
 
-def _records_of(rows: Iterable[Row]) -> tuple[dict[tuple[int, str], Record | None], set[tuple[int, str]]]:
+def states_by_own(rows: Iterable[Row], mutations: tuple[Mutation, ...] = ()) -> dict[str, list[PartitionState]]:
+    """Return partitions by what those of a period have in common.
+
+    Args:
+        rows: What `partition_states` finds, without what distinguishes nodes; with `Own.columns` where a period has
+            several.
+        mutations: The mutations of the table.
+    """
+    found = defaultdict[str, list[PartitionState]](list)
+    for partition_id, fields, *several in rows:
+        own, shown = several or (partition_id, "")
+        found[own].append(PartitionState.of(partition_id, fields, mutations, shown=shown))
+    return found
+
+
+def _period_on_node(
+    own: Own,
+    records: Sequence[Record],
+    states: Sequence[PartitionState],
+    mutations: tuple[Mutation, ...] = (),
+    **others: Any,
+) -> PeriodOnNode:
+    if own.of_part:
+        return PeriodOnNode.of_several(records, states, mutations=mutations, **others)
+    nothing = PartitionState(mutations=mutations, partition_id=own.value)
+    return PeriodOnNode(next(iter(records), None), next(iter(states), nothing), **others)
+
+
+_Records: TypeAlias = dict[tuple[int, str], Sequence[Record]]
+
+
+def _records_of(rows: Iterable[Row]) -> tuple[_Records, set[tuple[int, str]]]:
     """Return the newest records, and which periods have any, by the number of the node and the period's text.
 
     Args:
         rows: Rows that begin with what `_records` asks for.
     """
-    records, known = dict[tuple[int, str], Record | None](), set[tuple[int, str]]()
-    for of_periods, texts, known_here, *_ in rows:
+    found, known = defaultdict[tuple[int, str], list[tuple[Record, Sequence[str]]]](list), set[tuple[int, str]]()
+    for of_partitions, texts, known_here, *_ in rows:
         structures = dict(texts)
         known |= {(number, period) for number, period in known_here}
-        for number, period, (*fields, key), is_whole in of_periods:
-            record = record_of((*fields, structures.get(key, "")))
-            is_lacking = record is not None and record.event == "published" and not is_whole
-            # Of a partition the record is lost: nobody knows what is there.
-            records[number, period] = replace(record, event="intent") if record and is_lacking else record
-    return records, known
+        for number, period, (*fields, key), partitions in of_partitions:
+            found[number, period].append((Record(*(*fields, structures.get(key, ""))), partitions))
+    return {key: _of_newest(several) for key, several in found.items()}, known
+
+
+def _of_newest(several: Sequence[tuple[Record, Sequence[str]]]) -> Sequence[Record]:
+    """Return the records of the partitions of a period of the newest event; none if it was forgotten."""
+    newest, partitions = min(several, key=lambda each: each[0].age_seconds)
+    records = [each for each, _ in several if newest.is_with(each)]
+    if newest.event == "forgotten":
+        return ()
+    if newest.event == "published" and not {*partitions} <= {each.partition_id for each in records}:
+        # Of a partition the record is lost: nobody knows what is there.
+        return [replace(each, event="intent") for each in records]
+    return records
 
 
 def _numbers(context: TargetContext) -> dict[Node, int]:
@@ -94,7 +136,7 @@ def _has_one_replica(context: TargetContext) -> bool:
     return have_one_replica((*context.nodes, *context.absent))
 
 
-def _ask_for_periods(context: TargetContext, periods: Collection[Period]) -> Steps[list[Row]]:
+def _ask_for_periods(context: TargetContext, periods: Mapping[Period, Own]) -> Steps[list[Row]]:
     name = f"Look up {len(periods)} periods in the ledger"
     have_ledgers = {facts.has_ledger for facts in context.nodes.values()}
     if context.cluster and len(have_ledgers) == 1 and _has_one_replica(context):
@@ -116,14 +158,14 @@ def _ask_for_periods(context: TargetContext, periods: Collection[Period]) -> Ste
 
 
 def _look_up_periods(
-    context: TargetContext, periods: Iterable[Period], *, with_records: bool, cluster: str | None, number: str
+    context: TargetContext, periods: Mapping[Period, Own], *, with_records: bool, cluster: str | None, number: str
 ) -> Sql:
     target = context.target
     # Each node's records are about its own table, and no two tables share a UUID.
     uuids = sorted({facts.target.uuid for facts in context.nodes.values() if facts.target})
     of_periods = (
         f"target_database = {literal(target.database)} AND target_table = {literal(target.table)} "
-        f"AND {one_of('period', map(str, periods))}"
+        f"AND {one_of('period', map(str, sorted(periods)))}"
     )
     records = _records(
         _from(context.ledger, cluster) if with_records else "",
@@ -133,14 +175,15 @@ def _look_up_periods(
         by="_shard_num" if cluster else "",
     )
     of_table = f"database = {literal(target.database)} AND table = {literal(target.table)}"
-    states = partition_states(of_table, by=number, source=_from(TableName("system", "parts"), cluster))
+    more = next((each.columns for each in periods.values()), "")
+    states = partition_states(of_table, by=number, source=_from(TableName("system", "parts"), cluster), more=more)
     mutations = mutations_query(of_table, source=_from(TableName("system", "mutations"), cluster), group=number)
     sql = Sql(f"SELECT {records}, (SELECT groupArray(found) FROM ({states})), {mutations}")
     return passed_on(sql) if cluster else sql
 
 
 def _records(source: str, of_periods: str, is_own: str, *, number: str = _ONLY_ONE, by: str = "") -> str:
-    """Return columns with the newest record of each period, the structures of these, and the periods that have any.
+    """Return columns with the newest record of each partition of periods, their structures, and the known periods.
 
     Which are the newest is found by the key of the ledger, before anything else is read: of years of loads, evidence
     and structures are most of it.
@@ -159,10 +202,10 @@ def _records(source: str, of_periods: str, is_own: str, *, number: str = _ONLY_O
     numbers = f"SELECT {keys}, max(sequence) {of_all} AND {is_own} GROUP BY {keys}"
     of_newest = f"{of_all} AND {is_own} AND ({keys}, sequence) {'GLOBAL IN' if by else 'IN'} ({numbers})"
     columns = record_columns(structure=_STRUCTURE_KEY)
-    is_whole = "hasAll(groupArrayIf(partition_id, event = 'published'), argMax(partitions, (sequence, recorded_at)))"
+    newest_of_partition = f"argMax(({columns}), recorded_at), argMax(partitions, recorded_at)"
     return (
-        f"(SELECT groupArray(found) FROM (SELECT ({number}, period, argMax(({columns}), (sequence, recorded_at)), "
-        f"{is_whole}) AS found {of_newest} GROUP BY {keys})), "
+        f"(SELECT groupArray(found) FROM (SELECT ({number}, period, {newest_of_partition}) AS found {of_newest} "
+        f"GROUP BY {keys}, partition_id)), "
         f"(SELECT groupUniqArray(({_STRUCTURE_KEY}, structure)) {of_newest}), "
         f"(SELECT groupUniqArray(({number}, period)) {of_all})"
     )
@@ -172,12 +215,15 @@ def _records(source: str, of_periods: str, is_own: str, *, number: str = _ONLY_O
 LOOKED_UP = 7
 
 
-def look_up(ledger: TableName, keys: Sequence[LedgerKey], *, with_records: bool, beside: str = "") -> Sql:
+def look_up(
+    ledger: TableName, keys: Sequence[LedgerKey], owns: Sequence[Own], *, with_records: bool, beside: str = ""
+) -> Sql:
     """Return the query for the newest record and the parts of periods of one table, on one node.
 
     Args:
         ledger: The ledger.
         keys: The periods; at least one.
+        owns: The partitions of each.
         with_records: Whether to ask for the records; not where there is no ledger.
         beside: Further columns; none by default.
 
@@ -191,8 +237,11 @@ def look_up(ledger: TableName, keys: Sequence[LedgerKey], *, with_records: bool,
         f"target_uuid = {literal(key.target_uuid)}",
     )
     of_table = f"database = {literal(key.target.database)} AND table = {literal(key.target.table)}"
-    ids = literals(each.partition_id for each in keys)
-    states = partition_states(f"{of_table} AND {PARTITION} IN ({ids})")
+    values, more = literals(each.value for each in owns), owns[0].columns
+    if more:
+        states = f"{partition_states(of_table, more=more)} HAVING own IN ({values})"
+    else:
+        states = partition_states(f"{of_table} AND {PARTITION} IN ({values})")
     return Sql(
         f"SELECT {records}, (SELECT groupArray(found) FROM ({states})), {mutations_query(of_table)}, "
         f"(SELECT sum(rows) > 0 FROM system.parts WHERE {of_table} AND active), {uuid_now(key)}"
@@ -200,26 +249,29 @@ def look_up(ledger: TableName, keys: Sequence[LedgerKey], *, with_records: bool,
     )
 
 
-def periods_on_node(row: Row, keys: Sequence[LedgerKey]) -> list[PeriodOnNode]:
+def periods_on_node(row: Row, keys: Sequence[LedgerKey], owns: Sequence[Own]) -> list[PeriodOnNode]:
     """Parse the answer to `look_up`.
 
     Args:
         row: The row.
         keys: The periods.
+        owns: The partitions of each.
     """
     *_, partitions, mutations, has_rows, table_uuid = row
     records, known = _records_of([row])
     of_table = mutations_of(mutations)
-    states = {partition_id: PartitionState.of(partition_id, state, of_table) for partition_id, state in partitions}
+    states = states_by_own(partitions, of_table)
     return [
-        PeriodOnNode(
-            records.get((0, str(key.period))),
-            states.get(key.partition_id, PartitionState(mutations=of_table, partition_id=key.partition_id)),
+        _period_on_node(
+            own,
+            records.get((0, str(key.period)), ()),
+            states.get(own.value, ()),
+            of_table,
             has_history=(0, str(key.period)) in known,
             has_rows=bool(has_rows),
             table_uuid=table_uuid,
         )
-        for key in keys
+        for key, own in zip(keys, owns, strict=True)
     ]
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState, total
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.sql.quoting import literal
 
@@ -56,6 +56,10 @@ class Record:
     age_seconds: float = field(default=float("inf"), compare=False)
     structure: str = ""
 
+    def is_with(self, other: Record) -> bool:
+        """Whether another record was written with this one, about another partition."""
+        return (self.attempt, self.event) == (other.attempt, other.event)
+
 
 @dataclass(frozen=True, slots=True)
 class PeriodOnNode:
@@ -69,6 +73,8 @@ class PeriodOnNode:
         has_rows: Whether the node has rows of the table, of any period.
         is_of_replica: Whether the record is a newer one, of another replica of the shard.
         table_uuid: UUID of the table that has the target's name now; empty if there is none, or not asked for.
+        partitions: Of a period of several partitions, each of them, of whose records and states this has the sums; None
+            if a period has one.
     """
 
     record: Record | None
@@ -77,6 +83,90 @@ class PeriodOnNode:
     has_rows: bool = False
     is_of_replica: bool = False
     table_uuid: str = ""
+    partitions: tuple[PeriodOnNode, ...] | None = None
+
+    @classmethod
+    def of_several(cls, records: Sequence[Record], states: Iterable[PartitionState], **others: Any) -> PeriodOnNode:
+        """Return a period of several partitions.
+
+        Args:
+            records: The newest records of its partitions.
+            states: Those partitions that have parts.
+            **others: What the partitions do not tell.
+        """
+        there = {each.partition_id: each for each in states}
+        recorded = {each.partition_id: each for each in records}
+        ids = sorted({*(key for key, each in there.items() if each.rows), *recorded})
+        mutations = others.pop("mutations", ())
+        each = tuple(
+            cls(recorded.get(key), there.get(key, PartitionState(mutations=mutations, partition_id=key))) for key in ids
+        )
+        record = replace(records[0], rows=sum(one.rows for one in records)) if records else None
+        return cls(record, total(there.values(), mutations), partitions=each, **others)
+
+    @property
+    def each(self) -> tuple[PeriodOnNode, ...]:
+        """Its partitions."""
+        return (self,) if self.partitions is None else self.partitions
+
+    @property
+    def recorded(self) -> tuple[PeriodOnNode, ...]:
+        """Its partitions as they are recorded: without any, one that is empty and has no id."""
+        return self.each or (replace(self, partitions=None),)
+
+    @property
+    def partition_id(self) -> str:
+        """The id of its partition, if it has one."""
+        return self.state.partition_id
+
+    @property
+    def shown(self) -> str:
+        """Its partition for people, if it has one."""
+        return self.state.shown or self.state.partition_id
+
+    def at(self, partition_id: str) -> PeriodOnNode:
+        """Return one of its partitions, which may be empty.
+
+        Args:
+            partition_id: Its id.
+        """
+        if self.partitions is None:
+            return self
+        nothing = PartitionState(mutations=self.state.mutations, partition_id=partition_id)
+        return next((one for one in self.partitions if one.partition_id == partition_id), PeriodOnNode(None, nothing))
+
+    def on_fewer(self, nodes: int) -> PeriodOnNode:
+        """Return it as if it had been spread over fewer nodes.
+
+        Args:
+            nodes: Number of those that do not count.
+        """
+        record = self.record and replace(self.record, nodes=self.record.nodes - nodes)
+        several = self.partitions and tuple(each.on_fewer(nodes) for each in self.partitions)
+        return replace(self, record=record, partitions=several)
+
+    def with_record_of(self, other: PeriodOnNode) -> PeriodOnNode:
+        """Return it with the newer records of another replica.
+
+        Args:
+            other: The period there.
+        """
+        records, states = [one.record for one in other.each if one.record], [one.state for one in self.each]
+        return replace(self._with(records, states), record=other.record, is_of_replica=True)
+
+    def as_it_was(self, states: Sequence[PartitionState]) -> PeriodOnNode:
+        """Return it with its current records, and with what was in its partitions.
+
+        Args:
+            states: The partitions then.
+        """
+        return self._with([one.record for one in self.each if one.record], states)
+
+    def _with(self, records: Sequence[Record], states: Sequence[PartitionState]) -> PeriodOnNode:
+        if self.partitions is None:
+            return replace(self, state=next(iter(states), PartitionState()))
+        found = PeriodOnNode.of_several(records, states, mutations=self.state.mutations)
+        return replace(self, state=found.state, partitions=found.partitions)
 
 
 _EVENTS = "'intent', 'published', 'forgotten'"
@@ -107,12 +197,6 @@ def record_columns(*, structure: str = "structure") -> str:
     """
     computed = {"age_seconds": _AGE_SECONDS, "structure": structure}
     return ", ".join(computed.get(name, name) for name in Record.__dataclass_fields__)
-
-
-def record_of(fields: Iterable[Any]) -> Record | None:
-    """Create the record from the values of `record_columns`; None if the period was forgotten."""
-    found = Record(*fields)
-    return None if found.event == "forgotten" else found
 
 
 def uuid_now(key: LedgerKey) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.values.models import Node
 
 
@@ -25,16 +24,16 @@ def with_records_of_replicas(context: TargetContext, periods: Mapping[Node, Peri
 
 def records_of_replicas(periods: Mapping[Node, PeriodOnNode]) -> dict[Node, PeriodOnNode]:
     """Give each replica of a replicated table the newest record of its shard."""
-    newest: dict[int, Record] = {}
+    newest: dict[int, PeriodOnNode] = {}
     for node, period in periods.items():
         known = newest.get(node.shard_num)
-        if period.record and (known is None or period.record.sequence > known.sequence):
-            newest[node.shard_num] = period.record
+        if period.record and (known is None or not known.record or period.record.sequence > known.record.sequence):
+            newest[node.shard_num] = period
     return {node: _with_record(period, newest.get(node.shard_num)) for node, period in periods.items()}
 
 
-def _with_record(period: PeriodOnNode, newest: Record | None) -> PeriodOnNode:
-    own = period.record
-    if newest is None or (own and (own.attempt, own.event) == (newest.attempt, newest.event)):
+def _with_record(period: PeriodOnNode, newest: PeriodOnNode | None) -> PeriodOnNode:
+    own, other = period.record, newest.record if newest else None
+    if newest is None or other is None or (own and (own.attempt, own.event) == (other.attempt, other.event)):
         return period
-    return replace(period, record=newest, is_of_replica=True)
+    return period.with_record_of(newest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.cluster.node_facts import RecordTable, TargetContext
@@ -105,6 +105,55 @@ DURABLE: Mapping[str, int] = {
 
 #: A server may refuse INSERTs at so few parts that its merges, which leave parts of a few rows alone, never help.
 _WITHOUT_LIMITS: Mapping[str, int] = {"parts_to_delay_insert": 1_000_000, "parts_to_throw_insert": 1_000_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """Which partitions of a table are a period's.
+
+    Args:
+        value: What they have in common: the id of the only one, or the text of the parts of the key that are of time.
+        of_part: SQL for that text of a row of `system.parts`; empty where a period has one partition.
+    """
+
+    value: str = ""
+    of_part: str = ""
+
+    def __str__(self) -> str:
+        return f"partitions of {self.value}" if self.of_part else f"partition {self.value}"
+
+    @property
+    def columns(self) -> str:
+        """Further columns of `partition_states`: what several partitions have in common, and how each is shown."""
+        shown = "anyIf(partition, NOT startsWith(partition_id, 'patch-'))"
+        return f"anyIf({self.of_part}, NOT startsWith(partition_id, 'patch-')) AS own, {shown}" if self.of_part else ""
+
+    def rows_of(self, name: TableName) -> str:
+        """Return the condition on the rows of a table that finds those of its partitions.
+
+        Args:
+            name: The table, on the node that is asked.
+        """
+        if not self.of_part:
+            return f"_partition_id = {literal(self.value)}"
+        return (
+            f"_partition_id IN (SELECT partition_id FROM system.parts WHERE active AND {self.parts} "
+            f"AND database = {literal(name.database)} AND table = {literal(name.table)})"
+        )
+
+    @property
+    def parts(self) -> str:
+        """The condition on `system.parts`, or on `system.merges`, that finds them."""
+        return parts_of([self])
+
+
+def parts_of(owns: Sequence[Own]) -> str:
+    """Return the condition on `system.parts`, or on `system.merges`, that finds the partitions of periods.
+
+    Args:
+        owns: The partitions of each, of one table; at least one.
+    """
+    return one_of(owns[0].of_part or "partition_id", [each.value for each in owns])
 
 
 @dataclass(frozen=True, slots=True)

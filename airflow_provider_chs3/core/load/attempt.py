@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.increment.completion import begin_increments, co
 from airflow_provider_chs3.core.increment.new_objects import load_of_resumable
 from airflow_provider_chs3.core.insertion.insert import Inserted, Verified, await_insert, insert, verify
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.table import make_ledger, make_loads_table
+from airflow_provider_chs3.core.ledger.table import Own, make_ledger, make_loads_table
 from airflow_provider_chs3.core.load.cleaning import clean_up, drop_dead_groups
 from airflow_provider_chs3.core.load.outcome import record_loads, result_of
 from airflow_provider_chs3.core.load.period_check import check_periods, no_objects, sizes_text, skipped
@@ -25,7 +25,7 @@ from airflow_provider_chs3.core.load.planning import Planned, plan_objects, plan
 from airflow_provider_chs3.core.load.rounds import Found, Round
 from airflow_provider_chs3.core.object_history.table import make_objects_table
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
-from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_ids_of
+from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of
 from airflow_provider_chs3.core.preflight.time_zones import check_zones
 from airflow_provider_chs3.core.publication.publish import publish
 from airflow_provider_chs3.core.publication.shared_table import publish_from_shared_table
@@ -92,7 +92,7 @@ def _load(request: LoadRequest, one: Round, found: Found) -> Steps[None]:
     check_target(context, required_settings=REQUIRED_SETTINGS, object_column=request.policies.object_column)
     check_zones(context, request.settings)
     context = context if appends else (yield from find_replicas(context))
-    ids = {} if appends else (yield from partition_ids_of(context, sorted(manifests)))
+    owns = {} if appends else (yield from partitions_of(context, sorted(manifests)))
     found.loads = {
         period: LoadContext.of(
             replace(request, period=period),
@@ -100,7 +100,7 @@ def _load(request: LoadRequest, one: Round, found: Found) -> Steps[None]:
             one.retry_state,
             source=listed.source,
             manifest=manifest,
-            partition_id=ids.get(period, ""),
+            own=owns.get(period, Own()),
             timer=timer,
         )
         for period, manifest in manifests.items()
@@ -238,7 +238,7 @@ def _go_on(request: LoadRequest, resumable: ResumableLoad, found: Found) -> Step
     yield from Log(name=f"{range_text(periods)}: resuming attempt {resumable.nonce}, which this task began earlier.")
     source, listed = yield from request.source.list_periods(periods)
     timer = yield from found.timer.after(resumable.seconds_by_step).end("list")
-    ids = yield from partition_ids_of(resumable.context, periods)
+    owns = yield from partitions_of(resumable.context, periods)
     found.loads = {
         period: LoadContext.of(
             replace(request, nonce=resumable.nonce, period=period),
@@ -246,7 +246,7 @@ def _go_on(request: LoadRequest, resumable: ResumableLoad, found: Found) -> Step
             resumable.retry_state,
             source=source,
             manifest=listed[period],
-            partition_id=ids[period],
+            own=owns[period],
             timer=timer,
         )
         for period in periods

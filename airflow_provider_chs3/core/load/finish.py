@@ -11,9 +11,11 @@ from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, 
 from airflow_provider_chs3.core.insertion.staged_rows import count_partitions, staged_of
 from airflow_provider_chs3.core.ledger.comparison import intended_contents
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.load.cleaning import clean_up
 from airflow_provider_chs3.core.object_history.records import recorded_objects
+from airflow_provider_chs3.core.publication.members import members_on
 from airflow_provider_chs3.core.publication.publish import find_superseded, publish
 from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.staging.ending import end_named, find_published_from
@@ -54,7 +56,7 @@ def _finish_from(name: str, nonce: str, periods: Periods) -> Steps[dict[Period, 
     # Who finds the period published ends all attempts whose names begin like this one's.
     request = replace(first.request, nonce=f"{nonce}{first.request.nonce}")
     own = Attempt(first.context.target, tuple(periods.items), request.nonce, number=int(len(periods.items) > 1))
-    shared = SharedStaging(own, frozenset(each.load.key.partition_id for each in periods))
+    shared = SharedStaging(own, frozenset(each.load.own.value for each in periods), is_finished=True)
     load = replace(first, request=request, shared=shared)
     part = periods.those(periods.items)
     try:
@@ -111,10 +113,11 @@ def _as_intended(
     if each.load.facts(now).intended != nonce:
         raise TransientError("It was changed meanwhile.")
     records = {node: period.record for node, period in now.items() if period.record}
-    for node, record in records.items():
-        contents = intended_contents(record)
-        if contents.rows != staged[node].rows or not contents.has_parts_of(staged[node].contents):
-            raise TransientError(f"Staging on {node} does not hold the parts that were to be published.")
+    for node, period in now.items():
+        for one in members_on(each, period, staged[node]):
+            wanted = intended_contents(one.was.record) if one.was.record and not one.is_kept else NOTHING_BESIDE
+            if wanted.rows != one.staged.rows or not wanted.has_parts_of(one.staged):
+                raise TransientError(f"Staging on {node} does not hold the parts that were to be published.")
     return replace(each, before=now, staged=staged, intended=records)
 
 

@@ -28,7 +28,7 @@ from airflow_provider_chs3.core.attempt.newer_records import (
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, periods_of
 from airflow_provider_chs3.core.attempt.resume import PUBLISHED_BY_OWNER, published_by_owner
 from airflow_provider_chs3.core.increment.new_objects import find_increments, text_of
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found, evidence_of, is_elsewhere
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found, evidence_of, is_changed, is_elsewhere
 from airflow_provider_chs3.core.ledger.partition_changes import missing_parts
 from airflow_provider_chs3.core.ledger.parts import Evidence
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
@@ -38,7 +38,7 @@ from airflow_provider_chs3.core.load.outcome import record_unchanged, result_of
 from airflow_provider_chs3.core.publication.evidence_renewal import renew_records
 from airflow_provider_chs3.core.publication.publish import key_of_other_type
 from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
@@ -294,7 +294,7 @@ def _error_of(load: LoadContext, facts: PeriodFacts, refuse: Refuse) -> Chs3Erro
     request, target, period = load.request, load.context.target, load.request.period
     contents, policies = facts.contents, request.policies
     nodes = ", ".join(map(str, facts.found.nodes))
-    where = f"{target}, partition {load.key.partition_id}, on {nodes}: {refuse.reason}."
+    where = f"{target}, {load.own}, on {nodes}: {refuse.reason}."
     match refuse.refusal:
         case Refusal.NO_OBJECTS:
             return no_objects(request)
@@ -337,26 +337,37 @@ def _are_broken(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) -> Step
 
     Their block numbers show it: each publication has its own.
     """
-    missing = {
-        node: missing_parts(evidence_of(period.record), period.state)
-        for node, period in periods.items()
-        if period.record and period.record.event == "published"
-    }
-    if len(missing) < len(periods) or not all(missing.values()):
+    changed = _changed_partitions(load, periods)
+    missing = [
+        (node, one.partition_id, missing_parts(evidence_of(one.record), one.state))
+        for node, one in changed
+        if one.record and one.record.event == "published"
+    ]
+    if len(missing) < len(changed) or not all(parts for *_, parts in missing):
         return False
-    target = load.context.target
+    target, ids = load.context.target, sorted({key for _, key, _ in missing})
     sql = Sql(
-        "SELECT min_block_number, max_block_number FROM system.detached_parts "
+        "SELECT partition_id, min_block_number, max_block_number FROM system.detached_parts "
         f"WHERE database = {literal(target.database)} AND table = {literal(target.table)} "
-        f"AND partition_id = {literal(load.key.partition_id)} AND position(name, 'broken') > 0"
+        f"AND {one_of('partition_id', ids)} AND position(name, 'broken') > 0"
     )
-    ask = QueryNodes(name="Look for parts that were broken when a server started", sql=dict.fromkeys(missing, sql))
+    ask = QueryNodes(name="Look for parts that were broken when a server started", sql=dict.fromkeys(periods, sql))
     broken = yield from ask
     return all(
-        any(first <= part.min_block and part.max_block <= last for first, last in broken[node])
-        for node, parts in missing.items()
+        any(key == of and first <= part.min_block and part.max_block <= last for of, first, last in broken[node])
+        for node, key, parts in missing
         for part in parts
     )
+
+
+def _changed_partitions(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) -> list[tuple[Node, PeriodOnNode]]:
+    facts = load.context.table_facts
+    return [
+        (node, one)
+        for node, period in periods.items()
+        for one in period.each
+        if period.partitions is None or is_changed(one, table_facts=facts)
+    ]
 
 
 def _is_of_stale(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) -> Steps[bool]:
@@ -370,21 +381,21 @@ def _is_of_stale(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) -> Ste
         return False
     statements = {
         node: Sql(
-            f"SELECT attempt, event, evidence, toUnixTimestamp64Milli(recorded_at) FROM {table(context.ledger)} "
-            f"WHERE {load.key_on(node).condition} AND event IN ('intent', 'published') "
-            f"ORDER BY sequence DESC LIMIT {_MOST_RECORDS}"
+            "SELECT attempt, event, evidence, toUnixTimestamp64Milli(recorded_at), partition_id "
+            f"FROM {table(context.ledger)} WHERE {load.key_on(node).condition} AND event IN ('intent', 'published') "
+            f"ORDER BY sequence DESC LIMIT {_MOST_RECORDS} BY partition_id"
         )
         for node in context.nodes
     }
     answers = yield from QueryNodes(name="Look for loads that published too late", sql=statements)
-    staged, earlier = set[tuple[str, tuple[str, ...]]](), set[str]()
+    staged, earlier = set[tuple[str, str, tuple[str, ...]]](), set[str]()
     for rows in answers.values():
-        published = {attempt: at for attempt, event, _, at in reversed(rows) if event == "published"}
+        published = {attempt: at for attempt, event, _, at, _ in reversed(rows) if event == "published"}
         last = max((published[attempt] for attempt in newest & published.keys()), default=0)
         earlier |= {attempt for attempt, at in published.items() if at <= last}
-        for attempt, event, evidence, _ in rows:
+        for attempt, event, evidence, _, partition_id in rows:
             if event == "intent" and (parts := Evidence.of_text(evidence).beside.of_parts):
-                staged.add((attempt, tuple(sorted(parts))))
-    stale = {contents for attempt, contents in staged if attempt not in earlier | newest}
-    there = [period.state.contents.of_parts for period in periods.values()]
-    return all(contents is not None and tuple(sorted(contents)) in stale for contents in there)
+                staged.add((attempt, partition_id, tuple(sorted(parts))))
+    stale = {(key, contents) for attempt, key, contents in staged if attempt not in earlier | newest}
+    there = [(one.partition_id, one.state.contents.of_parts) for _, one in _changed_partitions(load, periods)]
+    return all(contents is not None and (key, tuple(sorted(contents))) in stale for key, contents in there)

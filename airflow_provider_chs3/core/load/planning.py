@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
 from airflow_provider_chs3.core.cluster.node_capacity import ask_nodes_now
 from airflow_provider_chs3.core.increment.new_objects import why_not_alone
 from airflow_provider_chs3.core.load.period_check import check_whole
-from airflow_provider_chs3.core.preflight.partition_key import is_of_period, key_column, parts_of_key
+from airflow_provider_chs3.core.preflight.partition_key import is_of_period, parts_of_key, time_of_key
 from airflow_provider_chs3.core.preflight.privileges import privilege_of_filling, why_not_granted
 from airflow_provider_chs3.core.preflight.profile_constraints import check_passed_on, check_taken
 from airflow_provider_chs3.core.proof.whole_objects import prove_whole
@@ -108,13 +108,15 @@ def planned_together(several: Sequence[PeriodLoad], plan: InsertPlan) -> Steps[P
         plan: The plan of the insert of all their objects.
     """
     load = _of_all(several)
-    of_key = next((each for each in plan.reading.loaded if each.column.in_partition_key), None)
-    column = key_column(load.context)
-    if of_key is None or column is None:
+    of_time = time_of_key(load.context)
+    if of_time is None:
         return None
-    parts = yield from parts_of_key(load.context)
-    written = of_key.cast(null_as_default=False).value
-    condition = is_of_period(column, parts, written, _partition_ids(several), load.request.source.kind.path)
+    column = next((each for each in plan.reading.loaded if each.column.name == of_time.column.name), None)
+    if column is None:
+        return None
+    key = yield from parts_of_key(load.context, of_time)
+    written = column.cast(null_as_default=False).value
+    condition = is_of_period(of_time.column, key, written, _owns(several), load.request.source.kind.path)
     load = replace(load, group=_group(several, is_of_period=condition))
     own = (replace(each, plan=_plan_of(plan, load, each.load)) for each in several)
     return Planned(load=load, plan=plan, periods=periods_of(*own))
@@ -139,10 +141,8 @@ def _differs(each: PeriodLoad, plan: InsertPlan) -> bool:
     return each.load.increment is not None and bool(why_not_alone(each.load, each.before, plan.reading))
 
 
-def _partition_ids(periods: Sequence[PeriodLoad]) -> Mapping[str, str]:
-    return {
-        each.path: period.load.key.partition_id for period in periods for each in period.load.files.manifest.objects
-    }
+def _owns(periods: Sequence[PeriodLoad]) -> Mapping[str, str]:
+    return {each.path: period.load.own.value for period in periods for each in period.load.files.manifest.objects}
 
 
 def _plan_of(plan: InsertPlan, of_all: LoadContext, load: LoadContext) -> InsertPlan:
@@ -171,7 +171,7 @@ def plan_objects(load: LoadContext) -> Steps[InsertPlan]:
     looks = (
         check_taken(own),
         check_passed_on(load.context, {**load.files.neutral, **needed_by(load.request), **load.files.settings}),
-        ask_nodes_now(load.context, partition_id=load.key.partition_id),
+        ask_nodes_now(load.context, load.own.parts),
         # Of one that was cut off, columns may be missing: the first error counts.
         prove_whole(load),
         read_files(load),

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
+from typing import Any
 
 from airflow_provider_chs3.core.merges.merge_rate import MergeRate, merge_rate_of
 from airflow_provider_chs3.core.merges.observation import MergeState, Replica
@@ -202,14 +203,19 @@ def overall(verdicts: Iterable[Verdict]) -> Health:
 
 
 def as_json(verdicts: Iterable[Verdict]) -> dict[str, object]:
-    """Convert the overall verdict, and that of each period on each node, to JSON-safe values."""
+    """Convert the overall verdict, and that of each period on each node, to JSON-safe values.
+
+    Of a period of several partitions it is that of the worst one, with the parts of all.
+    """
     verdicts = tuple(verdicts)
-    periods: dict[str, dict[str, object]] = {}
-    for each in verdicts:
-        periods.setdefault(str(each.state.period), {})[str(each.state.node)] = {
+    periods: dict[str, dict[str, dict[str, Any]]] = {str(each.state.period): {} for each in verdicts}
+    for each in sorted(verdicts, key=lambda each: _FROM_BEST.index(each.health)):
+        nodes, node = periods[str(each.state.period)], str(each.state.node)
+        others = nodes.get(node, {"parts": 0, "size_bytes": 0})
+        nodes[node] = {
             "health": str(each.health),
-            "parts": each.state.parts,
-            "size_bytes": each.state.size_bytes,
+            "parts": others["parts"] + each.state.parts,
+            "size_bytes": others["size_bytes"] + each.state.size_bytes,
             "reason": each.reason,
             **({"pace": each.merge_rate.as_json()} if each.merge_rate else {}),
         }

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.cluster.topology import TableRequest
-from airflow_provider_chs3.core.preflight.target_checks import partition_ids_of
+from airflow_provider_chs3.core.ledger.table import Own, parts_of
+from airflow_provider_chs3.core.preflight.target_checks import partitions_of
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
 from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
@@ -91,6 +92,7 @@ class MergeState:
         broken_parts: Parts that the server found broken and detached, so that their rows are missing; for a replicated
             table only those that no replica has restored.
         replica: State of the replica; None if the table is not replicated.
+        partition_id: The partition.
     """
 
     node: Node
@@ -108,30 +110,54 @@ class MergeState:
     at_seconds: float
     broken_parts: tuple[str, ...] = ()
     replica: Replica | None = None
+    partition_id: str = ""
 
 
 def observe_periods(
-    request: TableRequest, periods: tuple[Period, ...], *, known: dict[TableFacts, dict[Period, str]] | None = None
+    request: TableRequest, periods: tuple[Period, ...], *, known: dict[TableFacts, dict[Period, Own]] | None = None
 ) -> Steps[tuple[MergeState, ...]]:
     """Find the nodes and partitions, and observe their merges.
 
     Args:
         request: The table.
         periods: The periods.
-        known: Cache of partition ids between observations, as finding each takes a query; None does not cache them.
+        known: Cache of the periods' partitions between observations, as finding them takes a query; None does not cache
+            them.
 
     Returns:
-        The state of each period on each node.
+        The state of each partition of each period on each node.
 
     Raises:
         PreflightError: If the table is missing on a node, or is not partitioned by period.
     """
     context = yield from inspect_target(request)
     check_table(context)
-    ids = {} if known is None else known.setdefault(context.table_facts, {})
-    if missing := [period for period in periods if period not in ids]:
-        ids |= yield from partition_ids_of(context, missing)
-    return (yield from observe(context, {ids[period]: period for period in periods}))
+    owns = {} if known is None else known.setdefault(context.table_facts, {})
+    if missing := [period for period in periods if period not in owns]:
+        owns |= yield from partitions_of(context, missing)
+    return (yield from observe(context, (yield from ids_of(context, {period: owns[period] for period in periods}))))
+
+
+def ids_of(context: TargetContext, owns: Mapping[Period, Own]) -> Steps[dict[str, Period]]:
+    """Return the ids of the partitions that periods have on any node: id → period.
+
+    Args:
+        context: The nodes, and the table on them.
+        owns: The partitions of each period.
+    """
+    periods = {own.value: period for period, own in owns.items()}
+    of_part = next((own.of_part for own in owns.values()), "")
+    if not of_part:
+        return periods
+    target = context.target
+    sql = Sql(
+        f"SELECT DISTINCT partition_id, {of_part} FROM system.parts WHERE active AND {parts_of([*owns.values()])} "
+        f"AND database = {literal(target.database)} AND table = {literal(target.table)}"
+    )
+    answers = yield from context.on_each(name="Look for the partitions of the periods", sql=sql)
+    found = {partition_id: periods[own] for rows in answers.values() for partition_id, own in rows}
+    # Nothing has the id of a period without any.
+    return found | {own: period for own, period in periods.items() if period not in found.values()}
 
 
 def observe(context: TargetContext, partitions: Mapping[str, Period]) -> Steps[tuple[MergeState, ...]]:
@@ -253,6 +279,7 @@ def _period_on_node(node: Node, period: Period, partition_id: str, row: Row, tab
         free_bytes=free_bytes,
         pool_is_busy=bool(pool_is_busy),
         at_seconds=at_seconds,
+        partition_id=partition_id,
         broken_parts=tuple(sorted(name for of_partition, name in broken if of_partition == partition_id)),
         replica=replica_of(partition_id, replicas, queue),
     )

@@ -39,9 +39,11 @@ class MergeWatch:
         Returns:
             The verdicts as a log line.
         """
-        before, earlier = self.verdicts, {(each.state.node, each.state.period): each.state for each in self.verdicts}
+        before = self.verdicts
+        earlier = {(each.state.node, each.state.period, each.state.partition_id): each.state for each in before}
         self.verdicts = tuple(
-            judge(state, self._thresholds, earlier.get((state.node, state.period))) for state in states
+            judge(state, self._thresholds, earlier.get((state.node, state.period, state.partition_id)))
+            for state in states
         )
         self.interval_seconds = next_interval_seconds(
             self.verdicts,

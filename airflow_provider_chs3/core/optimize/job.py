@@ -43,6 +43,7 @@ class Job:
         period: The period.
         partition_id: Its partition.
         parts_before: Number of its parts when the work was found.
+        is_of_several: Whether the period has several partitions. False by default.
         status: Its progress.
         parts: Number of its parts now; None before the first observation.
         size_bytes: Their size.
@@ -59,6 +60,7 @@ class Job:
     period: Period
     partition_id: str
     parts_before: int
+    is_of_several: bool = False
     status: Status = Status.WAITING
     parts: int | None = None
     size_bytes: int = 0
@@ -70,10 +72,15 @@ class Job:
     reason: str = ""
     progress: str = ""
 
+    @property
+    def name(self) -> str:
+        """The period, with the partition if it has several."""
+        return f"{self.period} {self.partition_id}" if self.is_of_several else str(self.period)
+
     def __str__(self) -> str:
         parts = self.parts_before if self.parts is None else self.parts
         size = f", {size_text(self.size_bytes)}" if self.size_bytes else ""
-        return f"{self.period} on {self.node}, {parts} part{'s' if parts != 1 else ''}{size}"
+        return f"{self.name} on {self.node}, {parts} part{'s' if parts != 1 else ''}{size}"
 
     @property
     def seconds(self) -> float | None:
@@ -125,7 +132,7 @@ def advanced(job: Job, states: Iterable[MergeState], running_seconds: float | No
 
 
 def _is_about(state: MergeState, job: Job) -> bool:
-    if state.period != job.period:
+    if (state.period, state.partition_id) != (job.period, job.partition_id):
         return False
     return state.node.shard_num == job.node.shard_num if state.replica else state.node == job.node
 
@@ -205,7 +212,7 @@ def results(jobs: Sequence[Job]) -> dict[str, Any]:
         raise kind("\n".join(stopped))
     periods: dict[str, dict[str, Any]] = {}
     for job in jobs:
-        periods.setdefault(str(job.period), {})[str(job.node)] = {
+        periods.setdefault(job.name, {})[str(job.node)] = {
             "status": str(job.status),
             "parts_before": job.parts_before,
             "parts_after": job.parts,

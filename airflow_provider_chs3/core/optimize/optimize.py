@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
-from airflow_provider_chs3.core.merges.observation import check_table, observe
+from airflow_provider_chs3.core.merges.observation import check_table, ids_of, observe
 from airflow_provider_chs3.core.merges.poll_interval import grown_seconds
 from airflow_provider_chs3.core.optimize.job import Job, Status, advanced, failed, results, started
 from airflow_provider_chs3.core.optimize.request import (
@@ -21,7 +21,8 @@ from airflow_provider_chs3.core.optimize.request import (
     StartOnNodes,
     query_id_of,
 )
-from airflow_provider_chs3.core.preflight.target_checks import partition_ids_of, periods_of_partitions
+from airflow_provider_chs3.core.preflight.partition_key import time_of_key
+from airflow_provider_chs3.core.preflight.target_checks import partitions_of, periods_of_partitions
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.models import Node, SettingValues, TableName
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period
@@ -38,7 +39,8 @@ def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
     """Find the periods that have too many parts on a node, without starting anything.
 
     Returns:
-        Period → `partition_id`, and `parts` on each such node, as JSON-safe values: the input of `merge`.
+        Period, with the id of the partition if it has several → `partition_id`, and `parts` on each such node, as
+        JSON-safe values: the input of `merge`.
 
     Raises:
         PreflightError: If the table is missing on a node, or is not partitioned by period.
@@ -54,9 +56,13 @@ def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
         for partition_id, parts in answers[node]:
             found.setdefault(partition_id, {})[str(node)] = parts
     periods = yield from _periods_of(context, request, found)
+    of_time = time_of_key(context)
     work = {
-        str(period): {"partition_id": partition_id, "parts": found[partition_id]}
-        for partition_id, period in sorted(periods.items(), key=lambda item: item[1])
+        f"{period} {partition_id}" if of_time and not of_time.is_all else str(period): {
+            "partition_id": partition_id,
+            "parts": found[partition_id],
+        }
+        for partition_id, period in sorted(periods.items(), key=lambda item: (item[1], item[0]))
     }
     parts = f"more than {request.target_parts} part{'s' if request.target_parts > 1 else ''}"
     yield from Log(name=f"{context.target}: closed periods with {parts} on a node: {', '.join(work) or 'none'}.")
@@ -82,11 +88,12 @@ def _periods_of(
     if not partition_ids:
         return {}
     if request.periods is not None:
-        ids = yield from partition_ids_of(context, request.periods)
-        return {partition_id: period for period, partition_id in ids.items() if partition_id in partition_ids}
-    periods = yield from periods_of_partitions(context, partition_ids)
-    known = (yield from partition_ids_of(context, sorted(periods.values()))) if periods else {}
-    periods = {partition_id: period for partition_id, period in periods.items() if known[period] == partition_id}
+        ids = yield from ids_of(context, (yield from partitions_of(context, request.periods)))
+        return {partition_id: period for partition_id, period in ids.items() if partition_id in partition_ids}
+    named = yield from periods_of_partitions(context, partition_ids)
+    known = (yield from partitions_of(context, sorted(set(named.values())))) if named else {}
+    found = yield from ids_of(context, known)
+    periods = {each: found[each] for each in partition_ids if each in found}
     if unknown := [partition_id for partition_id in partition_ids if partition_id not in periods]:
         yield from Log(
             name=f"Skip partitions {', '.join(unknown)}: their ids do not show the period. To merge them, name their "
@@ -115,7 +122,7 @@ def merge(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> St
         TransientError: If a disk had too little free space, once all else is merged.
     """
     context = yield from inspect_table(request)
-    partitions = {each["partition_id"]: Period.parse(period) for period, each in work.items()}
+    partitions = {each["partition_id"]: _period_in(name) for name, each in work.items()}
     jobs = _jobs(context, work)
     interval_seconds = request.poll_interval_seconds
     while jobs:
@@ -143,11 +150,21 @@ _RUNNING = Sql(f"SELECT query_id, elapsed FROM system.processes WHERE startsWith
 def _jobs(context: TargetContext, work: Mapping[str, Mapping[str, Any]]) -> list[Job]:
     executors = {str(node): node for node in _executors(context)}
     return [
-        Job(node=executors[name], period=Period.parse(period), partition_id=each["partition_id"], parts_before=parts)
-        for period, each in work.items()
-        for name, parts in each["parts"].items()
-        if name in executors
+        Job(
+            node=executors[node],
+            period=_period_in(name),
+            partition_id=each["partition_id"],
+            parts_before=parts,
+            is_of_several=" " in name,
+        )
+        for name, each in work.items()
+        for node, parts in each["parts"].items()
+        if node in executors
     ]
+
+
+def _period_in(name: str) -> Period:
+    return Period.parse(name.partition(" ")[0])
 
 
 def _executors(context: TargetContext) -> tuple[Node, ...]:

@@ -19,10 +19,10 @@ from airflow_provider_chs3.core.ledger.recording import Values, add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.load.period_check import no_objects
-from airflow_provider_chs3.core.preflight.target_checks import check_target, partition_id_of
+from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of_one
 from airflow_provider_chs3.core.publication.evidence_renewal import structure_text
 from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
@@ -127,10 +127,12 @@ def adopt_period(request: LoadRequest) -> Steps[AdoptedPeriod]:
     load = load.with_ledger()
     yield from _check_unchanged(load, before)
     shards = rows_of_shards({node: each.state for node, each in before.items()})
-    records = {
-        node: (load.key_on(node), _values(load, node, each.state, shards, counted)) for node, each in before.items()
-    }
-    sql = add_records(load.context, "published", [records])
+    records = [
+        {node: (load.key_on(node, one.partition_id), _values(load, node, one.state, shards, counted))}
+        for node, each in before.items()
+        for one in each.recorded
+    ]
+    sql = add_records(load.context, "published", records)
     yield from QueryNodes(name=f"Record {request.period} as published", sql=sql)
     reason = load.files.source.kind.contents.having(load.files.manifest, "as many")
     return AdoptedPeriod(period=request.period, status="adopted", reason=reason, rows_by_node=counted.rows_by_node)
@@ -140,8 +142,8 @@ def _look(request: LoadRequest) -> Steps[LoadContext]:
     source, manifest = yield from list_ready_period(request)
     context = yield from inspect_target(request, needs_all=True, policies_on=OF_A_PERIOD)
     check_target(context, required_settings=())
-    partition_id = yield from partition_id_of(context, request.period)
-    return LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, partition_id=partition_id)
+    own = yield from partitions_of_one(context, request.period)
+    return LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, own=own)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -157,9 +159,7 @@ def _count(load: LoadContext) -> Steps[_Counted]:
     reading = yield from read_columns(load.files, load.request.selection, load.context.table_facts.columns)
     source_rows = yield from count_rows(load.files, reading)
     # Not out of system.parts: rows that a lightweight DELETE took away count there.
-    sql = Sql(
-        f"SELECT count() FROM {table(load.context.target)} WHERE _partition_id = {literal(load.key.partition_id)}"
-    )
+    sql = Sql(f"SELECT count() FROM {table(load.context.target)} WHERE {load.own.rows_of(load.context.target)}")
     # A row counts once, however many replicas have it.
     statements = dict.fromkeys(load.context.publishers, sql)
     answers = yield from QueryNodes(name=f"Count the rows of {load.request.period}", sql=statements)

@@ -27,7 +27,7 @@ from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
 from airflow_provider_chs3.core.pace.past_loads import Forecast
 from airflow_provider_chs3.core.pace.records import read_pace
 from airflow_provider_chs3.core.plans.status import ledger_key
-from airflow_provider_chs3.core.preflight.target_checks import check_target, find_grain, partition_ids_of
+from airflow_provider_chs3.core.preflight.target_checks import check_target, find_grain, partitions_of
 from airflow_provider_chs3.core.preflight.time_zones import check_zones
 from airflow_provider_chs3.core.request.load_request import Policies
 from airflow_provider_chs3.core.request.reload import Reload
@@ -129,8 +129,8 @@ def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
     if request.settings is not None:
         check_zones(context, request.settings)
     # An empty list of periods has no partition to ask for.
-    partition_ids = (yield from partition_ids_of(context, sorted(listed))) if listed else {}
-    published = yield from look_up_periods(context, partition_ids)
+    owns = (yield from partitions_of(context, sorted(listed))) if listed else {}
+    published = yield from look_up_periods(context, owns)
     wanted = ExpectedPeriod(
         definition=request.definition,
         structure=structure_of(
@@ -148,7 +148,7 @@ def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
         records = [each.record for each in nodes.values() if each.record]
         why = None
         if is_table := period == WHOLE_TABLE and was_published(nodes):
-            why = yield from _why_table_is_read(request, context, partition_ids[period], nodes, found)
+            why = yield from _why_table_is_read(request, context, nodes, found)
         facts = PeriodFacts(found=found, why_whole=why, is_published_table=is_table)
         planned.append(_planned(request, context.target, period, objects, facts, records))
     for each in planned:
@@ -242,13 +242,12 @@ def _planned(
 def _why_table_is_read(
     request: PlanRequest,
     context: TargetContext,
-    partition_id: str,
     nodes: Mapping[Node, PeriodOnNode],
     found: Found,
 ) -> Steps[str | None]:
     if found.standing is not ComparisonStatus.OBJECTS_CHANGED or request.reload:
         return None
-    key = ledger_key(context, context.coordinator, WHOLE_TABLE, partition_id)
+    key = ledger_key(context, context.coordinator, WHOLE_TABLE, "")
     return (yield from why_table_is_read(request.source, request.policies, context, key, nodes))
 
 

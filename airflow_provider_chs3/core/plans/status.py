@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.ledger.parts import partition_states
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST, PeriodOnNode, newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.preflight.target_checks import check_target, grain_of_key, partition_ids_of
+from airflow_provider_chs3.core.preflight.target_checks import check_target, grain_of_key, partitions_of
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
@@ -42,7 +42,7 @@ class PeriodInLedger:
 
     Args:
         period: The period; None for a partition whose period no ledger knows.
-        partition_id: Its partition.
+        partition_id: Its partition; of a period of several, what they have in common.
         standing: Its status, as a text. Its objects are not compared.
         is_as_published: Whether it is published on every node and unchanged since.
         nodes: The period on each node.
@@ -159,19 +159,22 @@ def list_periods_of(context: TargetContext, wanted: Collection[Period] | None) -
     asked = sorted(known.union(wanted or ()))
     if not asked:
         yield from grain_of_key(context)
-    ids = (yield from partition_ids_of(context, asked)) if asked else {}
-    with_rows = {partition for states in partitions.values() for partition in states}
-    if wanted is None:
-        periods = sorted(known)
-    else:
-        periods = [period for period in sorted(wanted) if period in known or ids[period] in with_rows]
-    found = (yield from look_up_periods(context, {period: ids[period] for period in periods})) if periods else {}
+    owns = (yield from partitions_of(context, asked)) if asked else {}
+    found = (yield from look_up_periods(context, owns)) if asked else {}
+    periods = [
+        period for period in sorted(known if wanted is None else wanted) if period in known or _has_rows(found[period])
+    ]
     loads = yield from _ask_for_loads(context)
-    listed = [_listed(context, period, ids[period], found[period], newest, loads) for period in periods]
+    listed = [_listed(context, period, owns[period].value, found[period], newest, loads) for period in periods]
     if wanted is not None:
         return listed
-    unknown = sorted(with_rows - {ids[period] for period in periods})
-    return listed + [_unknown(partition, partitions) for partition in unknown]
+    owned = {one.partition_id for period in periods for each in found[period].values() for one in each.each}
+    with_rows = {partition for states in partitions.values() for partition in states}
+    return listed + [_unknown(partition, partitions) for partition in sorted(with_rows - owned)]
+
+
+def _has_rows(nodes: _Nodes) -> bool:
+    return any(each.state.rows for each in nodes.values())
 
 
 def _ask(context: TargetContext) -> Steps[tuple[_Records, _States]]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.table_facts import Column
-from airflow_provider_chs3.core.cluster.time_zones import with_zone
+from airflow_provider_chs3.core.cluster.time_zones import mentions, with_zone
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of, table
 from airflow_provider_chs3.core.sql.server_text import elements, strings
@@ -71,8 +72,68 @@ def is_the_month(column: Column, partition_key: str) -> bool:
     return partition_key in keys and bool(_OF_PERIODS.fullmatch(column.type))
 
 
-def parts_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
-    """Return the arguments with which `partitionId` gives the ids of the table's partitions.
+@dataclass(frozen=True, slots=True)
+class TimeOfKey:
+    """The parts of a partition key that are of time.
+
+    Args:
+        column: Their one column, with the servers' time zone if it names none. Keys go by it, whatever the zone of the
+            session is; and casts to a type without a zone keep that of the value (seen on 26.9).
+        numbers: Their places in the key, from 0.
+        is_all: Whether it has no other parts, so that a period has one partition.
+    """
+
+    column: Column
+    numbers: tuple[int, ...]
+    is_all: bool
+
+
+def time_of_key(context: TargetContext) -> TimeOfKey | None:
+    """Return the parts of the key that are of time; None if there are none, or not of one column alone.
+
+    Args:
+        context: The nodes and the target.
+    """
+    columns = [column for column in context.table_facts.columns if column.in_partition_key]
+    found = columns if len(columns) == 1 else list(filter(is_of_days, columns))
+    if len(found) != 1:
+        return None
+    column, others = found[0], [each.name for each in columns if each != found[0]]
+    parts = elements(context.table_facts.partition_key)
+    numbers = tuple(number for number, part in enumerate(parts) if not others or mentions(part, [column.name]))
+    if not numbers or any(mentions(parts[number], others) for number in numbers):
+        return None
+    zone = context.nodes[context.coordinator].time_zone
+    return TimeOfKey(replace(column, type=with_zone(column.type, zone)), numbers, is_all=not others)
+
+
+class PartsOfKey(NamedTuple):
+    """How the partitions of a period are found.
+
+    Args:
+        parts: The parts of the key that are of time, each of its type.
+        of_part: As in `Own.of_part`.
+    """
+
+    parts: tuple[str, ...]
+    of_part: str
+
+    def value(self, parts: Sequence[str]) -> str:
+        """Return the expression for what the partitions of a period have in common, as `Own.value` has it.
+
+        Args:
+            parts: Expressions for the parts.
+        """
+        return _text_of(parts) if self.of_part else f"partitionId({', '.join(parts)})"
+
+
+def _text_of(parts: Sequence[str]) -> str:
+    texts = ", ',', ".join(f"toString({each})" for each in parts)
+    return f"ifNull({f'concat({texts})' if len(parts) > 1 else texts}, '')"
+
+
+def parts_of_key(context: TargetContext, of_time: TimeOfKey) -> Steps[PartsOfKey]:
+    """Return how the partitions of a period are found: the one by its id, several by the parts that are of time.
 
     The id of a tuple differs from the id of its parts, which the table uses. And each part must have the type that it
     has in the table, which follows from the profile with which the server started, not from this session (seen on 26.9:
@@ -80,12 +141,15 @@ def parts_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
     their ids differ). `partitionId` takes a Nullable or LowCardinality Date for a Date with the id 20240501, where the
     table writes the number of the day, 19844 (seen on 26.9).
 
+    Servers show a partition as a text, of which they parse each part again. Patches of lightweight updates have none.
+
     Args:
         context: The nodes and the target.
+        of_time: The parts.
     """
     key = context.table_facts.partition_key
     if any(is_the_month(column, key) for column in context.table_facts.columns):
-        return (_typed(key, "UInt32"),)
+        return PartsOfKey((_typed(key, "UInt32"),), "")
     ask = QueryNodes(
         name="Ask for the types of the partition key",
         sql={context.coordinator: Sql(f"DESCRIBE TABLE {table(context.target)}")},
@@ -93,8 +157,14 @@ def parts_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
     )
     rows = (yield from ask)[context.coordinator]
     of_key = next(ColumnType(row[1]) for row in rows if row[0] == _VALUE)
-    parts = elements(key)
-    return tuple(_typed(part, of.text) for part, of in zip(parts, of_key.inner, strict=True))
+    typed = list(zip(elements(key), of_key.inner, strict=True))
+    if of_time.is_all:
+        return PartsOfKey(tuple(_typed(part, of.text) for part, of in typed), "")
+    zone, value = context.nodes[context.coordinator].time_zone, f"CAST(partition, {literal(of_key.text)})"
+    # A text of a time without a zone is the server's.
+    parts = (f"CAST({part} AS {with_zone(of.text, zone)})" for part, of in (typed[each] for each in of_time.numbers))
+    text = _text_of([f"tupleElement({value}, {number + 1})" for number in of_time.numbers])
+    return PartsOfKey(tuple(parts), f"if(startsWith(partition_id, 'patch-'), '', {text})")
 
 
 def _typed(part: str, of: str) -> str:
@@ -117,22 +187,8 @@ def zones_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
     return tuple(name for name in names if name in known)
 
 
-def key_column(context: TargetContext) -> Column | None:
-    """Return the one column of the key, with the servers' time zone if it names none; None if there is no such column.
-
-    Keys go by it, whatever the zone of the session is; and casts to a type without a zone keep that of the value (seen
-    on 26.9).
-
-    Args:
-        context: The nodes and the target.
-    """
-    found = [column for column in context.table_facts.columns if column.in_partition_key]
-    zone = context.nodes[context.coordinator].time_zone
-    return replace(found[0], type=with_zone(found[0].type, zone)) if len(found) == 1 else None
-
-
-def partition_ids_query(column: Column, parts: tuple[str, ...], periods: Sequence[Period], *, zone: str | None) -> str:
-    """Return a SELECT of periods, by the number of `number_of`, each with the ids of the partitions of its moments.
+def partitions_query(column: Column, key: PartsOfKey, periods: Sequence[Period], *, zone: str | None) -> str:
+    """Return a SELECT of periods, by the number of `number_of`, each with `Own.value` of its moments.
 
     The server makes the moments, and says of each which period it belongs to: texts of local times would name some that
     a change of the clock skips. They are the first and last millisecond of each quarter of an hour of the periods and
@@ -140,8 +196,8 @@ def partition_ids_query(column: Column, parts: tuple[str, ...], periods: Sequenc
     years before and after.
 
     Args:
-        column: The one column of the key.
-        parts: The result of `parts_of_key`.
+        column: The column that is of time.
+        key: How partitions are found.
         periods: The periods, all of one grain.
         zone: The time zone of the periods; None uses the column's.
     """
@@ -163,36 +219,34 @@ def partition_ids_query(column: Column, parts: tuple[str, ...], periods: Sequenc
     name = identifier(column.name)
     period_of = number_in(periods[0].grain, name, zone)
     # No column is called so.
-    values = [f"`chs3: key {number}`" for number, _ in enumerate(parts)]
-    keys = ", ".join(f"{part} AS {value}" for part, value in zip(parts, values, strict=True))
+    values = [f"`chs3: key {number}`" for number, _ in enumerate(key.parts)]
+    keys = ", ".join(f"{part} AS {value}" for part, value in zip(key.parts, values, strict=True))
     # An id for each value of the key, rather than for each of tens of thousands of moments: ids take the longest.
     return (
-        f"SELECT DISTINCT `chs3: period`, partitionId({', '.join(values)}) "
+        f"SELECT DISTINCT `chs3: period`, {key.value(values)} "
         f"FROM (SELECT DISTINCT {period_of} AS `chs3: period`, {keys} "
         f"FROM (SELECT CAST({instant} AS {column.type}) AS {name} FROM ({moments})))"
     )
 
 
-def is_of_period(
-    column: Column, parts: tuple[str, ...], value: str, partition_ids: Mapping[str, str], of_file: str
-) -> str:
-    """Return the condition that a value belongs to the partition of its file's period.
+def is_of_period(column: Column, key: PartsOfKey, value: str, owns: Mapping[str, str], of_file: str) -> str:
+    """Return the condition that a value belongs to a partition of its file's period.
 
     Args:
-        column: The one column of the key.
-        parts: The result of `parts_of_key`.
+        column: The column that is of time.
+        key: How partitions are found.
         value: The value, as it is written.
-        partition_ids: File → the partition of its period.
+        owns: File → what the partitions of its period have in common.
         of_file: The expression for the file.
     """
     typed = f"CAST({value} AS {column.type})"
-    files, ids = list(partition_ids), list(partition_ids.values())
-    matched = _INTEGER_PART.fullmatch(parts[0]) if len(parts) == 1 else None
+    files, ids = list(owns), list(owns.values())
+    matched = _INTEGER_PART.fullmatch(key.parts[0]) if len(key.parts) == 1 else None
     if matched:
         # Of an integer, the id is its digits. Comparing numbers is cheaper than making texts.
-        wanted, none, own = f"[{', '.join(ids)}]", "-1", f"toInt64({parts[0]})"
+        wanted, none, own = f"[{', '.join(ids)}]", "-1", f"toInt64({key.parts[0]})"
     else:
-        wanted, none, own = f"[{literals(ids)}]", "''", f"partitionId({', '.join(parts)})"
+        wanted, none, own = f"[{literals(ids)}]", "''", key.value(key.parts)
     if matched and is_the_month(column, matched[1]):
         own = f"toInt64(toYYYYMM({typed}))"
     else:

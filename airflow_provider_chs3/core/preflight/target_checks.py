@@ -9,15 +9,15 @@ from datetime import UTC, datetime
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.topology import TableRequest
-from airflow_provider_chs3.core.ledger.table import LedgerKey, other_schemas
+from airflow_provider_chs3.core.ledger.table import LedgerKey, Own, other_schemas
 from airflow_provider_chs3.core.preflight.partition_key import (
     has_times,
     is_of_days,
     is_the_month,
-    key_column,
     number_of,
-    partition_ids_query,
+    partitions_query,
     parts_of_key,
+    time_of_key,
     zones_of_key,
 )
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, one_of, table
@@ -278,9 +278,9 @@ def _id_of(period: Period, form: str) -> str:
     return str(int(period.begin.replace(tzinfo=UTC).timestamp())) if form == _SECONDS else f"{period.begin:{form}}"
 
 
-def partition_id_of(context: TargetContext, period: Period) -> Steps[str]:
-    """Return the id of the period's partition, as in `partition_ids_of`."""
-    return (yield from partition_ids_of(context, (period,)))[period]
+def partitions_of_one(context: TargetContext, period: Period) -> Steps[Own]:
+    """Return the partitions of a period, as in `partitions_of`."""
+    return (yield from partitions_of(context, (period,)))[period]
 
 
 def _why_not_of_periods(periods: Sequence[Period], rows: Sequence[Row]) -> str:
@@ -327,15 +327,15 @@ def grain_of_key(context: TargetContext) -> Steps[Grain]:
     Raises:
         PreflightError: If it is partitioned by something else.
     """
-    table_facts, column = context.table_facts, key_column(context)
+    table_facts, of_time = context.table_facts, time_of_key(context)
     if not table_facts.partition_key:
         return Grain.ALL
-    if column and is_the_month(column, table_facts.partition_key):
+    if of_time and is_the_month(of_time.column, table_facts.partition_key):
         return Grain.MONTH
     errors = dict[Grain, PreflightError]()
     for grain in (Grain.MONTH, Grain.DAY, Grain.HOUR, Grain.YEAR, Grain.WEEK, Grain.QUARTER):
         try:
-            yield from partition_ids_of(context, [Period.of(_ANY_MOMENT, grain)])
+            yield from partitions_of(context, [Period.of(_ANY_MOMENT, grain)])
         except PreflightError as error:
             errors[grain] = error
         else:
@@ -345,11 +345,12 @@ def grain_of_key(context: TargetContext) -> Steps[Grain]:
     raise errors[next(repeating, Grain.MONTH)]
 
 
-def partition_ids_of(context: TargetContext, periods: Sequence[Period]) -> Steps[dict[Period, str]]:
-    """Return the ids of periods' partitions, as the servers compute them; those of `toYYYYMM` are known.
+def partitions_of(context: TargetContext, periods: Sequence[Period]) -> Steps[dict[Period, Own]]:
+    """Return the partitions of periods, as the servers compute them; those of `toYYYYMM` are known.
 
-    A partition key fits periods if it is constant in each and different in those before and after, in the time zone
-    that the key names, or else in that of its column. A table without partitions is one period.
+    A partition key fits periods if its parts of time are constant in each and different in those before and after, in
+    the time zone that the key names, or else in that of its column. Parts of other columns give a period several
+    partitions. A table without partitions is one period.
 
     Args:
         context: The nodes and the target.
@@ -361,20 +362,21 @@ def partition_ids_of(context: TargetContext, periods: Sequence[Period]) -> Steps
     grain, key = periods[0].grain, context.table_facts.partition_key
     if grain is Grain.ALL or not key:
         if grain is Grain.ALL and not key:
-            return {WHOLE_TABLE: _ID_OF_ALL}
+            return {WHOLE_TABLE: Own(_ID_OF_ALL)}
         why = "it has one" if key else "it has none, so the whole table is one period: give period='all'"
         raise PreflightError([_does_not_fit(context, grain, why)])
-    column = key_column(context)
-    if column is None or not is_of_days(column):
-        why = "it must depend on one Date or DateTime column and nothing else"
+    of_time = time_of_key(context)
+    if of_time is None or not is_of_days(of_time.column):
+        why = "a part of it must depend on a Date or DateTime column alone, and the others on no such column"
         raise PreflightError([_does_not_fit(context, grain, why)])
+    column = of_time.column
     if grain is Grain.MONTH and is_the_month(column, key):
-        return {period: str(number_of(period)) for period in periods}
-    parts = yield from parts_of_key(context)
+        return {period: Own(str(number_of(period))) for period in periods}
+    parts = yield from parts_of_key(context, of_time)
     zones = (yield from zones_of_key(context)) if has_times(column) and grain is not Grain.HOUR else ()
     whys = []
     for zone in (*zones, None):
-        sql = Sql(partition_ids_query(column, parts, periods, zone=zone))
+        sql = Sql(partitions_query(column, parts, periods, zone=zone))
         ask = QueryNodes(
             name=f"Ask for the partition of {range_text(periods)}",
             sql={context.coordinator: sql},
@@ -384,7 +386,7 @@ def partition_ids_of(context: TargetContext, periods: Sequence[Period]) -> Steps
         why = _why_not_of_periods(periods, rows)
         if not why:
             ids = {number: str(partition_id) for number, partition_id in rows}
-            return {period: ids[number_of(period)] for period in periods}
+            return {period: Own(ids[number_of(period)], parts.of_part) for period in periods}
         whys.append(why)
     raise PreflightError([_does_not_fit(context, grain, whys[0])])
 

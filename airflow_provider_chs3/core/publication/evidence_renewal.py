@@ -10,9 +10,9 @@ from dataclasses import replace
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, evidence_of_state, periods_text, values_of
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from airflow_provider_chs3.core.ledger.comparison import evidence_of
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
+from airflow_provider_chs3.core.ledger.partition_state import rows_of_shards
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
-from airflow_provider_chs3.core.ledger.recording import Renewal, add_records, renew
+from airflow_provider_chs3.core.ledger.recording import OnNodes, Renewal, Values, add_records, renew
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import as_text, loaded_of
 from airflow_provider_chs3.core.ledger.table import make_ledger
@@ -63,13 +63,13 @@ def renew_records(loads: Sequence[LoadContext], periods: Mapping[Period, Mapping
         shards = rows_of_shards({node: period.state for node, period in found.items()})
         for node, period in found.items():
             if period.record and period.is_of_replica:
-                copies.append(_copy(load, node, period.record, period.state, shards))
+                copies.append(_copy(load, node, period.record, period, shards))
             elif period.record and period.has_history and not _is_up_to_date(load, node, period, shards):
-                structure, evidence = (
-                    _structure_of_now(load, node, period.record),
-                    evidence_of_state(period.state, shards),
-                )
-                renewals[node].append(Renewal(load.key_on(node), period.record.attempt, evidence, structure))
+                structure, attempt = _structure_of_now(load, node, period.record), period.record.attempt
+                # All of them, as the newest records of a period are of one number.
+                for one in period.each:
+                    evidence = evidence_of_state(one.state, shards)
+                    renewals[node].append(Renewal(load.key_on(node, one.partition_id), attempt, evidence, structure))
     renewed = {node: renew(context.ledger, several) for node, several in renewals.items()}
     try:
         yield from make_ledger(context, renewed)
@@ -81,21 +81,25 @@ def renew_records(loads: Sequence[LoadContext], periods: Mapping[Period, Mapping
 
 
 def _copy(
-    load: LoadContext, node: Node, newest: Record, state: PartitionState, shards: Mapping[int, int]
+    load: LoadContext, node: Node, newest: Record, period: PeriodOnNode, shards: Mapping[int, int]
 ) -> dict[Node, Sql]:
-    """Return the record of another replica, for one that was down when it was written."""
+    """Return the records of another replica, for one that was down when they were written."""
     structure = _structure_of_now(load, node, newest)
-    values = values_of(load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
-    values |= {"attempt": newest.attempt, "base": newest.base, "increments": newest.increments}
-    records = [{node: (load.key_on(node), values)}]
+    own: Values = {"attempt": newest.attempt, "base": newest.base, "increments": newest.increments}
+    records = list[OnNodes]()
+    for one in period.each:
+        state = one.state
+        values = values_of(load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
+        records.append({node: (load.key_on(node, one.partition_id), {**values, **own})})
     return add_records(load.context, "published", records, number=newest.sequence)
 
 
 def _is_up_to_date(load: LoadContext, node: Node, period: PeriodOnNode, shards: Mapping[int, int]) -> bool:
-    return (
-        period.record is not None
-        and replace(evidence_of(period.record), beside=NOTHING_BESIDE) == period.state.evidence(shards)
-        and period.record.structure == _structure_of_now(load, node, period.record)
+    return all(
+        one.record is not None
+        and replace(evidence_of(one.record), beside=NOTHING_BESIDE) == one.state.evidence(shards)
+        and one.record.structure == _structure_of_now(load, node, one.record)
+        for one in period.each
     )
 
 

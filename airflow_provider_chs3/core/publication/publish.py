@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from airflow_provider_chs3.core.attempt.load_context import (
@@ -21,12 +21,14 @@ from airflow_provider_chs3.core.increment.completion import attached, require_ba
 from airflow_provider_chs3.core.increment.removal import with_kept
 from airflow_provider_chs3.core.insertion.staged_rows import partitions_of, partitions_query, staged_of
 from airflow_provider_chs3.core.ledger.comparison import is_changed
-from airflow_provider_chs3.core.ledger.partition_changes import is_made_of_staged, undone_mutation, without_old_patches
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
+from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
 from airflow_provider_chs3.core.ledger.recording import Values, add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.object_history.records import ObjectsOfPeriod, record_objects
 from airflow_provider_chs3.core.publication.evidence_renewal import structure_text
+from airflow_provider_chs3.core.publication.members import Member, members_of
+from airflow_provider_chs3.core.publication.published_rows import check_published
 from airflow_provider_chs3.core.publication.schema_drift import check_schema_drift
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.staging.ending import check_not_superseded
@@ -79,17 +81,19 @@ def publish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]
     staged_now = {period: staged for period, (_, staged) in looked.items()}
     periods.update(lambda each: attached(each, staged_now[each.period], now[each.period]) if each.load.adds else each)
     periods.each(lambda each: _check_unchanged(each, now[each.period], staged_now[each.period]))
+    members = {each.period: members_of(each, now[each.period], staged_now[each.period]) for each in periods}
     new = periods.part(lambda each: not each.intended)
-    intents = {each.period: _values_of_intent(each, now[each.period], staged_now[each.period]) for each in new}
+    intents = {each.period: _values_of_intent(each, members[each.period]) for each in new}
     yield from new.ask(lambda some: _record(some, "intent", intents, name="Record the intent to publish {}"))
     yield from new.together(_record_objects(new))
     periods.merge(new)
-    yield from _replace(periods)
-    return (yield from _conclude(periods, now, staged_now))
+    yield from _replace(periods, members)
+    return (yield from _conclude(periods, members))
 
 
-_Looks = dict[Period, dict[Node, PeriodOnNode]]
-_Stagings = dict[Period, dict[Node, Staged]]
+_Members = Mapping[Period, Mapping[Node, Sequence[Member]]]
+#: A record for each partition of a period.
+_Records = Sequence[tuple[Node, str, Values]]
 
 
 def _follow_staging(periods: Periods) -> Steps[None]:
@@ -99,7 +103,7 @@ def _follow_staging(periods: Periods) -> Steps[None]:
 def _look_once_more(some: Sequence[PeriodLoad]) -> Steps[list[tuple[dict[Node, PeriodOnNode], dict[Node, Staged]]]]:
     """Look at periods, and with the same statement at staging and the target's structure: it takes little longer."""
     load = some[0].load
-    tables = f"{partitions_query(load.staging)}, {target_query(load.context.target)}"
+    tables = f"{partitions_query(load)}, {target_query(load.context.target)}"
     looks = look_up_beside([each.load for each in some], tables, name="Count what is staged once more")
     found, beside = yield from looks
     check_schema_drift(load, {node: target_facts(facts) for node, (_, *facts) in beside.items()})
@@ -138,35 +142,51 @@ def _objects_of(each: PeriodLoad) -> Steps[ObjectsOfPeriod]:
     return ObjectsOfPeriod({node: load.key_on(node) for node in load.context.nodes}, objects, load.base, rows)
 
 
-def _replace(periods: Periods) -> Steps[None]:
+def _replace(periods: Periods, members: _Members) -> Steps[None]:
     """Replace the partitions. Only where nothing was staged of one may an empty source empty it, node by node.
 
     A statement has one set of settings: on a node where some partitions have staged rows and some have none, the latter
     come after the others.
     """
-    rows = {each.period: {node: each.staged[node].rows for node in each.load.context.publishers} for each in periods}
-    nodes = {node for of_period in rows.values() for node in of_period}
-    differing = {node for node in nodes if len({bool(of_period[node]) for of_period in rows.values()}) > 1}
-    yield from periods.ask(partial(_replace_some, is_now=lambda node, count: bool(count) or node not in differing))
-    if differing:
-        later = partial(_replace_some, is_now=lambda node, count: not count and node in differing)
-        yield from periods.ask(later)
-
-
-def _replace_some(some: Sequence[PeriodLoad], *, is_now: Callable[[Node, int], bool]) -> Steps[Sequence[PeriodLoad]]:
-    load = some[0].load
-    commands = [
-        {
-            node: _replacement(each.load, is_empty=not each.staged[node].rows)
-            for node in load.context.publishers
-            if is_now(node, each.staged[node].rows)
+    commands = {each.period: _replacements(each.load, members[each.period]) for each in periods}
+    every = [one for of_period in commands.values() for one in of_period]
+    first = {node: min(command.settings for other, command in every if other == node) for node, _ in every}
+    for is_first in (True, False):
+        some = {
+            period: [{node: each} for node, each in of_period if (each.settings == first[node]) is is_first]
+            for period, of_period in commands.items()
         }
-        for each in some
+        replaced = periods.those({period for period, of_period in some.items() if of_period})
+        yield from replaced.ask(partial(_replace_some, commands=some))
+        periods.merge(replaced)
+
+
+def _replacements(load: LoadContext, members: Mapping[Node, Sequence[Member]]) -> list[tuple[Node, Command]]:
+    """Return the commands, in the order of the nodes."""
+    # Older servers do not know the setting, and accept an empty source.
+    known = EMPTY_SOURCE in load.context.known_settings
+    return [
+        (
+            node,
+            Command(
+                f"REPLACE PARTITION ID {literal(one.partition_id)} FROM {table(load.staging)}",
+                f"{EMPTY_SOURCE} = {int(not one.staged.rows)}" if known else "",
+            ),
+        )
+        for node in load.context.publishers
+        for one in members[node]
+        if not one.is_kept
     ]
+
+
+def _replace_some(
+    some: Sequence[PeriodLoad], *, commands: Mapping[Period, Sequence[Mapping[Node, Command]]]
+) -> Steps[Sequence[PeriodLoad]]:
+    load = some[0].load
     try:
         yield from QueryNodes(
             name=f"Publish {periods_text([each.load for each in some])}",
-            sql=alter_partitions(load.context.target, commands),
+            sql=alter_partitions(load.context.target, [one for each in some for one in commands[each.period]]),
             settings=ddl_settings(load.context),
             query_id=f"{load.attempt.name}_publish",
         )
@@ -180,12 +200,6 @@ def _replace_some(some: Sequence[PeriodLoad], *, is_now: Callable[[Node, int], b
             "parts of it. The period is unchanged there; other nodes may have the new one. The next run loads it again."
         ) from error
     return some
-
-
-def _replacement(load: LoadContext, *, is_empty: bool) -> Command:
-    # Older servers do not know the setting, and accept an empty source.
-    settings = f"{EMPTY_SOURCE} = {int(is_empty)}" if EMPTY_SOURCE in load.context.known_settings else ""
-    return Command(f"REPLACE PARTITION ID {literal(load.key.partition_id)} FROM {table(load.staging)}", settings)
 
 
 def key_of_other_type(load: LoadContext, host: str) -> str:
@@ -206,7 +220,7 @@ def key_of_other_type(load: LoadContext, host: str) -> str:
     )
 
 
-def _conclude(periods: Periods, before: _Looks, staged: _Stagings) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+def _conclude(periods: Periods, members: _Members) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Record the periods as published, each as soon as its replaced parts are gone from the disks.
 
     Until then, they reappear beside the new ones if a server is killed or restarted (before 26.6), and on any version
@@ -214,13 +228,13 @@ def _conclude(periods: Periods, before: _Looks, staged: _Stagings) -> Steps[dict
     """
     states, waiting = dict[Period, dict[Node, PartitionState]](), periods.those(periods.items)
     for seconds in (*_WAITS_FOR_REPLACED_SECONDS, 0):
-        left = yield from waiting.together(_remove_replaced(waiting, before))
+        left = yield from waiting.together(_remove_replaced(waiting, members))
         periods.merge(waiting)
         if left is None:
             return states
-        read = {each.period for each in waiting if each.load.key.partition_id in left}
+        read = {each.period for each in waiting if left & _ids_of(members[each.period])}
         done, waiting = waiting.those(waiting.items.keys() - read), waiting.those(read)
-        states |= yield from _record_published(done, before, staged)
+        states |= yield from _record_published(done, members)
         periods.merge(done)
         if waiting.items and seconds:
             yield from Sleep(name="Wait for queries that read replaced parts", seconds=seconds)
@@ -238,7 +252,11 @@ def _still_read(load: LoadContext) -> TransientError:
     )
 
 
-def _remove_replaced(periods: Periods, before: _Looks) -> Steps[set[str]]:
+def _ids_of(members: Mapping[Node, Sequence[Member]]) -> set[str]:
+    return {one.partition_id for of_node in members.values() for one in of_node}
+
+
+def _remove_replaced(periods: Periods, members: _Members) -> Steps[set[str]]:
     """Remove replaced parts from the disks, and return the partitions that still have some.
 
     A statement that detaches a partition removes them at once, even where merges are stopped (seen on 25.8 and 26.9).
@@ -249,14 +267,15 @@ def _remove_replaced(periods: Periods, before: _Looks) -> Steps[set[str]]:
     held = {
         node
         for each in periods
-        for node, period in before[each.period].items()
+        for node, of_node in members[each.period].items()
+        for one in of_node
         # After an intent, parts may have been replaced by nothing.
-        if period.state.parts or (period.record and period.record.event == "intent")
+        if one.was.state.parts or (one.was.record and one.was.record.event == "intent")
     }
     if load.context.table_facts.is_replicated or not held:
         return set()
     nodes = [node for node in load.context.nodes if node in held]
-    ids = one_of("partition_id", [each.load.key.partition_id for each in periods])
+    ids = one_of("partition_id", sorted(set().union(*(_ids_of(members[each.period]) for each in periods))))
     yield from QueryNodes(
         name="Remove the replaced parts",
         sql=dict.fromkeys(nodes, Sql(f"ALTER TABLE {table(target)} DETACH PARTITION ID {literal(_NO_PARTITION)}")),
@@ -277,8 +296,8 @@ def _check_staged(load: LoadContext, staged: Mapping[Node, Staged], now: Mapping
     Of several periods it must hold the very parts that were counted, to which it has links.
     """
     for node, each in staged.items():
-        is_other = load.shared is not None and not each.contents.has_parts_of(now[node].contents)
-        if now[node] != each or is_other:
+        is_other = load.shared is not None and not each.has_parts_of(now[node])
+        if now[node].counts != each.counts or is_other:
             raise VerificationError(
                 f"Staging {load.staging} on {node} held {each.rows} rows of {load.request.period} when they were "
                 f"counted, and holds {now[node].rows} now{', in other parts' if is_other else ''}: somebody else "
@@ -287,16 +306,18 @@ def _check_staged(load: LoadContext, staged: Mapping[Node, Staged], now: Mapping
 
 
 def _record(
-    some: Sequence[PeriodLoad], event: str, values: Mapping[Period, Mapping[Node, Values]], *, name: str
+    some: Sequence[PeriodLoad], event: str, values: Mapping[Period, _Records], *, name: str
 ) -> Steps[Sequence[PeriodLoad]]:
     load = some[0].load
-    periods = [
-        {node: (each.load.key_on(node), of_node) for node, of_node in values[each.period].items()} for each in some
+    records = [
+        {node: (each.load.key_on(node, partition_id), of_partition)}
+        for each in some
+        for node, partition_id, of_partition in values[each.period]
     ]
     statements = add_records(
         load.context,
         event,
-        periods,
+        records,
         staging=load.staging,
         is_replicated=load.context.table_facts.is_replicated,
     )
@@ -309,30 +330,27 @@ def _record(
     return some
 
 
-def _record_published(
-    periods: Periods, before: _Looks, staged: _Stagings
-) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+def _record_published(periods: Periods, members: _Members) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Record periods as published whose partitions hold what was staged."""
     if not periods.items:
         return {}
     yield from periods.together(follow(periods.first.load.context, periods.first.load.context.target))
     now = yield from periods.ask(lambda some: look_up_all([each.load for each in some], with_records=False))
-    periods.each(lambda each: _check_published(each, before[each.period], staged[each.period], now[each.period]))
+    periods.each(lambda each: check_published(each, members[each.period], now[each.period]))
     states = {each.period: {node: period.state for node, period in now[each.period].items()} for each in periods}
-    records = {each.period: _values_of_published(each, states[each.period], before[each.period]) for each in periods}
+    records = {each.period: _values_of_published(each, members[each.period], now[each.period]) for each in periods}
     yield from periods.ask(lambda some: _record(some, "published", records, name="Record {} as published"))
     return {each.period: states[each.period] for each in periods}
 
 
-def _values_of_intent(
-    each: PeriodLoad, now: Mapping[Node, PeriodOnNode], staged: Mapping[Node, Staged]
-) -> dict[Node, Values]:
-    return {
-        node: values_of(
-            each.load, rows=one.rows, state=now[node].state, beside=one.contents, structure=_structure(each, node)
-        )
-        for node, one in staged.items()
-    }
+def _values_of_intent(each: PeriodLoad, members: Mapping[Node, Sequence[Member]]) -> _Records:
+    records = list[tuple[Node, str, Values]]()
+    for node, of_node in members.items():
+        structure = _structure(each, node)
+        for one in of_node:
+            values = values_of(each.load, rows=one.rows, state=one.was.state, beside=one.staged, structure=structure)
+            records.append((node, one.partition_id, values))
+    return records
 
 
 def _structure(each: PeriodLoad, node: Node) -> str:
@@ -343,21 +361,23 @@ def _structure(each: PeriodLoad, node: Node) -> str:
 
 
 def _values_of_published(
-    each: PeriodLoad, states: Mapping[Node, PartitionState], before: Mapping[Node, PeriodOnNode]
-) -> dict[Node, Values]:
-    records, shards = dict[Node, Values](), rows_of_shards(states)
-    for node, state in states.items():
-        values = values_of(
-            each.load,
-            rows=state.rows,
-            state=state,
-            rows_of_shards=shards,
-            beside=before[node].state.contents,
-            structure=_structure(each, node),
-        )
-        if of_intent := each.intended.get(node):
-            values |= {name: getattr(of_intent, name) for name in ("attempt", "base", "increments")}
-        records[node] = values
+    each: PeriodLoad, members: Mapping[Node, Sequence[Member]], now: Mapping[Node, PeriodOnNode]
+) -> _Records:
+    records, shards = list[tuple[Node, str, Values]](), rows_of_shards({node: one.state for node, one in now.items()})
+    for node, of_node in members.items():
+        structure, of_intent = _structure(each, node), each.intended.get(node)
+        own = {name: getattr(of_intent, name) for name in ("attempt", "base", "increments")} if of_intent else {}
+        for one in of_node:
+            state = now[node].at(one.partition_id).state
+            values = values_of(
+                each.load,
+                rows=state.rows,
+                state=state,
+                rows_of_shards=shards,
+                beside=NOTHING_BESIDE if one.is_kept else one.was.state.contents,
+                structure=structure,
+            )
+            records.append((node, one.partition_id, values | own))
     return records
 
 
@@ -365,12 +385,13 @@ def _check_untouched(load: LoadContext, before: Mapping[Node, PeriodOnNode], now
     if load.request.policies.on_target_changed == "reload":
         return
     for node, period in now.items():
-        if _is_written_by_others(load, before[node], period):
-            raise TargetChangedError(
-                f"{load.context.target} on {node}: somebody wrote to partition {load.key.partition_id} while "
-                f"{load.request.period} was loaded. The period was not published. Find out who does; "
-                "policies={'on_target_changed': 'reload'} replaces such rows."
-            )
+        for one in period.each:
+            if _is_written_by_others(load, before[node].at(one.partition_id), one):
+                raise TargetChangedError(
+                    f"{load.context.target} on {node}: somebody wrote to partition {one.shown} while "
+                    f"{load.request.period} was loaded. The period was not published. Find out who does; "
+                    "policies={'on_target_changed': 'reload'} replaces such rows."
+                )
 
 
 def find_superseded(context: TargetContext, periods: Periods, attempt: Attempt) -> Steps[None]:
@@ -409,73 +430,3 @@ def _is_written_by_others(load: LoadContext, before: PeriodOnNode, now: PeriodOn
     return (is_now.rows > 0 and not was.rows) or max(is_now.max_block, is_now.data_version) > max(
         was.max_block, was.data_version
     )
-
-
-def _check_published(
-    each: PeriodLoad,
-    before: Mapping[Node, PeriodOnNode],
-    staged: Mapping[Node, Staged],
-    now: Mapping[Node, PeriodOnNode],
-) -> None:
-    """Check that the partition holds what was staged, and that publishing it has undone nothing."""
-    load = each.load
-    _check_same_table(load, now, staged)
-    _check_rows(load, staged, {node: without_old_patches(now[node].state, before[node].state) for node in now})
-    _check_none_undone(load, before, now)
-
-
-def _check_same_table(load: LoadContext, periods: Mapping[Node, PeriodOnNode], staged: Mapping[Node, Staged]) -> None:
-    """Check that the target's name still means the table that was looked at: no ALTER takes the UUID of a table."""
-    for node, period in periods.items():
-        was = load.key_on(node).target_uuid
-        if period.table_uuid == was:
-            continue
-        is_hit = period.state.rows == staged[node].rows and is_made_of_staged(staged[node].contents, period.state)
-        raise TargetChangedError(
-            f"{load.context.target} on {node} was replaced by another table (EXCHANGE, RENAME or DROP) just as "
-            f"{load.request.period} was published: its UUID was {was}, and is {period.table_uuid or 'gone'}. "
-            + (
-                f"All rows that the new table had in partition {load.key.partition_id} were replaced by the objects' "
-                "rows: restore them if they are not of these objects."
-                if is_hit
-                else "The objects' rows went to the old table."
-            )
-            + " The period is not recorded as published. Swap tables only while no load runs."
-        )
-
-
-def _check_none_undone(
-    load: LoadContext, before: Mapping[Node, PeriodOnNode], after: Mapping[Node, PeriodOnNode]
-) -> None:
-    """Check that no DELETE or UPDATE came between the last look at the period and its publication, which undid it."""
-    if load.increment is None and load.request.policies.on_target_changed == "reload":
-        return
-    for node, period in after.items():
-        was = before[node].state
-        command = undone_mutation(period.state, after=was.last_mutation) if was.rows else ""
-        if command:
-            raise TargetChangedError(
-                f"{load.context.target} on {node}: somebody changed {load.request.period} just as it was "
-                f"published, and that change was undone: {command}. It is not recorded as published. Load the period "
-                "with policies={'on_target_changed': 'reload'}, and run that statement again afterwards."
-            )
-
-
-def _check_rows(load: LoadContext, staged: Mapping[Node, Staged], states: Mapping[Node, PartitionState]) -> None:
-    for node, state in states.items():
-        wanted = staged[node].rows
-        # Other engines merge rows away, and TTL drops them, at any moment: there, only more rows than staged are wrong.
-        wrong = state.rows != wanted if load.context.table_facts.keeps_every_row else state.rows > wanted
-        if wrong:
-            raise VerificationError(
-                f"{load.context.target} on {node} holds {state.rows} rows of {load.request.period} right after "
-                "publishing, "
-                f"but {wanted} were staged: somebody else writes to it. It is not recorded as published. Find out who "
-                "does; policies={'on_target_changed': 'reload'} loads it again."
-            )
-        if not is_made_of_staged(staged[node].contents, state):
-            raise TargetChangedError(
-                f"{load.context.target} on {node}: somebody changed partition {load.key.partition_id} right after "
-                f"{load.request.period} was published. It is not recorded as published. Find out who does; "
-                "policies={'on_target_changed': 'reload'} loads it again."
-            )

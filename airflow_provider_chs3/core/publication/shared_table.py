@@ -80,7 +80,7 @@ def _settle(periods: Periods, attempt: Attempt) -> Steps[set[Period]]:
 
 
 def _publish(load: LoadContext, periods: Periods, attempt: Attempt) -> Steps[dict[Period, dict[Node, PartitionState]]]:
-    shared = SharedStaging(attempt, frozenset(each.load.key.partition_id for each in periods))
+    shared = SharedStaging(attempt, frozenset(each.load.own.value for each in periods))
     found = {each.period: each.staged for each in periods}
     periods.update(lambda each: each.of(replace(each.load, shared=shared)))
     yield from begin_increments(periods)
@@ -110,12 +110,10 @@ def _attach(
 ) -> Steps[Sequence[PeriodLoad]]:
     """Attach partitions. Of replicas one does it, and the others follow."""
     commands = [
-        {
-            node: Command(f"ATTACH PARTITION ID {literal(each.load.key.partition_id)} FROM {table(load.staging)}")
-            for node in load.context.publishers
-            if found[each.period][node].rows
-        }
+        {node: Command(f"ATTACH PARTITION ID {literal(partition_id)} FROM {table(load.staging)}")}
         for each in some
+        for node in load.context.publishers
+        for partition_id in found[each.period][node].partitions
     ]
     attempt = some[0].load.attempt
     yield from QueryNodes(
@@ -131,9 +129,9 @@ def _filled(each: PeriodLoad, found: Mapping[Node, Staged], now: Mapping[Node, S
     """Check that what came beside the rows that were attached first is what was staged."""
     attached = {} if each.load.adds else each.staged
     for node, staged in now.items():
-        was = attached.get(node, Staged(0, {}))
+        was = attached.get(node, Staged({}))
         came = (staged.rows - was.rows, _parts(staged) - _parts(was))
-        if found[node].contents.of_parts is None or came != (found[node].rows, _parts(found[node])):
+        if came != (found[node].rows, _parts(found[node])) or None in _parts(found[node]):
             raise VerificationError(
                 f"Staging {each.load.staging} on {node} got {came[0]} of the {found[node].rows} staged rows "
                 f"of {each.period}, or other parts. The period was not published."
@@ -141,5 +139,7 @@ def _filled(each: PeriodLoad, found: Mapping[Node, Staged], now: Mapping[Node, S
     return replace(each, staged=now)
 
 
-def _parts(staged: Staged) -> Counter[str]:
-    return Counter(staged.contents.of_parts or ())
+def _parts(staged: Staged) -> Counter[tuple[str, str] | None]:
+    """Return the parts by their partitions; None for those that are too many."""
+    each = staged.partitions.items()
+    return Counter(None if of.of_parts is None else (key, part) for key, of in each for part in of.of_parts or ("",))

@@ -175,7 +175,7 @@ def load_settings(
     by_sharding_key: bool = False,
     profile: Profile | None = None,
     store: StoreKind,
-    periods: int = 1,
+    periods: int | None = 1,
 ) -> tuple[Setting, ...]:
     """Compute all settings of an insert.
 
@@ -189,7 +189,7 @@ def load_settings(
         by_sharding_key: Whether rows are distributed by a sharding key. Default: False.
         profile: The table's calibrated profile; None uses the rules alone. Default: None.
         store: The kind of storage that is read.
-        periods: Number of periods that it loads. Default: 1.
+        periods: Number of periods that it loads; None if these have any number of partitions each. Default: 1.
 
     Raises:
         ConfigurationError: If one of the user's settings would make loads inexact, or is not known to every node.
@@ -208,8 +208,10 @@ def load_settings(
     return tuple(each for each in chosen.values() if each.name in known)
 
 
-def _partitions(periods: int) -> Iterator[Setting]:
-    if periods > 1:
+def _partitions(periods: int | None) -> Iterator[Setting]:
+    if periods is None:
+        yield Setting(_PARTITIONS, 0, "no limit: a period has any number of partitions")
+    elif periods > 1:
         most = periods + _PARTITIONS_OF_OTHERS
         yield Setting(_PARTITIONS, most, f"{periods} periods, and the server's default for rows of others")
 

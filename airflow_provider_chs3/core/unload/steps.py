@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.cluster.topology import have_one_replica
+from airflow_provider_chs3.core.ledger.table import Own
 from airflow_provider_chs3.core.merges.observation import check_table
 from airflow_provider_chs3.core.preflight.replicas import check_shards
-from airflow_provider_chs3.core.preflight.target_checks import partition_id_of
+from airflow_provider_chs3.core.preflight.target_checks import partitions_of_one
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql, identifier, literal, table
 from airflow_provider_chs3.core.unload.manifest import Fingerprint
 from airflow_provider_chs3.core.unload.request import UnloadRequest
@@ -28,14 +29,14 @@ class UnloadContext:
 
     Args:
         target: The local table on every node.
-        partition_id: Id of the period's partition.
+        own: The period's partitions.
         columns: Name and type of each column that is stored and can be inserted.
         nodes: The nodes that write, one of each shard, by the shard's number.
         permissions: Settings that the columns' types may need, also where objects are written and read.
     """
 
     target: TableName
-    partition_id: str
+    own: Own
     columns: tuple[tuple[str, str], ...]
     nodes: Mapping[str, Node]
     permissions: SettingValues
@@ -53,7 +54,7 @@ class UnloadContext:
     @property
     def rows(self) -> str:
         """The FROM and WHERE of the period's rows on a node."""
-        return f"FROM {table(self.target)} WHERE _partition_id = {literal(self.partition_id)}"
+        return f"FROM {table(self.target)} WHERE {self.own.rows_of(self.target)}"
 
 
 def query_id_of(attempt: str) -> str:
@@ -74,12 +75,12 @@ def inspect(request: UnloadRequest) -> Steps[UnloadContext]:
     columns = _columns(context)
     _check_engines(context)
     yield from check_shards(context)
-    partition_id = yield from partition_id_of(context, request.period)
+    own = yield from partitions_of_one(context, request.period)
     # Replicas that do not write may lag.
     writers = replace(context, nodes={node: context.nodes[node] for node in context.publishers})
     yield from follow(writers, context.target)
     named = {f"{node.shard_num}": node for node in writers.nodes}
-    return UnloadContext(context.target, partition_id, columns, named, context.permissions)
+    return UnloadContext(context.target, own, columns, named, context.permissions)
 
 
 def _check_engines(context: TargetContext) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
@@ -16,7 +18,7 @@ from airflow_provider_chs3.plugin.observation.periods_records import (
     InsertRecord,
     PeriodRecords,
     period_records,
-    recorded_partition_id,
+    recorded_partition_ids,
 )
 
 _NO_PARTS = PartitionState()
@@ -29,7 +31,7 @@ class JoinedPeriod(NamedTuple):
         table: Its table.
         period: The period.
         records: The records of the nodes that have some.
-        partitions: Its partition on the nodes that have parts of it.
+        partitions: Its partitions on the nodes that have parts of them.
         nodes: The period on every node.
         inserting: The newest record of an insert; one node has it.
         unpublished: The same, unless its load has published the period.
@@ -40,7 +42,7 @@ class JoinedPeriod(NamedTuple):
     table: TableName
     period: Period
     records: Mapping[Node, PeriodRecords]
-    partitions: Mapping[Node, Partition]
+    partitions: Sequence[tuple[Node, Partition]]
     nodes: Mapping[Node, PeriodOnNode]
     inserting: InsertRecord | None
     unpublished: InsertRecord | None
@@ -80,7 +82,7 @@ def gone_periods(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedPeri
     of_nodes = {node: rows for node, each in seen.nodes.items() if (rows := each.gone.get(table))}
     for period in {period for rows in of_nodes.values() for period in rows}:
         records = {node: period_records(rows[period]) for node, rows in of_nodes.items() if period in rows}
-        yield _joined(table, Period.parse(period), records, {}, {})
+        yield _joined(table, Period.parse(period), records, (), {})
 
 
 def joined_periods(
@@ -103,36 +105,41 @@ def _periods(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedPeriod]:
         (node, each, each.records.get(table, {}), each.known.get(table, ()), bool(each.filled_partitions.get(table)))
         for node, each in seen.nodes.items()
     ]
-    for period, partition_id in _partition_ids(seen, table).items():
-        records, partitions, nodes = {}, {}, {}
+    for period, ids in _partition_ids(seen, table).items():
+        records, partitions, nodes = {}, [], {}
         for node, answers, rows, known, has_rows in of_table:
-            row = rows.get(period)
-            own, partition = period_records(row) if row else None, answers.partition(table, partition_id)
+            own = period_records(row) if (row := rows.get(period)) else None
             if own:
                 records[node] = own
-            if partition:
-                partitions[node] = partition
-            nodes[node] = PeriodOnNode(
-                own.record if own else None,
-                partition.state if partition else _NO_PARTS,
-                has_history=period in known,
-                has_rows=has_rows,
-            )
+            there = [found for key in ids if (found := answers.partition(table, key))]
+            partitions += [(node, one) for one in there]
+            each = _on_node(own, [one.state for one in there], is_of_several=len(ids) > 1)
+            nodes[node] = replace(each, has_history=period in known, has_rows=has_rows)
         yield _joined(table, Period.parse(period), records, partitions, nodes)
 
 
-def _partition_ids(seen: ClusterSnapshot, table: TableName) -> dict[str, str]:
-    """Return the periods that a ledger knows, or that have rows, with their partitions; empty if no node has one."""
-    found: dict[str, str] = {}
+def _on_node(own: PeriodRecords | None, states: list[PartitionState], *, is_of_several: bool) -> PeriodOnNode:
+    record = own.record if own else None
+    if not is_of_several:
+        return PeriodOnNode(record, next(iter(states), _NO_PARTS))
+    return PeriodOnNode.of_several(own.several if own and own.several else [record] if record else [], states)
+
+
+def _partition_ids(seen: ClusterSnapshot, table: TableName) -> dict[str, set[str]]:
+    """Return the periods that a ledger knows, or that have rows, with their partitions, as far as they are known.
+
+    Of several partitions these are those that a load has recorded.
+    """
+    found: dict[str, set[str]] = defaultdict(set)
     for node in seen.nodes.values():
         for period, row in node.records.get(table, {}).items():
-            found[period] = recorded_partition_id(row) or found.get(period, "")
-    recorded = set(found.values())
+            found[period] |= recorded_partition_ids(row)
+    recorded = {key for ids in found.values() for key in ids}
     for node in seen.nodes.values():
         key = node.tables[table].partition_key if table in node.tables else ""
         for partition_id in node.filled_partitions.get(table, ()):
             if partition_id not in recorded and (named := period_of_partition(partition_id, key=key)):
-                found[str(named)] = found.get(str(named)) or partition_id
+                found[str(named)] = found[str(named)] or {partition_id}
     return found
 
 
@@ -140,7 +147,7 @@ def _joined(
     table: TableName,
     period: Period,
     records: Mapping[Node, PeriodRecords],
-    partitions: Mapping[Node, Partition],
+    partitions: Sequence[tuple[Node, Partition]],
     nodes: Mapping[Node, PeriodOnNode],
 ) -> JoinedPeriod:
     inserting = unpublished = failure = None

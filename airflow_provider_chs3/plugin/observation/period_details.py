@@ -212,7 +212,10 @@ def partition_ids(target: TableName, period: Period, ledgers: Collection[str]) -
 
 def _records(target: TableName, period: Period, records: TableName, *further: str) -> str:
     """Return the query for the newest record of each event, in one ledger or table of loads."""
-    columns = ", ".join((*_COLUMNS, "formatDateTime(recorded_at, '%F %T', 'UTC')", *further))
+    # A claim of a period of several partitions is a record of each.
+    summed = {"rows": "sum(rows) OVER (PARTITION BY event, sequence, attempt)"}
+    known = (summed.get(name, name) for name in _COLUMNS)
+    columns = ", ".join((*known, "formatDateTime(recorded_at, '%F %T', 'UTC')", *further))
     return f"SELECT ({columns}) AS found {_of_period_in(target, period, records)} {NEWEST_FIRST} LIMIT 1 BY event"
 
 

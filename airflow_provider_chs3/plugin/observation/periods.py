@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -299,10 +299,7 @@ def _standing(seen: ClusterSnapshot, period: JoinedPeriod, table_facts: TableFac
     if seen.down:
         # Nodes that do not answer do not count against the period: the others decide.
         unseen = spread((*nodes, *seen.down), table_facts) - spread(nodes, table_facts)
-        nodes = {
-            node: replace(each, record=each.record and replace(each.record, nodes=each.record.nodes - unseen))
-            for node, each in nodes.items()
-        }
+        nodes = {node: each.on_fewer(unseen) for node, each in nodes.items()}
     return standing(nodes, _ANY_OBJECTS, table_facts)
 
 
@@ -310,7 +307,7 @@ def _verdicts(seen: ClusterSnapshot, period: JoinedPeriod, thresholds: Threshold
     """Return the verdicts on the nodes where the period's merges are not healthy at first sight."""
     return [
         judge(seen.nodes[node].merge_state(node, period.table, period.period, partition), thresholds)
-        for node, partition in period.partitions.items()
+        for node, partition in period.partitions
         if not seen.nodes[node].is_quiet(period.table, partition, spare_parts=thresholds.spare_parts)
     ]
 

@@ -34,6 +34,8 @@ RECORD = (
 
 _KEYS = ("target_database", "target_table", "target_uuid", "period", "recorded_at")
 _OF_CLAIMS = ("partition_id", "objects", *RECORD)
+#: Whether a claim is about one of several partitions.
+_OF_SEVERAL = "length(partitions) > 1"
 _OF_LOADS = (
     "owner",
     "running",
@@ -80,10 +82,11 @@ def _records(database: str, has_ledger: bool, has_loads: bool) -> str:
     )
     # Without tuples, of which the driver makes an object each.
     return (
-        f"SELECT {keys}, states, checked, {_flat('published', len(published))}, "
+        f"SELECT {keys}, states, checked, several, {_flat('published', len(published))}, "
         f"inserts, {_flat('inserting', len(inserting))}, failures, {_flat('failed', len(failed))}, "
         f"{_flat('loaded', len(loaded))} FROM (SELECT {keys}, "
         # A later check or load makes a failure or an unsuccessful insert obsolete.
+        f"groupArrayIf((partition_id, {', '.join(RECORD)}), of_several) AS several, "
         f"countIf({IS_STATE}) AS states, maxIf(sequence, {IS_CHECKED}) AS checked, "
         f"{newest(', '.join(published))} AS published, maxIf(sequence, {_INSERTING}) AS inserts, "
         f"{newest(', '.join(inserting), condition=_INSERTING)} AS inserting, maxIf(sequence, {_FAILED}) AS failures, "
@@ -99,6 +102,7 @@ def _of_both(columns: Mapping[str, str]) -> Iterator[str]:
     for name in (*_KEYS, *_OF_CLAIMS, *_OF_LOADS):
         empty = "''" if "String" in (COLUMNS | LOADS_COLUMNS)[name] else "0"
         yield name if name in columns else f"{empty} AS {name}"
+    yield f"{_OF_SEVERAL if columns is COLUMNS else 0} AS of_several"
 
 
 def _flat(name: str, last: int, *, first: int = 1) -> str:

@@ -6,15 +6,15 @@ There may be thousands of periods, so each becomes a tuple, which takes less tim
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from airflow_provider_chs3.core.ledger.records import Record, record_of
+from airflow_provider_chs3.core.ledger.records import Record
 from airflow_provider_chs3.core.workflow.operations import Row
 from airflow_provider_chs3.plugin.observation import periods_queries
 
 #: Where the columns of `periods_queries.records` begin, without table and period.
-_STATES, _CHECKED, _PUBLISHED, _RECORD = range(4)
+_STATES, _CHECKED, _SEVERAL, _PUBLISHED, _RECORD = range(5)
 _OBJECTS = _RECORD + len(periods_queries.RECORD)
 _INSERTS = _OBJECTS + 3
 _FAILURES = _INSERTS + 6
@@ -89,8 +89,8 @@ class PeriodRecords(NamedTuple):
     """The newest records of a period in the ledger of one node, all of the current table.
 
     Args:
-        partition_id: Its partition; empty if only inserts are known.
         record: The record of its state; None if there is none, or it was forgotten.
+        several: Of a period of several partitions, the record of each.
         objects: Number of its objects.
         recorded_at: Time of that record, in UTC.
         ledger_database: Database of the ledger with that record; empty if only inserts are known.
@@ -100,8 +100,8 @@ class PeriodRecords(NamedTuple):
         load: The newest record of a load.
     """
 
-    partition_id: str
     record: Record | None
+    several: tuple[Record, ...]
     objects: int
     recorded_at: str
     ledger_database: str
@@ -142,13 +142,13 @@ def is_published(row: Row) -> bool:
     return bool(row[_STATES]) and row[_RECORD] != "forgotten"
 
 
-def recorded_partition_id(row: Row) -> str:
-    """Return the partition of a period; empty if only inserts are known.
+def recorded_partition_ids(row: Row) -> set[str]:
+    """Return the partitions of a period; none if only inserts are known.
 
     Args:
         row: As in `period_records`.
     """
-    return str(row[_PUBLISHED])
+    return {each[0] for each in row[_SEVERAL]} or {*filter(None, [row[_PUBLISHED]])}
 
 
 def period_records(row: Row) -> PeriodRecords:
@@ -160,9 +160,11 @@ def period_records(row: Row) -> PeriodRecords:
     objects, recorded_at, ledger_database = row[_OBJECTS:_INSERTS]
     insert_sequence, failure_sequence = row[_INSERTS], row[_FAILURES]
     checked = row[_CHECKED]
+    record = _record(row[_PUBLISHED], *row[_RECORD:_OBJECTS]) if row[_STATES] else None
+    several = tuple(filter(record.is_with, filter(None, (_record(*each) for each in row[_SEVERAL])))) if record else ()
     return PeriodRecords(
-        partition_id=row[_PUBLISHED],
-        record=_record(*row[_RECORD:_OBJECTS]) if row[_STATES] else None,
+        record=record,
+        several=several,
         objects=objects,
         recorded_at=recorded_at,
         ledger_database=ledger_database,
@@ -173,8 +175,8 @@ def period_records(row: Row) -> PeriodRecords:
     )
 
 
-def _record(event: str, attempt: str, *others: Any) -> Record | None:
-    return record_of((event, attempt, "", "", *others))
+def _record(partition_id: str, event: str, attempt: str, *others: Any) -> Record | None:
+    return None if event == "forgotten" else replace(Record(event, attempt, "", "", *others), partition_id=partition_id)
 
 
 def _failure(attempt: str, owner: str, error: str, *more: str) -> FailureRecord:

@@ -95,11 +95,11 @@ class TestWhatIsThere:
 
     def asked(self, **facts):
         context = surroundings(replace(FACTS, **facts), nodes=(ONE,))
-        return drive(ask_nodes_now(context, partition_id="202610"), {ONE: [self.ROW]})
+        return drive(ask_nodes_now(context, "partition_id = '202610'"), {ONE: [self.ROW]})
 
     def test_is_asked_of_all_nodes_at_once(self):
         driven = drive(
-            ask_nodes_now(surroundings(), partition_id="202610"), {node: [self.ROW] for node in (ONE, TWO, THREE)}
+            ask_nodes_now(surroundings(), "partition_id = '202610'"), {node: [self.ROW] for node in (ONE, TWO, THREE)}
         )
         assert len(driven.steps) == 1
         assert set(driven.result) == {ONE, TWO, THREE}
@@ -116,7 +116,7 @@ class TestWhatIsThere:
         others = driven.result[ONE].others
         assert (others.parts, others.fullest_parts, others.fullest_bytes) == (40, 30, 600)
         assert (others.limits.max_parts_in_total, others.limits.parts_to_throw_insert) == (5, 77)
-        assert "partition_id != '202610'" in driven.steps[0].sql[ONE].text
+        assert "AND NOT (partition_id = '202610')" in driven.steps[0].sql[ONE].text
 
     @pytest.mark.parametrize("has_metrics", [False, True])
     def test_the_machines_memory_is_asked_where_the_server_has_metrics(self, has_metrics):

@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.ledger.records import (
     PeriodOnNode,
     Record,
 )
-from airflow_provider_chs3.core.ledger.table import LedgerKey, create_ledger
+from airflow_provider_chs3.core.ledger.table import LedgerKey, Own, create_ledger
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.values.period import Period
@@ -42,7 +42,9 @@ LOADED = PeriodOnNode(PUBLISHED, AS_PUBLISHED)
 EMPTY = PeriodOnNode(None, PartitionState(partition_id="202610"))
 UNKNOWN = PeriodOnNode(None, AS_PUBLISHED)
 HOSTILE = LedgerKey(TableName("d'b", "t; DROP TABLE y --"), "uu'id", Period.of_month(2026, 10), "20'2610")
+OWN = Own(HOSTILE.partition_id)
 LEDGER = TableName("st`aging", LEDGER_TABLE)
+LOOK_UP = look_up(LEDGER, [HOSTILE], [OWN], with_records=True).text
 
 
 def with_names(text: str) -> str:
@@ -60,20 +62,20 @@ class TestStatements:
         assert "CREATE TABLE IF NOT EXISTS `st\\`aging`.`chs3_ledger`" in create_ledger(LEDGER).text
 
     def test_the_look_up_reads_no_ledger_that_is_not_there(self):
-        assert LEDGER_TABLE not in look_up(LEDGER, [HOSTILE], with_records=False).text
+        assert LEDGER_TABLE not in look_up(LEDGER, [HOSTILE], [OWN], with_records=False).text
 
     @pytest.mark.parametrize("with_records", [True, False])
     def test_the_look_up_counts_the_periods_active_parts(self, with_records):
-        text = look_up(LEDGER, [HOSTILE], with_records=with_records).text
-        assert f" AND {PARTITION} IN ({literal(HOSTILE.partition_id)}) AND active GROUP BY partition" in text
+        text = look_up(LEDGER, [HOSTILE], [OWN], with_records=with_records).text
+        assert f" AND {PARTITION} IN ({literal(HOSTILE.partition_id)}) AND active GROUP BY id" in text
 
     def test_the_look_up_reads_the_newest_record_by_its_number(self):
-        text = look_up(LEDGER, [HOSTILE], with_records=True).text
+        text = LOOK_UP
         assert "argMax((event, " in text
-        assert "), (sequence, recorded_at))" in text
+        assert "SELECT period, max(sequence) FROM" in text
 
     def test_records_of_loads_are_not_records_of_nodes(self):
-        assert "event IN ('intent', 'published', 'forgotten')" in look_up(LEDGER, [HOSTILE], with_records=True).text
+        assert "event IN ('intent', 'published', 'forgotten')" in LOOK_UP
 
     @pytest.mark.parametrize("value", ["d'b", "t; DROP TABLE y --", "uu'id", "2026-10"])
     def test_records_are_found_by_table_uuid_and_period(self, value):
@@ -81,7 +83,7 @@ class TestStatements:
 
     def test_every_column_is_one_of_the_ledgers(self):
         known = set(re.findall(r"`(\w+)` ", create_ledger(LEDGER).text))
-        named = re.search(r"argMax\(\(([^()]*)\), ", with_names(look_up(LEDGER, [HOSTILE], with_records=True).text))
+        named = re.search(r"argMax\(\(([^()]*)\), ", with_names(LOOK_UP))
         assert set(re.split(r",\s*", named[1])) <= {*known, "age_seconds"}
 
 
@@ -138,9 +140,12 @@ class TestAnswer:
     ) -> PeriodOnNode:
         """Of an answer with these records, each with whether all partitions of its period have one."""
         names = Record.__dataclass_fields__
-        rows = [(0, "2026-10", tuple(getattr(each, name) for name in names), is_whole) for each, is_whole in records]
+        rows = [
+            (0, "2026-10", tuple(getattr(each, name) for name in names), [""] if is_whole else ["", "another"])
+            for each, is_whole in records
+        ]
         row = (rows, [], [(0, "2026-10")] * known, partitions, [], bool(partitions), "u")
-        (period,) = periods_on_node(row, [self.KEY])
+        (period,) = periods_on_node(row, [self.KEY], [Own("202610")])
         return period
 
     def test_with_a_record(self):
@@ -160,11 +165,11 @@ class TestAnswer:
 
     def test_structures_are_sent_once(self):
         fields = [getattr(PUBLISHED, name) for name in Record.__dataclass_fields__]
-        rows = [(0, period, (*fields[:-1], "digest"), True) for period in ("2026-10", "2026-11")]
+        rows = [(0, period, (*fields[:-1], "digest"), [""]) for period in ("2026-10", "2026-11")]
         keys = [self.KEY, replace(self.KEY, period=Period.of_month(2026, 11))]
-        found = periods_on_node((rows, [("digest", "{}")], [], [], [], False, ""), keys)
+        found = periods_on_node((rows, [("digest", "{}")], [], [], [], False, ""), keys, [Own("202610"), Own("202611")])
         assert [each.record.structure for each in found if each.record] == ["{}", "{}"]
 
     def test_the_record_is_asked_for_in_its_fields_order(self):
-        asked = re.search(r"argMax\(\(([^()]*)\), ", with_names(look_up(LEDGER, [HOSTILE], with_records=True).text))[1]
+        asked = re.search(r"argMax\(\(([^()]*)\), ", with_names(LOOK_UP))[1]
         assert re.split(r",\s*", asked) == list(Record.__dataclass_fields__)

@@ -14,7 +14,7 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError, MergeHealthE
 from tests.core.driving import server_error
 from tests.core.merges.test_health import FEW, GIB, MERGE, REPLICA
 
-JOB = Job(node=FEW.node, period=FEW.period, partition_id="202610", parts_before=3)
+JOB = Job(node=FEW.node, period=FEW.period, partition_id=FEW.partition_id, parts_before=3)
 FOLLOWER = Node(FEW.node.shard_num, 2, "ch-1b", 9000)
 
 

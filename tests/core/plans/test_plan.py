@@ -12,6 +12,7 @@ from airflow_provider_chs3.core.ledger.mutations import mutations_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
+from airflow_provider_chs3.core.ledger.table import Own
 from airflow_provider_chs3.core.plans.plan import PlannedPeriod, group_periods
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.values.models import Manifest, TableName, Unit
@@ -132,7 +133,7 @@ MUTATION = (8, "", "(DELETE WHERE 1)", 1, [])
 STATE = PartitionState.of("202610", (10, 1, 99, 5, 7, 7, PARTS), mutations_of([MUTATION]))
 STATE_FIELDS = (10, 1, 99, 5, 7, 7, PARTS)
 MUTATIONS = [(number, [MUTATION]) for number in (1, 2)]
-OCTOBER_ALONE = {OCTOBER: "202610"}
+OCTOBER_ALONE = {OCTOBER: Own("202610")}
 KNOWING = replace(FACTS, ledger=RecordTable())
 
 
@@ -140,8 +141,8 @@ class TestLookUp:
     def test_one_statement_asks_for_all_periods_of_all_nodes(self):
         context = surroundings(KNOWING, KNOWING, KNOWING)
         parts = [(2, "202610", STATE_FIELDS), (1, "202610", STATE_FIELDS)]
-        rows = [([(2, "2026-10", FIELDS, 1)], STRUCTURES, [(2, "2026-10")], parts, MUTATIONS)]
-        driven = drive(look_up_periods(context, {SEPTEMBER: "202609", OCTOBER: "202610"}), rows)
+        rows = [([(2, "2026-10", FIELDS, [""])], STRUCTURES, [(2, "2026-10")], parts, MUTATIONS)]
+        driven = drive(look_up_periods(context, {SEPTEMBER: Own("202609"), OCTOBER: Own("202610")}), rows)
         (step,) = driven.steps
         assert isinstance(step, Query)
         assert driven.result[OCTOBER] == {
@@ -155,14 +156,14 @@ class TestLookUp:
 
     def test_a_period_that_was_forgotten_has_no_record_but_rows(self):
         forgotten = tuple(getattr(replace(RECORD, event="forgotten"), name) for name in RECORD.__slots__)
-        rows = [([(1, "2026-10", forgotten, 0)], [], [(1, "2026-10")], [(1, "202610", STATE_FIELDS)], MUTATIONS)]
+        rows = [([(1, "2026-10", forgotten, [])], [], [(1, "2026-10")], [(1, "202610", STATE_FIELDS)], MUTATIONS)]
         driven = drive(look_up_periods(surroundings(KNOWING, nodes=(ONE,)), OCTOBER_ALONE), rows)
         assert driven.result[OCTOBER] == {ONE: PeriodOnNode(None, STATE, has_history=True, has_rows=True)}
 
     def test_nodes_without_a_ledger_are_asked_for_their_rows(self):
         context = surroundings(KNOWING, FACTS, KNOWING)
         known = [(1, "2026-10")]
-        told = ([(1, "2026-10", FIELDS, 1)], STRUCTURES, known, [(1, "202610", STATE_FIELDS)], MUTATIONS)
+        told = ([(1, "2026-10", FIELDS, [""])], STRUCTURES, known, [(1, "202610", STATE_FIELDS)], MUTATIONS)
         parts = ([], [], [], [(2, "202610", STATE_FIELDS)], MUTATIONS)
         answer = {ONE: [told], TWO: [parts], THREE: [([], [], [], [], [])]}
         driven = drive(look_up_periods(context, OCTOBER_ALONE), answer)

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.table_facts import Column
-from airflow_provider_chs3.core.preflight.target_checks import partition_id_of
+from airflow_provider_chs3.core.preflight.target_checks import partitions_of_one
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import QueryNodes
@@ -53,8 +53,8 @@ OCTOBER = Period.of_month(2026, 10)
 
 def by(function, *, period: Period = OCTOBER, context: TargetContext | None = None) -> str:
     """Drive the question, with a partition key that does `function` to an instant."""
-    asked = partition_id_of(context or around_key(), period)
-    return drive(asked, described(), lambda step: answer(function, step)).result
+    asked = partitions_of_one(context or around_key(), period)
+    return drive(asked, described(), lambda step: answer(function, step)).result.value
 
 
 class TestPartitionOfAPeriod:
@@ -62,7 +62,7 @@ class TestPartitionOfAPeriod:
     @pytest.mark.parametrize(("name", "key"), [("at", "toYYYYMM(at)"), ("a t", "toYYYYMM(`a t`)")])
     def test_of_the_usual_key_is_known_and_nobody_is_asked(self, name, key, of):
         context = around_key(key, Column(name, of, in_partition_key=True))
-        assert drive(partition_id_of(context, OCTOBER)).result == "202610"
+        assert drive(partitions_of_one(context, OCTOBER)).result.value == "202610"
 
     @pytest.mark.parametrize(
         ("key", "of"),
@@ -76,13 +76,13 @@ class TestPartitionOfAPeriod:
     )
     def test_of_any_other_key_is_asked_for(self, key, of):
         with pytest.raises(AssertionError, match="asked for more than expected"):
-            drive(partition_id_of(around_key(key, Column("at", of, in_partition_key=True)), OCTOBER))
+            drive(partitions_of_one(around_key(key, Column("at", of, in_partition_key=True)), OCTOBER))
 
     def test_is_what_the_server_says(self):
         assert by(lambda instant: instant[:7].replace("-", "")) == "202610"
 
     def test_is_asked_of_one_node(self):
-        steps = drive(partition_id_of(around_key(), OCTOBER), described(), monthly).steps
+        steps = drive(partitions_of_one(around_key(), OCTOBER), described(), monthly).steps
         assert [list(step.sql) for step in steps] == [[ONE], [ONE]]
 
     def test_is_asked_with_the_servers_defaults_of_what_changes_expressions(self):
@@ -90,7 +90,7 @@ class TestPartitionOfAPeriod:
         facts = with_target(partition_key="toStartOfMonth(at)", columns=(ID, AT))
         permitted = replace(facts, reading_defaults=defaults, permissions=frozenset({"allow_suspicious_types"}))
         context = surroundings(*[permitted] * 3)
-        step = drive(partition_id_of(context, OCTOBER), described(), monthly).steps[1]
+        step = drive(partitions_of_one(context, OCTOBER), described(), monthly).steps[1]
         assert step.settings == {"function_date_trunc_return_type_behavior": "0", "allow_suspicious_types": 1}
 
     @pytest.mark.parametrize("number", [2, 10, 12])
@@ -119,29 +119,31 @@ class TestPartitionOfAPeriod:
         assert by(lambda instant: instant[:7], period=period) == str(period)
 
     def test_the_parts_of_a_tuple_are_asked_for_as_the_table_does(self):
-        asked = partition_id_of(around_key("(toYear(at), toMonth(at))"), OCTOBER)
+        asked = partitions_of_one(around_key("(toYear(at), toMonth(at))"), OCTOBER)
         sql = drive(asked, described("UInt16", "UInt8"), monthly).steps[1].sql[ONE].text
         assert "CAST(toYear(at) AS UInt16) AS `chs3: key 0`, CAST(toMonth(at) AS UInt8) AS `chs3: key 1` " in sql
         assert "partitionId(`chs3: key 0`, `chs3: key 1`)" in sql
 
     def test_parentheses_that_are_no_tuple_stay(self):
-        driven = drive(partition_id_of(around_key("(toYear(at) * 100) + (toMonth(at))"), OCTOBER), described(), monthly)
+        driven = drive(
+            partitions_of_one(around_key("(toYear(at) * 100) + (toMonth(at))"), OCTOBER), described(), monthly
+        )
         assert ", CAST((toYear(at) * 100) + (toMonth(at)) AS UInt32) AS `chs3: key 0` " in driven.steps[1].sql[ONE].text
 
     def test_is_asked_in_the_time_zone_of_the_column(self):
         context = around_key("toStartOfMonth(at)", Column("at", "DateTime64(3, 'Asia/Tokyo')", in_partition_key=True))
-        text = drive(partition_id_of(context, OCTOBER), described(), monthly).steps[1].sql[ONE].text
+        text = drive(partitions_of_one(context, OCTOBER), described(), monthly).steps[1].sql[ONE].text
         assert "SELECT DISTINCT toYYYYMM(`at`) AS " in text
         assert " AS DateTime64(3, 'Asia/Tokyo')) AS `at` FROM " in text
 
     def test_a_column_without_a_time_zone_has_that_of_the_servers_whatever_the_session_has(self):
         context = around_key("toStartOfMonth(at)", Column("at", "DateTime", in_partition_key=True))
-        text = drive(partition_id_of(context, OCTOBER), described(), monthly).steps[1].sql[ONE].text
+        text = drive(partitions_of_one(context, OCTOBER), described(), monthly).steps[1].sql[ONE].text
         assert " AS DateTime('UTC')) AS `at` FROM " in text
 
     def test_is_asked_in_the_time_zone_that_the_key_names(self):
         context = around_key("toYYYYMM(at, 'Asia/Tokyo')")
-        driven = drive(partition_id_of(context, OCTOBER), described(), {ONE: [("Asia/Tokyo",)]}, monthly)
+        driven = drive(partitions_of_one(context, OCTOBER), described(), {ONE: [("Asia/Tokyo",)]}, monthly)
         assert [step.name for step in driven.steps] == [
             "Ask for the types of the partition key",
             "Ask for the time zones of the partition key",
@@ -154,18 +156,18 @@ class TestPartitionOfAPeriod:
             return answer(lambda instant: instant[:10], step)
 
         context = around_key("toYYYYMM(at + (toTimeZone(at, 'Asia/Tokyo') > 0))")
-        driven = drive(partition_id_of(context, OCTOBER), described(), {ONE: [("Asia/Tokyo",)]}, daily, monthly)
+        driven = drive(partitions_of_one(context, OCTOBER), described(), {ONE: [("Asia/Tokyo",)]}, daily, monthly)
         assert "SELECT DISTINCT toYYYYMM(`at`) AS " in driven.steps[3].sql[ONE].text
 
     def test_a_text_in_the_key_that_is_no_time_zone_is_none(self):
-        asked = partition_id_of(around_key("dateTrunc('period', at)"), OCTOBER)
+        asked = partitions_of_one(around_key("dateTrunc('period', at)"), OCTOBER)
         driven = drive(asked, described("Date"), {ONE: []}, monthly)
         assert "SELECT DISTINCT toYYYYMM(`at`) AS " in driven.steps[2].sql[ONE].text
 
     @pytest.mark.parametrize("of", ["Nullable(Date)", "LowCardinality(Date)", "LowCardinality(Nullable(Date))"])
     def test_a_wrapped_date_is_the_number_of_its_day(self, of):
         context = around_key("toStartOfMonth(at)", Column("at", of, in_partition_key=True))
-        driven = drive(partition_id_of(context, OCTOBER), described(of), monthly)
+        driven = drive(partitions_of_one(context, OCTOBER), described(of), monthly)
         assert f", toUInt16(CAST(toStartOfMonth(at) AS {of})) AS `chs3: key 0` " in driven.steps[1].sql[ONE].text
 
     @pytest.mark.parametrize(
@@ -201,15 +203,16 @@ class TestPartitionOfAPeriod:
         ("partition_key", "columns"),
         [
             ("id % 10", (replace(ID, in_partition_key=True), replace(AT, in_partition_key=False))),
-            ("toYYYYMM(at), id", (replace(ID, in_partition_key=True), AT)),
+            ("toYYYYMM(at) + id", (replace(ID, in_partition_key=True), AT)),
+            ("(toYYYYMM(at), toDate(until))", (AT, replace(AT, name="until"))),
             ("period", (Column("period", "String", in_partition_key=True), Column("at", "Date"))),
             ("e", (Column("e", "Enum8('Date' = 1)", in_partition_key=True),)),
             ("days[1]", (Column("days", "Array(Date)", in_partition_key=True),)),
         ],
     )
     def test_a_key_of_other_columns_is_refused_and_nothing_is_asked(self, partition_key, columns):
-        with pytest.raises(PreflightError, match="it must depend on one Date or DateTime column and nothing else"):
-            drive(partition_id_of(around_key(partition_key, *columns), Period.of_month(2026, 10)))
+        with pytest.raises(PreflightError, match="a part of it must depend on a Date or DateTime column alone"):
+            drive(partitions_of_one(around_key(partition_key, *columns), Period.of_month(2026, 10)))
 
     def test_the_refusal_shows_the_key_and_what_to_use(self):
         with pytest.raises(PreflightError, match=r"its key is 'toYear\(at\)'; .* PARTITION BY toYYYYMM\(`at`\)"):
@@ -218,14 +221,14 @@ class TestPartitionOfAPeriod:
     def test_the_refusal_of_a_table_without_dates_says_so(self):
         context = around_key("id", replace(ID, in_partition_key=True))
         with pytest.raises(PreflightError, match="with a Date or DateTime column and PARTITION BY toYYYYMM of it"):
-            drive(partition_id_of(context, Period.of_month(2026, 10)))
+            drive(partitions_of_one(context, Period.of_month(2026, 10)))
 
     def test_the_refusal_names_no_column_of_dates_within_another_type(self):
         context = around_key("toYYYYMM(t.d)", Column("t", "Tuple(d Date)", in_partition_key=True))
         with pytest.raises(PreflightError, match="with a Date or DateTime column and PARTITION BY toYYYYMM of it"):
-            drive(partition_id_of(context, OCTOBER))
+            drive(partitions_of_one(context, OCTOBER))
 
     def test_a_hostile_column_name_is_quoted(self):
         context = around_key("toStartOfMonth(`a\\`t`)", Column("a`t", "DateTime", in_partition_key=True))
-        driven = drive(partition_id_of(context, OCTOBER), described(), monthly)
+        driven = drive(partitions_of_one(context, OCTOBER), described(), monthly)
         assert "AS `a\\`t`" in driven.steps[1].sql[ONE].text

@@ -42,7 +42,7 @@ def load(facts=KNOWING):
     key = LedgerKey(context.target, "uuid", Period.of_month(2026, 10), "202610")
     return SimpleNamespace(
         context=context,
-        key_on=lambda node: key,
+        key_on=lambda node, partition_id="": key,
         request=SimpleNamespace(
             period=key.period, selection=Selection(), structure=lambda context, shard_num: {"columns": ["n"]}
         ),

@@ -1,0 +1,202 @@
+"""Tables whose periods have several partitions, such as one for each tenant."""
+
+from __future__ import annotations
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from tests.faults.strikes import Strikes, strikes
+from tests.integration.lake import IS_OLDEST, Lake
+from tests.integration.sets import Case, Tenants
+
+#: A fixture.
+__all__ = ["strikes"]
+
+BOTH_HOURS = ("2026-10-25T00Z", "2026-10-25T01Z")
+CASES = (
+    Case("(tenant, toYYYYMM(at))"),
+    Case("(toYYYYMM(at), tenant)", "LowCardinality(String)"),
+    Case("(toYYYYMM(at), tenant)", "UInt32", tenants=("1", "2", "3")),
+    Case("(tenant, toYYYYMM(at))", "Enum8('a' = 1, 'b''c' = 2, 'd' = -3)", tenants=("a", "b'c", "d")),
+    Case("(tenant, toDate(at))", "Nullable(String)", "{YYYY-MM-DD}", "2026-10-31", "2026-11-01", ("eu", "NULL", "\\N")),
+    Case("(toDate(at), tenant, kind)", "String", "{YYYY-MM-DD}", "2026-10-31", "2026-11-01"),
+    Case("(toStartOfHour(at), cityHash64(tenant) % 3)", "String", "{YYYY-MM-DD}/{HH}", *BOTH_HOURS),
+    Case("(intDiv(tenant, 1000), toYear(at), toMonth(at))", "UInt32", tenants=("1", "1001", "2001")),
+    Case(
+        "(tenant, toYYYYMM(at))",
+        "UUID",
+        tenants=tuple(f"{digit * 8}-0000-0000-0000-000000000000" for digit in "123"),
+    ),
+)
+
+
+@pytest.fixture(params=CASES, ids=str)
+def tenants(lake: Lake, request: pytest.FixtureRequest) -> Tenants:
+    return Tenants(lake, request.param)
+
+
+def test_a_period_holds_the_rows_of_its_objects(tenants: Tenants) -> None:
+    case, (one, two, three) = tenants.case, tenants.case.tenants
+    tenants.put(case.first, "a", (one, 1), (one, 2), (two, 3))
+    tenants.put(case.second, "a", (one, 11), (three, 12))
+    assert tenants.load(period=case.first) == ["published"]
+    assert tenants.load(period=case.second) == ["published"]
+    tenants.assert_exact()
+    assert tenants.load(periods=[case.first, case.second]) == ["unchanged", "unchanged"]
+    other = tenants.partitions()
+    tenants.put(case.first, "a", (one, 4), (three, 5))  # the second tenant has vanished, and the third is new
+    assert tenants.load(period=case.first) == ["published"]
+    tenants.assert_exact()
+    untouched = {name: part for name, part in tenants.partitions().items() if other.get(name) == part}
+    assert sum(rows for _, rows in untouched.values()) == 2
+    assert tenants.load(period=case.first) == ["unchanged"]
+    tenants.put(case.first, "b", (two, 6), (one, 7))  # added
+    assert tenants.load(period=case.first) == ["published"]
+    tenants.assert_exact()
+    assert tenants.load(periods=[case.first, case.second]) == ["unchanged", "unchanged"]
+
+
+def test_periods_share_an_insert(tenants: Tenants) -> None:
+    case, (one, two, three) = tenants.case, tenants.case.tenants
+    both = [case.first, case.second]
+    for number, period in enumerate(both):
+        tenants.put(period, "a", (one, 10 * number + 1), (two, 10 * number + 2))
+    load = tenants.operator(periods=both)
+    assert [each["status"] for each in load.execute({})] == ["published", "published"]
+    assert len(load.inserts) == 1
+    tenants.assert_exact()
+    tenants.put(case.first, "a", (three, 3), (three, 4), (one, 5))
+    tenants.put(case.second, "b", (one, 14), (three, 15))
+    assert tenants.load(periods=both) == ["published", "published"]
+    tenants.assert_exact()
+    assert tenants.load(periods=both) == ["unchanged", "unchanged"]
+
+
+def test_a_row_of_another_period_is_refused(tenants: Tenants) -> None:
+    case, (one, two, _) = tenants.case, tenants.case.tenants
+    tenants.put(case.first, "a", (one, 1))
+    tenants.put(case.second, "a", (two, 2))
+    tenants.load(periods=[case.first, case.second])
+    tenants.put_stray(case.first, case.second)
+    with pytest.raises(AirflowFailException, match="rows of other periods"):
+        tenants.load(period=case.first)
+    with pytest.raises(AirflowFailException, match="rows of other periods"):
+        tenants.load(periods=[case.first, case.second])
+    tenants.assert_exact()
+
+
+MONTHLY = Case("(tenant, toYYYYMM(at))", "LowCardinality(String)")
+BOTH = [MONTHLY.first, MONTHLY.second]
+
+
+@pytest.fixture
+def monthly(lake: Lake) -> Tenants:
+    """Two months of two tenants each, published."""
+    tenants = Tenants(lake, MONTHLY)
+    for number, period in enumerate(BOTH):
+        tenants.put(period, "a", *((tenant, 10 * number + each) for each, tenant in enumerate(("eu", "us", "us"))))
+    tenants.load(periods=BOTH)
+    return tenants
+
+
+def test_an_increment_replaces_only_the_partitions_of_its_rows(monthly: Tenants) -> None:
+    before = monthly.partitions()
+    monthly.put("2026-10", "b", ("us", 4), ("asia", 5))
+    assert monthly.load(period="2026-10") == ["published"]
+    monthly.assert_exact()
+    after = monthly.partitions()
+    assert {name for name, part in after.items() if before.get(name) != part} == {"('us',202610)", "('asia',202610)"}
+    monthly.put("2026-10", "c", ("eu", 6))
+    assert monthly.load(period="2026-10") == ["published"]
+    monthly.assert_exact()
+    assert monthly.load(periods=BOTH) == ["unchanged", "unchanged"]
+
+
+def test_a_period_of_more_partitions_than_a_block_of_an_insert_may_have(lake: Lake) -> None:
+    tenants = Tenants(lake, Case("(toYYYYMM(at), tenant)", "UInt32"))
+    tenants.put("2026-10", "a", *((str(number), number) for number in range(150)))
+    assert tenants.load(period="2026-10") == ["published"]
+    tenants.put("2026-10", "a", *((str(number), number) for number in range(30, 180)))
+    assert tenants.load(period="2026-10") == ["published"]
+    tenants.assert_exact()
+    assert len(tenants.partitions()) == 150
+    assert tenants.load(period="2026-10") == ["unchanged"]
+
+
+@pytest.mark.parametrize("engine", ["ReplacingMergeTree", "SummingMergeTree"])
+def test_engines_that_merge_rows(lake: Lake, engine: str) -> None:
+    tenants = Tenants(lake, MONTHLY, engine=f"{engine}()")
+    tenants.put("2026-10", "a", ("eu", 1), ("us", 2))
+    tenants.load(period="2026-10")
+    tenants.put("2026-10", "b", ("us", 3), ("asia", 4))
+    assert tenants.load(period="2026-10") == ["published"]
+    tenants.assert_exact()
+    tenants.put("2026-10", "a", ("eu", 1), ("eu", 5))  # overwritten
+    assert tenants.load(period="2026-10") == ["published"]
+    tenants.assert_exact()
+
+
+def test_rows_of_overwritten_and_deleted_objects_are_removed(lake: Lake) -> None:
+    tenants = Tenants(lake, MONTHLY, columns="source String", header="at,tenant,kind,number\n")
+    options = {
+        "file_format": "CSVWithNames",
+        "columns": None,
+        "select": {"at": "at", "tenant": "tenant", "kind": "kind", "number": "number", "source": "_path"},
+        "object_column": "source",
+    }
+    for number in range(8):
+        tenants.put("2026-10", f"a{number}", ("eu", 10 * number), ("us", 10 * number + 1))
+    tenants.put("2026-10", "last", ("asia", 1))
+    tenants.load(period="2026-10", **options)
+    tenants.put("2026-10", "a1", ("eu", 999))
+    tenants.remove("2026-10", "last")
+    load = tenants.operator(period="2026-10", **options)
+    assert load.execute({})["status"] == "published"
+    assert [len(each.paths) for each in load.inserts] == [1]
+    tenants.assert_exact()
+    assert tenants.load(period="2026-10", **options) == ["unchanged"]
+
+
+def test_rows_of_others_in_a_partition_of_the_period(monthly: Tenants) -> None:
+    name = monthly.name
+    monthly.lake.on_node(0, f"INSERT INTO {name} VALUES ('2026-10-09 00:00:00', 'asia', 'k', 99)")
+    monthly.put("2026-10", "b", ("us", 4))
+    with pytest.raises(AirflowFailException, match=r"rows that no load wrote: \('asia',202610\).*replace_unknown"):
+        monthly.load(period="2026-10")
+    assert monthly.load(period="2026-11") == ["unchanged"]
+    assert monthly.load(period="2026-10", replace_unknown=True) == ["published"]
+    monthly.assert_exact()
+    monthly.lake.on_node(0, f"INSERT INTO {name} VALUES ('2026-10-09 00:00:00', 'us', 'k', 99)")
+    monthly.put("2026-10", "c", ("eu", 5))
+    with pytest.raises(AirflowFailException, match="the partition was changed since it was published"):
+        monthly.load(period="2026-10")
+    assert monthly.load(period="2026-10", on_target_changed="reload") == ["published"]
+    monthly.assert_exact()
+
+
+def test_rows_that_others_insert_meanwhile(monthly: Tenants, strikes: Strikes) -> None:
+    insert = f"INSERT INTO {monthly.name} VALUES ('2026-10-09 00:00:00', 'asia', 'k', 99)"
+    monthly.put("2026-10", "a", ("us", 4), ("us", 5), ("eu", 6))
+    strikes.before("Count what is staged once more", lambda: monthly.lake.on_node(0, insert))
+    with pytest.raises(AirflowFailException, match=r"somebody wrote to partition \('asia',202610\)"):
+        monthly.load(period="2026-10")
+    strikes.reset()
+    monthly.load(period="2026-10", replace_unknown=True)
+    monthly.assert_exact()
+
+
+def test_staging_that_lost_one_of_two_partitions(monthly: Tenants, strikes: Strikes) -> None:
+    monthly.put("2026-10", "a", ("us", 4), ("us", 5), ("eu", 6))
+
+    def drop() -> None:
+        (staging,) = {each for each in monthly.lake.left_behind() if "insert" not in each}
+        drop = f"ALTER TABLE {monthly.lake.database}.{staging} DROP PARTITION ('us', 202610)"
+        monthly.lake.on_node(0, drop)
+
+    strikes.before("Publish 2026-10", drop)
+    emptied, kept = "holds 0 rows of .* right after publishing", "lost its rows on .* right before they were published"
+    with pytest.raises(AirflowFailException, match=emptied if IS_OLDEST else kept):
+        monthly.load(period="2026-10")
+    strikes.reset()
+    monthly.load(period="2026-10")
+    monthly.assert_exact()

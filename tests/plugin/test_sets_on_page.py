@@ -1,0 +1,21 @@
+"""A table with a partition for each tenant on the page: a period is one."""
+
+from __future__ import annotations
+
+from tests.integration.lake import Lake
+from tests.integration.sets import Case, Tenants
+from tests.plugin.test_periods import TASK, AsUser, loaded, periods
+
+
+def test_a_period_of_several_partitions_is_one(as_user: AsUser, trips_lake: Lake) -> None:
+    loaded(trips_lake)
+    trips_lake.table = "tenants"
+    tenants = Tenants(trips_lake, Case("(tenant, toYYYYMM(at))"))
+    tenants.put("2026-10", "a", ("eu", 1), ("us", 2), ("us", 3))
+    tenants.put("2026-11", "a", ("eu", 4))
+    tenants.operator(periods=["2026-10", "2026-11"]).execute({"ti": TASK})
+    shown = {name: (each["state"], each["rows"]) for name, each in periods(as_user, trips_lake, "tenants").items()}
+    assert shown == {"2026-10": ("published", 3), "2026-11": ("published", 1)}
+    trips_lake.on_every_node(f"INSERT INTO {tenants.name} VALUES ('2026-10-05 00:00:00', 'us', 'k', 5)")
+    shown = {name: each["state"] for name, each in periods(as_user, trips_lake, "tenants").items()}
+    assert shown == {"2026-10": "changed", "2026-11": "published"}

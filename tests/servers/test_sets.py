@@ -1,0 +1,77 @@
+"""Periods of several partitions in replicated tables, on real servers: two shards of two replicas."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.killing import ALL, ONLY_THE_FIRST, Strike
+from tests.integration.lake import Lake
+from tests.integration.sets import Case, Tenants
+from tests.servers.replicas import replicated
+
+MONTHLY = Case("(tenant, toYYYYMM(at))", "LowCardinality(String)")
+BOTH = [MONTHLY.first, MONTHLY.second]
+REPLICAS, SHARDS = 2, 2
+
+
+@pytest.fixture
+def tenants(lake: Lake) -> Tenants:
+    """Two months of three tenants, published."""
+    lake.table = "tenants"
+    tenants = Tenants(lake, MONTHLY, engine=replicated(lake))
+    for period in BOTH:
+        put(tenants, period, ("eu", "us", "asia"))
+    assert tenants.load(periods=BOTH) == ["published", "published"]
+    assert_exact(tenants)
+    return tenants
+
+
+def put(tenants: Tenants, period: str, names: tuple[str, ...], *, first: int = 0) -> None:
+    for number in range(4):
+        tenants.put(period, f"{number}", *((names[row % len(names)], first + 10 * number + row) for row in range(9)))
+
+
+def assert_exact(tenants: Tenants) -> None:
+    """Compare the rows of both replicas of each shard."""
+    sql = f"SELECT toUnixTimestamp(at), tenant, number FROM {tenants.name}"
+    of_nodes = tenants.lake.on_every_node(sql)
+    for replica in range(REPLICAS):
+        found = [row for shard in range(SHARDS) for row in of_nodes[REPLICAS * shard + replica]]
+        assert sorted(found) == tenants.expected()
+
+
+@pytest.mark.thorough(but=1)
+def test_tenants_come_and_go(tenants: Tenants) -> None:
+    assert tenants.load(periods=BOTH) == ["unchanged", "unchanged"]
+    put(tenants, "2026-10", ("eu", "africa"), first=1000)
+    assert tenants.load(period="2026-10") == ["published"]
+    assert_exact(tenants)
+    tenants.put("2026-10", "added", ("us", 1), ("eu", 2))
+    load = tenants.operator(period="2026-10")
+    assert load.execute({})["status"] == "published"
+    assert [len(each.paths) for each in load.inserts] == [1]
+    assert_exact(tenants)
+    assert tenants.load(periods=BOTH) == ["unchanged", "unchanged"]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("told", [ONLY_THE_FIRST, ALL])
+@pytest.mark.parametrize("periods", [BOTH[:1], BOTH], ids=["one", "two"])
+def test_a_publication_that_was_broken_off_is_completed(tenants: Tenants, periods: list[str], told: slice) -> None:
+    for period in periods:
+        put(tenants, period, ("eu", "africa"), first=1000)
+    name = "Publish 2026-10" if len(periods) == 1 else "Publish 2026-10 and 1 more"
+    Strike(0, told, name).kill_in(lambda: tenants.load(periods=periods))
+    load = tenants.operator(periods=periods)
+    load.execute({})
+    assert load.inserts == []
+    assert_exact(tenants)
+    assert tenants.load(periods=BOTH) == ["unchanged", "unchanged"]
+
+
+@pytest.mark.thorough
+def test_a_replica_that_lost_its_records_goes_by_the_other(tenants: Tenants) -> None:
+    tenants.lake.on_node(1, f"TRUNCATE TABLE {tenants.lake.database}.chs3_ledger")
+    assert tenants.load(periods=BOTH) == ["unchanged", "unchanged"]
+    tenants.lake.on_node(0, f"TRUNCATE TABLE {tenants.lake.database}.chs3_ledger")
+    assert tenants.load(periods=BOTH) == ["unchanged", "unchanged"]
