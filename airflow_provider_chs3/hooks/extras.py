@@ -78,7 +78,7 @@ class Extras:
         return self._read(name, _seconds, "a number of seconds above 0", default)
 
     def choice(self, name: str, choices: Collection[str], *, default: str) -> str:
-        """One of a few words."""
+        """Read one of a few words."""
 
         def convert(value: Any) -> str:
             if value not in choices:

@@ -153,6 +153,6 @@ class ClickHouseOperator(BaseClickHouseOperator):
 
 
 def _owner(context: Context) -> str:
-    """Names the task instance, whatever its try; empty outside of a run."""
+    """Return the name of the task instance, whatever its try; empty outside of a run."""
     ti = context.get("ti")
     return "" if ti is None else json.dumps([ti.dag_id, ti.run_id, ti.task_id, ti.map_index])

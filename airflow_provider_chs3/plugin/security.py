@@ -67,7 +67,7 @@ def _details_of(dag_ids: Collection[str]) -> dict[str, DagDetails]:
 
 
 class AllowedDags:
-    """The DAGs of which a user may read or change something: Airflow is asked about each of them once.
+    """The DAGs that a user may read or change in some way: Airflow is asked about each of them once.
 
     Args:
         user: The user.
@@ -113,7 +113,7 @@ class PeriodRights:
         readable_dags: DAGs whose tasks may be named.
         readable_logs: DAGs whose errors may be shown with the values that they quote.
         editable: DAGs that the user may pause and unpause.
-        startable: DAGs of which the user may start runs.
+        startable: DAGs whose runs the user may start.
     """
 
     readable_dags: Collection[str]

@@ -247,7 +247,7 @@ class Runner:
 
     @contextmanager
     def _at_one_server(self, *, is_only: bool) -> Iterator[None]:
-        """Whatever a statement to the only server ended in: if there are several, that is the cause."""
+        """Check, however a statement to the only server ended, that there is only one: else that is the cause."""
         try:
             yield
         finally:

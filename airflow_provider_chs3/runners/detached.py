@@ -118,7 +118,7 @@ class DetachedQuery:
         return Sent(address, InsertStats(time.monotonic() - started, rows, memory_bytes, read_bytes=size_bytes))
 
     def is_running(self) -> bool:
-        """Whether any node runs it, or a part of it."""
+        """Check whether any node runs it, or a part of it."""
         try:
             rows = self._observer.query(progress_query([self.query_id], self.cluster).text, address=self.address)
         except ClickHouseServerError as error:
@@ -150,7 +150,7 @@ class DetachedQuery:
         return None
 
     def has_log(self) -> bool:
-        """Whether servers have the log that shows the outcome. A new one has it some seconds after its first query."""
+        """Check whether servers have the log that shows the outcome: a new one has it seconds after its first query."""
         for _ in range(_LOG_TIMEOUT_SECONDS):
             if self._logged() is not None:
                 return True

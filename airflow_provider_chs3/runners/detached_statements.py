@@ -89,7 +89,7 @@ def why_worker_is_held(statements: Sequence[str], parameters: Any, external_tabl
 
 
 def has_no_result(sql: str) -> bool:
-    """Whether a statement returns no rows that somebody waits for; BACKUP and RESTORE return one, with their status."""
+    """Check whether a statement returns no rows to wait for; BACKUP and RESTORE return one, with their status."""
     return bool(_WITHOUT_RESULT.match(sql)) and not _ON_CLUSTER.search(sql)
 
 
@@ -272,7 +272,7 @@ class DetachingStatements:
 
 
 def _fits(statement: Bound) -> bool:
-    """Whether servers take a statement with its parameters as a form."""
+    """Check whether servers take a statement with its parameters as a form."""
     if not statement.is_server_side:
         return True
     fields = [statement.sql, *over_http(statement.parameters).values()]

@@ -141,7 +141,7 @@ class Unload:
     def _explain(
         self, context: UnloadContext, found: Mapping[str, Fingerprint], written: Mapping[str, Fingerprint]
     ) -> None:
-        """Say why files do not hold the rows that were found."""
+        """Explain why files do not hold the rows that were found."""
         what = f"{context.target} {self._request.period}"
         if self._runner.run(steps.fingerprints(context, self._attempt)) != found:
             raise TransientError(f"{what} changed while it was unloaded: the retry unloads it again.")

@@ -123,7 +123,7 @@ def _loads(
     events: Mapping[str, Any],
     end: EmptyOperator,
 ) -> Any:
-    # A load that failed for a period has loaded others, of which there are events, too.
+    # A load that failed for a period has loaded others, which have events, too.
     then = TriggerRule.NONE_SKIPPED if events["outlets"] else TriggerRule.ALL_SUCCESS
 
     @task_group(group_id="period")

@@ -1,1 +1,1 @@
-"""Decide what becomes of a period; discover, plan, resume and retry one attempt at a load."""
+"""Decide what happens to a period; discover, plan, resume and retry one attempt at a load."""

@@ -1,4 +1,4 @@
-"""Decide what becomes of a period: loads, plans, the page, the doctor and adoption ask here, and get one answer."""
+"""Decide what happens to a period: loads, plans, the page, the doctor and adoption ask here, and get one answer."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from airflow_provider_chs3.exceptions import TargetChangedError
 
 
 class Refusal(Enum):
-    """What speaks against a load."""
+    """The reason why a load is refused."""
 
     NO_OBJECTS, ROWS_UNKNOWN, TARGET_CHANGED, FEWER_NODES, REPLICA_DOWN, SHRANK, WHOLE_TABLE = range(7)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What becomes of a period; `reason` says why, as a text."""
+    """What happens to a period; `reason` says why, as a text."""
 
     reason: str
 
@@ -34,7 +34,7 @@ class Skip(Decision):
 
 @dataclass(frozen=True, slots=True)
 class Refuse(Decision):
-    """Its load ends with an error: `refusal` speaks against it."""
+    """Its load ends with an error, for the reason `refusal`."""
 
     refusal: Refusal
 
@@ -59,13 +59,13 @@ _NEEDS_NO_PERMISSION = (
     ComparisonStatus.FEWER_NODES,
     *OF_OTHERS,
 )
-#: The comparison of a period that nothing is known of.
+#: The comparison of a period without rows and records.
 NEVER_LOADED = Found(ComparisonStatus.NEW, (), ComparisonStatus.NEW.value)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PeriodFacts:
-    """What is known of a period.
+    """What is known about a period.
 
     Args:
         found: The comparison with the ledger. By default the period was never loaded.
@@ -93,12 +93,12 @@ class PeriodFacts:
 
 
 def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
-    """Decide what becomes of a period.
+    """Decide what happens to a period.
 
     What is published as its objects are stays so, whatever is asked of other objects.
 
     Args:
-        facts: What is known of it.
+        facts: What is known about it.
         policies: The policies of the load. Default: those of a load without any.
     """
     policies = policies or Policies()
@@ -139,7 +139,7 @@ def reads_all(target: TableName, sizes: str, why: str) -> TargetChangedError:
 
 
 def _reloads_table(facts: PeriodFacts) -> bool:
-    """Whether a table would be read whole again, without anybody having asked for it."""
+    """Check whether a table would be read whole again, without anybody having asked for it."""
     if not (facts.is_published_table and facts.objects) or facts.is_reload:
         return False
     may_add = facts.found.standing is ComparisonStatus.OBJECTS_CHANGED and facts.why_whole is None

@@ -122,7 +122,7 @@ class LoadContext:
         increment: What is added to the published rows, and `files` are the new ones; None if the period is loaded
             whole.
         changes: How the objects changed since the period was published; None if not known.
-        group: The periods that are loaded together, of which the request names the first; None of one period.
+        group: The periods that are loaded together, the first of which the request names; None for a single period.
         shared: The staging table that this period has in common with others; None if it has one of its own.
     """
 
@@ -265,7 +265,7 @@ class LoadContext:
         )
 
     def facts(self, before: Mapping[Node, PeriodOnNode]) -> PeriodFacts:
-        """Return what is known of the period.
+        """Return what is known about the period.
 
         Args:
             before: The period on each node.

@@ -1,4 +1,4 @@
-"""Decide what becomes of columns that the files have and the target lacks."""
+"""Decide what happens to columns that the files have and the target lacks."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import InsertStats, QueryNodes, Row, SourceRead, Steps
 from airflow_provider_chs3.exceptions import ObjectsChangedError, SupersededError
 
-#: What is said of a period of which `is_published_by_owner` holds.
+#: The reason for a period if `is_published_by_owner` holds.
 PUBLISHED_BY_OWNER = "an earlier try of this task published it"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -47,7 +47,7 @@ _BUSY = {
     S3_ERROR: "the storage refused a request, or the connection broke",
 }
 
-#: What servers say of a database that they cannot reach, or that ended its connection, as in a restart.
+#: What servers say about a database that they cannot reach, or that ended its connection, as in a restart.
 _DATABASE_AWAY = re.compile(
     r"Connection to `.*` failed|Connections to mysql failed|mysqlxx::Connection(?:Failed|Lost)"
     r"|pqxx::(?:broken_connection|in_doubt_error)|terminating connection"
@@ -150,7 +150,7 @@ def _wait(error: ClickHouseServerError, retry_state: RetryState, why: str) -> Re
 
 
 def _is_of_server(error: ClickHouseServerError) -> bool:
-    """Whether the server's memory limit was reached: memory that other queries hold may soon be free."""
+    """Check whether the server's memory limit was reached: memory that other queries hold may soon be free."""
     return "(total)" in error.message
 
 

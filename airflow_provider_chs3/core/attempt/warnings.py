@@ -162,7 +162,7 @@ def _others(now: Mapping[Node, NodeNow]) -> Iterator[tuple[Node, OtherParts]]:
 
 
 def _counts(others: OtherParts) -> bool:
-    """Whether the number of parts matters: it does not if they are large."""
+    """Check whether the number of parts matters: it does not if they are large."""
     return others.fullest_bytes <= others.fullest_parts * others.limits.max_avg_part_size_for_too_many_parts
 
 

@@ -101,7 +101,7 @@ def _naive(columns: Iterable[Column]) -> list[str]:
 
 
 def _is_independent(text: str, columns: Iterable[Column], naive: list[str]) -> bool:
-    """Whether an expression is a column, or made of columns with a zone by functions that go by it."""
+    """Check whether an expression is a column, or made of columns with a zone by functions that go by it."""
     mentioned = [column for column in columns if mentions(text, [column.name])]
     if any(text in (column.name, identifier(column.name)) for column in mentioned):
         return True

@@ -156,7 +156,7 @@ def _check_replication(location: TableLocation) -> Steps[None]:
 
 
 def have_one_replica(nodes: Collection[Node]) -> bool:
-    """Whether each shard of these nodes has a single replica."""
+    """Check whether each shard of these nodes has a single replica."""
     return len({node.shard_num for node in nodes}) == len(nodes)
 
 

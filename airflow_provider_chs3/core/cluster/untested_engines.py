@@ -25,7 +25,7 @@ def family(engine: str) -> str:
 
 
 def is_rehearsal(target: TableName) -> bool:
-    """Whether a rehearsal created the table.
+    """Check whether a rehearsal created the table.
 
     Args:
         target: The table.

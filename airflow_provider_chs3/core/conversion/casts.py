@@ -75,7 +75,7 @@ class Casting(ScalarCasting):
         return replace(made, holds=all_hold((f"NOT {is_of_nulls(value, source.bare)}", made.holds)))
 
     def hides_null(self, source: ColumnType, *, may_be_null: bool) -> bool:
-        """Whether a struct of NULLs may be NULL in the file, which should then be NULL."""
+        """Check whether a struct of NULLs may be NULL in the file, which should then be NULL."""
         return self.hides_nulls and may_be_null and source.name == "Tuple"
 
     def _of_struct_or_null(self, value: str, one: ColumnType, target: ColumnType) -> Cast:
@@ -106,7 +106,7 @@ class Casting(ScalarCasting):
         return replace(made, holds=_for_nulls(made, value, source, target))
 
     def may_be_out_of_range(self, source: ColumnType) -> bool:
-        """Whether values must be tested even if they keep their type."""
+        """Check whether values must be tested even if they keep their type."""
         return bool((_MAY_HAVE_WRAPPED if self.has_date64 else _MAY_BE_OUT_OF_RANGE).search(source.text))
 
     def of_elements(self, column: str, cast: Callable[[Casting, str], Cast]) -> tuple[str, Cast]:
@@ -213,7 +213,7 @@ CONTAINERS: dict[str, Callable[[Casting, str, ColumnType, ColumnType], Cast]] = 
 
 
 def is_variant_of_scalars(of: ColumnType) -> bool:
-    """Whether a type is a Variant of types whose values have one text each.
+    """Check whether a type is a Variant of types whose values have one text each.
 
     Args:
         of: The type, without wrappers.

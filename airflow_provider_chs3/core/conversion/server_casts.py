@@ -55,7 +55,7 @@ class ServerCasting:
 
 
 def is_integer(of: ColumnType) -> bool:
-    """Whether a type is an integer.
+    """Check whether a type is an integer.
 
     Args:
         of: The type, without wrappers.

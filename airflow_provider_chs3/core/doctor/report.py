@@ -124,7 +124,7 @@ class Diagnosis:
 
 
 def is_denied(error: Chs3Error) -> bool:
-    """Whether the user lacks the privilege for the query."""
+    """Check whether the user lacks the privilege for the query."""
     return isinstance(error, ClickHouseServerError) and error.code == _ACCESS_DENIED
 
 

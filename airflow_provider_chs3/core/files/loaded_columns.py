@@ -31,7 +31,7 @@ DOES_NOT_FIT = "a value does not fit its column"
 
 @dataclass(frozen=True, kw_only=True)
 class Selection(Casts):
-    """The columns and expressions that the user chose, and what may become of their values.
+    """The columns and expressions that the user chose, and how their values are converted.
 
     Args:
         columns: Columns to load; empty loads all that the target accepts.

@@ -156,7 +156,7 @@ def _json_container(wanted: ColumnType) -> ColumnType:
 
 
 def _is_any_json(bare: ColumnType) -> bool:
-    """Whether the form of a value in JSON decides about its type: 1 and "1" differ there."""
+    """Check whether the form of a value in JSON decides about its type: 1 and "1" differ there."""
     return bare.name in _READ_AS_IS and not is_variant_of_scalars(bare)
 
 
@@ -170,7 +170,7 @@ def _no_key(read: ColumnType) -> str:
 
 
 def has_escaped_labels(wanted: ColumnType) -> bool:
-    """Whether the name of a Tuple's element may be escaped in JSON, where ClickHouse does not recognize it.
+    """Check whether the name of a Tuple's element may be escaped in JSON, where ClickHouse does not recognize it.
 
     Args:
         wanted: The column's type.
@@ -182,7 +182,7 @@ def has_escaped_labels(wanted: ColumnType) -> bool:
 
 
 def lacks_elements_of_containers(wanted: ColumnType) -> bool:
-    """Whether a Tuple holds an Array, Map or Tuple, which would be empty if a line of JSON lacks it.
+    """Check whether a Tuple holds an Array, Map or Tuple, which would be empty if a line of JSON lacks it.
 
     Args:
         wanted: The column's type.

@@ -60,7 +60,7 @@ def _why_not(period: PeriodOnNode, table_facts: TableFacts) -> str:
 
 
 def _misses_parts(evidence: Evidence, parts: Iterable[Part]) -> bool:
-    """Whether a recorded part is neither there nor in one that covers its blocks.
+    """Check whether a recorded part is neither there nor in one that covers its blocks.
 
     Where merges may remove all rows of a part, the comparison with the ledger lets it be gone.
     """

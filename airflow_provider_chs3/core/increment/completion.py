@@ -174,7 +174,7 @@ def _attached_ids(load: LoadContext, published: PeriodOnNode, staged: Staged) ->
 def _check_attached(
     load: LoadContext, node: Node, before: Staged, after: Staged, published: tuple[PeriodOnNode, PeriodOnNode]
 ) -> None:
-    """Staging must hold the very parts of the target, by the hashes of their contents, right before or right after."""
+    """Check that staging holds the very parts of the target, by their hashes, right before or right after."""
     for key in {*before.partitions, *after.partitions, *_attached_ids(load, published[0], before)}:
         attached = Counter(after.at(key).of_parts or ())
         attached.subtract(before.at(key).of_parts or ())

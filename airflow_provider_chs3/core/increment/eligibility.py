@@ -38,7 +38,7 @@ def why_whole(table_facts: TableFacts) -> str:
 
 
 def attaches_first(table_facts: TableFacts) -> bool:
-    """Whether published rows must be in staging before new ones are inserted.
+    """Check whether published rows must be in staging before new ones are inserted.
 
     Engines that merge rows may let the newest one win, by the number of its block: attached later, the old rows would.
     For all other tables the published rows come last: the time in which somebody may change them is short then, and

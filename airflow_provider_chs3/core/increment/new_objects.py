@@ -105,7 +105,7 @@ def why_table_is_read(
         before: The table on each node.
 
     Returns:
-        The reason; None if nothing speaks against a load of the new objects alone, as far as one can tell before it.
+        The reason; None if, as far as is known before the load, the new objects can be loaded alone.
     """
     if why := _why_not_added(policies, context, before):
         return why

@@ -137,7 +137,7 @@ def intended(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table
 
 
 def was_published(periods: Mapping[Node, PeriodOnNode]) -> bool:
-    """Check whether a load published the period, whatever has become of it; not one that died at the first of all.
+    """Check whether a load published the period, whatever happened to it since; not one that died at the first of all.
 
     Args:
         periods: The period on each node.
@@ -239,7 +239,7 @@ def _nodes_without_history(periods: Mapping[Node, PeriodOnNode], table_facts: Ta
 
 
 def _has_other_rows(node: Node, periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -> bool:
-    """Check whether a node without records has other rows than the other nodes' records say of its shard."""
+    """Check whether a node without records has other rows than the other nodes' records have for its shard."""
     told = {period.record.attempt: evidence_of(period.record) for period in periods.values() if period.record}
     evidence = next(iter(told.values())) if len(told) == 1 else None
     if evidence is None or node.shard_num not in evidence.rows_of_shards:

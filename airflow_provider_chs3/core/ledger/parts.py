@@ -126,7 +126,7 @@ class Contents:
     of_parts: tuple[str, ...] | None = ()
 
     def has_parts_of(self, other: Contents) -> bool:
-        """Whether both are known to be of the same parts."""
+        """Check whether both are known to be of the same parts."""
         return self.of_parts is not None and Counter(self.of_parts) == Counter(other.of_parts or ())
 
 

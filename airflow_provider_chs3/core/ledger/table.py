@@ -47,7 +47,7 @@ COLUMNS = {
     "is_adopted": "Bool COMMENT 'loaded by other means'",
     "cluster": "LowCardinality(String) COMMENT 'the cluster that the table was loaded on'",
 }
-#: Those of the table of loads, of which the same is true.
+#: The columns of the table of loads; the same rule applies.
 LOADS_COLUMNS = {
     **_COMMON,
     "event": "LowCardinality(String) COMMENT 'inserting, load, failed, unchanged'",

@@ -80,7 +80,7 @@ def _finish_from(name: str, nonce: str, periods: Periods) -> Steps[dict[Period, 
 
 
 def _take_over(name: str, nonce: str, periods: Periods, shared: SharedStaging) -> Steps[None]:
-    """Take the table over, and check that all is as intended. Periods leave of which it is not.
+    """Take the table over, and check that all is as intended. Other periods leave.
 
     If the process of the attempt is not dead, it does not find its table any more.
     """

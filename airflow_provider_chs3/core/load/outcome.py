@@ -166,7 +166,7 @@ def record_failure(load: LoadContext, error: Exception) -> Steps[None]:
 
 
 def record_unchanged(loads: Sequence[LoadContext]) -> Steps[None]:
-    """Record that periods are unchanged of which the newest record is of a load that failed or did not finish.
+    """Record that periods are unchanged if their newest record is of a load that failed or did not finish.
 
     Args:
         loads: The loads that found them unchanged; at least one.

@@ -74,7 +74,7 @@ class Checked(NamedTuple):
 
 
 def check_periods(loads: Loads) -> Steps[Checked]:
-    """Compare periods with the ledger, and decide what becomes of each.
+    """Compare periods with the ledger, and decide what happens to each.
 
     Args:
         loads: The loads of the periods. These leave: those that are refused (see `judge`), and with an
@@ -131,7 +131,7 @@ def _finish(finishing: Periods, loads: Loads) -> Steps[dict[Period, LoadResult]]
 
 
 def _find_increments(periods: Periods, facts: Mapping[Period, PeriodFacts]) -> Steps[None]:
-    """Load the new objects of periods alone where nothing speaks against it. Periods that are refused leave."""
+    """Load only the new objects of periods where that is possible. Periods that are refused leave."""
 
     def may_add(each: PeriodLoad) -> bool:
         alone = replace(facts[each.period], why_whole="")
@@ -181,7 +181,7 @@ def _look_up(loads: Loads) -> Steps[dict[Period, dict[Node, PeriodOnNode]]]:
 
     A server reads the records first, then the parts. What a load recorded and published in between looks like rows
     without a record, or like a change since the newest one; a second look has at least the record of its intent.
-    Periods of which this is so leave, with an `ObjectsChangedError`.
+    Periods with such a record leave, with an `ObjectsChangedError`.
     """
     before = yield from loads.ask(look_up_caught_up)
     doubtful = loads.part(lambda load: _seems_of_others(load, before[load.request.period]))
@@ -222,7 +222,7 @@ def _fail_as_published(load: LoadContext) -> None:
 
 
 def look_at_period(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> Steps[PeriodFacts]:
-    """Return what is known of a period; of one that seems to be changed, servers are asked what did it.
+    """Return what is known about a period; if it seems changed, servers are asked what did it.
 
     Args:
         load: The load.
@@ -246,11 +246,11 @@ def look_at_period(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> St
 
 
 def judge(load: LoadContext, facts: PeriodFacts) -> Decision:
-    """Decide what becomes of a period.
+    """Decide what happens to a period.
 
     Args:
         load: The load.
-        facts: What is known of it.
+        facts: What is known about it.
 
     Raises:
         NotReadyError: If it has no objects, and that is an error.
@@ -269,7 +269,7 @@ def check_whole(each: PeriodLoad, facts: PeriodFacts, why: str | None) -> None:
 
     Args:
         each: The period.
-        facts: What is known of it.
+        facts: What is known about it.
         why: Why its new objects cannot be loaded alone; empty if they can; None if that is out of the question.
 
     Raises:

@@ -129,7 +129,7 @@ class Found:
     error: Chs3Error | None = None
 
     def has(self, period: Period) -> bool:
-        """Whether a period has its result or its error."""
+        """Check whether a period has its result or its error."""
         return any(period in each for each in (self.results, self.refused, self.errors))
 
 

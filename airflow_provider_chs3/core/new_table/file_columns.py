@@ -92,7 +92,7 @@ def _widest(name: str, examples: dict[str, str]) -> Steps[str]:
 
 
 def _wide_scalar(types: Iterable[ColumnType]) -> str:
-    """Return a type for scalars of which the server knows no common type, such as UInt64 and Int64."""
+    """Return a type for scalars that have no common type on the server, such as UInt64 and Int64."""
     types = tuple(types)
     if all(map(is_integer, types)):
         return "Int128"

@@ -33,7 +33,7 @@ from airflow_provider_chs3.exceptions import (
     TargetChangedError,
 )
 
-#: What speaks against one period, and not against the others.
+#: Errors of one period that do not concern the others.
 _REFUSALS = (NotReadyError, ObjectsChangedError, SourceError, TargetChangedError)
 
 

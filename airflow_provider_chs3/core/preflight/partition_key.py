@@ -42,7 +42,7 @@ _ODD_STEP_OF_OTHERS_MS = 11_003_017
 
 
 def is_of_days(column: Column) -> bool:
-    """Whether a column's values are dates, or dates with times.
+    """Check whether a column's values are dates, or dates with times.
 
     Args:
         column: The column.
@@ -51,7 +51,7 @@ def is_of_days(column: Column) -> bool:
 
 
 def has_times(column: Column) -> bool:
-    """Whether a column's values are dates with times.
+    """Check whether a column's values are dates with times.
 
     Args:
         column: The column.
@@ -60,7 +60,7 @@ def has_times(column: Column) -> bool:
 
 
 def is_the_month(column: Column, partition_key: str) -> bool:
-    """Whether a key is `toYYYYMM` of a column that is never NULL: October 2026 is its partition 202610, and no other.
+    """Check whether a key is `toYYYYMM` of a column that is never NULL: October 2026 is partition 202610, and no other.
 
     Nobody has to be asked: neither the function's value nor its type, UInt32, follows a setting.
 
@@ -190,7 +190,7 @@ def zones_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
 def partitions_query(column: Column, key: PartsOfKey, periods: Sequence[Period], *, zone: str | None) -> str:
     """Return a SELECT of periods, by the number of `number_of`, each with `Own.value` of its moments.
 
-    The server makes the moments, and says of each which period it belongs to: texts of local times would name some that
+    The server makes the moments, and says which period each belongs to: texts of local times would name some that
     a change of the clock skips. They are the first and last millisecond of each quarter of an hour of the periods and
     of two days before and after each, as no time zone is further from UTC; odd times in them; and odd times of ten
     years before and after.

@@ -28,7 +28,7 @@ _UINT32 = Struct("<I").unpack_from
 
 @dataclass(frozen=True)
 class _Frame:
-    """What the header of a frame says of its blocks.
+    """What the header of a frame says about its blocks.
 
     Args:
         after_blocks: Bytes of the checksum that follows the last one.
@@ -116,7 +116,7 @@ class _Window:
         self._asked_to = 0
 
     def move(self, at: int) -> Generator[tuple[int, int], Iterator[bytes], None]:
-        """Have the bytes at an offset, as many as the longest header has, unless the object ends before.
+        """Read the bytes at an offset, as many as the longest header has, unless the object ends before.
 
         Args:
             at: The offset, which is not before the last one.
@@ -170,7 +170,7 @@ def find_damage(codec: Codec, size_bytes: int) -> Walk:
 
 
 def _begun(codec: Codec, head: bytes) -> tuple[int, _Frame | None]:
-    """Return the length of what a frame begins with, 0 if it is none, and what it says of blocks, if it has any."""
+    """Return the length of what a frame begins with, 0 if it is none, and what it says about blocks, if it has any."""
     # What a cut header says leads beyond the end.
     whole = head.ljust(_HEADER_BYTES, b"\xff")
     number = int.from_bytes(whole[:_MAGIC_BYTES], "little")

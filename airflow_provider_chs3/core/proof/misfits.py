@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.workflow.operations import Steps
 
 _LOOK_FOR_MISFITS = "Look for the value that does not fit"
 
-#: What a NULL struct looks like, and what is said of it.
+#: What a NULL struct looks like, and the advice about it.
 _NULL = "NULL"
 _OF_NULLS = (
     " Servers read a NULL struct of Parquet as a struct of NULLs: make the column a Tuple that is not "
@@ -106,7 +106,7 @@ class _Found:
 
     @property
     def shown(self) -> str:
-        """The value, or the fields of which it is made."""
+        """The value, or the fields that it is made of."""
         if self.is_unparsed:
             return ", ".join(f"{name}={_cut(value)}" for name, value in self.values.items() if name)
         return _cut(self.values[""])

@@ -203,7 +203,7 @@ def _replace_some(
 
 
 def key_of_other_type(load: LoadContext, host: str) -> str:
-    """Return the message for a target whose key got another type than in new tables, of which staging is one.
+    """Return the message for a target whose key got another type than in new tables, such as staging.
 
     CREATE and a restart evaluate a key under the profile with which the server started; ALTER evaluates it under the
     session's settings, and keeps that in memory. No server says so before: the virtual column `_partition_value` has

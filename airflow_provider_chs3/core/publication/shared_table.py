@@ -25,7 +25,7 @@ from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import SupersededError, TransientError, VerificationError
 
-#: Tables of which other loads may end one after the other; then each period is loaded by itself.
+#: How many tables other loads may end, one after the other; then each period is loaded by itself.
 _MOST_TABLES = 5
 
 

@@ -405,7 +405,7 @@ def _keys_of(pieces: Sequence[_Piece]) -> PeriodKeys:
 
 
 def _is_read_in_one_way(pieces: Sequence[_Piece]) -> bool:
-    """Whether a key that begins with these pieces names one period only; of `{M}`, 1 is the beginning of 12, too."""
+    """Check whether a key that begins with these pieces names one period only; with `{M}`, 1 also begins 12."""
     return all(
         following.text and not following.text[0].isdigit()
         for each, following in itertools.pairwise((*pieces, _Piece()))

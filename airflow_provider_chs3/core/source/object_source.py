@@ -335,7 +335,7 @@ def read_a_little(source: ObjectSource, objects: Sequence[Unit]) -> Sql | None:
 
     Args:
         source: The source; its base is known.
-        objects: The objects, of which the smallest is read.
+        objects: The objects; the smallest is read.
     """
     if not objects:
         return None

@@ -21,7 +21,7 @@ class Checksum:
 
 
 class SourceProof:
-    """What a source itself says of the rows of a period; nothing by default."""
+    """What a source itself says about the rows of a period; nothing by default."""
 
     def known_rows(self, manifest: Manifest) -> int | None:
         """Return the rows of all objects, if the source itself knows them; else None."""

@@ -1,4 +1,4 @@
-"""Render what reads a source: statements of the servers, and what is known of their answers."""
+"""Render what reads a source: statements of the servers, and what is known about their answers."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class SourceReading(ABC):
 
     @abstractmethod
     def batches(self, manifest: Manifest) -> list[Batch]:
-        """Group the manifest's objects into few batches, each of which one statement reads."""
+        """Group the manifest's objects into few batches, each read by one statement."""
 
     @abstractmethod
     def glob_of(self, path: str) -> str:
@@ -165,7 +165,7 @@ class SourceReading(ABC):
         return name
 
     def beginning_of(self, batch: Batch) -> str:
-        """Return how the paths of a batch begin, as they are listed; empty if nothing is known of it."""
+        """Return how the paths of a batch begin, as they are listed; empty if that is not known."""
         return ""
 
     def select(self, values: Sequence[str], *, function: Sql, condition: str, cluster: str | None) -> Sql:

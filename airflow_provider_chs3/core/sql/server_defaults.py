@@ -114,7 +114,7 @@ _OF_FILES = ("azure_", "cluster_", "describe_", "format_", "hdfs_", "input_forma
 
 
 def is_about_reading(name: str) -> bool:
-    """Whether a setting decides which rows or values are read from files.
+    """Check whether a setting decides which rows or values are read from files.
 
     Args:
         name: Name of the setting.

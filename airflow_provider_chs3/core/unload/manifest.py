@@ -75,7 +75,7 @@ class UnloadManifest:
         return sum(each.size_bytes for each in self.files)
 
     def holds(self, columns: tuple[tuple[str, str], ...], found: Mapping[str, Fingerprint]) -> bool:
-        """Whether these are the rows that the nodes have.
+        """Check whether these are the rows that the nodes have.
 
         Args:
             columns: Name and type of each column of the table.
@@ -84,7 +84,7 @@ class UnloadManifest:
         return self.columns == columns and {each.node: each.fingerprint for each in self.files} == found
 
     def are_there(self, listed: Mapping[str, tuple[int, str]]) -> bool:
-        """Whether all objects are there as they were written.
+        """Check whether all objects are there as they were written.
 
         Args:
             listed: Size and ETag by key.

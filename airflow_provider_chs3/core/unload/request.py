@@ -62,5 +62,5 @@ class UnloadRequest(TableRequest):
         return f"{self.folder}{attempt}/{node}.parquet"
 
     def is_of_an_attempt(self, key: str) -> bool:
-        """Whether an object is of some attempt at this period, and not somebody else's."""
+        """Check whether an object is of some attempt at this period, and not somebody else's."""
         return key.startswith(self.folder) and _OWN.fullmatch(key, len(self.folder)) is not None

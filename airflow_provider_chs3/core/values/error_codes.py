@@ -168,7 +168,7 @@ _OF_SERVERS = frozenset(
 
 
 def is_terminal(error: Chs3Error) -> bool:
-    """Whether a retry would end the same way.
+    """Check whether a retry would end the same way.
 
     Args:
         error: The error; a code unknown here counts as temporary.
@@ -249,12 +249,12 @@ def with_hint(error: Chs3Error, text: str) -> str:
 
 
 def is_of_storage(error: ClickHouseServerError) -> bool:
-    """Whether the storage answered with an error, or not at all."""
+    """Check whether the storage answered with an error, or not at all."""
     return error.code == S3_ERROR or _is_of_azure(error) or _is_of_hdfs(error)
 
 
 def is_refused(error: ClickHouseServerError) -> bool:
-    """Whether the storage refused the keys."""
+    """Check whether the storage refused the keys."""
     if _is_of_azure(error):
         return bool(_AZURE_REFUSED.search(error.message))
     if _is_of_hdfs(error):
@@ -277,12 +277,12 @@ def _is_without_container(error: ClickHouseServerError) -> bool:
 
 
 def is_without_name_node(error: ClickHouseServerError) -> bool:
-    """Whether the servers found no name node of HDFS."""
+    """Check whether the servers found no name node of HDFS."""
     return _HDFS_UNREACHABLE in error.message
 
 
 def is_object_gone(error: ClickHouseServerError) -> bool:
-    """Whether an object was overwritten or deleted while it was read."""
+    """Check whether an object was overwritten or deleted while it was read."""
     if _is_of_azure(error):
         return bool(_AZURE_GONE.search(error.message))
     if _is_of_hdfs(error):
@@ -291,12 +291,12 @@ def is_object_gone(error: ClickHouseServerError) -> bool:
 
 
 def is_broken_off(error: ClickHouseServerError) -> bool:
-    """Whether an answer of the storage was cut off (seen on 26.9: "Malformed message: Unexpected EOF")."""
+    """Check whether an answer of the storage was cut off (seen on 26.9: "Malformed message: Unexpected EOF")."""
     return error.code == POCO_EXCEPTION or bool(_BROKEN_OFF.search(error.message))
 
 
 def is_of_servers(error: ClickHouseServerError) -> bool:
-    """Whether an error while reading a file says nothing about the file: servers, network or storage failed."""
+    """Check whether an error while reading a file says nothing about the file: servers, network or storage failed."""
     # `Setting max_upload_part_size (1.00 B) can't be less than …`: of the profile or the connection.
     is_of_setting = error.message.startswith("Setting ")
     is_of_disk = error.code == STD_EXCEPTION and "filesystem error" in error.message
@@ -305,12 +305,12 @@ def is_of_servers(error: ClickHouseServerError) -> bool:
 
 
 def is_of_insert(error: ClickHouseServerError) -> bool:
-    """Whether the insert of a load failed: the statement that reads all of the files, under its own settings."""
+    """Check whether the insert of a load failed: the statement that reads all of the files, under its own settings."""
     return "_insert" in (error.query_id or "")
 
 
 def is_too_many_partitions(error: ClickHouseServerError) -> bool:
-    """Whether 252 is about the partitions of one block, which waiting does not change."""
+    """Check whether 252 is about the partitions of one block, which waiting does not change."""
     return error.code == TOO_MANY_PARTS and "partitions for single INSERT block" in error.message
 
 

@@ -104,7 +104,7 @@ class Connection(DriverConnection):
         self._connect()
 
     def ping(self) -> bool | None:
-        """Say whether the server is there; None if the connection is not open."""
+        """Check whether the server is there; None if the connection is not open."""
         is_recent = time.monotonic() - self.answered_at < _ALIVE_SECONDS
         if self.socket and is_recent and not self._has_something_to_read():
             return True

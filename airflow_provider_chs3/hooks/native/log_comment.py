@@ -1,4 +1,4 @@
-"""What `system.query_log` says of a statement's sender: the client, and which try of which task."""
+"""What `system.query_log` says about a statement's sender: the client, and the try of the task."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def _about_certificate(address: str, reason: str) -> str:
 
 def _first_line(error: BaseException) -> str:
     if isinstance(error, driver_errors.SocketTimeoutError):
-        # All that the driver says of it is the address.
+        # The driver gives only its address.
         return f"timed out {error.message}"
     return str(getattr(error, "message", None) or error or type(error).__name__).splitlines()[0]
 

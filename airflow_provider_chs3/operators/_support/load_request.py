@@ -125,7 +125,7 @@ def what_is_loaded(task: PeriodTask, listing: Listing, arguments: Mapping[str, A
 
 
 def _how_it_is_loaded(arguments: Mapping[str, Any], of_connection: SettingValues) -> dict[str, Any]:
-    """Return the part of a request that says how files are read, and what becomes of their rows."""
+    """Return the part of a request that says how files are read, and what happens to their rows."""
     files = Files.of(arguments.get("files"))
     flat = {name: arguments[name] for name in ("write_mode", "distribution") if name in arguments}
     groups = (PolicyGroup.of(arguments.get("policies")), Increments.of(arguments.get("increments")), files)
@@ -153,6 +153,6 @@ def load_runner(task: LoadTask, listing: Listing, *, wait: Callable[[Insert], No
 
 
 def _owner(context: Context) -> str:
-    """Names the task instance, whatever its try."""
+    """Return the name of the task instance, whatever its try."""
     ti = context.get("ti")
     return "" if ti is None else json.dumps([ti.dag_id, ti.run_id, ti.task_id, ti.map_index])

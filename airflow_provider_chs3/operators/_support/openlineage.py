@@ -53,7 +53,7 @@ class LoadLineage(PeriodTask):
         read = self._that_read() or self.results
         query_ids = {query_id for each in read for query_id in each["query_ids"]}
         ran = [each for each in self.inserts if each.query_id in query_ids]
-        # An earlier process of the task may have seen some: what is known of all is where the objects are.
+        # An earlier process of the task may have seen some: only where the objects are is known of all.
         paths = [path for each in ran for path in each.paths] if len(ran) == len(query_ids) else []
         periods = [Period.parse(each["period"]) for each in read]
         return self._lineage(inserts=ran, inputs=self._inputs(paths, periods=periods))
@@ -118,7 +118,7 @@ class LoadLineage(PeriodTask):
         return [InputDataset(*self._named(prefix.rstrip("/")), inputFacets=self._input_facets())]
 
     def _named(self, path: str) -> tuple[str, str]:
-        """Namespace and name of what is at `<bucket>/<key>`, as OpenLineage's naming rules have it."""
+        """Return namespace and name of what is at `<bucket>/<key>`, as OpenLineage's naming rules have it."""
         return self.store.dataset(path)
 
     def _input_facets(self) -> dict[str, Any]:

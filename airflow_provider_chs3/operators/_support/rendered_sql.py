@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 class ShowsSql:
     """A task that inserts. Its template fields have `insert_sql`; it goes before Airflow's class among the bases."""
 
-    #: Airflow shows rendered fields as they were before the task ran, unless it is told to look again when it has.
+    #: Airflow shows rendered fields as they were before the task ran, unless it reads them again when it has.
     #: Before 3.2 that would end a try which is to be retried with an error, without its callbacks.
     overwrite_rtif_after_execution = tuple(int(number) for number in __version__.split(".")[:2]) >= (3, 2)
 
     insert_sql = ""
 
     def showing_sql(self, context: Context, runner: Runner) -> Callable[[AnyStep], Any]:
-        """Carries out steps as the runner does, and shows each insert before."""
+        """Carry out steps as the runner does, and show each insert before."""
         from airflow_provider_chs3.core.workflow.operations import Insert
         from airflow_provider_chs3.runners.insert import shown_sql
 

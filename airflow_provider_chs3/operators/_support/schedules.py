@@ -1,4 +1,4 @@
-"""What the schedule of a DAG says of the time that its runs cover."""
+"""What the schedule of a DAG says about the time that its runs cover."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def periods_answer(seen: Iterable[PeriodsAnswer], *, scope: Scope | None, rights
 
 
 def _startable(connections: Collection[Mapping[str, Any]], rights: PeriodRights) -> set[str]:
-    """Return the DAGs whose runs help, and of which the user may start some."""
+    """Return the DAGs whose runs help, and that the user may start."""
     found = _dags_of(connections, (PeriodState.FAILED, PeriodState.CHANGED), rights.startable)
     is_gone = any(
         period["state"] == PeriodState.GONE

@@ -68,7 +68,7 @@ class Together:
 
     Args:
         periods: Which they are, as a text.
-        seconds: Seconds of all of the insert, of which each period has a share, by the bytes of its objects.
+        seconds: Seconds of the whole insert; each period has a share, by the bytes of its objects.
     """
 
     periods: str

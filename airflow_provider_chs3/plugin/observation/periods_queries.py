@@ -80,7 +80,7 @@ def _records(database: str, has_ledger: bool, has_loads: bool) -> str:
     both = " UNION ALL ".join(
         f"SELECT {', '.join(_of_both(columns))} FROM {source}" for columns, source, is_there in sources if is_there
     )
-    # Without tuples, of which the driver makes an object each.
+    # Without tuples: the driver makes an object of each.
     return (
         f"SELECT {keys}, states, checked, several, {_flat('published', len(published))}, "
         f"inserts, {_flat('inserting', len(inserting))}, failures, {_flat('failed', len(failed))}, "
@@ -92,7 +92,7 @@ def _records(database: str, has_ledger: bool, has_loads: bool) -> str:
         f"{newest(', '.join(inserting), condition=_INSERTING)} AS inserting, maxIf(sequence, {_FAILED}) AS failures, "
         f"{newest(', '.join(failed), condition=_FAILED)} AS failed, "
         f"{newest(', '.join(loaded), condition=_LOADED)} AS loaded FROM ({both}) "
-        # Sorted, they come in few blocks: grouped alone in up to 256, each of which takes a worker milliseconds.
+        # Sorted, they come in few blocks: if only grouped, in up to 256, and each takes a worker milliseconds.
         f"GROUP BY {keys} ORDER BY target_database, target_table, period)"
     )
 

@@ -95,7 +95,7 @@ class AzureBlobListing(WritableListing):
 
     @contextmanager
     def _errors_of(self, what: str) -> Iterator[None]:
-        """Say what could not be done, and why."""
+        """Raise an error that says what could not be done, and why."""
         from azure.core.exceptions import AzureError, HttpResponseError
 
         failed = f"Cannot {what} in Azure (connection {self.wasb_conn_id!r})"

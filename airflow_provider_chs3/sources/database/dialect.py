@@ -138,7 +138,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def slice_of(self, column: SqlColumn, *, number: int, count: int) -> str:
-        """Return the condition of one of so many slices, of which each row is in exactly one."""
+        """Return the condition of one of so many slices; each row is in exactly one."""
 
     @abstractmethod
     def digest(self, columns: Sequence[SqlColumn]) -> str:

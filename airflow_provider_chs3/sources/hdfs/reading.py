@@ -35,7 +35,7 @@ HDFS = StoreKind(
     probe_settings={"schema_inference_use_cache_for_hdfs": 0},
 )
 
-#: Ends the version of a file that somebody is writing, of which only whole blocks can be read.
+#: Ends the version of a file that somebody is writing: only its whole blocks can be read.
 BEING_WRITTEN = "-being-written"
 #: A name node lists one file within milliseconds.
 _ANSWER_SECONDS = 10.0

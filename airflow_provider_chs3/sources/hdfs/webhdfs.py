@@ -24,7 +24,7 @@ _MORE_TRIES = 2
 #: A name node that does not lead refuses with it; another of the connection's hosts does.
 _STANDBY = "StandbyException"
 _NOT_FOUND = "FileNotFoundException"
-#: What says of an operation that a gateway does not have it, or that the user may not.
+#: What shows that a gateway does not have an operation, or that the user may not use it.
 _NOT_TOLD = ("HTTP status 400", "IllegalArgumentException", "UnsupportedOperationException", "AccessControlException")
 #: What will not pass by itself: HDFS's exception → what it means.
 _TERMINAL = {
@@ -117,13 +117,13 @@ class WebHdfsClient:
             start_after = statuses[-1]["pathSuffix"]
 
     def is_cut(self, path: str, status: dict[str, Any]) -> bool:
-        """Return whether somebody is writing a file, of which a listing has only whole blocks.
+        """Return whether somebody is writing a file: a listing has only its whole blocks.
 
         A gateway may not say, nor a name node if the user may not read the file.
 
         Args:
             path: The file, without the slash at its beginning.
-            status: What the listing says of it.
+            status: What the listing says about it.
         """
         length, block_bytes = status["length"], status.get("blockSize")
         # Of a closed file the last block is seldom a whole one, so that few are asked for.

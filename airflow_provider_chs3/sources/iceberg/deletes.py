@@ -95,7 +95,7 @@ class DeletedRows:
 
 
 def is_equality(file: IcebergFile) -> bool:
-    """Whether a delete file names values, and not the positions of rows.
+    """Check whether a delete file names values, and not the positions of rows.
 
     Args:
         file: The delete file.
