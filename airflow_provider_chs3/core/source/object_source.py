@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, islice
-from typing import Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 from airflow_provider_chs3.core.source.folding import FoldedPeriod, Folding
 from airflow_provider_chs3.core.source.formats import format_of_key
 from airflow_provider_chs3.core.source.globs import any_name, glob_of_key, grouped_by_glob, plain_prefix
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.source.listing import AccessTrial
-from airflow_provider_chs3.core.source.listing_passes import ListingPass, passes_of, run_passes
 from airflow_provider_chs3.core.source.prefixes import PeriodKeys
 from airflow_provider_chs3.core.source.reading import Batch
 from airflow_provider_chs3.core.source.source import Source
@@ -23,7 +23,7 @@ from airflow_provider_chs3.core.values.models import Manifest, Unit
 from airflow_provider_chs3.core.values.object_page import ObjectPage
 from airflow_provider_chs3.core.values.period import Grain, Period, grain_of
 from airflow_provider_chs3.core.values.period_objects import PeriodObjects
-from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, Steps
+from airflow_provider_chs3.core.workflow.operations import Gather, ListObjects, Query, Steps
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
 T = TypeVar("T")
@@ -32,6 +32,22 @@ T = TypeVar("T")
 _LISTED_BY_WORKER = 1_000
 #: With one thread, a server stops listing at this number of objects.
 _LISTED_BY_SERVER = 100
+#: Prefixes that are listed each by itself. More are often those of a backfill.
+_FEW_PREFIXES = 4
+
+
+class _Pass(NamedTuple):
+    """A pass over a prefix.
+
+    Args:
+        keys: The keys that it lists.
+        periods: The periods whose objects are among them; None for all.
+        narrower: How the worker may cut the prefix; None if it may not.
+    """
+
+    keys: PeriodKeys
+    periods: Collection[Period] | None
+    narrower: Callable[[str], Sequence[str]] | None = None
 
 
 @dataclass(frozen=True)
@@ -146,15 +162,13 @@ class ObjectSource(Source):
     def _at(self, grain: Grain) -> Self:
         return replace(self, template=self.template.at(grain))
 
-    def _listed_by(
-        self, list_pass: Callable[[ListingPass], Steps[T]], periods: Collection[Period] | None
-    ) -> Steps[list[T]]:
+    def _listed_by(self, list_pass: Callable[[_Pass], Steps[T]], periods: Collection[Period] | None) -> Steps[list[T]]:
         """Return the results of all passes: at the same time, unless each is a query to one server."""
         from_worker = not self.lists_through_clickhouse
-        passes = [list_pass(each) for each in passes_of(self.template, periods, may_join=from_worker)]
-        return (yield from run_passes(passes, at_once=from_worker))
+        passes = [list_pass(each) for each in _passes_of(self.template, periods, may_join=from_worker)]
+        return (yield from _run(passes, at_once=from_worker))
 
-    def _list(self, each_pass: ListingPass) -> Steps[tuple[Self, dict[Period, Manifest]]]:
+    def _list(self, each_pass: _Pass) -> Steps[tuple[Self, dict[Period, Manifest]]]:
         periods = each_pass.periods or ()
         source, pages = yield from self._pages(each_pass)
         start, each_keys = len(source.base), {period: self.template.keys_of(period) for period in periods}
@@ -173,7 +187,7 @@ class ObjectSource(Source):
         period = self.template.period_of(key)
         return (period,) if period is not None and period in periods else ()
 
-    def _fold(self, each_pass: ListingPass) -> Steps[dict[Period, FoldedPeriod]]:
+    def _fold(self, each_pass: _Pass) -> Steps[dict[Period, FoldedPeriod]]:
         source, pages = yield from self._pages(each_pass)
         folding = Folding(self.template, source.base, each_pass.periods)
         for page in pages:
@@ -196,7 +210,7 @@ class ObjectSource(Source):
         source, pages = yield from self._listed(key, levels_below=0)
         return "" if any(f"{source.base}{key}" in page.paths for page in pages) else key
 
-    def _pages(self, each_pass: ListingPass) -> Steps[tuple[Self, Iterable[ObjectPage]]]:
+    def _pages(self, each_pass: _Pass) -> Steps[tuple[Self, Iterable[ObjectPage]]]:
         """Return the source, with its base known from now on, and a stream of pages if the worker lists."""
         keys, narrower = each_pass.keys, each_pass.narrower
         return (yield from self._listed(keys.prefix, levels_below=keys.levels_below, narrower=narrower))
@@ -328,6 +342,42 @@ class ObjectTrial(AccessTrial):
         source = replace(source, base=source.base_of(listed, plain_prefix(keys.prefix)))
         fitting = [each for each in listed if keys.select(each.path[len(source.base) :], each.size_bytes)]
         return read_a_little(source, fitting)
+
+
+def _passes_of(template: KeyTemplate, periods: Collection[Period] | None, *, may_join: bool) -> list[_Pass]:
+    """Return the passes that list the objects of periods: one for each prefix, or of many one for all.
+
+    A page holds the keys of many small periods; a prefix that has more than a page is cut.
+
+    Args:
+        template: The template of the keys.
+        periods: The periods; None for all.
+        may_join: Whether one pass may list what many prefixes have in common.
+    """
+    if periods is None:
+        return [_Pass(template.keys_of_all, None, template.narrower)]
+    by_prefix: dict[str, set[Period]] = defaultdict(set)
+    for period in periods:
+        by_prefix[template.keys_of(period).prefix].add(period)
+    if len(by_prefix) > _FEW_PREFIXES and may_join:
+        keys, narrower = template.together(periods)
+        return [_Pass(keys, periods, narrower)]
+    return [_Pass(template.keys_of(min(some)), some) for some in by_prefix.values()]
+
+
+def _run(passes: Sequence[Steps[T]], *, at_once: bool) -> Steps[list[T]]:
+    """Return the results of passes.
+
+    Args:
+        passes: The passes.
+        at_once: Whether they are made at the same time, else one after the other.
+    """
+    if len(passes) == 1 or not at_once:
+        results = []
+        for each in passes:
+            results.append((yield from each))
+        return results
+    return (yield from Gather(name=f"List {len(passes)} prefixes", workflows=tuple(passes)))
 
 
 def read_a_little(source: ObjectSource, objects: Sequence[Unit]) -> Sql | None:

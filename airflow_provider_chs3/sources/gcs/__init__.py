@@ -47,15 +47,20 @@ class GcsObjects(Storage):
     def source(self, listing: Any) -> ObjectSource:
         """Return what the servers read; see `Storage.source`."""
         from airflow_provider_chs3.core.source.key_template import KeyTemplate
-        from airflow_provider_chs3.sources.gcs.reading import GcsSource, check_is_google
-        from airflow_provider_chs3.sources.s3.reading import Credentials
+        from airflow_provider_chs3.exceptions import ConfigurationError
+        from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
 
         if self.named_collection:
             held, endpoint_url = Credentials(named_collection=self.named_collection), ""
         else:
             held, endpoint_url = listing.access()
-            check_is_google(endpoint_url, self.hmac_conn_id)
-        return GcsSource(self.place, KeyTemplate(self.object_name), endpoint_url, held)
+            # As one does that names no endpoint.
+            if ".amazonaws.com" in endpoint_url:
+                raise ConfigurationError(
+                    f'Connection {self.hmac_conn_id!r} leads to AWS: give "endpoint_url": '
+                    '"https://storage.googleapis.com" in its extra, and an HMAC key of Google as login and password.'
+                )
+        return S3Source(self.place, KeyTemplate(self.object_name), endpoint_url, held, scheme="gs")
 
     def namespace(self, place: str) -> str:
         """Return OpenLineage's namespace of a bucket."""

@@ -72,6 +72,7 @@ class S3Source(ObjectSource):
         template: Template of the keys of a period.
         endpoint_url: URL of the storage, as reachable from the ClickHouse servers.
         credentials: Credentials of the ClickHouse servers.
+        scheme: The scheme of the bucket's URL, for people and for lineage. Default: `s3`.
         base: The part of `_path` before the key; found by listing if a named collection names the bucket.
 
     Raises:
@@ -82,6 +83,7 @@ class S3Source(ObjectSource):
 
     endpoint_url: str
     credentials: Credentials
+    scheme: str = field(default="s3", kw_only=True)
 
     def __post_init__(self) -> None:
         if self.credentials.named_collection is None and not _BUCKET.fullmatch(self.bucket):
@@ -92,7 +94,7 @@ class S3Source(ObjectSource):
     @property
     def url(self) -> str:
         """The bucket as a URL, for people and for lineage."""
-        return f"s3://{self.bucket}"
+        return f"{self.scheme}://{self.bucket}"
 
     @property
     def named_collection(self) -> str | None:
