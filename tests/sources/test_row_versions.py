@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
+from airflow_provider_chs3.sources.database.listing import RowsListing
 from tests.sources.row_lake import PERIOD, RowLake
+from tests.waiting import wait_until
 
 NO_PERIODS = {
     False: ("9999-12-31", "infinity", "-infinity", "1900-01-01", "0044-03-15 BC", "20000-01-01"),
@@ -117,3 +119,96 @@ class TestMySql:
         row_lake.run(f"UPDATE {name} SET a = REPEAT('z', 9000000)")
         assert _load(row_lake, name)["status"] == "published"
         assert _load(row_lake, name)["status"] == "unchanged"
+
+
+@pytest.mark.parametrize("rows", ["postgres"], indirect=True)
+class TestPostgres:
+    def test_every_change_of_a_value_is_another_version(self, row_lake: RowLake) -> None:
+        row_lake.run(f"CREATE TYPE {row_lake.rows.table}_e AS ENUM ('a', 'b')")
+        columns = (
+            "at timestamptz, n numeric, f float8, r real, t text, u text, c char(3), b bytea, j json, k jsonb, "
+            f"a text[], e {row_lake.rows.table}_e, d date, s timestamp, i interval, x xml, o bool, v varchar"
+        )
+        first = {
+            **{"at": "2026-01-05 00:00:00+00", "n": "1.0", "f": "0", "r": "0.1", "t": "ab", "u": "c", "c": "a"},
+            **{"b": r"\x00", "j": '{"a":1}', "k": '{"a":1}', "a": "{1,2}", "e": "a", "d": "infinity"},
+            **{"s": "2026-01-05", "i": "1 day", "x": "<a/>", "o": "t", "v": ""},
+        }
+        name = _make(row_lake, columns, ", ".join(f"'{each}'" for each in first.values()))
+        changes = {
+            **{"at": "2026-01-05 00:00:00.000001+00", "n": "1.00", "f": "-0", "r": "0.10000001", "c": "b"},
+            **{"b": r"\x0000", "j": '{"a": 1}', "k": '{"a":2}', "a": '{"1,2"}', "e": "b", "d": "-infinity"},
+            **{"s": "2026-01-05 00:00:01", "i": "24 hours", "x": "<b/>", "o": "f"},
+        }
+        versions = [_version(row_lake, name)]
+        for column, value in changes.items():
+            row_lake.run(f"UPDATE {name} SET {column} = '{value}'")
+            versions.append(_version(row_lake, name))
+            row_lake.run(f"UPDATE {name} SET {column} = '{first[column]}'")
+            assert _version(row_lake, name) == versions[0]
+        for change in ("t = 'a', u = 'bc'", "t = 'c', u = 'ab'", "v = NULL", "t = NULL", "t = 'AB'"):
+            row_lake.run(f"UPDATE {name} SET {change}")
+            versions.append(_version(row_lake, name))
+        assert len(set(versions)) == len(versions) == len(changes) + 6
+
+    def test_rows_are_hashed_again_only_if_somebody_wrote(
+        self, row_lake: RowLake, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[tuple[str, Any]] = []
+        ask = RowsListing._ask
+
+        def noted(listing: RowsListing, statement: str, parameters: Any = None) -> list[tuple[Any, ...]]:
+            asked.append((statement, answer := ask(listing, statement, parameters)))
+            return answer
+
+        name = _make(row_lake, "at date, t text", "'2026-01-05', 'a'")
+        monkeypatch.setattr(RowsListing, "_ask", noted)
+        listing = row_lake.store(table=name, time_column="at", key_column=None).listing()
+        first = _versions(listing)
+        hashed = [answer[0][-1] for statement, answer in asked if "record_send" in statement]
+        assert _versions(listing) == first
+        # The server may have work of its own, such as statistics of the table.
+        statement, answer = asked[-1]
+        assert ("record_send" not in statement) == (answer == [(hashed[0],)] and hashed[0] is not None)
+        row_lake.run(f"UPDATE {name} SET t = 'b'")
+        assert _versions(listing) != first
+        assert "record_send" in asked[-1][0]
+
+    def test_the_state_is_unknown_where_others_decide_what_is_shown(self, row_lake: RowLake) -> None:
+        name = _make(row_lake, "at date, t text", "'2026-01-05', 'a'")
+        row_lake.run(f"CREATE VIEW {name}_w AS SELECT * FROM {name} WHERE at < now()")
+        row_lake.run(f"CREATE TABLE {name}_p (at date, t text) PARTITION BY RANGE (at)")
+        row_lake.run(f"CREATE TABLE {name}_r AS SELECT * FROM {name}")
+        row_lake.run(f"ALTER TABLE {name}_r ENABLE ROW LEVEL SECURITY")
+        row_lake.run(f"CREATE MATERIALIZED VIEW {name}_m AS SELECT * FROM {name}")
+        row_lake.run(f"""CREATE TABLE "{name}_'\\" AS SELECT * FROM {name}""")
+        assert [_state(row_lake, f"{name}{end}") for end in ("_w", "_p", "_r")] == [None] * 3
+        # Statistics that the server collects may be in progress.
+        for end in ("_m", "_'\\"):
+            wait_until(lambda end=end: _state(row_lake, f"{name}{end}"))
+
+    def test_the_end_of_what_is_in_progress_is_another_state(self, row_lake: RowLake) -> None:
+        name = _make(row_lake, "at date, t text", "'2026-01-05', 'a'")
+        wait_until(lambda: _state(row_lake, name))
+        with closing(row_lake.rows.connection()) as connection:
+            connection.cursor().execute(f"INSERT INTO {name} VALUES ('2026-01-05', 'b')")
+            before, versions = _state(row_lake, name), _version(row_lake, name)
+            connection.commit()
+        wait_until(lambda: _state(row_lake, name))
+        assert _state(row_lake, name) != before
+        assert _version(row_lake, name) != versions
+
+
+def _versions(listing: RowsListing) -> list[str]:
+    return [each.version for page in listing.pages("", PERIOD) for each in page.objects()]
+
+
+def _version(lake: RowLake, name: str) -> str:
+    (found,) = _versions(lake.store(table=name, time_column="at", key_column=None).listing())
+    return found
+
+
+def _state(lake: RowLake, name: str) -> str | None:
+    listing = lake.store(table=name, time_column="at", key_column=None).listing()
+    ((found,),) = listing._ask(f"SELECT {listing.dialect.state(listing.table)}")
+    return found

@@ -144,6 +144,10 @@ class Dialect(ABC):
     def digest(self, columns: Sequence[SqlColumn]) -> str:
         """Return the aggregate over all values of these columns."""
 
+    def state(self, table: SqlTable) -> str:
+        """Return the expression of a state, NULL if it is not known: in the same one, the table holds the same rows."""
+        return "NULL"
+
     def located(self, table: SqlTable) -> str:
         """Return the quoted table."""
         names = (table.schema, table.name) if table.schema else (table.name,)
@@ -205,12 +209,15 @@ class Dialect(ABC):
         return f"SELECT {sent} FROM {self.located(table)} WHERE {condition}"
 
     def version_of_period(self, table: SqlTable, columns: Sequence[SqlColumn], period: Period) -> str:
-        """Return the statement for a period's rows, the sum of their keys, and what changes with them."""
+        """Return the statement for a period's rows, the sum of their keys, what changes with them, and the state."""
         by_name = {each.name: each for each in columns}
         key = by_name[table.key_column] if table.key_column else None
         keys = f"SUM({self.quoted(key.name)})" if key and key.is_integer else "0"
         condition = self.in_period(by_name[table.time_column], period, table.timezone)
-        changes = f"({table.fingerprint})" if table.fingerprint else self.digest(columns)
+        # An aggregate of the user's may go by the clock.
+        changes = (
+            f"({table.fingerprint}), NULL" if table.fingerprint else f"{self.digest(columns)}, {self.state(table)}"
+        )
         return f"SELECT COUNT(*), {keys}, {changes} FROM {self.located(table)} WHERE {condition}"
 
     def days(self, table: SqlTable, columns: Sequence[SqlColumn], grain: Grain) -> str:

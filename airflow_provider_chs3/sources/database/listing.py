@@ -13,6 +13,7 @@ from contextlib import closing, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow_provider_chs3.core.values.models import Unit
 from airflow_provider_chs3.core.values.object_page import ObjectPage
 from airflow_provider_chs3.core.values.period import Grain, Period
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, SourceError, TransientError
@@ -49,6 +50,8 @@ class RowsListing(Listing):
         self.table = table
         # Periods of a plan are asked about at the same time.
         self._lock = threading.Lock()
+        #: Period → the state in which it was looked at, and what was found.
+        self._versions: dict[Period, tuple[str | None, Unit | None]] = {}
 
     @cached_property
     def connection(self) -> Connection:
@@ -145,22 +148,28 @@ class RowsListing(Listing):
                 found |= periods_touched(Period.parse(_text(day)), grain, times, table.timezone)
         return sorted(found)
 
-    def _unit(self, period: Period) -> Any:
-        statement = self.dialect.version_of_period(self.table, self.columns, period)
-        table = self.table
-        answers = self._ask(statement)
+    def _unit(self, period: Period) -> Unit | None:
+        state, known = self._versions.get(period, (None, None))
+        # Small, where the version reads all rows.
+        if state and self._ask(f"SELECT {self.dialect.state(self.table)}") == [(state,)]:
+            return known
+        answers, table = self._ask(self.dialect.version_of_period(self.table, self.columns, period)), self.table
         # Rows and keys come first.
-        if len(answers) != 1 or len(answers[0]) != 3:
+        if len(answers) != 1 or len(answers[0]) != 4:
             raise SourceError(f"fingerprint={table.fingerprint!r} has several values: give one, as 'sum(version)'.")
-        rows, keys, changes = answers[0]
-        if not rows:
-            return None
+        rows, keys, changes, state = answers[0]
+        unit = self._unit_of(period, int(rows), int(keys or 0), _text(changes)) if rows else None
+        self._versions[period] = state, unit
+        return unit
+
+    def _unit_of(self, period: Period, rows: int, keys: int, changes: str) -> Unit:
+        table = self.table
         # What is read of the rows, and how, is part of it: another column, or another zone, is another period.
         read = [(each.name, each.type, each.read) for each in self.columns]
-        parts = [read, table.time_column, table.timezone, table.fingerprint, _text(changes)]
+        parts = [read, table.time_column, table.timezone, table.fingerprint, changes]
         digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
-        version = version_of(int(rows), int(keys or 0), digest)
-        return unit_of(self.place, period, version=version, size_bytes=int(rows) * len(read) * _BYTES_OF_A_VALUE)
+        version = version_of(rows, keys, digest)
+        return unit_of(self.place, period, version=version, size_bytes=rows * len(read) * _BYTES_OF_A_VALUE)
 
     def _ask(self, statement: str, parameters: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
         try:
