@@ -18,7 +18,7 @@ from airflow_provider_chs3.testbed.processes import Stoppable, free_ports, is_li
 from airflow_provider_chs3.testbed.programs import engine, server
 from airflow_provider_chs3.testbed.programs.keeper import Keeper
 
-_START_TIMEOUT_SECONDS = 90.0
+_START_TIMEOUT_SECONDS = 180.0
 _PROGRAMS = {"engine": engine.start, "server": server.start}
 
 

@@ -22,7 +22,7 @@ from airflow_provider_chs3.testbed.s3 import S3Endpoint
 CLICKHOUSE_IMAGE = os.environ.get("CHS3_CLICKHOUSE_IMAGE", "clickhouse/clickhouse-server:25.8")
 S3_IMAGE = os.environ.get("CHS3_S3_IMAGE", "minio/minio:latest")
 
-_START_TIMEOUT_SECONDS = 120.0
+_START_TIMEOUT_SECONDS = 180.0
 _POLL_SECONDS = 0.2
 
 

@@ -25,7 +25,7 @@ from airflow_provider_chs3.testbed.processes import (
     wait_until,
 )
 
-_START_TIMEOUT_SECONDS = 60.0
+_START_TIMEOUT_SECONDS = 180.0
 _ALLOW_ALL = '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}'
 
 

@@ -76,7 +76,7 @@ def test_what_the_trigger_merged_is_what_the_task_returns(table: Lake) -> None:
 
 @pytest.mark.thorough
 def test_another_triggerer_goes_on_with_what_runs(table: Lake) -> None:
-    insert(table, 0, JUNE, seconds=5)
+    insert(table, 0, JUNE, seconds=10)
     trigger = deferred(table)
     run_until_it_merges(table, trigger)
     assert running(table)[0]

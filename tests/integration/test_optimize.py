@@ -151,14 +151,14 @@ def test_a_load_finds_a_period_that_was_merged_unchanged(lake: Lake, engine: str
 @pytest.mark.thorough
 def test_a_period_that_is_published_meanwhile_is_not_held_up(table: Lake) -> None:
     name, staging = f"{table.database}.{table.table}", f"{table.database}.staging"
-    insert(table, 0, JUNE, seconds=20)
+    insert(table, 0, JUNE, seconds=120)
     table.on_node(0, f"CREATE TABLE {staging} AS {name}")
     table.on_node(0, f"INSERT INTO {staging} SELECT 7, toDateTime('{JUNE}-05 00:00:00', 'UTC')")
     with in_background(operator(table)) as outcome:
         wait_until(lambda: merging(table)[0])
         started = time.monotonic()
         table.on_node(0, f"ALTER TABLE {name} REPLACE PARTITION ID '202506' FROM {staging}")
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 60
     assert outcome[0]["merged"] == 1
     assert table.on_node(0, f"SELECT id FROM {name}") == [(7,)]
 
@@ -219,7 +219,7 @@ class TestHindrances:
 class TestRunningAgain:
     @pytest.mark.thorough
     def test_it_waits_for_what_an_earlier_process_has_started(self, table: Lake) -> None:
-        insert(table, 0, JUNE, seconds=3)
+        insert(table, 0, JUNE, seconds=10)
         query_id = query_id_of(TableName(table.database, table.table), "202506")
         with in_background(operator(table)):
             wait_until(lambda: running(table)[0])
@@ -232,8 +232,9 @@ class TestRunningAgain:
         table.on_node(0, "SYSTEM FLUSH LOGS")
         assert table.on_node(0, sql) == [(1,)]
 
+    @pytest.mark.thorough
     def test_a_merge_goes_on_when_its_client_is_gone(self, table: Lake) -> None:
-        insert(table, 0, JUNE, seconds=6)
+        insert(table, 0, JUNE, seconds=15)
         with in_background(operator(table)):
             wait_until(lambda: running(table)[0])
             # The client of the start leaves after two seconds.
@@ -270,4 +271,4 @@ class TestKill:
             task.on_kill()
             assert "202507" in merging(table)[0]
         other.join()
-        assert (parts(table, JUNE)[0], parts(table, JULY)[0]) == (1, 1)
+        wait_until(lambda: (parts(table, JUNE)[0], parts(table, JULY)[0]) == (1, 1))

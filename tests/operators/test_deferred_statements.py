@@ -93,11 +93,11 @@ def test_statements_go_on_one_after_the_other_and_the_last_ones_rows_are_returne
 
 
 def test_a_retry_goes_on_with_the_statement_that_still_runs(hook: ClickHouseHook, table: str) -> None:
-    statements = [f"INSERT INTO {table} SELECT 100", slow(table)]
+    statements = [f"INSERT INTO {table} SELECT 100", slow(table, 60)]
     first, second = start(statements), start(statements)
     assert second.trigger.query_id == first.trigger.query_id
     assert second.resume() == []
-    assert rows_of(hook, table) == [*range(30), 100]
+    assert rows_of(hook, table) == [*range(60), 100]
 
 
 def test_a_retry_with_other_parameters_ends_the_statement_that_still_runs(hook: ClickHouseHook, table: str) -> None:

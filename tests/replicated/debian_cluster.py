@@ -25,7 +25,7 @@ from airflow_provider_chs3.testbed.processes import HOST, free_ports, is_listeni
 from airflow_provider_chs3.testbed.programs import keeper
 from airflow_provider_chs3.testbed.programs.keeper import Keeper
 
-_START_TIMEOUT_SECONDS = 60
+_START_TIMEOUT_SECONDS = 180
 _PR_SET_PDEATHSIG = 1
 
 

@@ -185,7 +185,7 @@ def test_one_that_froze_is_given_up_after_seconds(nodes: Nodes, lake: Lake, froz
     lake.upload(OTHER)
     began = time.monotonic()
     assert lake.load()["status"] == "published"
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 240
     nodes.thaw(frozen)
     assert nodes.facts() == OTHER.facts(PERIOD)
     assert lake.load()["status"] == "unchanged"
@@ -201,7 +201,7 @@ def test_one_that_freezes_before_it_publishes_fails_the_load_after_seconds(
     began = time.monotonic()
     with pytest.raises(TransientError):
         lake.load()
-    assert time.monotonic() - began < 120
+    assert time.monotonic() - began < 240
     strikes.reset()
     nodes.thaw(frozen)
     lake.load()

@@ -27,7 +27,7 @@ _JARS = (
 JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _OWNER = "chs3"
 #: The first write of a new server takes seconds.
-_TIMEOUT_SECONDS = 60.0
+_TIMEOUT_SECONDS = 180.0
 _WRITE_SECONDS = 1.0
 #: HDFS takes no smaller ones (`dfs.namenode.fs-limits.min-block-size`).
 _SMALLEST_BLOCK_BYTES = 1024**2

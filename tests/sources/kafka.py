@@ -18,7 +18,7 @@ _VERSION = "4.1.1"
 _JARS = (f"org.apache.kafka:kafka_2.13:{_VERSION}",)
 _CLUSTER_ID = "chs3chs3chs3chs3chs3cg"
 _LOGIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-_TIMEOUT_SECONDS = 30.0
+_TIMEOUT_SECONDS = 180.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -114,7 +114,7 @@ def test_a_worker_that_gets_no_answer_says_so_within_seconds(
     wanted = f"connection 'webhdfs_default'.*no answer from http://127.0.0.1:{wrong_port}/.*check the connection's host"
     with pytest.raises(TransientError, match=wanted):
         listed(folder.folder)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
 
 
 def test_what_is_not_webhdfs_is_told(folder: HdfsObjects, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +178,7 @@ class TestLoads:
         began = time.monotonic()
         with pytest.raises(TransientError, match=f"gets no answer from hdfs://chs3@127.0.0.1:{wrong_port}: check hdfs"):
             store_lake.load(hdfs_url=f"hdfs://chs3@127.0.0.1:{wrong_port}")
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 60
 
     @pytest.mark.thorough
     def test_text_names_the_file_and_row_to_blame(self, store_lake: StoreLake) -> None:
@@ -210,7 +210,7 @@ class TestLoads:
         self, store_lake: StoreLake, capsys: pytest.CaptureFixture[str]
     ) -> None:
         (found,) = storage_check(capsys, store_lake, "hdfs://no-such-host.invalid:8020")["findings"]
-        assert "The servers find no name node there: check hdfs_url" in found
+        assert found.endswith("Check that hdfs://no-such-host.invalid:8020 is right and reachable from there.")
 
     @pytest.mark.thorough
     def test_the_example_dag_loads_and_then_finds_nothing_to_load(

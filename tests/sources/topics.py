@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.sources.kafka import KafkaServer
 
-_TIMEOUT_SECONDS = 30.0
+_TIMEOUT_SECONDS = 180.0
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from airflow_provider_chs3.testbed.processes import (
 from airflow_provider_chs3.testbed.programs.foreign import spawn_program
 
 _JAR = Path("/usr/share/java/zookeeper.jar")
-_START_TIMEOUT_SECONDS = 60.0
+_START_TIMEOUT_SECONDS = 180.0
 
 
 def missing() -> str:

@@ -16,7 +16,7 @@ from airflow_provider_chs3.testbed.processes import Stoppable, is_listening, ter
 from airflow_provider_chs3.testbed.programs.foreign import spawn_program
 from airflow_provider_chs3.testbed.programs.packages import ProgramMissingError
 
-_START_TIMEOUT_SECONDS = 60.0
+_START_TIMEOUT_SECONDS = 180.0
 
 Server = TypeVar("Server", bound="LocalServer")
 
