@@ -11,6 +11,7 @@
     │   ├── TargetChangedError      the target holds rows that no load wrote
     │   ├── SupersededError         a newer attempt of the same load took over
     │   ├── VerificationError       what was loaded differs from the source
+    │   ├── CheckFailedError        a check of the user's failed before anything was published
     │   ├── MergeHealthError        merges are stuck, or left too many parts
     │   └── PeriodsFailedError       some periods of a load of several failed, and a retry would not help
     ├── TransientError              worth a retry
@@ -95,6 +96,10 @@ class SupersededError(TerminalError):
 
 class VerificationError(TerminalError):
     """Staged or published data differs from the source."""
+
+
+class CheckFailedError(TerminalError):
+    """A check of the user's failed for staged rows, so they were not published."""
 
 
 class MergeHealthError(TerminalError):

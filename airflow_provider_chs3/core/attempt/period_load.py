@@ -9,6 +9,7 @@ from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
+from airflow_provider_chs3.core.values.checks import CheckResult
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.batch import Batch
@@ -60,6 +61,7 @@ class PeriodLoad:
         plan: The plan of its insert; None until it is planned.
         staged: Its staged rows on each node; empty until they are proved.
         intended: The records of a dead attempt whose publication is completed; none by default.
+        checks: What the user's checks of the staged rows have found; none by default.
     """
 
     load: LoadContext
@@ -68,6 +70,7 @@ class PeriodLoad:
     plan: InsertPlan | None = None
     staged: Mapping[Node, Staged] = field(default_factory=dict)
     intended: Mapping[Node, Record] = field(default_factory=dict)
+    checks: tuple[CheckResult, ...] = ()
 
     @property
     def period(self) -> Period:

@@ -27,6 +27,7 @@ from airflow_provider_chs3.core.object_history.table import make_objects_table
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of
 from airflow_provider_chs3.core.preflight.time_zones import check_zones
+from airflow_provider_chs3.core.publication.checks import try_checks
 from airflow_provider_chs3.core.publication.publish import publish
 from airflow_provider_chs3.core.publication.shared_table import publish_from_shared_table
 from airflow_provider_chs3.core.request.load_request import LoadRequest
@@ -130,6 +131,7 @@ def _load_changed(found: Found) -> Steps[None]:
 def _load_planned(planned: Planned, found: Found) -> Steps[None]:
     load, periods = planned.load, planned.periods
     context = load.context
+    yield from try_checks(load)
     yield from make_ledger(context, context.nodes)
     yield from make_objects_table(context)
     yield from make_loads_table(context)
@@ -220,6 +222,7 @@ def _record_results(
             else inserted.share(planned.share_of(each.load), verified.rows[each.period]),
             staged=each.staged,
             verified=verified,
+            checks=each.checks,
         )
         for each in periods
     }

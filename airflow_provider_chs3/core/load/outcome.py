@@ -17,6 +17,7 @@ from airflow_provider_chs3.core.pace.records import read_pace
 from airflow_provider_chs3.core.sql.quoting import Sql, literals, one_of, table
 from airflow_provider_chs3.core.staging.ending import begins_with_any
 from airflow_provider_chs3.core.staging.tables import PERIODS_IN_COMMENT, Attempt, holds_any, in_staging
+from airflow_provider_chs3.core.values.checks import CheckResult, text_of
 from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Node, SettingValues
@@ -39,6 +40,7 @@ def result_of(
     inserted: Inserted | None = None,
     staged: Mapping[Node, Staged] | None = None,
     verified: Verified | None = None,
+    checks: tuple[CheckResult, ...] = (),
 ) -> LoadResult:
     """Create the result of a load.
 
@@ -51,6 +53,7 @@ def result_of(
         inserted: What the inserts did.
         staged: What was staged on each node; None if nothing was.
         verified: How many rows its objects have, and how these were counted; None if nobody counted.
+        checks: What the user's checks have found.
     """
     manifest, read = load.manifest, load.files.manifest
     # A row counts once, however many replicas have it.
@@ -73,6 +76,7 @@ def result_of(
         other_period_rows=sum(sum(staged[node].other_rows.values()) for node in once) if staged else 0,
         parts=sum(state.parts for state in states.values()),
         table_bytes=sum(state.size_bytes for node, state in states.items() if node in once),
+        checks=checks,
         insert_seconds=inserted.stats.seconds if inserted else 0.0,
         peak_memory_bytes=inserted.stats.peak_memory_bytes if inserted else None,
         attempt=load.request.nonce,
@@ -275,6 +279,7 @@ def report(result: LoadResult) -> str:
             if result.rows_by_node
             else ()
         ),
+        *((("checks", _checks(result.checks)),) if result.checks else ()),
         *((("settings", told),) if (told := _settings(result.settings)) else ()),
         *(("look at", each) for each in _worth_a_look(result)),
     ]
@@ -294,6 +299,11 @@ def _rows(result: LoadResult) -> str:
     left_out = f"; {result.other_period_rows:,} of other periods left out" if result.other_period_rows else ""
     new = f", {result.loaded_rows:,} of them new" if result.loaded_objects < result.objects else ""
     return f"{result.rows:,}{new}{f' ({nodes})' if len(result.rows_by_node) > 1 else ''}{left_out}"
+
+
+def _checks(checks: Sequence[CheckResult]) -> str:
+    passed = sum(each.has_passed for each in checks)
+    return f"{passed} of {len(checks)} passed" + (f"; {text_of(checks)}" if passed < len(checks) else "")
 
 
 def _insert(result: LoadResult) -> str:

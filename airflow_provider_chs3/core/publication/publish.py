@@ -26,6 +26,7 @@ from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
 from airflow_provider_chs3.core.ledger.recording import Values, add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.object_history.records import ObjectsOfPeriod, record_objects
+from airflow_provider_chs3.core.publication.checks import check_rows, check_seen
 from airflow_provider_chs3.core.publication.evidence_renewal import structure_text
 from airflow_provider_chs3.core.publication.members import Member, members_of
 from airflow_provider_chs3.core.publication.published_rows import check_published
@@ -76,10 +77,15 @@ def publish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]
         The partition of each on each node.
     """
     yield from periods.together(_follow_staging(periods))
+    # What a dead attempt was about to publish has passed its checks.
+    unchecked = periods.part(lambda each: not each.intended)
+    seen = yield from check_rows(unchecked)
+    periods.merge(unchecked)
     looked = yield from periods.ask(_look_once_more)
     now = {period: found for period, (found, _) in looked.items()}
     staged_now = {period: staged for period, (_, staged) in looked.items()}
     periods.update(lambda each: attached(each, staged_now[each.period], now[each.period]) if each.load.adds else each)
+    periods.each(lambda each: check_seen(each, seen.get(each.period, 0)))
     periods.each(lambda each: _check_unchanged(each, now[each.period], staged_now[each.period]))
     members = {each.period: members_of(each, now[each.period], staged_now[each.period]) for each in periods}
     new = periods.part(lambda each: not each.intended)

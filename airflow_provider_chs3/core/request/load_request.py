@@ -18,6 +18,7 @@ from airflow_provider_chs3.core.source.formats import Format, format_of_key
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
 from airflow_provider_chs3.core.values.arguments import field_of
+from airflow_provider_chs3.core.values.checks import Checks
 from airflow_provider_chs3.core.values.load_arguments import DISTRIBUTION, WRITE_MODE, Increments, PolicyGroup, Proof
 from airflow_provider_chs3.core.values.models import Manifest, NodeSpec, SettingValues
 from airflow_provider_chs3.core.values.period import Period
@@ -94,6 +95,7 @@ class LoadRequest(TableRequest):
         resumes: The attempt that the task waited for: if another load came later, this one stops; None for none.
         reload: Periods to load again although unchanged, and nothing else; None if the run requests none.
         new_table: The table that is created if it is missing; None, the default, creates none.
+        checks: What must be true of the rows before they are published.
     """
 
     period: Period
@@ -114,6 +116,7 @@ class LoadRequest(TableRequest):
     resumes: str | None = None
     reload: Reload | None = None
     new_table: NewTableRequest | None = None
+    checks: Checks = field(default_factory=Checks)
 
     def __post_init__(self) -> None:
         selection = self.selection
@@ -130,6 +133,8 @@ class LoadRequest(TableRequest):
                 "one of them out."
             )
         self._check_object_column()
+        if self.checks.requested and self.policies.write_mode == "append":
+            raise ConfigurationError("checks look at rows before they are published, and write_mode='append' does not.")
 
     def _check_object_column(self) -> None:
         """Check that the column holds what the period's objects are listed by."""

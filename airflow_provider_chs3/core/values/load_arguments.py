@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.values.arguments import REQUIRED, Argument, Group, argument, check_names, declared
+from airflow_provider_chs3.core.values.checks import Checks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +123,11 @@ class PolicyGroup(Group):
         "load them.",
         choices=("warn", "fail", "add"),
     )
+    on_failed_check: str = argument(
+        "fail",
+        "If a check fails: `fail`, and publish nothing of the period, or `warn` in the log, and publish it.",
+        choices=("fail", "warn"),
+    )
     allow_duplicates: bool = argument(
         False, "Whether `write_mode='append'`, which a retry doubles, may be combined with retries."
     )
@@ -157,7 +163,9 @@ class Tuning(MemoryShare):
 
 
 #: The groups, by the argument that has each. `csv` is another one, `core.source.csv_dialect.Dialect`.
-GROUPS: Mapping[str, type[Group]] = {each.group: each for each in (Files, Casts, Increments, PolicyGroup, Tuning)}
+GROUPS: Mapping[str, type[Group]] = {
+    each.group: each for each in (Files, Casts, Increments, PolicyGroup, Checks, Tuning)
+}
 
 
 def _flag(name: str, help: str, *, default: bool = False, option: str = "") -> Argument:
@@ -260,6 +268,7 @@ FILES = _group("files", "How files are read")
 CASTS = _group("casts", "How values are converted that a column cannot hold as they are")
 INCREMENTS = _group("increments", "Whether new objects are loaded alone")
 POLICIES = _group("policies", "What a load does in special cases")
+CHECKS = _group("checks", "What must be true of a period's rows before they are published")
 TUNING = _group("tuning", "The size of the nodes, and the share that loads may use")
 DISTRIBUTION = Argument(
     name="distribution",
@@ -416,7 +425,16 @@ OF_PERIOD_TASKS = (TABLE, TIMEZONE, DATABASE, CLUSTER, STAGING_DATABASE, CLICKHO
 OF_S3 = (KEY, BUCKET, S3_KEY, S3_BUCKET, AWS_CONN_ID)
 OF_READING = (PERIOD, COLUMNS, SELECT, CSV, FILES, CASTS, DISTRIBUTION, SETTINGS, TUNING, CANCEL_ON_KILL)
 OF_LOADS = (
-    *(PERIODS_OF_LOAD, WRITE_MODE, CREATE_TABLE, POLICIES, INCREMENTS, PARALLEL_LOADS, PROGRESS_INTERVAL_SECONDS),
+    *(
+        PERIODS_OF_LOAD,
+        WRITE_MODE,
+        CREATE_TABLE,
+        POLICIES,
+        CHECKS,
+        INCREMENTS,
+        PARALLEL_LOADS,
+        PROGRESS_INTERVAL_SECONDS,
+    ),
     *(DEFERRABLE, WAIT_FOR_MERGES, MERGE_HEALTH),
 )
 OF_PLANS = (PERIODS, LOOKBACK, LAST_PERIOD, ALL_PERIODS, DEFINITION, PERIODS_PER_TASK, CREATE_TABLE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from airflow_provider_chs3.core.values.checks import CheckResult
 from airflow_provider_chs3.core.values.models import SettingValues, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity
@@ -40,6 +41,7 @@ class LoadResult:
         seconds_by_step: Step → seconds, for the steps of `core.workflow.step_timer.STEP_NAMES` that ran.
         counted_by: Source of the objects' row count: Parquet `footers`, the `insert` that read them, or a
             `second read`; empty if nothing was counted.
+        checks: What the user's checks of its rows have found before it was published.
         has_no_objects: Whether it was skipped because the period has no objects, or no rows of a table of a database.
     """
 
@@ -66,6 +68,7 @@ class LoadResult:
     settings: SettingValues = field(default_factory=dict)
     seconds_by_step: Mapping[str, float] = field(default_factory=dict)
     counted_by: str = ""
+    checks: tuple[CheckResult, ...] = ()
     has_no_objects: bool = False
 
     def summary(self) -> str:
@@ -97,6 +100,7 @@ class LoadResult:
             "object_changes": dict(self.object_changes),
             "settings": dict(self.settings),
             "query_ids": list(self.query_ids),
+            "checks": [each.as_json() for each in self.checks],
             "insert_seconds": round(self.insert_seconds, 3),
             "seconds_by_step": {name: round(seconds, 3) for name, seconds in self.seconds_by_step.items()},
         }

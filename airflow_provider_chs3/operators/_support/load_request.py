@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
 from airflow_provider_chs3.core.tuning.insert_settings import tunable
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
+from airflow_provider_chs3.core.values.checks import Checks
 from airflow_provider_chs3.core.values.load_arguments import Files, Increments, PolicyGroup, Tuning
 from airflow_provider_chs3.core.values.models import SettingValues, TableName
 from airflow_provider_chs3.core.values.period import Period
@@ -69,6 +70,7 @@ def load_request(
         is_durable=task.defers_inserts,
         resumes=resumes,
         reload=reload,
+        checks=Checks.of(task.checks),
     )
 
 

@@ -67,7 +67,7 @@ class LoadTask(ReadsFiles):
     """Load a period, or several."""
 
     template_fields: Sequence[str] = (*ReadsFiles.template_fields, *templated(OF_LOADS))
-    file_fields: ClassVar[Sequence[str]] = (*ReadsFiles.file_fields, "policies", "increments")
+    file_fields: ClassVar[Sequence[str]] = (*ReadsFiles.file_fields, "policies", "checks", "increments")
     template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(file_fields, "json")
 
     def __init__(
@@ -77,6 +77,7 @@ class LoadTask(ReadsFiles):
         write_mode: str = "replace",
         create_table: str = "never",
         policies: Mapping[str, Any] | str | None = None,
+        checks: Mapping[str, Any] | str | None = None,
         increments: Mapping[str, Any] | str | None = None,
         parallel_loads: int | None = None,
         progress_interval_seconds: float = PROGRESS_INTERVAL_SECONDS,
@@ -93,13 +94,14 @@ class LoadTask(ReadsFiles):
         self.write_mode = write_mode
         self.create_table = create_table
         self.policies: Any = policies
+        self.checks: Any = checks
         self.increments: Any = increments
         self.parallel_loads = parallel_loads
         self.progress_interval_seconds = progress_interval_seconds
         self.deferrable = deferrable
         self.wait_for_merges = wait_for_merges
         self.merge_health = merge_health
-        check_groups({"policies": policies, "increments": increments})
+        check_groups({"policies": policies, "checks": checks, "increments": increments})
         if isinstance(policies, Mapping | None):
             self.check_append((policies or {}).get("allow_duplicates", False))
 

@@ -1,0 +1,190 @@
+"""Check what is about to be published: the rows in staging, with the published ones at hand."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+
+from airflow_provider_chs3.core.attempt.load_context import LoadContext
+from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.files.parse_errors import reason_of
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
+from airflow_provider_chs3.core.values.checks import (
+    COLUMN_CHECKS,
+    Bound,
+    Check,
+    CheckResult,
+    ColumnCheck,
+    StatementCheck,
+    TableCheck,
+    text_of,
+)
+from airflow_provider_chs3.core.values.error_codes import is_terminal
+from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.quantities import quantity
+from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Row, Steps
+from airflow_provider_chs3.exceptions import CheckFailedError, ClickHouseServerError, ConfigurationError, TransientError
+
+_NO_ROWS = "0"
+
+
+def try_checks(load: LoadContext) -> Steps[None]:
+    """Have the servers analyze all checks before anything is written: an unknown column is found now.
+
+    Args:
+        load: The load.
+
+    Raises:
+        ConfigurationError: If one cannot be computed.
+    """
+    target = _Rows(load.context, load.context.target, _NO_ROWS)
+    for check in load.request.checks.requested:
+        clause = check.clause if isinstance(check, ColumnCheck) else ""
+        sql = f"DESCRIBE ({_asked((check,), target, target, clause=clause)})"
+        yield from _ask(load.context, sql, name=f"Try the check {check.name}", checks=(check,))
+
+
+def check_rows(periods: Periods) -> Steps[dict[Period, int]]:
+    """Check what is staged of each period, which is all that it will hold.
+
+    Args:
+        periods: The periods. With `on_failed_check='fail'`, those leave of which a check fails, with a
+            `CheckFailedError`. The others get the results.
+
+    Returns:
+        How many rows the checks have seen of each: whoever knows how many are staged compares.
+    """
+    checked = yield from periods.run(_check)
+    periods.update(lambda each: replace(each, checks=checked[each.period][0]))
+    return {period: rows for period, (_, rows) in checked.items()}
+
+
+def check_seen(each: PeriodLoad, rows: int) -> None:
+    """Check that the checks have seen all rows that are about to be published.
+
+    Args:
+        each: The period, with what is staged of it.
+        rows: How many they have seen.
+
+    Raises:
+        TransientError: If these are more or fewer.
+    """
+    staged = sum(each.staged[node].rows for node in each.load.context.publishers)
+    if each.checks and rows != staged:
+        raise TransientError(
+            f"Checks of {each.period} saw {rows:,} of {staged:,} staged rows: the replicas that the servers asked "
+            "differ from those that publish. A retry loads the period again."
+        )
+
+
+def _check(each: PeriodLoad) -> Steps[tuple[tuple[CheckResult, ...], int]]:
+    load, checks = each.load, each.load.request.checks.requested
+    if not checks:
+        return (), 0
+    is_of_period = f"_partition_id = {literal(load.key.partition_id)}"
+    staged, published = (_Rows(load.context, of, is_of_period) for of in (load.staging, load.context.target))
+    yield from Log(name=f"{each.period}: checking what is staged ({quantity(len(checks), 'check')}).")
+    results, seen = yield from _results_of_columns(each, staged)
+    for check in checks:
+        if not isinstance(check, ColumnCheck):
+            sql = _asked((check,), staged, published)
+            rows = yield from _ask(load.context, sql, name=f"Check {check.name} of {each.period}", checks=(check,))
+            results.append(_result(check, rows))
+    failed = text_of(results)
+    if failed and load.request.policies.on_failed_check == "fail":
+        raise CheckFailedError(
+            f"{load.context.target} {each.period} was not published, as checks failed: {failed}. The table holds what "
+            "it held. Correct the objects, or the checks; policies={'on_failed_check': 'warn'} publishes all the same."
+        )
+    if failed:
+        yield from Log(name=f"Warning: {each.period} is published although checks failed: {failed}.")
+    return tuple(results), seen
+
+
+def _results_of_columns(each: PeriodLoad, staged: _Rows) -> Steps[tuple[list[CheckResult], int]]:
+    """Ask for all columns at once, and count the rows: those that a node's replica lacks must not escape."""
+    seen, results, by_clause = 0, list[CheckResult](), defaultdict[str, list[ColumnCheck]](list, {"": []})
+    for check in each.load.request.checks.requested:
+        if isinstance(check, ColumnCheck):
+            by_clause[check.clause].append(check)
+    for clause, checks in by_clause.items():
+        name = f"Check columns of {each.period}"
+        sql = _asked(checks, staged, staged, clause=clause)
+        (row,) = yield from _ask(each.load.context, sql, name=name, checks=checks)
+        seen = seen if clause else int(row[0])
+        found = zip(checks, row[1::2], row[2::2], strict=True)
+        results += [CheckResult(one.name, one.wanted, str(value), bool(passed)) for one, value, passed in found]
+    return results, seen
+
+
+def _result(check: Check, rows: Sequence[Row]) -> CheckResult:
+    values = list(rows[0]) if rows else []
+    found = ", ".join(map(str, values)) or "no row"
+    if isinstance(check, TableCheck):
+        found = "true" if values == [1] else "false"
+    return CheckResult(check.name, check.wanted, found, bool(values) and all(values))
+
+
+def _ask(context: TargetContext, sql: str, *, name: str, checks: Sequence[Check]) -> Steps[Sequence[Row]]:
+    ask = QueryNodes(name=name, sql={context.coordinator: Sql(sql)}, settings=context.evaluating)
+    try:
+        answers = yield from ask
+    except ClickHouseServerError as error:
+        if not is_terminal(error):
+            raise
+        names = ", ".join(each.name for each in checks)
+        raise ConfigurationError(f"The check {names} cannot be computed: {reason_of(error)}.") from error
+    rows: Sequence[Row] = answers[context.coordinator]
+    return rows
+
+
+class _Rows:
+    """Some rows of a table, on all nodes."""
+
+    def __init__(self, context: TargetContext, name: TableName, condition: str) -> None:
+        names = f"{identifier(name.database)}, {identifier(name.table)}"
+        self.source = f"cluster({literal(context.cluster)}, {names})" if context.cluster else table(name)
+        self.condition = condition
+
+    def where(self, clause: str = "") -> str:
+        """Return FROM and WHERE; the clause ends with its line, as a comment in it would."""
+        further = f" AND (\n{clause}\n)" if clause else ""
+        return f"FROM {self.source} WHERE {self.condition}{further}"
+
+
+def _asked(checks: Sequence[Check], staged: _Rows, published: _Rows, *, clause: str = "") -> str:
+    if all(isinstance(each, ColumnCheck) for each in checks):
+        values = [text for each in checks for text in _values(each)]
+        return f"SELECT {', '.join(['count()', *values])} {staged.where(clause)}"
+    (check,) = checks
+    if isinstance(check, TableCheck):
+        passes = (
+            f"SELECT CASE WHEN (\n{check.statement}\n) THEN 1 ELSE 0 END AS chs3_passes {staged.where(check.clause)}"
+        )
+        return f"SELECT min(chs3_passes) FROM ({passes})"
+    assert isinstance(check, StatementCheck)
+    tables = f"staged AS (SELECT * {staged.where()}), published AS (SELECT * {published.where()})"
+    return f"WITH {tables} SELECT * FROM (\n{check.statement}\n) LIMIT 1"
+
+
+def _values(check: Check) -> Iterator[str]:
+    assert isinstance(check, ColumnCheck)
+    value = COLUMN_CHECKS[check.kind].format(identifier(check.column))
+    passes = " AND ".join(f"({value} {each.operator} {_bound(each)})" for each in check.bounds)
+    yield f"toString({value})"
+    yield f"ifNull({passes}, 0)"
+
+
+def _bound(bound: Bound) -> str:
+    value = bound.value
+    if isinstance(value, datetime):
+        moment = value.astimezone(UTC) if value.tzinfo else value
+        zone = ", 'UTC'" if value.tzinfo else ""
+        return f"toDateTime64({literal(f'{moment:%Y-%m-%d %H:%M:%S.%f}')}, 6{zone})"
+    if isinstance(value, date):
+        return f"toDate32({literal(value.isoformat())})"
+    return literal(value) if isinstance(value, str) else str(value)

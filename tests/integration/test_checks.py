@@ -1,0 +1,176 @@
+"""Checks of the user's: rows that fail one are not published, and the period stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from tests.integration.lake import Lake
+
+PERIOD = "2026-10"
+NO_NULLS = {"column_mapping": {"fare": {"null_check": {"equal_to": 0}}}}
+
+
+class Trips:
+    """A table of trips, and files of them."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+        lake.on_every_node(
+            f"CREATE TABLE {lake.database}.{lake.table} "
+            "(at DateTime('UTC'), id UInt32, fare Nullable(Decimal(9, 2)), `odd ``name` String DEFAULT 'x') "
+            "ENGINE = MergeTree PARTITION BY toYYYYMM(at) ORDER BY id"
+        )
+
+    def put(self, name: str, ids: range, *, fare: str = "1.50", period: str = PERIOD) -> None:
+        lines = (f"{period}-05 12:00:00,{number},{fare}\n" for number in ids)
+        self.lake.put(f"t/{period}/{name}.csv", ("at,id,fare\n" + "".join(lines)).encode())
+
+    def load(self, checks: Mapping[str, Any], **options: Any) -> Any:
+        arguments = {"key": "t/{YYYY-MM}/", "file_format": "CSVWithNames", "period": PERIOD, "checks": checks}
+        return self.lake.operator(**(arguments | options)).execute({})
+
+    def ids(self, period: str = PERIOD) -> list[int]:
+        table = f"cluster('{self.lake.cluster.name}', {self.lake.database}, {self.lake.table})"
+        sql = f"SELECT id FROM {table} WHERE toYYYYMM(at) = {period.replace('-', '')} ORDER BY id"
+        return [number for (number,) in self.lake.on_node(0, sql)]
+
+
+@pytest.fixture
+def trips(lake: Lake) -> Trips:
+    return Trips(lake)
+
+
+def staging_of(lake: Lake) -> list[Any]:
+    of_staging = f"database = '{lake.database}' AND name LIKE 'chs3\\_%\\_%'"
+    return lake.on_node(0, f"SELECT name FROM system.tables WHERE {of_staging}")
+
+
+def test_rows_that_pass_are_published_with_what_was_found(trips: Trips) -> None:
+    trips.put("a", range(40))
+    found = trips.load(
+        {
+            "column_mapping": {
+                "fare": {"null_check": {"equal_to": 0}, "min": {"geq_to": 1, "leq_to": Decimal("1.50")}},
+                "id": {"unique_check": {"equal_to": 0}, "distinct_check": {"equal_to": 44, "tolerance": 0.1}},
+                "at": {"max": {"greater_than": date(2026, 10, 5), "leq_to": datetime(2026, 10, 5, 12)}},
+                "odd `name": {"min": {"equal_to": "x"}},
+            },
+            "table_checks": {
+                "rows": {"check_statement": "count() > 39 -- all of them"},
+                "each row": {"check_statement": "id < 40", "partition_clause": "fare > 1"},
+            },
+            "statements": {"newer": "SELECT (SELECT max(id) FROM staged) >= (SELECT max(id) FROM published);"},
+        }
+    )
+    assert [(each["name"], each["found"], each["has_passed"]) for each in found["checks"]] == [
+        ("null_check of fare", "0", True),
+        ("min of fare", "1.5", True),
+        ("unique_check of id", "0", True),
+        ("distinct_check of id", "40", True),
+        ("max of at", "2026-10-05 12:00:00", True),
+        ("min of odd `name", "x", True),
+        ("rows", "true", True),
+        ("each row", "true", True),
+        ("newer", "1", True),
+    ]
+    assert trips.ids() == [*range(40)]
+
+
+def test_rows_that_fail_are_not_published_and_leave_nothing(trips: Trips) -> None:
+    trips.put("a", range(40))
+    trips.put("b", range(40, 50), fare="\\N")
+    with pytest.raises(
+        AirflowFailException, match=r"checks failed: null_check of fare is 10, wanted equal to 0\. The tab"
+    ):
+        trips.load(NO_NULLS)
+    assert trips.ids() == []
+    assert staging_of(trips.lake) == []
+
+
+def test_new_rows_are_checked_beside_the_published_ones(trips: Trips) -> None:
+    """As they would be published: the sum of both fails, and the period keeps what it had until the file is mended."""
+    trips.put("a", range(40))
+    trips.load(NO_NULLS)
+    trips.put("b", range(39, 50))
+    unique = {"column_mapping": {"id": {"unique_check": {"equal_to": 0}}}}
+    with pytest.raises(AirflowFailException, match="unique_check of id is 1, wanted"):
+        trips.load(unique)
+    assert trips.ids() == [*range(40)]
+    trips.put("b", range(40, 50))
+    assert trips.load(unique)["loaded_objects"] == 1
+    assert trips.ids() == [*range(50)]
+
+
+def test_a_warning_publishes_all_the_same(trips: Trips, capsys: pytest.CaptureFixture[str]) -> None:
+    trips.put("a", range(40), fare="\\N")
+    found = trips.load(NO_NULLS, policies={"on_failed_check": "warn"})
+    assert trips.ids() == [*range(40)]
+    assert found["checks"] == [
+        {"name": "null_check of fare", "wanted": "equal to 0", "found": "40", "has_passed": False}
+    ]
+    assert "is published although checks failed: null_check of fare is 40, wanted equal to 0" in capsys.readouterr().out
+
+
+def test_a_statement_compares_with_the_published_period(trips: Trips) -> None:
+    enough = {"enough": "WITH 0.8 AS share SELECT (SELECT count() FROM staged) >= share * count() FROM published"}
+    trips.put("a", range(40))
+    trips.load({"statements": enough})
+    trips.put("a", range(31))
+    with pytest.raises(AirflowFailException, match="enough is 0, wanted true"):
+        trips.load({"statements": enough})
+    assert trips.ids() == [*range(40)]
+    trips.put("a", range(33))
+    trips.load({"statements": enough})
+    assert trips.ids() == [*range(33)]
+
+
+def test_of_several_periods_one_fails_and_the_others_are_published(trips: Trips) -> None:
+    periods = ["2026-08", "2026-09", "2026-10"]
+    for number, period in enumerate(periods):
+        trips.put("a", range(10), fare="\\N" if number == 1 else "2", period=period)
+    with pytest.raises(Exception, match=r"2026-09 was not published, as checks failed: null_check of fare is 10"):
+        trips.load(NO_NULLS, period=None, periods=periods)
+    assert [trips.ids(period) for period in periods] == [[*range(10)], [], [*range(10)]]
+
+
+@pytest.mark.parametrize(
+    ("checks", "says"),
+    [
+        ({"column_mapping": {"fair": {"min": {"geq_to": 0}}}}, r"check min of fair cannot be computed: .*fair"),
+        ({"table_checks": {"x": {"check_statement": "count( > 1"}}}, "check x cannot be computed: Syntax error"),
+        ({"statements": {"y": "SELECT count() FROM stagd"}}, "check y cannot be computed: .*stagd"),
+        ({"column_mapping": {"fare": {"min": {"geq_to": 0, "partition_clause": "nope"}}}}, "min of fare.*nope"),
+    ],
+)
+def test_a_check_that_cannot_be_computed_is_an_error_before_anything_is_written(
+    trips: Trips, checks: Mapping[str, Any], says: str
+) -> None:
+    trips.put("a", range(4))
+    with pytest.raises(Exception, match=says):
+        trips.load(checks)
+    # Apart from the record of the failure.
+    others = f"database = '{trips.lake.database}' AND name != 'chs3_loads'"
+    tables = trips.lake.on_node(0, f"SELECT name FROM system.tables WHERE {others}")
+    assert tables == [(trips.lake.table,)]
+
+
+@pytest.mark.three_nodes
+def test_distinct_values_are_those_of_all_nodes(trips: Trips) -> None:
+    for name in "abcdef":
+        trips.put(name, range(40))
+    unique = {"column_mapping": {"id": {"unique_check": {"equal_to": 0}, "distinct_check": {"equal_to": 40}}}}
+    with pytest.raises(AirflowFailException, match="failed: unique_check of id is 200, wanted equal to 0. The"):
+        trips.load(unique)
+    assert trips.ids() == []
+
+
+def test_appended_rows_cannot_be_checked(trips: Trips) -> None:
+    trips.put("a", range(4))
+    with pytest.raises(AirflowFailException, match="checks look at rows before they are published"):
+        trips.load(NO_NULLS, write_mode="append")
