@@ -257,6 +257,17 @@ def test_a_period_that_does_not_pass_is_not_told_of(gallery: Gallery) -> None:
     assert (done["check"], len(told(dag))) == ("failed", before)
 
 
+def test_rows_that_fail_a_check_are_never_seen(gallery: Gallery) -> None:
+    gallery.upload("2026-02")
+    dag = gallery.dag("Check rows before they are published")
+    assert loaded(gallery.run(dag)) == ["2026-02"]
+    before = gallery.facts("2026-02")
+    # The same trips once more.
+    gallery.upload("2026-02", prefix="trips/2026-02/again-")
+    assert gallery.run(dag)["scheduled_load.end"] == "upstream_failed"
+    assert gallery.facts("2026-02") == before
+
+
 @pytest.mark.thorough
 def test_a_report_is_made_of_changed_periods_and_not_in_a_quiet_night(gallery: Gallery) -> None:
     gallery.upload("2026-02")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from tests.integration.lake import Lake
+from tests.integration.lake import Lake, recorded_loads
 
 PERIOD = "2026-10"
 NO_NULLS = {"column_mapping": {"fare": {"null_check": {"equal_to": 0}}}}
@@ -80,6 +81,8 @@ def test_rows_that_pass_are_published_with_what_was_found(trips: Trips) -> None:
         ("newer", "1", True),
     ]
     assert trips.ids() == [*range(40)]
+    (recorded,) = recorded_loads(trips.lake)
+    assert json.loads(recorded["checks"]) == found["checks"]
 
 
 def test_rows_that_fail_are_not_published_and_leave_nothing(trips: Trips) -> None:
@@ -165,7 +168,7 @@ def test_distinct_values_are_those_of_all_nodes(trips: Trips) -> None:
     for name in "abcdef":
         trips.put(name, range(40))
     unique = {"column_mapping": {"id": {"unique_check": {"equal_to": 0}, "distinct_check": {"equal_to": 40}}}}
-    with pytest.raises(AirflowFailException, match="failed: unique_check of id is 200, wanted equal to 0. The"):
+    with pytest.raises(AirflowFailException, match=r"failed: unique_check of id is 200, wanted equal to 0\. The"):
         trips.load(unique)
     assert trips.ids() == []
 

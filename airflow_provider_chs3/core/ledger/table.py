@@ -68,6 +68,7 @@ LOADS_COLUMNS = {
     "memory_bytes": "UInt64 COMMENT 'that it was planned for there'",
     "memory_steps": "UInt32 COMMENT 'how often its need of memory was lowered'",
     "counted_by": "LowCardinality(String) COMMENT 'what gave the number of rows: footers, insert, second read'",
+    "checks": "String COMMENT 'JSON: what the checks of its rows have found; empty without checks'",
     "query_ids": "Array(String) COMMENT 'of its inserts'",
     "settings": "LowCardinality(String) COMMENT 'JSON: name, value and reason of each'",
     "together_periods": "LowCardinality(String) COMMENT 'those that its insert loaded, if they were several'",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -131,6 +132,7 @@ def _values_of(each: PeriodLoad, result: LoadResult, together: tuple[str, float]
         "memory_bytes": plan.memory_bytes,
         "memory_steps": plan.memory_steps,
         "counted_by": result.counted_by,
+        "checks": json.dumps([each.as_json() for each in result.checks]) if result.checks else "",
         "query_ids": result.query_ids,
         "settings": plan.settings_as_json,
         "together_periods": periods,

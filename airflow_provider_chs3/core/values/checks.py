@@ -118,7 +118,7 @@ class Checks(Group):
     )
     table_checks: Mapping[str, Any] | None = argument(
         None,
-        'As the `checks` of `SQLTableCheckOperator`: `{"rows": {"check_statement": "count() > 1000"}}`.',
+        'As the `checks` of `SQLTableCheckOperator`: `{"rows": {"check_statement": "count() > 100"}}`.',
         without="none",
     )
     statements: Mapping[str, Any] | None = argument(

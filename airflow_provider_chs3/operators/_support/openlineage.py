@@ -141,6 +141,7 @@ class LoadLineage(PeriodTask):
         output_facets: dict[str, Any] = {}
         if written := [each for each in self.results if each["status"] in ("published", "appended")]:
             facets |= _overwritten() if written[0]["status"] == "published" else {}
+            facets |= _checked(written)
             output_facets = _written(written)
         namespace = f"clickhouse://{f'[{host}]' if ':' in host else host}:{port}"
         return OutputDataset(namespace, str(table), facets=facets, outputFacets=output_facets)
@@ -173,6 +174,18 @@ def _overwritten() -> dict[str, DatasetFacet]:
 
     change = lifecycle.LifecycleStateChange.OVERWRITE
     return {"lifecycleStateChange": lifecycle.LifecycleStateChangeDatasetFacet(lifecycleStateChange=change)}
+
+
+def _checked(results: Sequence[Mapping[str, Any]]) -> dict[str, DatasetFacet]:
+    """Return what checks have found, if there are any."""
+    from openlineage.client.facet_v2 import data_quality_assertions_dataset as quality
+
+    assertions = [
+        quality.Assertion(assertion=check["name"], success=check["has_passed"])
+        for each in results
+        for check in each["checks"]
+    ]
+    return {"dataQualityAssertions": quality.DataQualityAssertionsDatasetFacet(assertions)} if assertions else {}  # type: ignore[dict-item]  # for inputs, as OpenLineage has it
 
 
 def _written(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
