@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from tests.integration import replaced_objects
 from tests.integration.added_files import create, csv, load, numbers, publish_first, put
@@ -25,6 +26,16 @@ def test_new_objects_are_loaded_alone(events: Lake) -> None:
         assert load(events)["loaded_objects"] == 1
         assert numbers(events) == list(range(10 * number + 10))
     assert load(events)["status"] == "unchanged"
+
+
+def test_checks_see_each_row_once(events: Lake) -> None:
+    unique = {"column_mapping": {"n": {"unique_check": {"equal_to": 0}, "distinct_check": {"equal_to": 70}}}}
+    put(events, 6)
+    assert [each["found"] for each in load(events, checks=unique)["checks"]] == ["0", "70"]
+    events.put(f"events/{PERIOD}/copy.csv", csv(0))
+    with pytest.raises(AirflowFailException, match="checks failed: unique_check of n is 10, wanted equal to 0"):
+        load(events, checks=unique)
+    assert numbers(events) == list(range(70))
 
 
 @pytest.mark.thorough
