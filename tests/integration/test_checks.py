@@ -173,6 +173,35 @@ def test_distinct_values_are_those_of_all_nodes(trips: Trips) -> None:
     assert trips.ids() == []
 
 
+@pytest.mark.three_nodes
+def test_of_several_partitions_all_are_checked(lake: Lake) -> None:
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.{lake.table} (at DateTime('UTC'), id UInt32, tenant String) "
+        "ENGINE = MergeTree PARTITION BY (tenant, toYYYYMM(at)) ORDER BY id"
+    )
+
+    def put(name: str, ids: range, period: str) -> None:
+        lines = (f"{period}-05 12:00:00,{number},t{number % 3}\n" for number in ids)
+        lake.put(f"t/{period}/{name}.csv", ("at,id,tenant\n" + "".join(lines)).encode())
+
+    for number, name in enumerate("abcdef"):
+        put(name, range(10 * number, 10 * number + 10), PERIOD)
+        put(name, range(100), "2026-09")
+    tenants = {"tenant": {"distinct_check": {"equal_to": 3}}, "id": {"unique_check": {"equal_to": 0}}}
+    checks = {
+        "column_mapping": tenants,
+        "statements": {"no fewer": "SELECT (SELECT count() FROM staged) >= (SELECT count() FROM published)"},
+    }
+    arguments = {"key": "t/{YYYY-MM}/", "file_format": "CSVWithNames", "checks": checks}
+    assert [each["found"] for each in lake.load(period=PERIOD, **arguments)["checks"]] == ["3", "0", "1"]
+    put("b", range(5), PERIOD)
+    with pytest.raises(AirflowFailException, match=r"unique_check of id is 5, .*; no fewer is 0, wanted true"):
+        lake.load(period=PERIOD, **arguments)
+    put("b", range(10, 20), PERIOD)
+    put("g", range(60, 61), PERIOD)
+    assert [each["found"] for each in lake.load(period=PERIOD, **arguments)["checks"]] == ["3", "0", "1"]
+
+
 def test_appended_rows_cannot_be_checked(trips: Trips) -> None:
     trips.put("a", range(4))
     with pytest.raises(AirflowFailException, match="checks look at rows before they are published"):

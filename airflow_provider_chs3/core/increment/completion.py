@@ -165,8 +165,11 @@ def _attach(some: Sequence[PeriodLoad]) -> Steps[Sequence[PeriodLoad]]:
 
 
 def _attached_ids(load: LoadContext, published: PeriodOnNode, staged: Staged) -> list[str]:
-    """Return the partitions that new rows are added to: of several, those of which some are staged if that is known."""
-    is_of_all = load.attaches_first or not load.own.of_part
+    """Return the partitions that new rows are added to: of several, those of which some are staged if that is known.
+
+    Checks of the user's look at all of a period.
+    """
+    is_of_all = load.attaches_first or not load.own.of_part or bool(load.request.checks.requested)
     filled = [one.partition_id for one in published.each if one.state.rows]
     return [key for key in filled if is_of_all or staged.at(key).rows]
 
