@@ -102,12 +102,14 @@ def emitted_periods(context: Context) -> list[dict[str, Any]]:
     """
     events = [event for events in context["triggering_asset_events"].values() for event in events]
     newest = {
-        each["period"]: each for event in sorted(events, key=lambda event: event.timestamp) for each in _told_by(event)
+        each["period"]: each
+        for event in sorted(events, key=lambda event: event.timestamp)
+        for each in _extras_of(event)
     }
     return [newest[period] for period in sorted(newest)]
 
 
-def _told_by(event: Any) -> list[dict[str, Any]]:
+def _extras_of(event: Any) -> list[dict[str, Any]]:
     """Return the period of an event; without one of its own, all of its task's."""
-    told = event.extra.get("periods", [event.extra])
-    return [each for each in told if each.get("partition_key") == getattr(event, "partition_key", None)] or told
+    extras = event.extra.get("periods", [event.extra])
+    return [each for each in extras if each.get("partition_key") == getattr(event, "partition_key", None)] or extras

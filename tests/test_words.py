@@ -47,6 +47,13 @@ ODD = {
     r"\bends? as \w+ ends? them\b": "say how they end",
     r"\bfor all that it\b": "with everything that it",
     r"\bor somebody else who may\b": "somebody with the permission",
+    r"\bspeaks? against\b": "is the reason to refuse, prevents",
+    r"\b(?:says?|said|known) of (?!all\b)": "about",
+    r"\bbecomes? of\b": "happens to",
+    r"\bfor ever\b": "forever",
+    r"\bat the moment when\b": "just as",
+    r"\b(?:is|are|was|were) told\b": "is reported, shown, said",
+    r"\bwhat is left of (?:it|them|one)\b": "the rest",
 }
 
 

@@ -37,10 +37,10 @@ class _AirflowErrors(AbstractContextManager[None]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if isinstance(error, Chs3Error):
             _LOG.debug("Where it was raised:", exc_info=error)
-            raise _told(error, self._hints).with_traceback(None) from None
+            raise _airflow_error(error, self._hints).with_traceback(None) from None
 
 
-def _told(error: Chs3Error, hints: bool) -> Exception:
+def _airflow_error(error: Chs3Error, hints: bool) -> Exception:
     from airflow_provider_chs3.core.values.error_codes import is_terminal, with_hint
 
     if is_terminal(error):

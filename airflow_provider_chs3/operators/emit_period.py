@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
 #: The fields of a load's result that its event carries.
-_TOLD = ("period", "status", "reason", "target", "rows", "source_bytes", "objects", "parts", "fingerprint")
+_FIELDS = ("period", "status", "reason", "target", "rows", "source_bytes", "objects", "parts", "fingerprint")
 _NEW = frozenset({"published", "appended"})
 
 
@@ -35,20 +35,20 @@ def emit_periods(
         key_format: How partition keys are written, as in `EmitPeriodOperator`.
     """
     results = [result] if isinstance(result, Mapping) else result
-    told: list[Any] = [
-        {name: each[name] for name in _TOLD} | {"partition_key": _key(each["period"], key_format)}
+    entries: list[Any] = [
+        {name: each[name] for name in _FIELDS} | {"partition_key": _key(each["period"], key_format)}
         for each in results
         if each["status"] in _NEW
     ]
-    if not told:
+    if not entries:
         # Airflow emits an event for every outlet of a task that succeeds.
         task.outlets = []
     for asset in task.outlets:
         if isinstance(asset, Asset):
             event = context["outlet_events"][asset]
-            event.extra = told[0] if len(told) == 1 else {"periods": told}
+            event.extra = entries[0] if len(entries) == 1 else {"periods": entries}
             if hasattr(event, "add_partitions"):
-                event.add_partitions([each["partition_key"] for each in told])
+                event.add_partitions([each["partition_key"] for each in entries])
 
 
 def _key(period: str, key_format: str | None) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.sources.listing import Listing
 
 #: A plan over a whole bucket reports only the newest periods to the page.
-_TOLD_PERIODS = 1_200
+_MOST_SHOWN = 1_200
 
 
 @takes(*OF_PLANS)
@@ -154,7 +154,7 @@ class PlanLoadsOperator(PeriodOperator):
 
     def _found(self, planned: Sequence[PlannedPeriod]) -> dict[str, Any]:
         """Return the plan for the periods page: per period, why its objects differ from those published, or None."""
-        newest = sorted(planned, key=lambda each: each.period)[-_TOLD_PERIODS:]
+        newest = sorted(planned, key=lambda each: each.period)[-_MOST_SHOWN:]
         target = planned[0].target
         return {
             "conn_id": self.clickhouse_conn_id,

@@ -108,8 +108,8 @@ class LastAnswers(Generic[S]):
             self._last[conn_id] = self._look(conn_id)
         except Chs3Error as error:
             _LOG.info("The page cannot read the state of %s: %s", conn_id, error)
-            told = f"{error} {hint_of(error)}".rstrip()
-            return replace(self._last.get(conn_id) or self._nothing(conn_id), error=told)
+            text = f"{error} {hint_of(error)}".rstrip()
+            return replace(self._last.get(conn_id) or self._nothing(conn_id), error=text)
         return self._last[conn_id]
 
 

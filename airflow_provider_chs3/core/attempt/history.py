@@ -50,8 +50,8 @@ class TableHistory:
             return None, ""
         why = self.profile.measured_on.difference(now) if self.is_of_this_table else "the table was recreated"
         if why:
-            told = f"This load uses the rules: the profile calibrated {self.profile.at} no longer applies ({why})"
-            return None, f"{told}: calibrate the table again."
+            why_rules = f"This load uses the rules: the profile calibrated {self.profile.at} no longer applies ({why})"
+            return None, f"{why_rules}: calibrate the table again."
         if not self.profile.knobs.turned():
             return self.profile, f"Calibrated {self.profile.at}: no setting was faster than the rules'."
         return self.profile, f"Calibrated {self.profile.at}: settings marked 'calibrated' replace the rules'."

@@ -113,11 +113,11 @@ def plan_insert(
         load.files, reading, nodes=len(nodes), is_on_remote_disk=is_remote, largest_period_bytes=largest_bytes
     )
     spec = smallest(each.spec for each in nodes.values())
-    profile, told = history.usable_profile(
+    profile, about_profile = history.usable_profile(
         circumstances_of(load.files, nodes=len(nodes), spec=spec, version=history.version)
     )
-    if told and load.files.manifest.objects:
-        yield from Log(name=told)
+    if about_profile and load.files.manifest.objects:
+        yield from Log(name=about_profile)
     calibrated_loads = profile.parallel_loads if profile else None
     one = resource_share_of(spec, request.share, data, now.values(), calibrated_loads=calibrated_loads)
     computed = load_settings(

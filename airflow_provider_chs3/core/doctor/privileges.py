@@ -30,7 +30,7 @@ from airflow_provider_chs3.exceptions import Chs3Error
 #: The purposes of a user, and the commands, operators and sensors that each covers.
 PURPOSES: Mapping[str, str] = {
     "load": "loads; also `forget` and `clean`",
-    "increments": "loads of new objects alone, and of periods together",
+    "increments": "loads of only the new objects, and of periods together",
     "deferrable": "loads with deferrable=True",
     "plan": "`plan`, `ledger`, PlanLoadsOperator",
     "adopt": "`adopt`",

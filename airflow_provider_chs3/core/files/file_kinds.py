@@ -195,8 +195,8 @@ def split_kinds(kinds: Sequence[FileKind], needed: Sequence[str]) -> Steps[list[
     for name in needed:
         every = dict.fromkeys(kind.tells(name) for kind in kinds if name in kind.types)
         # A column that is NULL throughout a file says nothing of its type.
-        told = [each for each in every if "Nothing" not in each[0]] or list(every)
-        found = (yield from _common_type(name, told)) if told else None
+        known_types = [each for each in every if "Nothing" not in each[0]] or list(every)
+        found = (yield from _common_type(name, known_types)) if known_types else None
         if found is None:
             apart.append(name)
         else:
@@ -212,13 +212,17 @@ def split_kinds(kinds: Sequence[FileKind], needed: Sequence[str]) -> Steps[list[
     return split
 
 
-def _common_type(name: str, told: Sequence[tuple[str, bool]]) -> Steps[str | None]:
+def _common_type(name: str, known_types: Sequence[tuple[str, bool]]) -> Steps[str | None]:
     """Return the server's common type of all files; None if there is none without a loss."""
-    types = [column_type for column_type, _ in told]
-    if len(told) == 1:
+    types = [column_type for column_type, _ in known_types]
+    if len(known_types) == 1:
         return types[0]
     parsed = [ColumnType(each) for each in types]
-    if len({is_naive for _, is_naive in told}) > 1 or len(set(map(_without_widths, parsed))) > 1 or _are_finer(parsed):
+    if (
+        len({is_naive for _, is_naive in known_types}) > 1
+        or len(set(map(_without_widths, parsed))) > 1
+        or _are_finer(parsed)
+    ):
         return None
     return (yield from common_type(name, types))
 

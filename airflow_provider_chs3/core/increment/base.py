@@ -1,7 +1,7 @@
 """Check whether a published period is exactly as recorded, so that new rows may be added to it.
 
 A load that finds its period unchanged writes nothing, and the next whole load heals what it overlooked. An increment
-would build on it for ever. So this asks for more than `core.ledger.comparison`.
+would build on it forever. So this asks for more than `core.ledger.comparison`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from airflow_provider_chs3.exceptions import BaseChangedError, ClickHouseServerE
 _MOST_BYTES_OF_PATHS = 250_000
 #: Rewriting the rows of the other objects was seen to cost up to two fifths of loading them again.
 _LARGEST_SHARE = 0.25
-#: A mutation waits for a free thread, and for ever if merges are stopped.
+#: A mutation waits for a free thread, and forever if merges are stopped.
 _LONGEST_STANDSTILL_SECONDS = 600
 _FIRST_WAIT_SECONDS, _LONGEST_POLL_SECONDS = 0.1, 5.0
 
@@ -119,8 +119,8 @@ def with_kept(load: LoadContext, rows: Sequence[int] | None) -> Steps[tuple[Sequ
     known = yield from recorded_rows(load.context.ledger, node, load.key_on(node), base=load.increment.base)
     known |= {each.path: count for each, count in zip(load.files.manifest.objects, rows, strict=True)}
     of_each = [known[each.path] for each in objects]
-    told = [count for count in of_each if count is not None]
-    return objects, told if len(told) == len(of_each) else None
+    known_counts = [count for count in of_each if count is not None]
+    return objects, known_counts if len(known_counts) == len(of_each) else None
 
 
 def _count_objects(load: LoadContext, *, name: str) -> Steps[dict[Node, Counter[str]]]:

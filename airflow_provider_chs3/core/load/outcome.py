@@ -220,7 +220,7 @@ def _values_of_error(error: Exception) -> dict[str, Value]:
     kind = type(error).__name__
     if not isinstance(error, Chs3Error):
         return {"error_type": kind, "error": f"{kind}, see the task's log."}
-    told: dict[str, Value] = {
+    fields: dict[str, Value] = {
         "error_type": kind,
         "error": textwrap.shorten(str(error), _ERROR_CHARACTERS, placeholder=" …"),
         "error_hint": hint_of(error),
@@ -228,9 +228,9 @@ def _values_of_error(error: Exception) -> dict[str, Value]:
     }
     said = error if isinstance(error, ClickHouseServerError) else error.__cause__
     if isinstance(said, ClickHouseServerError):
-        told |= {"error_code": said.code, "error_name": said.name, "error_host": said.host}
-        told["error_query_id"] = said.query_id or ""
-    return told
+        fields |= {"error_code": said.code, "error_name": said.name, "error_host": said.host}
+        fields["error_query_id"] = said.query_id or ""
+    return fields
 
 
 def _record(event: str, several: Sequence[tuple[LoadContext, Values]]) -> Steps[None]:
@@ -255,7 +255,7 @@ _MANY_PARTS = 10
 
 
 #: The settings that decide how fast a load is, and how much memory it takes, with how to write them.
-_TOLD_SETTINGS: Mapping[str, Callable[[float], str]] = {
+_SHOWN_SETTINGS: Mapping[str, Callable[[float], str]] = {
     "max_threads": "{:,.0f}".format,
     "max_insert_threads": "{:,.0f}".format,
     "min_insert_block_size_bytes": size_text,
@@ -282,7 +282,7 @@ def report(result: LoadResult) -> str:
             else ()
         ),
         *((("checks", _checks(result.checks)),) if result.checks else ()),
-        *((("settings", told),) if (told := _settings(result.settings)) else ()),
+        *((("settings", settings),) if (settings := _settings(result.settings)) else ()),
         *(("look at", each) for each in _worth_a_look(result)),
     ]
     return result.summary() + "".join(f"\n  {name + ':':<10}{text}" for name, text in lines)
@@ -318,7 +318,7 @@ def _insert(result: LoadResult) -> str:
 
 def _settings(settings: SettingValues) -> str:
     return ", ".join(
-        f"{name} {show(float(settings[name]))}" for name, show in _TOLD_SETTINGS.items() if name in settings
+        f"{name} {show(float(settings[name]))}" for name, show in _SHOWN_SETTINGS.items() if name in settings
     )
 
 

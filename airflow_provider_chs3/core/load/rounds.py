@@ -41,7 +41,7 @@ OF_ALL = (ClickHouseConnectionError, ReplicasBehindError)
 #: How often a batch continues without the periods whose files an error names.
 _MOST_PARTINGS = 3
 #: Periods that an error names: more would hide the first.
-_TOLD = 10
+_MOST_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,13 @@ class LoadsOutcome:
         periods_by_text = defaultdict[str, list[Period]](list)
         for period, error in sorted(self.errors.items()):
             periods_by_text[with_hint(error, str(error))].append(period)
-        told = [f"{', '.join(map(str, periods))}: {text}" for text, periods in periods_by_text.items()]
-        rest = [f"and {len(told) - _TOLD} more"] if len(told) > _TOLD else []
+        lines = [f"{', '.join(map(str, periods))}: {text}" for text, periods in periods_by_text.items()]
+        rest = [f"and {len(lines) - _MOST_SHOWN} more"] if len(lines) > _MOST_SHOWN else []
         failed = len(self.errors)
         others = "; the others are loaded" if self.results else ""
         text = f"{failed} of {quantity(failed + len(self.results), 'period')} failed{others}."
         kind = PeriodsFailedError if all(map(is_terminal, self.errors.values())) else PeriodsNotLoadedError
-        return kind("\n  ".join([text, *told[:_TOLD], *rest]))
+        return kind("\n  ".join([text, *lines[:_MOST_SHOWN], *rest]))
 
     def only(self) -> LoadResult:
         """Return the result of a load of one period.

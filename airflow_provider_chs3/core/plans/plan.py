@@ -174,8 +174,8 @@ def _with_forecasts(context: TargetContext, planned: list[PlannedPeriod]) -> Ste
     pace = yield from read_pace(context.loads, key, context.coordinator)
     forecasts = {each.period: pace.forecast(each.new_bytes) for each in to_load}
     planned = [replace(each, forecast=forecasts.get(each.period)) for each in planned]
-    if told := forecast_text(planned):
-        yield from Log(name=told)
+    if expected := forecast_text(planned):
+        yield from Log(name=expected)
     return planned
 
 

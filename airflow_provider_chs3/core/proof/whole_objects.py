@@ -1,4 +1,4 @@
-"""Prove that compressed objects were not cut off, where the servers would load what is left of one.
+"""Prove that compressed objects were not cut off, where the servers would load the rest of one.
 
 docs/reference/proof.md says what each codec and format notices by itself, and what proves the rest.
 """

@@ -96,7 +96,7 @@ class KeyTemplate:
 
     Args:
         text: The template, without the bucket.
-        grain: The length of the periods that keys are told apart by. Default: months.
+        grain: The length of the periods that keys distinguish. Default: months.
 
     Raises:
         ConfigurationError: If a token is unknown.
@@ -259,7 +259,7 @@ class KeyTemplate:
             prefix: A beginning of keys.
 
         Returns:
-            The prefixes, sorted; none where periods cannot be told apart behind it.
+            The prefixes, sorted; none where periods cannot be distinguished behind it.
         """
         return cut(prefix, self._period_prefixes)
 

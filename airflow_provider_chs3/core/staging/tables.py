@@ -44,7 +44,7 @@ class Attempt:
     Args:
         target: The local table.
         periods: The periods, in order.
-        nonce: Makes its names unique for ever: a late query of a dead attempt must not find a table to write into, and
+        nonce: Makes its names unique forever: a late query of a dead attempt must not find a table to write into, and
             a stale attempt must not publish the rows of its successor.
         number: Counts the staging tables from which several periods are published; 0 is the one that is inserted into.
     """

@@ -107,19 +107,19 @@ class UnloadManifest:
             SourceError: If it is something else.
         """
         try:
-            told: dict[str, Any] = json.loads(text)
-            if told["format"] != _FORMAT:
-                raise ValueError(told["format"])
+            fields: dict[str, Any] = json.loads(text)
+            if fields["format"] != _FORMAT:
+                raise ValueError(fields["format"])
             files = tuple(
-                UnloadedFile(**{**each, "fingerprint": Fingerprint(**each["fingerprint"])}) for each in told["files"]
+                UnloadedFile(**{**each, "fingerprint": Fingerprint(**each["fingerprint"])}) for each in fields["files"]
             )
             return cls(
-                table=told["table"],
-                period=told["period"],
-                columns=tuple((name, kind) for name, kind in told["columns"]),
-                attempt=told["attempt"],
+                table=fields["table"],
+                period=fields["period"],
+                columns=tuple((name, kind) for name, kind in fields["columns"]),
+                attempt=fields["attempt"],
                 files=files,
-                obsolete=tuple(told["obsolete"]),
+                obsolete=tuple(fields["obsolete"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise SourceError(

@@ -62,11 +62,11 @@ class Casts(Group):
 
 @dataclass(frozen=True, kw_only=True)
 class Increments(Group):
-    """Whether new objects are loaded alone."""
+    """Whether only the new objects of a period are loaded."""
 
     group = "increments"
 
-    incremental: bool = argument(True, "Whether to load new objects alone if nothing else of the period changed.")
+    incremental: bool = argument(True, "Whether to load only the new objects if nothing else of the period changed.")
     max_increments: int = argument(
         30, "Load a period whole after this many such loads, if merges remove rows of its table.", least=0
     )
@@ -266,7 +266,7 @@ CSV = Argument(
 )
 FILES = _group("files", "How files are read")
 CASTS = _group("casts", "How values are converted that a column cannot hold as they are")
-INCREMENTS = _group("increments", "Whether new objects are loaded alone")
+INCREMENTS = _group("increments", "Whether only the new objects of a period are loaded")
 POLICIES = _group("policies", "What a load does in special cases")
 CHECKS = _group("checks", "What must be true of a period's rows before they are published")
 TUNING = _group("tuning", "The size of the nodes, and the share that loads may use")

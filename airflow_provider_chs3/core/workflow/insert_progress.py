@@ -165,8 +165,8 @@ class ProgressLines:
         if rows >= total:
             return f", {sum(self._written_rows.values()):,} of them written"
         before, self._left_seconds = self._left_seconds, seconds * (total - rows) / rows
-        now, told = duration_text(self._left_seconds), duration_text(before) if before is not None else ""
-        if before is None or before >= self._left_seconds or now == told:
+        now, said_before = duration_text(self._left_seconds), duration_text(before) if before is not None else ""
+        if before is None or before >= self._left_seconds or now == said_before:
             return f", about {now} left to read"
         done = ", ".join(map(str, sorted(self._shards - at_work)))
         why = f"fewer nodes read, as shard {done} is done" if done and at_work else "reading has become slower"

@@ -66,7 +66,7 @@ class Topic:
         while not asked.done():
             client.poll(0.05)
             self._check_login()
-        found = str(self._told(asked.result).topic_id)
+        found = str(self._answer_of(asked.result).topic_id)
         return None if found == _NO_ID else found
 
     def offsets_at(self, at: datetime) -> dict[int, int]:
@@ -85,7 +85,7 @@ class Topic:
 
         milliseconds = int(at.timestamp() * 1000)
         asked = [TopicPartition(self.name, partition, milliseconds) for partition in self.partitions()]
-        found = self._told(lambda: self._consumer.offsets_for_times(asked, timeout=_ANSWER_SECONDS))
+        found = self._answer_of(lambda: self._consumer.offsets_for_times(asked, timeout=_ANSWER_SECONDS))
         return {
             each.partition: each.offset if each.offset >= 0 else self.held(each.partition)[1]
             for each in found
@@ -104,7 +104,7 @@ class Topic:
         from confluent_kafka import TopicPartition
 
         asked = TopicPartition(self.name, partition)
-        first, end = self._told(lambda: self._consumer.get_watermark_offsets(asked, timeout=_ANSWER_SECONDS))
+        first, end = self._answer_of(lambda: self._consumer.get_watermark_offsets(asked, timeout=_ANSWER_SECONDS))
         return first, end
 
     def partitions(self) -> list[int]:
@@ -114,7 +114,7 @@ class Topic:
             SourceError: If there is no such topic.
             TransientError: If Kafka did not answer.
         """
-        described = self._told(lambda: self._consumer.list_topics(self.name, timeout=_ANSWER_SECONDS))
+        described = self._answer_of(lambda: self._consumer.list_topics(self.name, timeout=_ANSWER_SECONDS))
         topic = described.topics[self.name]
         if topic.error is not None:
             raise self._is_missing(topic.error)
@@ -132,7 +132,7 @@ class Topic:
         """
         from confluent_kafka import TopicPartition
 
-        self._told(lambda: self._consumer.assign([TopicPartition(self.name, offsets.partition, offsets.first)]))
+        self._answer_of(lambda: self._consumer.assign([TopicPartition(self.name, offsets.partition, offsets.first)]))
         try:
             yield from self._until(offsets.end, offsets.partition)
         finally:
@@ -142,7 +142,7 @@ class Topic:
         """Read on. Transactions and compaction leave gaps: only the position shows the end, not a count."""
         waiting_since = time.monotonic()
         while not self._is_stopped:
-            batch = self._told(lambda: self._consumer.consume(_MESSAGES_AT_ONCE, _BATCH_SECONDS))
+            batch = self._answer_of(lambda: self._consumer.consume(_MESSAGES_AT_ONCE, _BATCH_SECONDS))
             for message in batch:
                 if (error := message.error()) is not None:
                     self._check_end(error, message.offset(), end, partition)
@@ -200,7 +200,7 @@ class Topic:
         self._consumer.poll(0)
         return f": {self._error.str()}" if self._error is not None else ""
 
-    def _told(self, call: Callable[[], Answer]) -> Answer:
+    def _answer_of(self, call: Callable[[], Answer]) -> Answer:
         from confluent_kafka import KafkaError, KafkaException
 
         try:

@@ -38,7 +38,7 @@ def misfits_named(columns: Columns, rows: Any, context: Any) -> Iterator[None]:
     """Name the row and the column that the driver cannot send.
 
     Args:
-        columns: Name and type of each column, as the server told.
+        columns: Name and type of each column, as the server gave them.
         rows: The rows; anything but a list of tuples or lists is left to the driver.
         context: The driver's, of the connection.
 

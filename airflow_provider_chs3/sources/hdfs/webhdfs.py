@@ -25,7 +25,7 @@ _MORE_TRIES = 2
 _STANDBY = "StandbyException"
 _NOT_FOUND = "FileNotFoundException"
 #: What shows that a gateway does not have an operation, or that the user may not use it.
-_NOT_TOLD = ("HTTP status 400", "IllegalArgumentException", "UnsupportedOperationException", "AccessControlException")
+_UNANSWERED = ("HTTP status 400", "IllegalArgumentException", "UnsupportedOperationException", "AccessControlException")
 #: What will not pass by itself: HDFS's exception → what it means.
 _TERMINAL = {
     "AccessControlException": "access is denied: the user of the connection (login) needs r and x on every folder",
@@ -129,7 +129,7 @@ class WebHdfsClient:
         # Of a closed file the last block is seldom a whole one, so that few are asked for.
         if not length or not block_bytes or length % block_bytes:
             return False
-        absent = (_NOT_FOUND, *_NOT_TOLD)
+        absent = (_NOT_FOUND, *_UNANSWERED)
         response = self._ask("GET", path, {"op": "GET_BLOCK_LOCATIONS", "length": "1"}, doing="list", absent=absent)
         try:
             return bool(response and response.json()["LocatedBlocks"]["isUnderConstruction"])

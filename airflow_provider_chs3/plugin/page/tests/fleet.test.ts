@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ConnectionPeriods, PeriodRow, State } from "../src/api/types";
-import { axisLabel, byGrain, countStates, gapBefore, isBusy, matches, periodsBetween, problemsOf, sorted, tablesOf, untold, withChosen, type Filter } from "../src/model/fleet";
+import { axisLabel, byGrain, countStates, gapBefore, isBusy, matches, periodsBetween, problemsOf, sorted, tablesOf, withoutProblem, withChosen, type Filter } from "../src/model/fleet";
 
 function period(name: string, state: State = "published", more: Partial<PeriodRow> = {}): PeriodRow {
   return {
@@ -108,7 +108,7 @@ test.each([
   ["2026-01", "2026-04", ["2026", "", "", "Apr"]],
   ["2025-03", "2025-11", ["Mar 2025", "", "", "", "Jul", "", "", "Oct", ""]],
   ["2025-05", "2025-10", ["May 2025", "", "", "", "", "Oct"]],
-])("the axis from %s to %s tells its first period, years and quarters, none over another", (first, last, labels) => {
+])("the axis from %s to %s shows its first period, years and quarters, none over another", (first, last, labels) => {
   const periods = periodsBetween(tablesOf([connection("a", ["n"], { t: [period(first)], u: [period(last)] })]));
   expect(periods.map((_, index) => axisLabel(periods, index))).toEqual(labels);
 });
@@ -121,7 +121,7 @@ test.each([
   ["2025-Q4", "2026-Q4", ["", "2026", "", "Q3", ""]],
   ["2023", "2026", ["2023", "", "", "2026"]],
   ["all", "all", [""]],
-])("the axis from %s to %s tells what its periods are called", (first, last, labels) => {
+])("the axis from %s to %s shows what its periods are called", (first, last, labels) => {
   const periods = periodsBetween(tablesOf([connection("a", ["n"], { t: [period(first)], u: [period(last)] })]));
   expect(periods.map((_, index) => axisLabel(periods, index))).toEqual(labels);
 });
@@ -145,13 +145,13 @@ test("a filter that an address has chosen can be seen and undone, though nothing
   expect(withChosen(options, "gone")).toEqual([["a", "a"], ["gone", "gone (not here)"]]);
 });
 
-test("a failed run is told by a period that failed in it, not by one that failed in an earlier run", () => {
+test("a failed run is shown by a period that failed in it, not by one that failed in an earlier run", () => {
   const run = { dag_id: "g", run_id: "new", ended_at: 1 };
-  const told = (state: State, runId: string, dagId = "g") => {
+  const explained = (state: State, runId: string, dagId = "g") => {
     const task = { dag_id: dagId, run_id: runId, task_id: "t", map_index: -1 };
     const [table] = tablesOf([connection("a", ["n"], { t: [period("2026-01", state, { task })] })]);
-    return !untold([run], table ? problemsOf([table], new Set()) : []).length;
+    return !withoutProblem([run], table ? problemsOf([table], new Set()) : []).length;
   };
-  expect([told("failed", "new"), told("failed", "old"), told("failed", "new", "other")]).toEqual([true, false, false]);
-  expect([told("stuck", "old"), told("changed", "old"), told("published", "new")]).toEqual([true, true, false]);
+  expect([explained("failed", "new"), explained("failed", "old"), explained("failed", "new", "other")]).toEqual([true, false, false]);
+  expect([explained("stuck", "old"), explained("changed", "old"), explained("published", "new")]).toEqual([true, true, false]);
 });

@@ -18,14 +18,14 @@ test("strips show rows or durations, of periods that have some", () => {
   expect(tables.flatMap(({ periods }) => periods.map(rows.of))).toEqual([600, null, 1_200_000]);
   expect([extentOf(tables, rows), extentOf(tables, duration)]).toEqual([{ least: 600, most: 1_200_000 }, { least: 0.5, most: 90 }]);
   expect(extentOf([{ periods: [period({})] }], rows)).toBeNull();
-  expect([rows.tell(1), rows.tell(1_200)]).toEqual(["1 row", "1,200 rows"]);
+  expect([rows.text(1), rows.text(1_200)]).toEqual(["1 row", "1,200 rows"]);
 });
 
 test("a period that was published without rows has none, which is measured", () => {
   expect(measureOf("rows")?.of(period({ published_at: "2026-01-01 00:00:00" }))).toBe(0);
 });
 
-test("a range is told once where both ends read alike", () => {
+test("a range is shown once where both ends read alike", () => {
   const short = measureOf("rows")?.short ?? String;
   expect([rangeText({ least: 600, most: 1_200_000 }, short), rangeText({ least: 5, most: 5 }, short)]).toEqual(["600 – 1.2M", "5"]);
 });

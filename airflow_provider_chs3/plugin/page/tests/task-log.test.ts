@@ -11,11 +11,11 @@ test("the error of a task is the first line of the last exception in its log, no
   expect(errorOf(log)).toBe("No bucket lake.");
 });
 
-test("an exception without a text is told by its type, and without exceptions the last error that was logged counts", () => {
+test("an exception without a text is shown by its type, and without exceptions the last error that was logged counts", () => {
   expect(errorOf([raised("")])).toBe("AirflowFailException");
   expect(errorOf([{ event: "first", level: "error" }, { event: "killed by 9", level: "critical" }, { event: "ended", level: "info" }])).toBe("killed by 9");
 });
 
-test("of other logs nothing is told", () => {
+test("of other logs nothing is shown", () => {
   expect([errorOf([]), errorOf(["a line"]), errorOf([{ event: "ended", level: "info", error_detail: null }])]).toEqual(["", "", ""]);
 });

@@ -4,13 +4,13 @@ import { readText, sentence, shareText, stateText, withoutText } from "../src/pe
 
 const PERIOD = { state: "published", parts: 34, step: null, insert: null } as PeriodRow;
 
-test("a period that merges, or has too many parts, tells how many it has", () => {
+test("a period that merges, or has too many parts, says how many it has", () => {
   expect(stateText(PERIOD)).toBe("published");
   expect(stateText({ ...PERIOD, state: "merging" })).toBe("merging, 34 parts");
   expect(stateText({ ...PERIOD, state: "too_many_parts", parts: 1_200 })).toBe("too many parts, 1,200");
 });
 
-test("a load tells what it reads, which of a period with new objects are these alone", () => {
+test("a load says what it reads: only the new objects, if it adds to a period", () => {
   const load = { objects: 6, source_bytes: 6_144, loaded_objects: 6, loaded_bytes: 6_144 } as Load;
   expect(readText(load)).toBe("6 objects, 6.0 KiB");
   expect(readText({ ...load, loaded_objects: 1, loaded_bytes: 1_024 })).toBe("1 new of 6 objects, 6.0 KiB: 1.0 KiB");

@@ -148,10 +148,10 @@ export function problemsOf(tables: readonly TableRow[], states: ReadonlySet<Stat
 
 // The failed runs that no problem mentions. A period that failed mentions that run alone: a later one failed for another
 // reason. One that is stuck or changed stops each run until somebody acts.
-export function untold(runs: readonly FailedRun[], problems: readonly Problem[]): FailedRun[] {
-  const tells = (run: FailedRun) => ({ period: { state, task } }: Problem) =>
+export function withoutProblem(runs: readonly FailedRun[], problems: readonly Problem[]): FailedRun[] {
+  const explains = (run: FailedRun) => ({ period: { state, task } }: Problem) =>
     task?.dag_id === run.dag_id && (state !== "failed" || task.run_id === run.run_id);
-  return runs.filter((run) => !problems.some(tells(run)));
+  return runs.filter((run) => !problems.some(explains(run)));
 }
 
 // Longer runs of periods that no table has are left out: one period of 2099 would push all others out of sight.

@@ -8,7 +8,7 @@ export interface Measure {
   name: string;
   // Null where there is nothing to measure.
   of: (period: PeriodRow) => number | null;
-  tell: (value: number) => string;
+  text: (value: number) => string;
   short: (value: number) => string;
   // Whether it adds up what the nodes have.
   isOfNodes: boolean;
@@ -20,7 +20,7 @@ const MEASURES: Record<string, Measure> = {
   rows: {
     name: "Rows per period",
     of: (period) => (period.published_at || period.rows ? period.rows : null),
-    tell: (value) => `${number(value)} ${value === 1 ? "row" : "rows"}`,
+    text: (value) => `${number(value)} ${value === 1 ? "row" : "rows"}`,
     short: compact,
     isOfNodes: true,
     isShared: false,
@@ -28,7 +28,7 @@ const MEASURES: Record<string, Measure> = {
   duration: {
     name: "Insert time",
     of: (period) => period.insert_seconds,
-    tell: duration,
+    text: duration,
     short: duration,
     isOfNodes: false,
     isShared: true,

@@ -20,7 +20,7 @@ function raisedIn({ error_detail: detail }: Message): string {
 
 // Its first line; empty if there is none, as of a task that was killed, or whose log is not of such messages.
 export function errorOf(messages: readonly unknown[]): string {
-  const told = messages.filter((each): each is Message => typeof each === "object" && each !== null).reverse();
-  const error = told.map(raisedIn).find(Boolean) ?? told.find(({ level }) => LOUD.includes(level))?.event;
+  const entries = messages.filter((each): each is Message => typeof each === "object" && each !== null).reverse();
+  const error = entries.map(raisedIn).find(Boolean) ?? entries.find(({ level }) => LOUD.includes(level))?.event;
   return typeof error === "string" ? error.split("\n", 1)[0]?.trim() ?? "" : "";
 }

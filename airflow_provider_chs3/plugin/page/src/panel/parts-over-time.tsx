@@ -25,14 +25,14 @@ export function PartsOverTime({ place }: { place: PeriodPlace }) {
   const when = (at: number) => time(new Date(at * 1_000), zone).slice(0, 16);
   const known = points[0]?.[0] ?? begun;
   const span = known - begun > MINUTE ? `since ${when(known)}, when the log begins` : `in ${age(now - begun)}`;
-  const told = `${count(last, "part")} now, max ${number(most)} ${span}`;
+  const summary = `${count(last, "part")} now, max ${number(most)} ${span}`;
   return (
-    <Section title="Parts over time" aside={points.length ? <Text fontSize="sm" color="fg.muted">{told}</Text> : undefined}>
+    <Section title="Parts over time" aside={points.length ? <Text fontSize="sm" color="fg.muted">{summary}</Text> : undefined}>
       {points.length ? (
         <Box display="grid" gridTemplateColumns="max-content 1fr" columnGap={2} color="fg.muted" fontSize="xs" lineHeight="1"
           css={{ "& path": { vectorEffect: "non-scaling-stroke", fill: "none", stroke: "currentColor" } }}>
           <Flex direction="column" justify="space-between" align="end" my="-5px"><span>{number(most)}</span><span>0</span></Flex>
-          <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} width="100%" height={HEIGHT} preserveAspectRatio="none" role="img" aria-label={`Parts over time: ${told}`}>
+          <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} width="100%" height={HEIGHT} preserveAspectRatio="none" role="img" aria-label={`Parts over time: ${summary}`}>
             <path d={`M0 ${y(most)}H${WIDTH}M0 ${y(0)}H${WIDTH}`} strokeOpacity={0.3} />
             <Box asChild color="blue.solid"><path d={pathOf(points, x, y, now)} strokeWidth={2} /></Box>
           </svg>

@@ -10,7 +10,7 @@ import { Facts, Faint, NAMES_WIDTH, Section } from "../ui/parts";
 const AFTER_INSERT = {
   insert: "The insert has begun.",
   verify: "The insert has ended. The load lists the objects again and counts the staged rows: they are not in the table yet.",
-  publish: "The staged rows are proved to be those of the objects. On each node they replace the period in one step.",
+  publish: "The staged rows are exactly those of the objects. On each node they replace the period in one step.",
 };
 const MARK = { done: "✓ ", current: "", waiting: "" };
 const FILL = { done: "blue.solid", current: "blue.emphasized", waiting: "bg.emphasized" };

@@ -32,7 +32,7 @@ export function Legend({ tables, shows }: { tables: readonly TableRow[]; shows: 
       {bounds.length ? <Entry kind="heat least" share={0.5} text="a lower bound: a node does not answer" /> : null}
       <Entry kind="unknown" text="not measured" />
       <Entry kind="marked" text="needs attention" />
-      {extent ? <Text as="span">Least {bound}{measure.tell(extent.least)}, most {bound}{measure.tell(extent.most)}</Text> : null}
+      {extent ? <Text as="span">Least {bound}{measure.text(extent.least)}, most {bound}{measure.text(extent.most)}</Text> : null}
     </Flex>
   );
 }

@@ -3,7 +3,7 @@ import { Box, Button, Flex, Heading, Text } from "@chakra-ui/react";
 import { useState } from "react";
 import { KINDS, refusal, type Kind } from "../actions/kinds";
 import type { FailedRun, PeriodRow, Periods, State } from "../api/types";
-import { nameOf, titleOf, untold, type Problem } from "../model/fleet";
+import { nameOf, titleOf, withoutProblem, type Problem } from "../model/fleet";
 import { count, ended, parseUtc } from "../model/format";
 import { namesOf, needsOf, statementOf, type Need } from "../model/needs";
 import { STATES } from "../model/states";
@@ -59,7 +59,7 @@ export function Needs({ problems, rights, areAll, isCalm, checkedAt }: {
 export function FailedRuns({ runs, problems, owners }: {
   runs: readonly FailedRun[]; problems: readonly Problem[]; owners: Record<string, string>;
 }) {
-  const others = untold(runs, problems);
+  const others = withoutProblem(runs, problems);
   if (!others.length) {
     return null;
   }

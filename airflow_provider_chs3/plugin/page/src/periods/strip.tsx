@@ -106,7 +106,7 @@ export const Strip = memo(function Strip({ table, periods, states, measure }: Pr
           return isGap(name) ? <span key={name} className="gap left-out" title="No table has periods here">⋯</span> : <span key={name} className="gap" />;
         }
         const value = measure?.of(period) ?? null;
-        const label = [`${nameOfPeriod(name)}: ${stateText(period)}`, measure && (value === null ? "not measured" : isLeast ? `at least ${measure.tell(value)}${withoutText(table.missedNodes)}` : measure.tell(value)), value !== null && measure?.isShared && shareText(period)].filter(Boolean).join(", ");
+        const label = [`${nameOfPeriod(name)}: ${stateText(period)}`, measure && (value === null ? "not measured" : isLeast ? `at least ${measure.text(value)}${withoutText(table.missedNodes)}` : measure.text(value)), value !== null && measure?.isShared && shareText(period)].filter(Boolean).join(", ");
         const classes = [
           "cell", ...(measure ? [value === null ? "unknown" : "heat", isLeast && "least", NEEDS_PERSON.has(period.state) && "marked"] : [period.state]),
           states.size && !states.has(period.state) && "dimmed", isHere && params.get("period") === name && "chosen",

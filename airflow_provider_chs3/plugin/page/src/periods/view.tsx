@@ -3,7 +3,7 @@ import { Box, Button, Flex, Stack } from "@chakra-ui/react";
 import { useMemo } from "react";
 import { usePeriods } from "../api/queries";
 import type { Periods } from "../api/types";
-import { countStates, isNamed, isSort, matches, problemsOf, sorted, tablesOf, untold, type Filter, type Named, type TableRow } from "../model/fleet";
+import { countStates, isNamed, isSort, matches, problemsOf, sorted, tablesOf, withoutProblem, type Filter, type Named, type TableRow } from "../model/fleet";
 import { namedIn } from "../model/named";
 import type { Place } from "../model/place";
 import { silences } from "../model/silences";
@@ -69,7 +69,7 @@ function Content({ data, place }: { data: Periods; place: Place }) {
       <StateChips counts={countStates(tables)} chosen={filter.states} />
       {shown.length ? (
         <Needs problems={problems} rights={data} areAll={shown.length === tables.length && !silences(data.connections).unknown.length}
-          isCalm={!data.broken_dags.length && !untold(data.failed_runs, problemsOfAll).length} checkedAt={oldestOf(data)} />
+          isCalm={!data.broken_dags.length && !withoutProblem(data.failed_runs, problemsOfAll).length} checkedAt={oldestOf(data)} />
       ) : null}
       <BrokenDags dagIds={data.broken_dags} owners={data.owners} />
       <FailedRuns runs={data.failed_runs} problems={problemsOfAll} owners={data.owners} />
