@@ -97,8 +97,8 @@ def _check(each: PeriodLoad) -> Steps[tuple[tuple[CheckResult, ...], int]]:
     failed = text_of(results)
     if failed and load.request.policies.on_failed_check == "fail":
         raise CheckFailedError(
-            f"{load.context.target} {each.period} was not published, as checks failed: {failed}. The table holds what "
-            "it held. Correct the objects, or the checks; policies={'on_failed_check': 'warn'} publishes all the same."
+            f"{load.context.target} {each.period} was not published, as checks failed: {failed}. The table is "
+            "unchanged. Fix the objects or the checks, or publish anyway with policies={'on_failed_check': 'warn'}."
         )
     if failed:
         yield from Log(name=f"Warning: {each.period} is published although checks failed: {failed}.")

@@ -134,7 +134,9 @@ class LoadRequest(TableRequest):
             )
         self._check_object_column()
         if self.checks.requested and self.policies.write_mode == "append":
-            raise ConfigurationError("checks look at rows before they are published, and write_mode='append' does not.")
+            raise ConfigurationError(
+                "checks look at rows before they are published, but write_mode='append' inserts them directly."
+            )
 
     def _check_object_column(self) -> None:
         """Check that the column holds what the period's objects are listed by."""

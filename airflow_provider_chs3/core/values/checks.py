@@ -71,7 +71,7 @@ class TableCheck:
 
 @dataclass(frozen=True, kw_only=True)
 class StatementCheck:
-    """A SELECT from `staged` and `published` whose first row has true values alone; arguments as in `ColumnCheck`."""
+    """A SELECT from `staged` and `published` whose first row has only true values; arguments as in `ColumnCheck`."""
 
     name: str
     statement: str
@@ -123,7 +123,7 @@ class Checks(Group):
     )
     statements: Mapping[str, Any] | None = argument(
         None,
-        "Name → a SELECT whose first row has true values alone. It reads the tables `staged`, what is about to be "
+        "Name → a SELECT whose first row has only true values. It reads the tables `staged`, what is about to be "
         "published, and `published`, the period as it is.",
         without="none",
     )
