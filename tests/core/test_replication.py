@@ -27,6 +27,7 @@ from airflow_provider_chs3.core.publication.publish import publish
 from airflow_provider_chs3.core.request.load_request import Policies
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.staging.tables import Attempt, create_staging
+from airflow_provider_chs3.core.values.checks import Checks
 from airflow_provider_chs3.core.values.models import Manifest, Node, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import QueryNodes
@@ -179,6 +180,7 @@ def load(*, before=()):
             nonce="ab",
             definition="d",
             policies=Policies(),
+            checks=Checks(),
             selection=Selection(),
             structure=lambda context, shard_num: {},
         ),

@@ -69,4 +69,11 @@ SPANS = (
     ),
     Span("week", "toMonday(ts)", "{GGGG}-W{WW}", ("2026-W52", "2026-W53", "2027-W01"), "2027-W02", "Europe/Berlin"),
     Span("whole table", "", "all", ("all",)),
+    Span(
+        "set of partitions",
+        "(k % 3, toYYYYMM(ts))",
+        "{YYYY-MM}",
+        ("2026-08", "2026-09", "2026-10"),
+        "2026-11",
+    ),
 )
