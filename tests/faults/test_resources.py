@@ -99,6 +99,7 @@ def crowded_lake(trips_lake: Lake) -> Lake:
     return trips_lake
 
 
+@pytest.mark.thorough
 def test_a_load_waits_while_there_are_too_many_parts_and_goes_on(crowded_lake: Lake, strikes: Strikes) -> None:
     strikes.before("Wait", lambda: limit_parts(crowded_lake, 3000))
     crowded_lake.load(cluster=crowded_lake.cluster.single_node_name)
@@ -226,6 +227,7 @@ def tmpfs(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(tmp_path)], check=True)
 
 
+@pytest.mark.thorough
 def test_a_disk_that_fills_up_during_the_insert_leaves_the_period_as_it_was(
     tmpfs: Path, chs3_s3: S3Endpoint, chs3_bucket: str, strikes: Strikes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

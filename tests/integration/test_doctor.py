@@ -151,6 +151,7 @@ class TestServers:
         assert "this machine lists in" in checks["storage"]["summary"]
         assert "hunter2" not in json.dumps(found)
 
+    @pytest.mark.thorough
     def test_a_cluster_that_is_not_known_is_found(self, lake: Lake, doctor: Doctor) -> None:
         code, checks, _ = doctor("--cluster", "elsewhere")
         assert code == 1

@@ -208,6 +208,7 @@ class TestMutations:
                 alter(events, number, change)
         refused(events)
 
+    @pytest.mark.thorough
     def test_what_may_have_changed_it_is_named_without_values(self, events: Lake) -> None:
         published(events)
         events.on_every_node(f"SYSTEM START MERGES {events.database}.events")

@@ -36,7 +36,7 @@ def plan(source: Source, *, start: datetime | None = None, end: datetime | None 
     return operator.execute({"dag_run": run})
 
 
-@pytest.mark.thorough(but=5)
+@pytest.mark.thorough(but=4)
 def test_a_period_holds_the_rows_of_its_objects(source: Source) -> None:
     first, second = source.case.first, source.case.second
     periods = [each for each in (first, second) if each]

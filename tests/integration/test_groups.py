@@ -45,6 +45,7 @@ def test_each_periods_record_has_all_of_its_result(periods: Periods) -> None:
         assert {name: recorded[period][name] for name in both} == {name: result[name] for name in both}
 
 
+@pytest.mark.thorough
 def test_a_periods_share_of_a_step_is_that_of_the_insert_which_goes_by_bytes(periods: Periods) -> None:
     periods.put(PERIODS[0], "much", rows=4_000)
     results = periods.load()
@@ -199,6 +200,7 @@ def test_periods_without_objects_are_skipped_where_that_is_no_error(periods: Per
         periods.load("2026-11", "2026-12", on_no_objects="skip")
 
 
+@pytest.mark.thorough
 def test_loads_that_cannot_share_a_statement_are_made_one_by_one(periods: Periods) -> None:
     load = periods.operator(null_as_default=True)
     load.execute({})

@@ -114,6 +114,7 @@ def test_objects_with_other_columns_are_loaded_with_the_others(events: Lake, cap
     assert numbers(events) == list(range(70))
 
 
+@pytest.mark.thorough
 def test_it_can_be_turned_off(events: Lake) -> None:
     put(events, 6)
     assert load(events, incremental=False)["loaded_objects"] == 7

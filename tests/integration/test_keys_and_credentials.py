@@ -118,6 +118,7 @@ def test_objects_that_look_alike_but_are_not_the_periods_are_not_read(trips_lake
     assert trips_lake.load(key="trips/{YYYY-MM}/*.parquet")["objects"] == 24
 
 
+@pytest.mark.thorough
 def test_only_the_periods_objects_are_opened(trips_lake: Lake) -> None:
     # ClickHouse reads whatever its glob matches, and would fail over this.
     trips_lake.upload(TRIPS)
@@ -215,6 +216,7 @@ def test_temporary_keys_that_do_not_fit_together_fail_at_once(
     refused(trips_lake, rf"Cannot list s3://.*{told}")
 
 
+@pytest.mark.thorough
 def test_temporary_keys_that_the_servers_find_expired_fail_at_once(
     trips_lake: Lake, chs3_s3: S3Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:

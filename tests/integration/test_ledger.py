@@ -62,6 +62,7 @@ class TestLoss:
         assert loaded.load()["status"] == "published"
         assert loaded.facts() == OTHER_TRIPS.facts(PERIOD)
 
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_a_node_whose_disks_are_new_gets_its_part_again(self, loaded: Lake) -> None:
         for name in ("chs3_ledger", loaded.table):
@@ -186,7 +187,7 @@ class TestOtherSchema:
         with pytest.raises(AirflowFailException, match=said):
             trips_lake.load(deferrable=deferrable)
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("engine", ["Null", "Memory"])
     def test_so_is_one_that_keeps_no_records(self, loaded: Lake, engine: str) -> None:
         ledger = f"{loaded.database}.chs3_ledger"

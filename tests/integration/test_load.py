@@ -21,6 +21,7 @@ def test_every_row_of_the_period_is_loaded_with_its_content(trips_lake: Lake) ->
     assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_every_node_gets_a_share(trips_lake: Lake) -> None:
     # Nodes take files by the hash of their names, so that few files may pass a node by.
@@ -141,7 +142,7 @@ def test_a_sorting_key_that_descends_can_be_staged(lake: Lake) -> None:
     assert lake.facts() == TRIPS.facts(PERIOD)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("file_format", ["csv.gz", "jsonl", "jsonl.gz"])
 def test_text_is_loaded_with_its_content(trips_lake: Lake, file_format: str) -> None:
     trips_lake.upload(TRIPS, file_format=file_format)
@@ -182,6 +183,7 @@ def test_a_table_may_be_named_with_its_database(trips_lake: Lake, monkeypatch: p
     assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_staging_and_ledger_can_be_in_a_database_of_their_own(trips_lake: Lake) -> None:
     staging = f"{trips_lake.database}_staging"

@@ -150,6 +150,7 @@ class TestMergesStopped:
 
 
 class TestMutations:
+    @pytest.mark.thorough
     def test_one_that_runs_is_settling_with_its_share_done(self, limited: Lake) -> None:
         for _ in range(2):
             insert(limited, 0)

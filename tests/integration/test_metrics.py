@@ -56,6 +56,7 @@ def test_each_step_of_a_load_tells_its_time(trips_lake: Lake, statsd: Receiver) 
     assert seconds == pytest.approx(result["seconds_by_step"], abs=0.001)
 
 
+@pytest.mark.thorough
 def test_the_table_is_the_one_tag(trips_lake: Lake, statsd: Receiver) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load()
@@ -83,6 +84,7 @@ def test_plain_statsd_gets_the_same_names_without_tags(trips_lake: Lake, monkeyp
     assert ("chs3.rows", "") in {(each.name, each.tags) for each in received}
 
 
+@pytest.mark.thorough
 def test_a_load_that_has_nothing_to_do_counts_no_rows(trips_lake: Lake, statsd: Receiver) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load()

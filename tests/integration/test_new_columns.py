@@ -85,6 +85,7 @@ def test_those_of_texts_get_the_types_of_their_values(numbers: Lake, ending: str
     assert dict(types(numbers)[0])["at"] == "Nullable(DateTime('UTC'))"
 
 
+@pytest.mark.thorough
 def test_a_new_file_with_a_new_column_loads_the_period_whole(numbers: Lake) -> None:
     put(numbers, PERIOD, "a", 1, color="red")
     load(numbers)
@@ -169,7 +170,7 @@ def test_choices_that_contradict_each_other_are_refused(numbers: Lake) -> None:
     )
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", ["create", "add"])
 def test_columns_with_names_of_virtual_ones_are_loaded(lake: Lake, how: str) -> None:
     lake.table = "numbers"

@@ -99,6 +99,7 @@ def test_a_connection_that_skips_first_lines_loses_no_row(
     assert published(lake) == sorted(numbers)
 
 
+@pytest.mark.thorough
 def test_the_operators_own_settings_do_change_how_files_are_read(lake: Lake) -> None:
     numbers = numbered(lake, 2, 10)
     settings = {"input_format_csv_skip_first_lines": 1}
@@ -158,6 +159,7 @@ def test_a_user_who_may_only_read_is_told_so(lake: Lake, monkeypatch: pytest.Mon
     refused(lake, "The user has readonly = 1, and so may send no settings.* remove `readonly` from its profile")
 
 
+@pytest.mark.thorough
 def test_a_setting_that_servers_refuse_is_not_blamed_on_a_file(
     trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,7 +245,7 @@ def test_a_profile_that_fixes_what_a_load_needs_is_a_finding(
     refused(lake, FINDINGS[profile], file_format="CSV", select={"at": "c1", "n": "c2"})
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 @pytest.mark.parametrize("profile", ["fixed", "fixed_skipping"])
 def test_so_is_one_of_the_user_as_whom_nodes_ask_each_other(lake: Lake, profile: str) -> None:
@@ -329,6 +331,7 @@ def test_the_doctor_finds_what_the_profile_of_nodes_forbids(lake: Lake, capsys: 
     assert "'user_fixed' of the user that other nodes use to query it forbids optimize" in found
 
 
+@pytest.mark.thorough
 def test_no_answer_comes_from_a_cache(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     # A server refuses to cache what statements about itself answer (704).
     connection = json.loads(os.environ["AIRFLOW_CONN_CHS3_DEFAULT"])

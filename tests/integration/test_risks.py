@@ -50,6 +50,7 @@ def test_one_that_only_recompresses_is_no_word_worth(trips_lake: Lake, capfd: py
     assert "expire by its TTL" not in capfd.readouterr().out
 
 
+@pytest.mark.thorough
 def test_an_ordinary_target_is_no_word_worth(trips_lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load()
@@ -97,6 +98,7 @@ class TestParts:
         with pytest.raises(TransientError, match=r"3 parts \(max_parts_in_total=4\)"):
             lake.load()
 
+    @pytest.mark.thorough
     def test_an_append_is_stopped_by_the_periods_own_parts_too(self, lake: Lake) -> None:
         self.crowd(lake, "parts_to_throw_insert = 3", PERIOD)
         with pytest.raises(TransientError, match="3 parts in one partition"):

@@ -35,6 +35,7 @@ def tenants(lake: Lake, request: pytest.FixtureRequest) -> Tenants:
     return Tenants(lake, request.param)
 
 
+@pytest.mark.thorough(but=3)
 def test_a_period_holds_the_rows_of_its_objects(tenants: Tenants) -> None:
     case, (one, two, three) = tenants.case, tenants.case.tenants
     tenants.put(case.first, "a", (one, 1), (one, 2), (two, 3))
@@ -56,6 +57,7 @@ def test_a_period_holds_the_rows_of_its_objects(tenants: Tenants) -> None:
     assert tenants.load(periods=[case.first, case.second]) == ["unchanged", "unchanged"]
 
 
+@pytest.mark.thorough(but=2)
 def test_periods_share_an_insert(tenants: Tenants) -> None:
     case, (one, two, three) = tenants.case, tenants.case.tenants
     both = [case.first, case.second]
@@ -72,6 +74,7 @@ def test_periods_share_an_insert(tenants: Tenants) -> None:
     assert tenants.load(periods=both) == ["unchanged", "unchanged"]
 
 
+@pytest.mark.thorough(but=2)
 def test_a_row_of_another_period_is_refused(tenants: Tenants) -> None:
     case, (one, two, _) = tenants.case, tenants.case.tenants
     tenants.put(case.first, "a", (one, 1))
@@ -123,6 +126,7 @@ def test_a_period_of_more_partitions_than_a_block_of_an_insert_may_have(lake: La
     assert tenants.load(period="2026-10") == ["unchanged"]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("engine", ["ReplacingMergeTree", "SummingMergeTree"])
 def test_engines_that_merge_rows(lake: Lake, engine: str) -> None:
     tenants = Tenants(lake, MONTHLY, engine=f"{engine}()")

@@ -84,6 +84,7 @@ def test_partitions_of_what_has_ended_are_merged(tenants: Tenants) -> None:
     assert tenants.load(periods=BOTH) == ["unchanged", "unchanged"]
 
 
+@pytest.mark.thorough
 def test_a_period_is_unloaded(tenants: Tenants, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = tenants.lake
     tenants.load(periods=BOTH)
@@ -97,6 +98,7 @@ def test_a_period_is_unloaded(tenants: Tenants, monkeypatch: pytest.MonkeyPatch)
     assert copy.found() == [row for row in tenants.expected() if row[2] < 10]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("periods", [BOTH[:1], BOTH], ids=["one", "two"])
 def test_a_deferred_load_is_resumed(lake: Lake, monkeypatch: pytest.MonkeyPatch, periods: list[str]) -> None:
     deferring.hurry(monkeypatch)

@@ -140,7 +140,7 @@ class TestLedger:
         assert (code, out) == (2, "")
         assert ".nowhere does not exist" in err
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize(
         ("periods", "said"), [((), "no periods of this table"), (("--period", PERIOD), "no such period")]
     )
@@ -154,6 +154,7 @@ class TestLedger:
 
 
 class TestUpkeep:
+    @pytest.mark.thorough
     def test_adopt_forget_and_adopt_again(self, trips_lake: Lake, shell: Shell) -> None:
         trips_lake.upload(TRIPS)
         trips_lake.load(write_mode="append", retries=0)

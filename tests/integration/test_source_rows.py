@@ -139,6 +139,7 @@ def test_rows_of_other_periods_that_are_left_out_are_counted(trips_lake: Lake) -
     assert (result["other_period_rows"], result["counted_by"]) == (7, "insert")
 
 
+@pytest.mark.thorough
 def test_footers_tell_the_rows_of_parquet(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     assert trips_lake.load(count_again=True)["counted_by"] == "footers"
@@ -171,6 +172,7 @@ def test_also_of_a_deferrable_load(trips_lake: Lake) -> None:
     assert deferring.run(trips_lake, {})["counted_by"] == "insert"
 
 
+@pytest.mark.thorough
 def test_the_ledger_tells_how_rows_were_counted(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS, file_format="csv.gz")
     trips_lake.load()

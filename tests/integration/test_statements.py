@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_chs3.core.insertion import insert
-from airflow_provider_chs3.core.workflow.step_timer import StepTimer
 from airflow_provider_chs3.hooks.connection import Address
+from tests.faults.killing import on_no_clock
 from tests.integration.counting import is_within, of_nodes, opened, sent
 from tests.integration.several_periods import PERIODS, Periods, periods
 from tests.integration.test_merge_health import look
@@ -32,12 +32,10 @@ OF_A_PLAN, OF_A_POLL = (2, 2), (3, 3)
 
 
 @pytest.fixture(autouse=True)
-def on_no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+def _on_no_clock() -> Iterator[None]:
     """Statements that depend on how long the machine takes are not counted."""
-    # An insert of a second records its end, too.
-    monkeypatch.setattr(insert, "_RECORDED_FROM_SECONDS", 600)
-    # A load that lists within one look-up of another's end cannot know which came first, and starts over.
-    monkeypatch.setattr(StepTimer, "of_this_try_seconds", -1.0)
+    with on_no_clock():
+        yield
 
 
 def stop_merges(periods: Periods) -> None:

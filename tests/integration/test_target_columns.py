@@ -163,6 +163,7 @@ def put(lake: Lake, **columns: list[Any]) -> None:
     lake.put(f"trips/{PERIOD}/a.parquet", parquet(pa.table({**columns, "at": at})))
 
 
+@pytest.mark.thorough
 def test_a_default_goes_by_the_other_columns_where_the_files_have_none(lake: Lake) -> None:
     create(lake, "a UInt8, b UInt16 DEFAULT a * 100, c String DEFAULT 'none'")
     put(lake, a=[1, 2], c=["x", ""])
@@ -180,6 +181,7 @@ def test_materialized_and_alias_columns_are_the_servers_also_where_the_files_hav
     assert "Columns in the files that are not loaded: m, l." in capfd.readouterr().out
 
 
+@pytest.mark.thorough
 def test_an_ephemeral_column_is_what_a_default_is_made_of(lake: Lake) -> None:
     create(lake, "a UInt8, raw String EPHEMERAL, length UInt64 DEFAULT length(raw)")
     put(lake, a=[1, 2], raw=["abc", ""])

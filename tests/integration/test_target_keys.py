@@ -129,6 +129,7 @@ def test_a_key_of_low_cardinality_is_monthly_too(lake: Lake, column_type: str, k
     assert (numbers(lake), lake.load()["status"]) == ([1, 2], "unchanged")
 
 
+@pytest.mark.thorough
 def test_a_key_that_is_monthly_in_no_time_zone_is_refused(lake: Lake) -> None:
     create(lake, "DateTime('UTC')", "toYYYYMMDD(at, 'America/New_York')")
     put(lake, in_utc(NEW_YORK, 2))
@@ -229,6 +230,7 @@ def test_a_key_that_an_alter_gave_another_type_is_refused_until_the_table_is_att
     assert numbers(lake) == [1, 2]
 
 
+@pytest.mark.thorough
 def test_a_column_that_a_load_adds_leaves_the_key_as_it_is_whatever_the_connection_sets(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

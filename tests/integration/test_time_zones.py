@@ -116,7 +116,7 @@ class TestNodesOfDifferentZones:
         assert "were read in 'UTC', and are now read in 'Asia/Tokyo'" in load(lake, **IN_TOKYO)["reason"]
         assert found(lake, "toUnixTimestamp(x)") == {NOON["Asia/Tokyo"]}
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize(
         ("default", "values"),
         [
@@ -233,7 +233,7 @@ class TestOneServer:
         assert load(moving, **IN_TOKYO)["loaded_objects"] == 1
         assert found(moving, "toUnixTimestamp(x)") == {NOON["Asia/Tokyo"]}
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("key", ["toYYYYMM(ts)", "toStartOfMonth(ts)"])
     def test_periods_of_a_key_without_a_zone_are_the_servers(self, moving: Lake, key: str) -> None:
         """23:30 of 31 May in Berlin is June in Tokyo, but May in the table."""
@@ -294,7 +294,7 @@ class TestTimestampsWithoutAZoneUnderSelect:
         load(lake, select={"day": "day", "h": "toHour(x)"}, naive_timestamps=meaning, **IN_TOKYO)
         assert found(lake, "h") == {23}
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("of", ["DateTime('Europe/Berlin')", "Nullable(DateTime64(3, 'Europe/Berlin'))"])
     def test_of_an_hour_that_clocks_skip_are_refused(self, lake: Lake, of: str) -> None:
         create(lake, f"day Date, n {of}")

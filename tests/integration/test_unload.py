@@ -59,6 +59,7 @@ def test_a_load_makes_the_same_table_of_it(loaded: Lake) -> None:
     assert copy.facts() == facts
 
 
+@pytest.mark.thorough
 def test_only_the_period_is_unloaded(loaded: Lake) -> None:
     loaded.upload(OTHER_TRIPS, "2026-11")
     loaded.load(period="2026-11")
@@ -100,6 +101,7 @@ def test_an_object_that_is_not_as_it_was_is_written_again(loaded: Lake, change: 
     assert ids(loaded) == ids_of_table(loaded)
 
 
+@pytest.mark.thorough
 def test_a_period_without_rows_has_a_manifest_without_files(loaded: Lake) -> None:
     loaded.on_every_node(f"TRUNCATE TABLE {loaded.database}.{loaded.table}")
     assert [unload(loaded)["status"] for _ in range(2)] == ["unloaded", "unchanged"]
@@ -223,6 +225,7 @@ def test_the_documented_privileges_suffice(loaded: Lake, monkeypatch: pytest.Mon
         assert ids(lake) == list(range(9))
 
 
+@pytest.mark.thorough
 def test_no_key_of_the_storage_shows(loaded: Lake, caplog: pytest.LogCaptureFixture) -> None:
     result = unload(loaded)
     secret = json.loads(os.environ["AIRFLOW_CONN_AWS_DEFAULT"])["password"]

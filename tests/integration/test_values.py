@@ -33,6 +33,7 @@ def test_source_columns_with_the_names_of_virtual_ones_do_not_matter(lake: Lake,
     assert loaded(lake, f"a.{kind}", bodies[kind], "n") == [1, 2]
 
 
+@pytest.mark.thorough
 def test_a_column_that_hides_the_path_of_its_file_is_refused_where_it_is_loaded(lake: Lake) -> None:
     create(lake, "_path String")
     lake.put(PREFIX + "a.csv", f"ts,_path\n{AT},x\n".encode())
@@ -249,7 +250,7 @@ def test_what_does_not_fit_may_be_lost_if_the_user_says_so(lake: Lake) -> None:
     ]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", ["csv", "tsv"])
 def test_maps_of_text(lake: Lake, ending: str) -> None:
     create(lake, "m Map(String, UInt8)")

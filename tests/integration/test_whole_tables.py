@@ -194,6 +194,7 @@ class TestExpiry:
         assert source.found() == [row for row in source.expected() if row[1] % 2 == 0]
         return statuses
 
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("numbers", [(0, 1, 2), (1,)], ids=["partly", "wholly"])
     def test_a_whole_table_goes_on_with_what_is_new(self, lake: Lake, numbers: tuple[int, ...]) -> None:
         table = Source(lake, WHOLE)

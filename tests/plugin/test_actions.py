@@ -177,6 +177,7 @@ def test_other_actions_are_runs_of_the_dag_for_them(loaded: Lake, open_page: Ope
     assert run.conf == wanted | where
 
 
+@pytest.mark.thorough
 def test_ending_a_load_marks_its_task_as_failed(as_user: AsUser, trips_lake: Lake, open_page: Open) -> None:
     runs.make_known(LOADER)
     task = runs.start(as_user("admin"))

@@ -132,7 +132,7 @@ def test_a_place_that_is_not_there_is_told(run: DagRun, open_page: OpenPage) -> 
     page.get_by_text("db.<b> 2026-01 of connection chs3_default is not here: no load has begun").wait_for()
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("place", "said"), [("table=t&period=9999-99", "t 9999-99 is not here"), ("database=d&table=t", "d.t is not here")]
 )

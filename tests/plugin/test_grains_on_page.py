@@ -47,6 +47,7 @@ def tables(trips_lake: Lake) -> Lake:
     return trips_lake
 
 
+@pytest.mark.thorough
 def test_each_period_is_told_as_it_is_and_a_few_that_lack_between(as_user: AsUser, tables: Lake) -> None:
     days = periods(as_user, tables, "events")
     assert list(days) == sorted([*DAYS, MISSING])

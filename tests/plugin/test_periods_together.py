@@ -27,6 +27,7 @@ TOGETHER = f"{PERIODS[0]} … {PERIODS[-1]} (4 months)"
 ALONE = PERIODS[1]
 
 
+@pytest.mark.thorough
 def test_periods_of_one_insert_say_so_until_they_are_loaded_alone(
     as_user: AsUser, several_periods: Periods, open_page: Open
 ) -> None:

@@ -142,6 +142,7 @@ def test_a_file_that_comes_later_is_planned_and_loaded(lake: Lake) -> None:
     assert lake.facts() == OTHER.facts(PERIOD)
 
 
+@pytest.mark.thorough
 def test_periods_are_loaded_together_and_what_comes_later_is_added(lake: Lake) -> None:
     periods = ["2026-08", "2026-09", PERIOD]
     for period in periods[:2]:

@@ -179,7 +179,7 @@ class Hits:
         assert sorted(row for rows in found for row in rows) == expected
 
 
-@pytest.mark.thorough(but=6)
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_period_holds_the_rows_of_the_database(row_lake: RowLake, case: Case) -> None:
     hits = Hits(row_lake, case)
@@ -197,6 +197,7 @@ def test_a_period_holds_the_rows_of_the_database(row_lake: RowLake, case: Case) 
     assert left_behind(row_lake) == []
 
 
+@pytest.mark.thorough(but=1, first=1)
 def test_a_whole_table_holds_all_rows_also_those_without_a_time(row_lake: RowLake) -> None:
     hits = Hits(row_lake, WHOLE)
     hits.put(*WHOLE.moments[0], None)
@@ -212,6 +213,7 @@ def test_a_whole_table_holds_all_rows_also_those_without_a_time(row_lake: RowLak
     hits.assert_exact(*WHOLE.moments[0], None)
 
 
+@pytest.mark.thorough(but=1)
 def test_a_whole_table_without_room_for_rows_without_a_time_is_refused(row_lake: RowLake) -> None:
     hits = Hits(row_lake, replace(WHOLE, column="DateTime('UTC')"))
     hits.put(*WHOLE.moments[0], None)
@@ -220,6 +222,7 @@ def test_a_whole_table_without_room_for_rows_without_a_time_is_refused(row_lake:
     hits.assert_exact()
 
 
+@pytest.mark.thorough(but=1, first=1)
 def test_dates_have_no_hours(row_lake: RowLake) -> None:
     hits = Hits(row_lake, Case("days", "DateTime('UTC')", "toStartOfHour(at)", ("", ""), (("2026-10-05",), ())))
     hits.put("2026-10-05")
@@ -230,6 +233,7 @@ def test_dates_have_no_hours(row_lake: RowLake) -> None:
     hits.assert_exact()
 
 
+@pytest.mark.thorough(but=1)
 def test_times_without_a_zone_do_not_say_which_of_two_hours_they_are_in(row_lake: RowLake) -> None:
     case = Case("times", "DateTime('America/New_York')", "toStartOfHour(at)", ("", ""), ((), ()), "America/New_York")
     hits = Hits(row_lake, case)
@@ -244,6 +248,7 @@ def test_times_without_a_zone_do_not_say_which_of_two_hours_they_are_in(row_lake
     hits.assert_exact("2026-11-01 00:30:00", "2026-11-01 02:30:00")
 
 
+@pytest.mark.thorough(but=1, first=1)
 @pytest.mark.three_nodes
 def test_a_worker_that_dies_over_a_day_leaves_it_to_the_next_try(row_lake: RowLake) -> None:
     if row_lake.is_mysql:

@@ -185,7 +185,7 @@ def test_any_double_keeps_its_last_bit(row_lake: RowLake) -> None:
     assert sorted(value for (value,) in _read(row_lake, "d")) == sorted(doubles)
 
 
-@pytest.mark.thorough(but=6)
+@pytest.mark.thorough(but=4)
 @pytest.mark.parametrize("number", range(9))
 def test_what_does_not_fit_is_refused_by_name(row_lake: RowLake, number: int) -> None:
     cases = REFUSED_MYSQL if row_lake.is_mysql else REFUSED_POSTGRES
@@ -198,7 +198,7 @@ def test_what_does_not_fit_is_refused_by_name(row_lake: RowLake, number: int) ->
     assert set(_read(row_lake, "count()")) == {(0,)}
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_periods_of_instants_begin_where_their_zone_says(row_lake: RowLake) -> None:
     kind = "timestamp NULL" if row_lake.is_mysql else "timestamptz"
     zone = "" if row_lake.is_mysql else "+00"

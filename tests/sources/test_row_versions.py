@@ -51,7 +51,7 @@ def _planned(lake: RowLake, name: str, **options: Any) -> list[str]:
     return planned
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_dates_that_no_table_holds_are_in_no_period(row_lake: RowLake) -> None:
     rows = [f"'{each}'" for each in ("2026-01-05", *NO_PERIODS[row_lake.is_mysql])]
     name = _make(row_lake, "at date", *rows)
@@ -82,7 +82,7 @@ def test_a_sum_of_times_sees_what_the_newest_time_hides(row_lake: RowLake) -> No
         row_lake.run(f"UPDATE {name} SET updated_at = '2026-01-05 10:00:00' WHERE at = '2026-01-05'")
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 def test_a_node_may_get_only_rows_without_a_key(row_lake: RowLake) -> None:
     name = _make(row_lake, "at date, k bigint", "'2026-01-05', NULL", "'2026-01-06', 1", "'2026-01-07', 2")
     _typed(row_lake, "at Date, k Nullable(Int64)")

@@ -75,7 +75,7 @@ def test_on_kill_ends_the_queries_and_drops_staging(lake: SourceLake) -> None:
     assert sum(rows[0][0] for rows in lake.on_every_node(f"SELECT count() FROM {lake.database}.trips")) == 0
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_it_waits_for_merges_and_has_the_result_of_a_load(lake: SourceLake) -> None:
     result = lake.load(wait_for_merges=True, merge_health={"settled_after_seconds": 0})
     assert {"status", "rows", "seconds_by_step", "query_ids", "settings", "merges"} <= result.keys()
@@ -137,7 +137,7 @@ def test_a_table_is_created_from_files_alone(lake: SourceLake) -> None:
     assert lake.load(create_table="if_missing")["rows"] == 3_000
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_new_columns_are_found(lake: SourceLake) -> None:
     drop = f"ALTER TABLE {lake.database}.trips DROP COLUMN payment_type"
     lake.on_every_node(drop)
@@ -202,7 +202,7 @@ def test_the_command_line_plans_and_adopts_its_periods(lake: SourceLake, capsys:
     assert lake.load()["status"] == "unchanged"
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 def test_the_command_line_suggests_a_table_for_files_alone(
     lake: SourceLake, capsys: pytest.CaptureFixture[str]
 ) -> None:

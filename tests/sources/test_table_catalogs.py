@@ -149,6 +149,7 @@ def loader_of(s3: S3Endpoint, *actions: str) -> S3Endpoint:
     return replace(s3, access_key=key["AccessKeyId"], secret_key=key["SecretAccessKey"])
 
 
+@pytest.mark.thorough
 def test_glue_needs_no_more_rights_than_documented(glue_lake: TableLake, monkeypatch: pytest.MonkeyPatch) -> None:
     allowed = loader_of(glue_lake.table.s3, *LEAST_RIGHTS)
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(allowed.airflow_connection()))

@@ -139,7 +139,7 @@ DELTA = [
 ]
 
 
-@pytest.mark.thorough(but=5)
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("table_lake", "periods", "key", "by"),
     [*(("iceberg", *each) for each in ICEBERG), *(("delta", *each) for each in DELTA)],
@@ -163,6 +163,7 @@ def test_a_period_holds_the_rows_of_its_partitions(
     hits.assert_exact(*periods[first], *periods[second])
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("table_lake", "key", "by", "holds"),
     [
@@ -191,6 +192,7 @@ def test_files_that_are_coarser_than_a_period_are_refused_unless_their_statistic
     hits.assert_exact("2026-11-01 02:10", "2026-11-01 02:20")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("table_lake", "by"), [("iceberg", (("at", "month"),)), ("delta", ""), ("delta", "date")], indirect=["table_lake"]
 )

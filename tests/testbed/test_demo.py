@@ -33,6 +33,7 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_the_last_screen_shows_every_period_loaded_right_and_the_settings(environment: dict[str, str]) -> None:
     done = subprocess.run(
         [*COMMAND, "--periods", "2", "--rows-per-period", "6000"],
