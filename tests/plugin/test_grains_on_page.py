@@ -23,7 +23,7 @@ def load_table(lake: Lake, table: str, key: str, template: str, objects: dict[st
     """Load a table of times, one object for each period."""
     by = f"PARTITION BY {key}" if key else ""
     lake.on_every_node(
-        f"CREATE TABLE {lake.database}.{table} (at DateTime('UTC'), n UInt64) ENGINE = MergeTree {by} ORDER BY n"
+        f"CREATE TABLE IF NOT EXISTS {lake.database}.{table} (at DateTime('UTC'), n UInt64) ENGINE = MergeTree {by} ORDER BY n"
     )
     for period, rows in objects.items():
         lake.put(f"{table}/{period}/a.csv", rows.encode())
@@ -43,7 +43,8 @@ def tables(trips_lake: Lake) -> Lake:
     hours = {f"2026-10-24T{hour:02}Z": f"2026-10-24 {hour:02}:30:00,1\n" for hour in range(20, 24)}
     hours |= {f"2026-10-25T{hour:02}Z": f"2026-10-25 {hour:02}:30:00,1\n" for hour in range(6)}
     load_table(trips_lake, "clicks", "toStartOfHour(at)", "{YYYY-MM-DD}T{HH}Z", hours)
-    load_table(trips_lake, "customers", "", "**", {"x": "2026-10-05 01:00:00,1\n2024-01-01 00:00:00,2\n"})
+    for night in ({"x": "2026-10-05 01:00:00,1\n"}, {"y": "2024-01-01 00:00:00,2\n"}):
+        load_table(trips_lake, "customers", "", "**", night)
     return trips_lake
 
 
@@ -73,6 +74,13 @@ def test_the_details_are_those_of_the_period_alone(
 
 
 @pytest.mark.thorough
+def test_a_whole_table_tells_what_each_night_has_added(as_user: AsUser, tables: Lake) -> None:
+    query = {"conn_id": "chs3_default", "database": tables.database, "table": "customers", "period": "all"}
+    found = as_user("viewer").get("/chs3/api/period", params=query).raise_for_status().json()
+    assert [(each["loaded_objects"], each["loaded_rows"]) for each in found["loads"]] == [(1, 1), (1, 1)]
+    assert found["loads"] == sorted(found["loads"], key=lambda each: each["recorded_at"], reverse=True)
+
+
 def test_rows_that_nobody_loaded_are_of_the_period_that_the_key_says(as_user: AsUser, tables: Lake) -> None:
     for table in ("events", "customers"):
         tables.on_node(0, f"INSERT INTO {tables.database}.{table} VALUES ('2026-11-01 00:00:00', 1)")
@@ -100,5 +108,9 @@ def test_tables_of_each_length_have_a_list_and_an_axis_of_their_own(
     page.get_by_role("button", name="whole table: published").click()
     panel = page.get_by_role("dialog", name=f"{tables.database}.customers")
     panel.get_by_role("group", name="Now").wait_for()
+    nights = panel.get_by_role("region", name="Its last loads")
+    nights.wait_for()
+    assert nights.get_by_role("row").count() == 3
+    nights.scroll_into_view_if_needed()
     keep(page, "grains-whole")
     assert troubles == []

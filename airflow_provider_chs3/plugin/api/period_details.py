@@ -52,7 +52,7 @@ class DetailsAnswer:
         seen = self.details
         if seen is None:
             unknown = dict.fromkeys(("load", "inserting", "failure", "last_finished"))
-            return unknown | {"error": self.error, "nodes": [], "insert_sql": ""}
+            return unknown | {"error": self.error, "nodes": [], "loads": [], "insert_sql": ""}
         return {
             "error": "",
             "nodes": [
@@ -63,6 +63,7 @@ class DetailsAnswer:
             "inserting": _inserting(seen.inserting) if seen.inserting else None,
             "failure": _failure(seen.failure, readable_logs) if seen.failure else None,
             "last_finished": seen.last_finished,
+            "loads": seen.loads,
             "insert_sql": self.insert_sql if self.insert_sql and is_of_dag_in(seen.owner, readable_xcoms) else "",
         }
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from airflow_provider_chs3.plugin.observation.period_details import FinishedLoad, NodeShare
+from airflow_provider_chs3.plugin.observation.period_details import FinishedLoad, NodeShare, PastLoad
 from airflow_provider_chs3.plugin.observation.periods import PeriodRow
 
 
@@ -168,6 +168,7 @@ class PeriodDetails(BaseModel):
     inserting: Inserting | None
     failure: Failure | None
     last_finished: FinishedLoad | None
+    loads: list[PastLoad]
     insert_sql: str
 
 

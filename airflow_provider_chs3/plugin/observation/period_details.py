@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE, nodes_of
@@ -50,6 +51,8 @@ _OF_LOAD = {
         )
     ),
 }
+#: As many nights as a look shows.
+_MOST_LOADS = 14
 #: Records of one node that belong to no load, and make earlier records of loads obsolete.
 _STANDING = ("intent", "published", "forgotten", "unchanged")
 
@@ -113,6 +116,23 @@ class FinishedLoad:
     published_at: float
 
 
+@dataclass(frozen=True, slots=True)
+class PastLoad:
+    """A load that published the period, whole or by what it added.
+
+    Args:
+        recorded_at: Time of its record, in UTC, by the node's clock.
+        loaded_objects: Number of the objects that it read.
+        loaded_bytes: Their size in bytes.
+        loaded_rows: Their rows.
+    """
+
+    recorded_at: str
+    loaded_objects: int
+    loaded_bytes: int
+    loaded_rows: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class PeriodDetails:
     """One period of one table.
@@ -126,6 +146,7 @@ class PeriodDetails:
         failure: The failure of the newest load; None if it did not fail.
         owner: The task of the newest load, as JSON: DAG, run, task, map index; empty if not known.
         last_finished: The newest load of the table that published; None if there is none.
+        loads: The newest loads of the period that published, the newest first.
     """
 
     nodes: Mapping[Node, NodeShare]
@@ -136,6 +157,7 @@ class PeriodDetails:
     failure: Entry | None
     owner: str
     last_finished: FinishedLoad | None
+    loads: tuple[PastLoad, ...] = ()
 
     @property
     def is_known(self) -> bool:
@@ -164,9 +186,11 @@ def look_at_period(cluster: str | None, target: TableName, period: Period) -> St
         for node, databases in ledgers.databases.items()
     }
     answers = yield from query_reachable(f"Read the records and parts of {period}", statements, down)
-    answered = {node: (_entries(rows[0][:2]), rows[0][3:]) for node, rows in answers.items()}
+    answered = {node: (_entries(rows[0][:2]), rows[0][4:]) for node, rows in answers.items()}
     finished = [_finished(*each) for rows in answers.values() for each in rows[0][2]]
-    return _details(answered, texts_of(down), max(finished, key=lambda each: each.published_at, default=None))
+    found = _details(answered, texts_of(down), max(finished, key=lambda each: each.published_at, default=None))
+    loads = sorted((PastLoad(*each) for rows in answers.values() for each in rows[0][3]), key=attrgetter("recorded_at"))
+    return replace(found, loads=tuple(loads[: -_MOST_LOADS - 1 : -1]))
 
 
 def _finished(period: str, rows: int, seconds: Iterable[tuple[str, float]], published_at: float) -> FinishedLoad:
@@ -174,7 +198,7 @@ def _finished(period: str, rows: int, seconds: Iterable[tuple[str, float]], publ
 
 
 def _of_period(target: TableName, period: Period, ledgers: Collection[str], loads: Collection[str]) -> Sql:
-    """Return the query for the newest record of each event, for the table's newest load, and for the parts."""
+    """Return the query for the newest record of each event, for the newest loads, and for the parts."""
     name = f"database = {literal(target.database)} AND table = {literal(target.table)}"
     of_loads = [TableName(database, LOADS_TABLE) for database in loads]
     further = [expression or column for column, expression in _OF_LOAD.items()]
@@ -182,6 +206,7 @@ def _of_period(target: TableName, period: Period, ledgers: Collection[str], load
     return Sql(
         f"SELECT {_array(_records(target, period, TableName(each, LEDGER_TABLE)) for each in ledgers)}, "
         f"{_array(_records(target, period, each, *further) for each in of_loads)}, {_array(newest_loads)}, "
+        f"{_array(_past_loads(target, period, each) for each in of_loads)}, "
         f"sum(rows), count(), sum(bytes_on_disk) FROM system.parts WHERE {name} AND active AND rows > 0 "
         f"AND partition_id IN ({partition_ids(target, period, ledgers)})"
     )
@@ -239,6 +264,13 @@ def _newest_load(target: TableName, loads: TableName) -> str:
     return (
         f"SELECT ({columns}) AS found {_of_table(target, loads)} AND event = 'load' ORDER BY recorded_at DESC LIMIT 1"
     )
+
+
+def _past_loads(target: TableName, period: Period, loads: TableName) -> str:
+    """Return the query for the newest loads of a period that published."""
+    columns = "formatDateTime(recorded_at, '%F %T', 'UTC'), loaded_objects, loaded_bytes, loaded_rows"
+    published = f"{_of_period_in(target, period, loads)} AND event = 'load'"
+    return f"SELECT ({columns}) AS found {published} {NEWEST_FIRST} LIMIT {_MOST_LOADS}"
 
 
 def _entries(arrays: Iterable[Iterable[Row]]) -> dict[str, Entry]:

@@ -23,6 +23,7 @@ export function Details({ details, period, place }: { details: PeriodDetails; pe
       {details.inserting ? <Newest inserting={details.inserting} isLoading={period.state === "loading"} /> : null}
       {details.load ? <Published load={details.load} nodes={details.nodes} /> : null}
       {details.load ? <Steps load={details.load} together={period.together} /> : null}
+      {details.loads.length > 1 ? <Loads loads={details.loads} /> : null}
       <Nodes nodes={details.nodes} />
       <PartsOverTime place={place} />
       {details.load?.is_published ? <Proof load={details.load} period={period} nodes={details.nodes} /> : null}
@@ -111,6 +112,16 @@ function Steps({ load, together }: { load: Load; together: PeriodRow["together"]
           </Flex>
         ))}
       </Box>
+    </Section>
+  );
+}
+
+// Of a table without partitions: what each night added.
+function Loads({ loads }: { loads: PeriodDetails["loads"] }) {
+  const rows = loads.map((load) => [<UtcTime key="at" text={load.recorded_at} />, `${count(load.loaded_objects, "object")}, ${bytes(load.loaded_bytes)}`, number(load.loaded_rows)]);
+  return (
+    <Section title="Its last loads">
+      <Figures name="Its last loads" rows={rows} columns={[["Published"], ["Read"], ["Rows", "number"]]} />
     </Section>
   );
 }
