@@ -21,10 +21,8 @@ MISSING = "2026-10-07"
 
 def load_table(lake: Lake, table: str, key: str, template: str, objects: dict[str, str]) -> None:
     """Load a table of times, one object for each period."""
-    by = f"PARTITION BY {key}" if key else ""
-    lake.on_every_node(
-        f"CREATE TABLE IF NOT EXISTS {lake.database}.{table} (at DateTime('UTC'), n UInt64) ENGINE = MergeTree {by} ORDER BY n"
-    )
+    made = f"CREATE TABLE IF NOT EXISTS {lake.database}.{table} (at DateTime('UTC'), n UInt64) ENGINE = MergeTree"
+    lake.on_every_node(f"{made} {f'PARTITION BY {key}' if key else ''} ORDER BY n")
     for period, rows in objects.items():
         lake.put(f"{table}/{period}/a.csv", rows.encode())
     options = {"period": None, "periods": list(objects)} if key else {"period": "all"}
