@@ -39,13 +39,12 @@ their ids, from its database, its secrets backend or AIRFLOW_CONN_<ID>; the comm
 to stdout, all else to stderr."""
 
 _EXIT_CODES = """exit codes:
-  0  nothing to do: every period as published, nothing to load, all adopted, nothing left to clean, no finding; also
-  after a calibration, whatever its result 1  something to do: periods to load (plan), not as published (ledger),
-     refused (adopt), staging to drop (clean --dry-run), findings (doctor), or rows that differ from the objects
-     (rehearse)
+  0  nothing to do: every period as published, nothing to load, all adopted, nothing left to clean, no finding;
+     also after a calibration, whatever its result
+  1  something to do: periods to load (plan), not as published (ledger) or refused (adopt), staging to drop
+     (clean --dry-run), findings (doctor), or rows that differ from the objects (rehearse)
   2  wrong arguments, or an error; stderr says which
 """
-
 
 _OLDER_THAN_HOURS = replace(
     OLDER_THAN_SECONDS,
@@ -155,7 +154,7 @@ def _add_adopt(commands: Any) -> None:
     _add_table(command)
     _add_source(command)
     _add_periods(command, all_periods="all periods in the bucket")
-    _add_definition(command, "{} unless given")
+    _add_definition(command, "by default {}")
 
 
 def _add_forget(commands: Any) -> None:
@@ -203,9 +202,7 @@ def _add_rehearse(commands: Any) -> None:
     command = _command(
         commands, "rehearse", "prove on these servers that periods are exact, with small objects and a separate table"
     )
-    command.add_argument(
-        "--database", required=True, help="database in which it creates, and drops again, its table and staging"
-    )
+    command.add_argument("--database", required=True, help="database for its table and staging, which it drops again")
     command.add_argument("--bucket", help="bucket, or container, for its objects; HDFS has none")
     command.add_argument("--prefix", required=True, help="prefix of their keys; no objects may exist under it")
     command.add_argument(
@@ -264,7 +261,7 @@ def _add_source(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--time-column", metavar="NAME", help="the column that decides a row's period")
     for name, what in (("key-column", "key"), ("fingerprint", "aggregate"), ("timezone", "zone of periods")):
-        command.add_argument(f"--{name}", help=f"{what} of a database's table, as its loads have it")
+        command.add_argument(f"--{name}", help=f"{what} of a database's table, the same as for its loads")
 
 
 def _add_storage(command: argparse.ArgumentParser, storages: tuple[str, ...]) -> None:

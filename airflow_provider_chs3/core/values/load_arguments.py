@@ -187,7 +187,7 @@ def _conn_id(name: str, option: str, help: str, *, type: str = "str") -> Argumen
 
 TABLE = Argument(
     name="table",
-    help="A MergeTree table partitioned by period, on every node of `cluster`; or a Distributed table over it.",
+    help="A MergeTree table on every node of `cluster`, partitioned by period or not; or a Distributed table over it.",
     type="str",
     default=REQUIRED,
 )
