@@ -22,6 +22,8 @@ class DeltaToClickHouseOperator(PeriodLoadTask):
         aws_conn_id: AWS connection for the log, and for the servers' reads. Default: Airflow's
             `[chs3] aws_conn_id`, `aws_default`.
         endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.
+        row_timezone: The zone in which days and longer periods begin: that of ClickHouse's partition key. Default:
+            `UTC`.
 
     Returns:
         As `S3ToClickHouseOperator`.
@@ -34,7 +36,10 @@ class DeltaToClickHouseOperator(PeriodLoadTask):
         time_column: str,
         aws_conn_id: str | None = AWS_CONN_ID,
         endpoint_url: str | None = None,
+        row_timezone: str = "UTC",
         **kwargs: Any,
     ) -> None:
-        objects = DeltaTable(uri=uri, time_column=time_column, aws_conn_id=aws_conn_id, endpoint_url=endpoint_url)
+        objects = DeltaTable(
+            uri=uri, time_column=time_column, aws_conn_id=aws_conn_id, endpoint_url=endpoint_url, timezone=row_timezone
+        )
         super().__init__(objects=objects, **kwargs)

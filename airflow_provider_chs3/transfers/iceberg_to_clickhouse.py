@@ -23,6 +23,8 @@ class IcebergToClickHouseOperator(PeriodLoadTask):
         aws_conn_id: AWS connection for metadata, and for the servers' reads. Default: Airflow's
             `[chs3] aws_conn_id`, `aws_default`.
         endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.
+        row_timezone: The zone in which days and longer periods begin: that of ClickHouse's partition key. Default:
+            `UTC`.
 
     Returns:
         As `S3ToClickHouseOperator`.
@@ -36,6 +38,7 @@ class IcebergToClickHouseOperator(PeriodLoadTask):
         iceberg_conn_id: str = "iceberg_default",
         aws_conn_id: str | None = AWS_CONN_ID,
         endpoint_url: str | None = None,
+        row_timezone: str = "UTC",
         **kwargs: Any,
     ) -> None:
         objects = IcebergTable(
@@ -44,5 +47,6 @@ class IcebergToClickHouseOperator(PeriodLoadTask):
             iceberg_conn_id=iceberg_conn_id,
             aws_conn_id=aws_conn_id,
             endpoint_url=endpoint_url,
+            timezone=row_timezone,
         )
         super().__init__(objects=objects, **kwargs)

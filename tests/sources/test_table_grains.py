@@ -13,6 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.sources.delta import DeltaTable
 from airflow_provider_chs3.sources.iceberg import IcebergTable
+from tests.sources import lakehouses
 from tests.sources.table_lake import TableLake
 
 if TYPE_CHECKING:
@@ -33,17 +34,21 @@ class Hits:
         lake: Where they are.
         key: The partition key in ClickHouse.
         by: Iceberg's transforms, with their columns; how Delta's column of periods is made of a time, and none at all.
+        column: ClickHouse's type of the times.
+        timezone: The zone of its periods, if it is another one than UTC.
     """
 
     lake: TableLake
     key: str
     by: tuple[tuple[str, str], ...] | str
+    column: str = "DateTime('UTC')"
+    timezone: str = "America/New_York"
     rows: list[tuple[str | None, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         by = f"PARTITION BY {self.key}" if self.key else ""
         self.lake.on_every_node(
-            f"CREATE TABLE {self.lake.database}.hits (at Nullable(DateTime('UTC')), id Int64, tenant String) "
+            f"CREATE TABLE {self.lake.database}.hits (at Nullable({self.column}), id Int64, tenant String) "
             f"ENGINE = MergeTree {by} ORDER BY id SETTINGS allow_nullable_key = 1"
         )
 
@@ -99,10 +104,11 @@ class Hits:
     @property
     def where(self) -> dict[str, Any]:
         """The arguments that say what is loaded."""
+        zone = {"timezone": "UTC" if "UTC" in self.column else self.timezone}
         objects = (
-            DeltaTable(uri=self.uri, time_column="by" if self.by else "at")
+            DeltaTable(uri=self.uri, time_column="by" if self.by else "at", **zone)
             if isinstance(self.by, str)
-            else IcebergTable(table="lake.hits", time_column="at")
+            else IcebergTable(table="lake.hits", time_column="at", **zone)
         )
         return {**self.lake.where, "objects": objects, "table": "hits"}
 
@@ -114,7 +120,7 @@ class Hits:
 
     def assert_exact(self, *moments: str | None) -> None:
         """Compare the rows of ClickHouse with those of these moments."""
-        sql = f"SELECT formatDateTime(at, '%F %R'), id, tenant FROM {self.lake.database}.hits"
+        sql = f"SELECT formatDateTime(at, '%F %R', 'UTC'), id, tenant FROM {self.lake.database}.hits"
         found = [row for rows in self.lake.on_every_node(sql) for row in rows]
         expected = [(at, number, f"tenant {number % 2}") for at, number in self.rows if at in moments]
         assert sorted(found, key=lambda row: row[1]) == expected
@@ -193,6 +199,40 @@ def test_files_that_are_coarser_than_a_period_are_refused_unless_their_statistic
 
 
 @pytest.mark.thorough(but=1)
+@pytest.mark.parametrize(
+    ("table_lake", "by"), [("iceberg", (("at", "month"),)), ("delta", ""), ("delta", "%Y-%m")], indirect=["table_lake"]
+)
+def test_periods_take_their_rows_of_files_that_they_share(table_lake: TableLake, by: Any) -> None:
+    # Each day is another one in UTC, in part.
+    hits = Hits(table_lake, "toDate(at)", by, column="DateTime('America/New_York')")
+    moments = {
+        "2026-10-30": ("2026-10-30 04:00", "2026-10-31 03:59"),
+        "2026-10-31": ("2026-10-31 04:00", "2026-11-01 03:59"),
+        "2026-11-01": ("2026-11-01 04:00", "2026-11-02 04:59"),
+    }
+    hits.put([at for some in moments.values() for at in some])
+    share = {"policies": {"on_other_periods": "leave_out"}}
+    planned = hits.plan(all_periods=True, definition=share)
+    assert set(moments) <= set(planned)
+    for period in moments:
+        assert hits.load(period, **share)["status"] == "published"
+    hits.assert_exact(*(at for some in moments.values() for at in some))
+    hits.put([moments["2026-10-31"][1]])
+    assert hits.load("2026-10-31", **share)["status"] == "published"
+    hits.assert_exact(*(at for some in moments.values() for at in some))
+    assert {hits.load(period, **share)["status"] for period in moments} <= {"published", "unchanged"}
+    hits.assert_exact(*(at for some in moments.values() for at in some))
+
+
+def test_files_of_another_zone_are_refused_with_the_way_out(table_lake: TableLake) -> None:
+    by: Any = (("at", "day"),) if isinstance(table_lake.table, lakehouses.IcebergTable) else "date"
+    hits = Hits(table_lake, "toDate(at)", by, column="DateTime('America/New_York')", timezone="UTC")
+    hits.put(["2026-10-31 03:59", "2026-10-31 04:00"])
+    with pytest.raises(AirflowFailException, match="Give the source the time zone of the table's partition key"):
+        hits.load("2026-10-31")
+    hits.assert_exact()
+
+
 @pytest.mark.parametrize(
     ("table_lake", "by"), [("iceberg", (("at", "month"),)), ("delta", ""), ("delta", "date")], indirect=["table_lake"]
 )

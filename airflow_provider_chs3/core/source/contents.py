@@ -67,6 +67,17 @@ class Contents:
         )
 
 
+class _DataFiles(Contents):
+    def of_other_periods(self, period: Period, place: str, counts: str) -> SourceError:
+        # Left out, they might be in no period at all.
+        return SourceError(
+            f"Files of {period} in {place} hold rows that the table puts into other periods (partition: rows): "
+            f"{counts}. The period was not published. Give the source the time zone of the table's partition key, "
+            "timezone=…, and policies={'on_other_periods': 'leave_out'}: each period then takes its rows of all files "
+            "that may have some."
+        )
+
+
 class _Rows(Contents):
     name, holder = "rows", "row"
 
@@ -94,4 +105,5 @@ class _Rows(Contents):
 
 
 OBJECTS = Contents()
+DATA_FILES: Contents = _DataFiles()
 ROWS: Contents = _Rows()

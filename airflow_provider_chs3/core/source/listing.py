@@ -57,6 +57,10 @@ class SourceListing(ABC):
     def pattern(self) -> str:
         """The pattern by which a period's objects are recognized there, for messages."""
 
+    def leaving_out(self) -> Self:
+        """Return the source as it is read where rows of other periods are left out: as always, by default."""
+        return self
+
     @abstractmethod
     def access_trial(self, period: Period | None) -> AccessTrial:
         """Return a try to get at a period's objects, or at those of any period."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -169,6 +170,22 @@ def range_text(periods: Sequence[Period]) -> str:
     """
     first, last = periods[0], periods[-1]
     return str(first) if len(periods) == 1 else f"{first} … {last} ({quantity(len(periods), first.grain)})"
+
+
+def zone_of(timezone: str) -> ZoneInfo:
+    """Return a time zone.
+
+    Args:
+        timezone: Its name.
+
+    Raises:
+        ConfigurationError: If there is none of this name.
+    """
+    try:
+        return ZoneInfo(timezone)
+    # A folder of zones, such as 'Europe', is an error of the operating system.
+    except (ZoneInfoNotFoundError, TypeError, ValueError, OSError):
+        raise ConfigurationError(f"timezone={timezone!r} is not known: give a name such as 'Europe/Berlin'.") from None
 
 
 # There are few periods, and each is in the records of many tables.

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 
 from airflow_provider_chs3.core.values.models import Manifest, Unit
-from airflow_provider_chs3.core.values.period import FIRST_YEAR, LAST_YEAR, WHOLE_TABLE, Grain, Period
+from airflow_provider_chs3.core.values.period import FIRST_YEAR, LAST_YEAR, WHOLE_TABLE, Grain, Period, zone_of
 from airflow_provider_chs3.exceptions import SourceError
 
 #: The least and the greatest moment of a file that does not say which it has.
 ANY_MOMENT = (datetime.min, datetime.max)
 _FIRST, _LAST = datetime(FIRST_YEAR, 1, 1), datetime(LAST_YEAR, 12, 31, 23)
+#: In every time zone in no period.
+_BEFORE, _AFTER = datetime(FIRST_YEAR - 1, 1, 1, tzinfo=UTC), datetime(LAST_YEAR + 1, 12, 31, tzinfo=UTC)
 #: Of the first year, as a week may begin in the year before.
 _FIRST_MONDAY = datetime(FIRST_YEAR, 1, 4)
 
@@ -41,26 +43,33 @@ class DataFile:
     deletes: str = ""
     deleted: tuple[int, ...] = field(default=(), repr=False)
 
-    def periods(self, grain: Grain) -> tuple[Period, Period] | None:
+    def periods(self, grain: Grain, timezone: str) -> tuple[Period, Period] | None:
         """Return the first and the last period that it may have rows of; None if it has rows of none.
 
         Args:
             grain: The length of the periods.
+            timezone: The zone in which days and longer periods begin.
         """
         if grain is Grain.ALL:
             return WHOLE_TABLE, WHOLE_TABLE
-        first = _FIRST_MONDAY if grain is Grain.WEEK else _FIRST
-        if self.moments is None or self.moments[1] < first or self.moments[0].year > LAST_YEAR:
+        if self.moments is None:
             return None
-        return Period.of(max(self.moments[0], first), grain), Period.of(min(self.moments[1], _LAST), grain)
+        zone = UTC if grain is Grain.HOUR else zone_of(timezone)
+        ends = (min(max(at.replace(tzinfo=UTC), _BEFORE), _AFTER).astimezone(zone) for at in self.moments)
+        least, greatest = (at.replace(tzinfo=None) for at in ends)
+        first = _FIRST_MONDAY if grain is Grain.WEEK else _FIRST
+        if greatest < first or least.year > LAST_YEAR:
+            return None
+        return Period.of(max(least, first), grain), Period.of(min(greatest, _LAST), grain)
 
-    def has_rows_of(self, periods: Collection[Period]) -> bool:
+    def has_rows_of(self, periods: Collection[Period], timezone: str) -> bool:
         """Return whether it may have rows of one of these periods.
 
         Args:
             periods: The periods, all of one grain.
+            timezone: The zone in which days and longer periods begin.
         """
-        return any(_periods_between(self, periods))
+        return any(_periods_between(self, periods, timezone))
 
     @property
     def version(self) -> str:
@@ -77,6 +86,7 @@ class TableSnapshot:
         id: Its id, or Delta's version.
         table: The table's name, for people.
         time_column: The column of dates or times that decides the period of a row.
+        timezone: The zone in which days and longer periods begin.
         columns: Names of the table's columns.
         files: Its data files.
     """
@@ -84,32 +94,36 @@ class TableSnapshot:
     id: str
     table: str
     time_column: str
+    timezone: str
     columns: frozenset[str]
     files: tuple[DataFile, ...]
 
-    def manifests(self, periods: Collection[Period] | Grain, *, is_to_load: bool) -> dict[Period, Manifest]:
+    def manifests(
+        self, periods: Collection[Period] | Grain, *, is_to_load: bool, shares_files: bool = False
+    ) -> dict[Period, Manifest]:
         """Return the data files of periods as objects.
 
         Args:
             periods: The periods, all of one grain; a grain for all of that length that have files.
             is_to_load: Whether their rows are wanted. Otherwise, a file with a problem is one that has changed.
+            shares_files: Whether a file may hold rows of several periods, each of which takes its own.
 
         Raises:
-            SourceError: If a file of a period to load has a problem, or may hold rows of others.
+            SourceError: If a file of a period to load has a problem, or may hold rows of others and may not.
         """
-        wanted = set(self._periods(periods) if isinstance(periods, Grain) else periods)
+        wanted = set(self._periods(periods, shares_files) if isinstance(periods, Grain) else periods)
         found: dict[Period, list[Unit]] = {period: [] for period in wanted}
         for each in self.files:
-            for period in _periods_between(each, wanted):
-                if is_to_load:
+            for period in _periods_between(each, wanted, self.timezone):
+                if is_to_load and each.problem:
+                    raise SourceError(each.problem)
+                if is_to_load and not shares_files:
                     self._check(each, period.grain)
                 found[period].append(Unit(each.path, each.size_bytes, each.version, each.written_at))
         return {period: Manifest.of(some) for period, some in found.items()}
 
     def _check(self, file: DataFile, grain: Grain) -> None:
-        if file.problem:
-            raise SourceError(file.problem)
-        first, last = file.periods(grain) or (WHOLE_TABLE, WHOLE_TABLE)
+        first, last = file.periods(grain, self.timezone) or (WHOLE_TABLE, WHOLE_TABLE)
         if first == last:
             return
         holds = f"holds rows of {first} to {last}"
@@ -117,18 +131,23 @@ class TableSnapshot:
             holds = f"does not show which {grain} its rows belong to: it has no statistics of {self.time_column!r}"
         raise SourceError(
             f"{file.path} of {self.table} {holds}, and files are loaded whole. Partition that table by {grain} of "
-            f"{self.time_column!r}, or shorter, and rewrite its files; or partition the table in ClickHouse by longer "
-            "periods, or not at all."
+            f"{self.time_column!r}, or shorter, and rewrite its files; or let each period take its rows of all files "
+            "that it shares, with policies={'on_other_periods': 'leave_out'}."
         )
 
-    def _periods(self, grain: Grain) -> Iterator[Period]:
+    def _periods(self, grain: Grain, shares_files: bool) -> Iterator[Period]:
         for each in self.files:
-            if each.moments != ANY_MOMENT or grain is Grain.ALL:
-                yield from each.periods(grain) or ()
+            if each.moments == ANY_MOMENT and grain is not Grain.ALL:
+                continue
+            period, last = each.periods(grain, self.timezone) or (None, None)
+            while period and last and shares_files and period < last:
+                yield period
+                period = period.shifted(1)
+            yield from filter(None, {period, last})
 
 
-def _periods_between(file: DataFile, wanted: Collection[Period]) -> Iterator[Period]:
-    if not wanted or (periods := file.periods(next(iter(wanted)).grain)) is None:
+def _periods_between(file: DataFile, wanted: Collection[Period], timezone: str) -> Iterator[Period]:
+    if not wanted or (periods := file.periods(next(iter(wanted)).grain, timezone)) is None:
         return
     first, last = periods
     if first == last:

@@ -114,15 +114,16 @@ def what_is_loaded(task: PeriodTask, listing: Listing, arguments: Mapping[str, A
         ConfigurationError: If an argument is wrong.
     """
     options, source = task.hook().options, task.source(listing)
+    how = _how_it_is_loaded(arguments, tunable(options.settings, source.kind))
     return {
-        "source": source,
+        "source": source.leaving_out() if how["policies"].on_other_periods == "leave_out" else source,
         "target": TableName.of(task.table, task.database, default_database=options.database),
         "cluster": task.cluster or None,
         "default_cluster": options.cluster,
         "staging_database": task.staging_database,
         "nonce": uuid.uuid4().hex[:16],
         "now": datetime.now(UTC),
-        **_how_it_is_loaded(arguments, tunable(options.settings, source.kind)),
+        **how,
     }
 
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import ClassVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_provider_chs3.core.source.formats import Format
 from airflow_provider_chs3.core.source.reading import KnownColumn
 from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.values.models import Setting
-from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period
+from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period, zone_of
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 TEXT = "Nullable(String)"
@@ -282,19 +281,6 @@ def periods_touched(span: Period, grain: Grain, times: Times, timezone: str) -> 
         zone = zone_of(timezone)
         return {Period.of(at.replace(tzinfo=UTC).astimezone(zone).replace(tzinfo=None), grain) for at in ends}
     return {Period.of(at, grain) for at in ends}
-
-
-def zone_of(timezone: str) -> ZoneInfo:
-    """Return a zone.
-
-    Raises:
-        ConfigurationError: If there is none of this name.
-    """
-    try:
-        return ZoneInfo(timezone)
-    # A folder of zones, such as 'Europe', is an error of the operating system.
-    except (ZoneInfoNotFoundError, TypeError, ValueError, OSError):
-        raise ConfigurationError(f"timezone={timezone!r} is not known: give a name such as 'Europe/Berlin'.") from None
 
 
 def _is_text(value: object) -> bool:

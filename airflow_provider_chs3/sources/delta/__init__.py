@@ -25,12 +25,13 @@ class DeltaTable(LakehouseTable):
         aws_conn_id: AWS connection for the log, and for the servers' reads. Default: Airflow's
             `[chs3] aws_conn_id`, `aws_default`. None: a public bucket, read without keys.
         endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.
+        timezone: The zone in which days and longer periods begin: that of ClickHouse's partition key. Default: `UTC`.
     """
 
-    template_fields: ClassVar[Sequence[str]] = ("uri", "time_column", "aws_conn_id", "endpoint_url")
+    template_fields: ClassVar[Sequence[str]] = ("uri", "time_column", "aws_conn_id", "endpoint_url", "timezone")
     options: ClassVar[Mapping[str, str]] = {
         "source_table": "uri",
-        **same_names("time_column", "aws_conn_id", "endpoint_url"),
+        **same_names("time_column", "aws_conn_id", "endpoint_url", "timezone"),
     }
 
     uri: str
@@ -44,4 +45,6 @@ class DeltaTable(LakehouseTable):
         """Return the listing, as seen from the worker."""
         from airflow_provider_chs3.sources.delta.listing import DeltaListing
 
-        return DeltaListing(uri=self.uri, time_column=self.time_column, aws_conn_id=self.aws_conn_id)
+        return DeltaListing(
+            uri=self.uri, time_column=self.time_column, timezone=self.timezone, aws_conn_id=self.aws_conn_id
+        )

@@ -37,13 +37,15 @@ class DeltaListing(TableListing):
     Args:
         uri: `s3://<bucket>/<folder>`.
         time_column: The column by which rows belong to periods.
+        timezone: The zone in which days and longer periods begin.
         aws_conn_id: The AWS connection.
     """
 
-    def __init__(self, *, uri: str, time_column: str, aws_conn_id: str | None) -> None:
+    def __init__(self, *, uri: str, time_column: str, timezone: str, aws_conn_id: str | None) -> None:
         super().__init__(aws_conn_id)
         self.uri = uri
         self.time_column = time_column
+        self.timezone = timezone
 
     @property
     def location(self) -> tuple[str, str]:
@@ -61,7 +63,9 @@ class DeltaListing(TableListing):
                     "reads columns by their names. Copy the table into one without column mapping."
                 )
             names = frozenset(field.name for field in table.schema().fields)
-            return TableSnapshot(str(table.version()), self.uri, self.time_column, names, tuple(self._files(table)))
+            return TableSnapshot(
+                str(table.version()), self.uri, self.time_column, self.timezone, names, tuple(self._files(table))
+            )
 
     def _table(self, pinned: str | None) -> DeltaTable:
         from deltalake import DeltaTable

@@ -26,6 +26,7 @@ class IcebergTable(LakehouseTable):
         aws_conn_id: AWS connection for metadata, and for the servers' reads. Default: Airflow's
             `[chs3] aws_conn_id`, `aws_default`. None: a public bucket, read without keys.
         endpoint_url: The storage's endpoint as seen from the servers. Default: the AWS connection's.
+        timezone: The zone in which days and longer periods begin: that of ClickHouse's partition key. Default: `UTC`.
     """
 
     template_fields: ClassVar[Sequence[str]] = (
@@ -34,10 +35,11 @@ class IcebergTable(LakehouseTable):
         "iceberg_conn_id",
         "aws_conn_id",
         "endpoint_url",
+        "timezone",
     )
     options: ClassVar[Mapping[str, str]] = {
         **{"source_table": "table", "storage_conn_id": "iceberg_conn_id"},
-        **same_names("time_column", "aws_conn_id", "endpoint_url"),
+        **same_names("time_column", "aws_conn_id", "endpoint_url", "timezone"),
     }
 
     table: str
@@ -56,5 +58,6 @@ class IcebergTable(LakehouseTable):
             table=self.table,
             time_column=self.time_column,
             iceberg_conn_id=self.iceberg_conn_id,
+            timezone=self.timezone,
             aws_conn_id=self.aws_conn_id,
         )

@@ -42,11 +42,15 @@ class IcebergListing(TableListing):
         time_column: The column of dates or times by which rows belong to periods.
         iceberg_conn_id: Connection to the catalog: its properties in `extra`, or `host`, `login` and `password` of a
             REST catalog.
+        timezone: The zone in which days and longer periods begin.
         aws_conn_id: The AWS connection.
     """
 
-    def __init__(self, *, table: str, time_column: str, iceberg_conn_id: str, aws_conn_id: str | None) -> None:
+    def __init__(
+        self, *, table: str, time_column: str, iceberg_conn_id: str, timezone: str, aws_conn_id: str | None
+    ) -> None:
         super().__init__(aws_conn_id)
+        self.timezone = timezone
         self.table = table
         self.time_column = time_column
         self.iceberg_conn_id = iceberg_conn_id
@@ -70,16 +74,18 @@ class IcebergListing(TableListing):
                 raise self._is_gone(pinned)
             names = frozenset(field.name for field in table.schema().fields)
             if snapshot is None:
-                return TableSnapshot("", self.table, self.time_column, names, ())
+                return TableSnapshot("", self.table, self.time_column, self.timezone, names, ())
             try:
                 found = list(self._files(table, snapshot))
-                checked = ColumnHistory(table).checked([each for each, _ in found if each.has_rows_of(periods)])
+                checked = ColumnHistory(table).checked(
+                    [each for each, _ in found if each.has_rows_of(periods, self.timezone)]
+                )
                 deletes = {each.path: some for each, some in found if some}
                 known = {each.path: each for each in self._deleted_rows.known(table.io, checked, deletes)}
             except FileNotFoundError as error:
                 raise self._is_gone(pinned) from error
             files = tuple(known.get(each.path, each) for each, _ in found)
-            return TableSnapshot(pinned, self.table, self.time_column, names, files)
+            return TableSnapshot(pinned, self.table, self.time_column, self.timezone, names, files)
 
     def _is_gone(self, snapshot: str) -> ObjectsChangedError:
         return ObjectsChangedError(

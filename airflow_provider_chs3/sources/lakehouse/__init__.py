@@ -23,6 +23,7 @@ class LakehouseTable(Storage):
     time_column: str
     aws_conn_id: str | None = AWS_CONN_ID
     endpoint_url: str | None = None
+    timezone: str = "UTC"
 
     @property
     @abstractmethod

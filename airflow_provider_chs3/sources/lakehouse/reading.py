@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Self
 
+from airflow_provider_chs3.core.source.contents import DATA_FILES
 from airflow_provider_chs3.core.source.listing import AccessTrial
 from airflow_provider_chs3.core.source.object_source import read_a_little
 from airflow_provider_chs3.core.source.reading import Batch
@@ -18,7 +19,7 @@ from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.core.values.table_snapshot import TableSnapshot
 from airflow_provider_chs3.core.workflow.operations import ListSnapshot, Steps
 from airflow_provider_chs3.exceptions import SourceError
-from airflow_provider_chs3.sources.s3.reading import S3Source
+from airflow_provider_chs3.sources.s3.reading import S3, S3Source
 
 #: Rows that delete files may remove of what is loaded at once: each is a number in the insert. A server took 1.2 s for
 #: as many, and 12 s for ten times as many.
@@ -36,12 +37,16 @@ class TableSource(S3Source):
     Args:
         table: The table's name, for people.
         snapshot: The snapshot that is read; None for the one that is current at the first listing.
+        shares_files: Whether a file may hold rows of several periods, each of which takes its own.
         columns: The table's columns, known from the first listing.
         deleted: Path → positions of the rows that delete files remove; known from the listing of what is loaded.
     """
 
+    kind = replace(S3, contents=DATA_FILES)
+
     table: str
     snapshot: str | None = None
+    shares_files: bool = False
     columns: frozenset[str] = frozenset()
     deleted: Mapping[str, tuple[int, ...]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -65,7 +70,7 @@ class TableSource(S3Source):
             SourceError: If files do not have the rows that the table shows of a period, or too many rows were deleted.
         """
         found = yield from self._snapshot(periods)
-        manifests = found.manifests(periods, is_to_load=True)
+        manifests = found.manifests(periods, is_to_load=True, shares_files=self.shares_files)
         paths = {each.path for manifest in manifests.values() for each in manifest.objects}
         for each in chain.from_iterable(manifest.objects for manifest in manifests.values()):
             self.check_readable(each, each.key)
@@ -73,6 +78,10 @@ class TableSource(S3Source):
         self._check_deleted(deleted, found.columns)
         pinned = replace(self, base=f"{self.bucket}/", snapshot=found.id, columns=found.columns, deleted=deleted)
         return pinned, manifests
+
+    def leaving_out(self) -> Self:
+        """Return the source where a file may hold rows of several periods; see `SourceListing.leaving_out`."""
+        return replace(self, shares_files=True)
 
     def _check_deleted(self, deleted: Mapping[str, Sequence[int]], columns: Collection[str]) -> None:
         """Refuse deleted rows that an insert could not leave out."""
@@ -112,7 +121,7 @@ class TableSource(S3Source):
     def summarize_periods(self, periods: Collection[Period] | Grain) -> Steps[dict[Period, PeriodObjects]]:
         """List the data files of periods for a comparison alone; see `Source.summarize_periods`."""
         found = yield from self._snapshot(())
-        manifests = found.manifests(periods, is_to_load=False)
+        manifests = found.manifests(periods, is_to_load=False, shares_files=self.shares_files)
         return {period: PeriodObjects.of(manifest) for period, manifest in manifests.items()}
 
     def _snapshot(self, periods: Collection[Period]) -> Steps[TableSnapshot]:
