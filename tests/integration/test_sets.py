@@ -204,3 +204,36 @@ def test_staging_that_lost_one_of_two_partitions(monthly: Tenants, strikes: Stri
     strikes.reset()
     monthly.load(period="2026-10")
     monthly.assert_exact()
+
+
+@pytest.mark.parametrize("step", ["Insert", "Count what is staged once more", "Publish 2026-10"])
+def test_another_load_that_begins_later_takes_over(monthly: Tenants, strikes: Strikes, step: str) -> None:
+    monthly.put("2026-10", "a", ("us", 4), ("eu", 5), ("us", 6))
+
+    def load_another() -> None:
+        monthly.put("2026-10", "b", ("asia", 7), ("us", 8))
+        monthly.remove("2026-10", "a")
+        monthly.load(period="2026-10")
+
+    strikes.before(step, load_another)
+    with pytest.raises(AirflowFailException, match="started later and took over"):
+        monthly.load(period="2026-10")
+    monthly.assert_exact()
+    strikes.reset()
+    assert monthly.load(periods=BOTH) == ["unchanged", "unchanged"]
+
+
+def test_lightweight_updates_of_one_partition(lake: Lake) -> None:
+    settings = "enable_block_number_column = 1, enable_block_offset_column = 1"
+    tenants = Tenants(lake, MONTHLY, settings=settings)
+    tenants.put("2026-10", "a", ("eu", 1), ("us", 2))
+    tenants.load(period="2026-10")
+    with lake.cluster.nodes[0].client() as client:
+        update = f"UPDATE {tenants.name} SET kind = 'x' WHERE tenant = 'us'"
+        client.execute(update, settings={"enable_lightweight_update": 1})
+    with pytest.raises(AirflowFailException, match=r"was changed since it was published: \('us',202610\)"):
+        tenants.load(period="2026-10")
+    assert tenants.load(period="2026-10", on_target_changed="reload") == ["published"]
+    tenants.assert_exact()
+    assert lake.on_node(0, f"SELECT DISTINCT kind FROM {tenants.name}") == [("k",)]
+    assert tenants.load(period="2026-10") == ["unchanged"]

@@ -235,7 +235,7 @@ def find_resumable_loads(
             and records.keys() <= set(periods)
             and all(plan["is_durable"] and plan["structure"] == request.structure(context) for plan in plans)
         )
-        if is_same and (yield from is_staging_there(context, Attempt(context.target, tuple(records), nonce))):
+        if is_same and (yield from is_staging_there(context, Attempt(context.target, tuple(records), nonce).name)):
             context = yield from find_replicas(context)
             resumable.append(_of_records(context, nonce, records, plans))
     return resumable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -10,9 +11,9 @@ from airflow_provider_chs3.core.attempt.load_context import Increment, LoadConte
 from airflow_provider_chs3.core.attempt.period_load import Periods
 from airflow_provider_chs3.core.attempt.resume import RecordedPeriod
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.increment.base import why_no_base
-from airflow_provider_chs3.core.increment.eligibility import attaches_first, why_whole
 from airflow_provider_chs3.core.increment.removal import why_not_removed
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import loaded_as_recorded
@@ -27,6 +28,12 @@ from airflow_provider_chs3.core.values.models import Manifest, Node, ObjectChang
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
+
+#: docs/protocol.md lists the engines with what was run on each.
+_ENGINES = frozenset(f"{kind}MergeTree" for kind in ("", "Replacing", "Summing", "Aggregating", "Coalescing"))
+#: What depends on another table in a default, as servers write it: old and new rows would show two states of it.
+_LOOKUPS = re.compile(r"\b(dict[A-Z]\w*|joinGet\w*)\s*\(|\(\s*SELECT\b", re.IGNORECASE)
+_GROUP_BY_TTL = re.compile(r"\bTTL\b.*\bGROUP BY\b", re.DOTALL)
 
 
 def find_increments(periods: Periods) -> Steps[dict[Period, str]]:
@@ -219,3 +226,35 @@ def _record_of(before: Mapping[Node, PeriodOnNode]) -> Record:
     record = next(iter(before.values())).record
     assert record is not None  # a period that is published has one on every node
     return record
+
+
+def why_whole(table_facts: TableFacts) -> str:
+    """Return why a table's periods are always loaded whole; empty if increments give the same rows.
+
+    Args:
+        table_facts: The table.
+    """
+    engine = table_facts.engine.removeprefix("Replicated").removeprefix("Shared")
+    if engine not in _ENGINES:
+        return f"{table_facts.engine} merges rows, and merged rows do not combine with new ones as all rows would"
+    if "replacing_merge_with_cleanup" in table_facts.engine_full:
+        return "the table's merges may remove deleted rows (CLEANUP), and a late older version of one would come back"
+    if _GROUP_BY_TTL.search(table_facts.engine_full):
+        return "the table's TTL aggregates rows"
+    if table_facts.may_be_patched:
+        return "the table takes lightweight updates, which may apply to other rows once parts are attached"
+    defaults = (each.default_expression for each in table_facts.columns)
+    if found := next(filter(None, map(_LOOKUPS.search, defaults)), None):
+        what = f"calls {found[1]}" if found[1] else "holds a sub-query"
+        return f"the default of a column {what}, whose value may have changed since"
+    return ""
+
+
+def attaches_first(table_facts: TableFacts) -> bool:
+    """Check whether published rows must be in staging before new ones are inserted.
+
+    Engines that merge rows may let the newest one win, by the number of its block: attached later, the old rows would.
+    For all other tables the published rows come last: the time in which somebody may change them is short then, and
+    merges that end meanwhile are kept.
+    """
+    return not table_facts.is_plain

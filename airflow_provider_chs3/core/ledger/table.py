@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABL
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
+from airflow_provider_chs3.core.workflow.operations import Query, QueryNodes, Row, Steps
 from airflow_provider_chs3.exceptions import PreflightError
 
 #: What the tables of claims and of loads have in common.
@@ -201,6 +201,29 @@ def own_tables(rows: Iterable[Row], name: str) -> list[str]:
         name: The name.
     """
     return sorted(database for other, database, *found in rows if other == name and RecordTable(*found).is_current)
+
+
+def cluster_of_ledgers() -> Steps[str | None]:
+    """Return the cluster of earlier loads, from the ledgers of the server that the connection leads to.
+
+    Returns:
+        The cluster; None if no ledger names one, or they name several.
+    """
+    found = yield from Query(name="Find the ledgers", sql=ledgers_query())
+    if not (databases := own_tables(found, LEDGER_TABLE)):
+        return None
+    named = yield from Query(name="Ask the ledgers for their cluster", sql=_clusters_query(databases))
+    return named[0][0] if len(named) == 1 else None
+
+
+def _clusters_query(databases: Iterable[str]) -> Sql:
+    # Of each ledger, the one of what was published last.
+    newest = " UNION ALL ".join(
+        "SELECT toString(argMax(cluster, recorded_at)) AS cluster "
+        f"FROM {table(TableName(database, LEDGER_TABLE))} WHERE event = 'published'"
+        for database in databases
+    )
+    return Sql(f"SELECT DISTINCT cluster FROM ({newest}) WHERE cluster != ''")
 
 
 def other_schemas(context: TargetContext) -> Iterator[str]:

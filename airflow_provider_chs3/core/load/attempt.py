@@ -320,7 +320,7 @@ def _take_up(
     mine = replace(load, request=request)
     try:
         done = yield from await_insert(load, resumable.plan, resumable)
-        yield from rename_staging(load.context, load.attempt, to=mine.attempt)
+        yield from rename_staging(load.context, load.attempt.name, to=mine.attempt)
         if load.group:
             # It may have died while it published: its table would pass for that of a load that began later.
             yield from end_attempts_with(load.context, resumable.nonce)

@@ -17,11 +17,10 @@ from airflow_provider_chs3.core.load.cleaning import clean_up
 from airflow_provider_chs3.core.object_history.records import recorded_objects
 from airflow_provider_chs3.core.publication.members import members_on
 from airflow_provider_chs3.core.publication.publish import find_superseded, publish
-from airflow_provider_chs3.core.sql.quoting import Sql, table
-from airflow_provider_chs3.core.staging.ending import end_named, find_published_from
+from airflow_provider_chs3.core.staging.ending import end_named, find_published_from, rename_staging
 from airflow_provider_chs3.core.staging.rivals import settle_with_rivals
 from airflow_provider_chs3.core.staging.tables import Attempt
-from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Gather, Log, Steps
 from airflow_provider_chs3.exceptions import TransientError
@@ -85,9 +84,7 @@ def _take_over(name: str, nonce: str, periods: Periods, shared: SharedStaging) -
     If the process of the attempt is not dead, it does not find its table any more.
     """
     context, own = periods.first.load.context, shared.attempt
-    old = TableName(context.staging_database, name)
-    rename = Sql(f"RENAME TABLE {table(old)} TO {table(own.staging(context))}")
-    yield from context.on_each(name=f"Take staging over as {own.name}", sql=rename)
+    yield from rename_staging(context, name, to=own)
     yield from end_named(context, [name])
     rivals = yield from settle_with_rivals(context, own, [each.load.attempt for each in periods])
     periods.each(lambda each: _check_alone(each.load, rivals))

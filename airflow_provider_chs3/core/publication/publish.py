@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from airflow_provider_chs3.core.attempt.load_context import (
@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.attempt.newer_records import check_none_newer, r
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, Staged
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.replication import follow
-from airflow_provider_chs3.core.cluster.table_facts import target_facts, target_query
+from airflow_provider_chs3.core.cluster.table_facts import TableFacts, target_facts, target_query
 from airflow_provider_chs3.core.increment.completion import attached, require_base
 from airflow_provider_chs3.core.increment.removal import with_kept
 from airflow_provider_chs3.core.insertion.staged_rows import partitions_of, partitions_query, staged_of
@@ -30,7 +30,6 @@ from airflow_provider_chs3.core.publication.checks import check_rows, check_seen
 from airflow_provider_chs3.core.publication.evidence_renewal import structure_text
 from airflow_provider_chs3.core.publication.members import Member, members_of
 from airflow_provider_chs3.core.publication.published_rows import check_published
-from airflow_provider_chs3.core.publication.schema_drift import check_schema_drift
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.staging.ending import check_not_superseded
 from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
@@ -49,6 +48,8 @@ from airflow_provider_chs3.exceptions import (
     VerificationError,
 )
 
+#: A partition goes from one table to another only where these are the same. The others are what rows were made by.
+_COMPARED = ("columns", "partition_key", "sorting_key", "primary_key", "indices", "projections", "engine")
 _BAD_ARGUMENTS = 36
 #: Error codes of a server that reads the partition of a staged part by another type, each with what it then says.
 _OTHER_KEY = {33: "Cannot read all data", 246: "calculated partition ID"}
@@ -112,9 +113,51 @@ def _look_once_more(some: Sequence[PeriodLoad]) -> Steps[list[tuple[dict[Node, P
     tables = f"{partitions_query(load)}, {target_query(load.context.target)}"
     looks = look_up_beside([each.load for each in some], tables, name="Count what is staged once more")
     found, beside = yield from looks
-    check_schema_drift(load, {node: target_facts(facts) for node, (_, *facts) in beside.items()})
+    _check_schema_drift(load, {node: target_facts(facts) for node, (_, *facts) in beside.items()})
     partitions = {node: partitions_of(staged) for node, (staged, *_) in beside.items()}
     return [(now, staged_of(each.load, partitions)) for each, now in zip(some, found, strict=True)]
+
+
+def _check_schema_drift(load: LoadContext, tables: Mapping[Node, TableFacts | None]) -> None:
+    """Compare the target's structure on every node with that at the beginning of the load.
+
+    REPLACE PARTITION refuses a staging table of another structure, but on each node separately: if one node was altered
+    and another not yet, it would publish half a period.
+
+    Args:
+        load: The load.
+        tables: The target on each node now; None where it is gone.
+
+    Raises:
+        TransientError: If it was altered or recreated. The next run uses the new table.
+    """
+    context = load.context
+    for node, is_now in tables.items():
+        was = context.nodes[node].target
+        differences = list(_differences(was, is_now)) if was and is_now else ["it is gone"]
+        if differences:
+            raise TransientError(
+                f"{context.target} on {node} was altered while {load.request.period} was loaded: "
+                f"{'; '.join(differences)}. The period was not published. The next run loads into the table as it is "
+                "then."
+            )
+
+
+def _differences(was: TableFacts, is_now: TableFacts) -> Iterator[str]:
+    if was.uuid != is_now.uuid:
+        yield "it was dropped and created again"
+    for part in _COMPARED:
+        before, now = getattr(was, part), getattr(is_now, part)
+        if before != now:
+            yield f"its {part.replace('_', ' ')}: {_shown(before, now)} before, {_shown(now, before)} now"
+
+
+def _shown(value: object, other: object) -> str:
+    """Return what the other one lacks."""
+    if not isinstance(value, tuple) or not isinstance(other, tuple):
+        return repr(value)
+    only = [each for each in value if each not in other]
+    return ", ".join(map(str, only)) or "none"
 
 
 def _check_unchanged(each: PeriodLoad, now: Mapping[Node, PeriodOnNode], staged_now: Mapping[Node, Staged]) -> None:

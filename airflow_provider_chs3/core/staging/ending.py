@@ -101,17 +101,23 @@ def find_published_from(context: TargetContext, nonce: str) -> Steps[dict[str, l
     return {name: periods for name, periods in found[0].items() if all(name in others for others in found)}
 
 
-def rename_staging(context: TargetContext, attempt: Attempt, *, to: Attempt) -> Steps[None]:
+def rename_staging(context: TargetContext, name: str, *, to: Attempt) -> Steps[None]:
     """Take over the staging of a process that is gone: if it comes back, it does not find its staging.
+
+    Args:
+        context: The nodes.
+        name: Name of the staging.
+        to: The attempt that continues with it.
 
     Raises:
         SupersededError: If staging is gone from a node.
     """
-    sql = Sql(f"RENAME TABLE {table(attempt.staging(context))} TO {table(to.staging(context))}")
+    sql = Sql(f"RENAME TABLE {table(TableName(context.staging_database, name))} TO {table(to.staging(context))}")
     try:
         yield from context.on_each(name=f"Take staging over as {to.name}", sql=sql)
     except ClickHouseServerError as error:
-        yield from check_not_superseded(context, attempt, error)
+        if not (yield from is_staging_there(context, name)):
+            raise SupersededError(superseded(to)) from error
         raise
 
 
@@ -177,13 +183,13 @@ def check_not_superseded(context: TargetContext, attempt: Attempt, error: Except
     for waited_seconds in range(_TAKE_OVER_SECONDS if was_killed else 1):
         if waited_seconds:
             yield from Sleep(name="Wait to see who killed the query", seconds=1)
-        if not (yield from is_staging_there(context, attempt)):
+        if not (yield from is_staging_there(context, attempt.name)):
             raise SupersededError(superseded(attempt))
 
 
-def is_staging_there(context: TargetContext, attempt: Attempt) -> Steps[bool]:
-    """Check whether every node still has the attempt's staging."""
-    query = f"SELECT count() FROM system.tables WHERE {in_staging(context)} AND name = {literal(attempt.name)}"
+def is_staging_there(context: TargetContext, name: str) -> Steps[bool]:
+    """Check whether every node still has staging of this name."""
+    query = f"SELECT count() FROM system.tables WHERE {in_staging(context)} AND name = {literal(name)}"
     answers = yield from context.on_each(name="Look whether staging is still there", sql=Sql(query))
     return all(rows[0][0] for rows in answers.values())
 

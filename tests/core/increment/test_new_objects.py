@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_chs3.core.cluster.table_facts import Column
-from airflow_provider_chs3.core.increment.eligibility import attaches_first, why_whole
+from airflow_provider_chs3.core.increment.new_objects import attaches_first, why_whole
 from tests.core.surroundings import with_target
 
 
