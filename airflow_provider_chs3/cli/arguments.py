@@ -260,7 +260,8 @@ def _add_source(command: argparse.ArgumentParser) -> None:
         help="table of a database or a lakehouse, in place of --key; URI of a Delta one",
     )
     command.add_argument("--time-column", metavar="NAME", help="the column that decides a row's period")
-    for name, what in (("key-column", "key"), ("fingerprint", "aggregate"), ("timezone", "zone of periods")):
+    command.add_argument("--timezone", help="zone in which periods begin in that table, the same as for its loads")
+    for name, what in (("key-column", "key"), ("fingerprint", "aggregate")):
         command.add_argument(f"--{name}", help=f"{what} of a database's table, the same as for its loads")
 
 
