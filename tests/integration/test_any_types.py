@@ -24,7 +24,7 @@ def test_an_empty_text_is_no_number_of_a_variant(lake: Lake) -> None:
     assert loaded(lake, "a.csv", f'ts,v\n{AT},""\n'.encode(), "toString(variantType(v))") == ["String"]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("key", "head", "line"),
     [
@@ -50,6 +50,7 @@ def test_values_of_json_in_a_variant(lake: Lake) -> None:
     assert sorted(found) == sorted([*texts, ("Int64", "5"), ("None", "")])
 
 
+@pytest.mark.thorough
 def test_a_date_that_is_none_is_refused_in_a_variant(lake: Lake) -> None:
     create(lake, "v Variant(Date, UInt8)")
     assert loaded(lake, "a.jsonl", f'{{"ts":"{AT}","v":"2024-02-29"}}\n'.encode(), "toString(v)") == ["2024-02-29"]
@@ -79,7 +80,7 @@ def test_text_stays_text_in_dynamic_and_json_columns_of_json(lake: Lake) -> None
     assert sorted(found) == sorted((text, text, f"['{text}']") for text in texts)
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("column", "value", "expression", "expected"),
     [
@@ -131,7 +132,7 @@ def test_json_that_may_be_null(lake: Lake) -> None:
     assert loaded(lake, "a.jsonl", body.encode(), "ifNull(toString(v), 'NULL')") == ["NULL", "NULL", '{"a":1}']
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("column", "value", "shown"),
     [

@@ -16,7 +16,7 @@ TRIPS = Trips(rows_per_period=900, files_per_period=3)
 PREFIX = f"trips/{PERIOD}/"
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("period", ["2026-13", "October", "2026-10-1", "202610"])
 def test_a_period_that_is_no_period(trips_lake: Lake, period: str) -> None:
     refused(trips_lake, "is not a period", period=period)
@@ -72,11 +72,13 @@ def test_a_table_that_does_not_exist(lake: Lake) -> None:
     refused(lake, rf"Table {lake.database}.trips does not exist on 127.0.0.1:\d+, .*create it")
 
 
+@pytest.mark.thorough
 def test_a_database_that_does_not_exist(lake: Lake) -> None:
     lake.upload(TRIPS)
     refused(lake, "Database 'test_nowhere' does not exist", database="test_nowhere")
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_a_table_that_exists_on_one_node_only(lake: Lake) -> None:
     lake.on_node(0, create_table_sql(f"{lake.database}.trips"))
@@ -85,7 +87,7 @@ def test_a_table_that_exists_on_one_node_only(lake: Lake) -> None:
     refused(lake, f"exists on 127.0.0.1:{first} but not on 127.0.0.1:{second}, 127.0.0.1:{third}")
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.three_nodes
 @pytest.mark.parametrize(
     ("change", "difference"),
@@ -103,7 +105,7 @@ def test_a_table_that_differs_on_one_node(trips_lake: Lake, change: str, differe
     refused(trips_lake, f"differs on 127.0.0.1:{trips_lake.cluster.nodes[2].tcp_port}: .*{difference}")
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "key",
     [
@@ -168,6 +170,7 @@ def test_a_target_without_partitions(lake: Lake) -> None:
     refused(lake, "has engine Memory: only MergeTree tables")
 
 
+@pytest.mark.thorough
 def test_an_engine_whose_partitions_cannot_be_staged(lake: Lake) -> None:
     columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
     lake.on_every_node(

@@ -125,6 +125,7 @@ class TestACalibration:
         found = calibrate(sample, budget_seconds=SMALLEST_BUDGET)
         assert (found["tried"], found["is_better"]) == (3, False)
 
+    @pytest.mark.thorough
     def test_beside_anothers_insert_gives_each_try_its_part(
         self, sample: Lake, timed: Timed, running_insert: None
     ) -> None:
@@ -209,6 +210,7 @@ class TestALoad:
         result, reasons, _ = calibrated.load("2026-03", settings={"max_insert_threads": 3})
         assert (result["settings"]["max_insert_threads"], reasons["max_insert_threads"]) == (3, "yours")
 
+    @pytest.mark.thorough
     def test_goes_by_the_rule_where_it_holds_no_more(self, calibrated: Calibrated) -> None:
         smaller = {"default": {"cores": 1, "memory": "3GiB"}}
         _, reasons, said = calibrated.load("2026-04", node_specs=smaller)
@@ -245,6 +247,7 @@ class TestACalibrationThatIsKilledInMidTry:
         assert len(sample.left_behind()) == len(sample.cluster.nodes)
         return operator
 
+    @pytest.mark.thorough
     def test_leaves_nothing_where_a_person_did_it(self, sample: Lake, killed: CalibrateLoadOperator) -> None:
         killed.on_kill()
         assert sample.left_behind() == []

@@ -95,7 +95,7 @@ def test_a_cut_object_is_refused_wherever_it_was_cut(texts: Lake, ending: str, c
     assert rows_of(texts) == LINES
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("codec", CODECS)
 def test_so_is_a_second_member_that_was_cut(texts: Lake, codec: str) -> None:
     member = CODECS[codec]("".join(f"{number},{text}\n" for number, text in LINES).encode())
@@ -173,6 +173,7 @@ def test_what_is_too_large_to_hand_over_is_the_users_to_decide(texts: Lake, monk
     assert rows_of(texts) == LINES
 
 
+@pytest.mark.thorough
 def test_a_server_without_the_memory_to_hand_over_says_so(texts: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     connection = texts.cluster.airflow_connection()
     connection["extra"] |= {"settings": {"max_memory_usage": 12_000_000}}
@@ -182,7 +183,7 @@ def test_a_server_without_the_memory_to_hand_over_says_so(texts: Lake, monkeypat
     refused(texts, "was not cut off: .* lack the memory to pass on 8.6 MiB", **options)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress, lz4.frame.compress, lzma.compress])
 @pytest.mark.parametrize("ending", TEXTS)
 def test_a_whole_object_of_nothing_has_no_rows(texts: Lake, ending: str, pack: Callable[[bytes], bytes]) -> None:
@@ -212,7 +213,7 @@ def test_zstd_with_a_large_window_takes_a_setting(texts: Lake) -> None:
     assert rows_of(texts) == LINES
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "native"])
 def test_compressed_bytes_under_another_key_are_called_so(texts: Lake, ending: str) -> None:
     body = TEXTS[ending] if ending in TEXTS else native(texts, 0, ROWS)

@@ -32,6 +32,7 @@ def test_wide_numbers_and_addresses_of_clickhouses_own_parquet(lake: Lake) -> No
     ]
 
 
+@pytest.mark.thorough
 def test_bytes_of_a_fixed_length_keep_zeros_at_their_end(lake: Lake) -> None:
     create(lake, "n String, f FixedString(4), m Nullable(String)")
     short, long = pa.array([b"a\0", b"\0\0"], pa.binary(2)), pa.array([b"abc\0"], pa.binary(4))
@@ -51,7 +52,7 @@ def test_bytes_that_are_not_declared_as_uuids_are_refused(lake: Lake) -> None:
     refused(lake, "'u' in .*a.parquet has bytes that are not declared as UUIDs")
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("column_type", ["Date32", "DateTime64(3, 'UTC')", "String", "Int64"])
 def test_days_of_arrows_date64_are_refused_where_32_bits_of_seconds_do_not_hold_them(
     lake: Lake, column_type: str
@@ -127,7 +128,7 @@ class TestColumnsWithADotInTheirNames:
         lake.put(PREFIX + "a.parquet", parquet(**{"a.b": pa.array([5], pa.time32("s"))}))
         refused(lake, "'a.b' in .*a.parquet holds times of day")
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("meaning", [None, "column_zone"])
     def test_say_nothing_of_the_column_named_like_what_is_before_the_dot(self, lake: Lake, meaning: str | None) -> None:
         create(lake, f"a {self.NEW_YORK}")
@@ -151,7 +152,7 @@ class TestColumnsWithADotInTheirNames:
         refused(lake, "a.b")
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("column_type", ["Nullable(Int64)", "Nullable(Float64)", "Nullable(Decimal(18, 2))"])
 def test_integers_in_one_file_and_doubles_in_the_next(lake: Lake, column_type: str) -> None:
     create(lake, f"n {column_type}")

@@ -123,7 +123,7 @@ class TestLostRows:
 class TestMutations:
     DELETE = "DELETE IN PARTITION ID '202609' WHERE n < 5"
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize(
         "change",
         [
@@ -180,7 +180,7 @@ class TestMutations:
             alter(events, number, change)
         refused(events)
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("is_merged", [True, False])
     @pytest.mark.parametrize("change", ["DROP COLUMN kind, DROP COLUMN IF EXISTS note", "DROP COLUMN note"])
     def test_a_column_that_is_dropped_changes_nothing_of_the_others(

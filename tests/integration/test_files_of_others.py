@@ -50,7 +50,7 @@ def test_they_are_points_in_a_column_of_points(lake: Lake) -> None:
     assert loaded(lake, "a.parquet", body, "toString(n)") == ["(1.5,2.5)"]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("file_format", ["CSV", "TabSeparated"])
 def test_a_first_row_that_looks_like_names_is_a_row(lake: Lake, file_format: str) -> None:
     create(lake, f"n String, at DateTime('UTC') DEFAULT '{AT}'")
@@ -61,7 +61,7 @@ def test_a_first_row_that_looks_like_names_is_a_row(lake: Lake, file_format: str
 
 
 @pytest.mark.parametrize("column", ["String", "FixedString(26)", "Array(String)", "Dynamic"])
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_a_time_beyond_the_calendar_is_no_text(lake: Lake, column: str) -> None:
     create(lake, f"n {column}")
     array = pa.array([1_608_822_900_000_000_000], pa.timestamp("us", "UTC"))
@@ -79,7 +79,7 @@ def test_any_one_character_may_part_fields(lake: Lake, delimiter: str) -> None:
     assert loaded(lake, "a.csv", body.encode(), "(n, m)", csv={"delimiter": delimiter}) == [(1, "x")]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("column", ["Int64", "Nullable(UInt256)"])
 def test_whole_numbers_of_json_may_have_a_point(lake: Lake, column: str) -> None:
     create(lake, f"n {column}")

@@ -36,7 +36,7 @@ def plan(source: Source, *, start: datetime | None = None, end: datetime | None 
     return operator.execute({"dag_run": run})
 
 
-@pytest.mark.thorough(but=4)
+@pytest.mark.thorough(but=3)
 def test_a_period_holds_the_rows_of_its_objects(source: Source) -> None:
     first, second = source.case.first, source.case.second
     periods = [each for each in (first, second) if each]
@@ -124,7 +124,7 @@ def test_periods_of_several_lengths_are_refused(lake: Lake) -> None:
     source.assert_exact()
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("key", "grain", "why"),
     [

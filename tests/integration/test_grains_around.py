@@ -70,7 +70,7 @@ def parts(lake: Lake) -> dict[str, int]:
     return dict(lake.on_node(0, sql))
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 def test_periods_are_adopted_listed_planned_and_forgotten(source: Source, capsys: pytest.CaptureFixture[str]) -> None:
     put_all(source)
     insert_by_hand(source)
@@ -158,7 +158,7 @@ def _hours(day: str) -> list[datetime]:
     return [datetime.fromisoformat(f"{day}T{hour:02}:30:00") for hour in (0, 11, 23)]
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("period", "template", "moments", "key"),
     [

@@ -72,6 +72,7 @@ def test_a_second_run_loads_what_changed_and_of_periods_that_grew_their_new_obje
     assert set(periods.statuses().values()) == {"unchanged"}
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_three_nodes_share_the_rows(periods: Periods) -> None:
     periods.load()
@@ -96,7 +97,7 @@ def test_text_is_told_apart_too(periods: Periods) -> None:
     assert text.found() == text.expected()
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "key", ["toStartOfMonth(day)", "toYear(day) * 100 + toMonth(day)", "(toYear(day), toMonth(day))"]
 )

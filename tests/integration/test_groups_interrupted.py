@@ -66,7 +66,7 @@ def test_a_later_load_of_one_period_is_not_ended_and_the_others_are_published(
     assert periods.found() == periods.expected()
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", ["Take the rows", "Record the intent"])
 def test_periods_that_lost_their_table_are_published_from_another_one(
     periods: Periods, strikes: Strikes, monkeypatch: pytest.MonkeyPatch, step: str
@@ -123,6 +123,7 @@ def test_of_two_groups_that_publish_at_once_one_publishes_their_common_period(pe
     assert left_of(periods) == []
 
 
+@pytest.mark.thorough
 def test_an_earlier_load_of_one_period_is_ended(periods: Periods, strikes: Strikes) -> None:
     statuses: dict[str, str] = {}
 

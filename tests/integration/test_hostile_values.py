@@ -75,7 +75,7 @@ def kept_lake(trips_lake: Lake) -> Lake:
     return trips_lake
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("argument", ARGUMENTS.values(), ids=ARGUMENTS)
 def test_a_value_that_goes_on_with_a_statement_is_refused(
     kept_lake: Lake, strikes: Strikes, argument: Argument

@@ -156,7 +156,7 @@ def function(events: Lake) -> Iterator[str]:
 class TestLookups:
     """What an expression looks up may have changed since: old and new rows must show one state of it."""
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("expression", ["`dictGet`({})", "dictGet /* why */ ({})", "{function}(n)"])
     def test_of_dictionaries(
         self, events: Lake, function: str, expression: str, capfd: pytest.CaptureFixture[str]

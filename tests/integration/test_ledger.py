@@ -152,7 +152,7 @@ class TestOtherSchema:
         follow(loaded, refused(loaded))
         assert loaded.load()["status"] == "unchanged"
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("options", [{"deferrable": True}, {"write_mode": "append", "retries": 0}])
     def test_other_ways_to_load_are_refused_too(self, loaded: Lake, options: dict[str, Any]) -> None:
         alter_records(loaded, "chs3_ledger")
@@ -173,7 +173,7 @@ class TestOtherSchema:
             with pytest.raises(AirflowFailException, match="not created by this version of the package"):
                 operator.execute({})
 
-    @pytest.mark.thorough(but=2)
+    @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("deferrable", [False, True])
     @pytest.mark.parametrize("name", ["chs3_ledger", "chs3_objects", "chs3_loads"])
     def test_a_table_of_that_name_of_somebody_else_is_refused_with_a_way_out(

@@ -80,6 +80,7 @@ class TestAdopt:
         assert foreign.load()["status"] == "unchanged"
         assert foreign.facts() == TRIPS.facts(PERIOD)
 
+    @pytest.mark.thorough
     def test_it_is_loaded_when_its_objects_change(self, foreign: Lake) -> None:
         adopt(foreign)
         foreign.upload(OTHER_TRIPS)
@@ -147,6 +148,7 @@ class TestAdopt:
             adopt(foreign, periods="2026-09,2026-10")
         assert foreign.load()["status"] == "unchanged"
 
+    @pytest.mark.thorough
     def test_all_periods_are_those_of_the_bucket(self, foreign: Lake) -> None:
         assert [each["period"] for each in adopt(foreign, periods=None, all_periods=True)] == [PERIOD]
 
@@ -223,6 +225,7 @@ class TestList:
         (partition,) = ledger(foreign)
         assert (partition["period"], partition["partition_id"], partition["rows"]) == (None, "202610", 600)
 
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_a_node_that_lost_its_ledger_is_named(self, loaded: Lake) -> None:
         rows = loaded.rows_per_node()
@@ -284,6 +287,7 @@ class TestClean:
         assert clean(left, older_than_seconds=3600) == []
         assert left.left_behind().count(ORPHAN) == 2
 
+    @pytest.mark.thorough
     def test_staging_whose_age_nobody_knows_is_not_taken_for_old(
         self, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
     ) -> None:

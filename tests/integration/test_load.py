@@ -150,6 +150,7 @@ def test_text_is_loaded_with_its_content(trips_lake: Lake, file_format: str) -> 
     assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_a_distributed_table_is_loaded_through_its_local_tables(trips_lake: Lake) -> None:
     database, cluster = trips_lake.database, trips_lake.cluster.name
@@ -229,6 +230,7 @@ def test_settings_of_the_user_reach_every_node(trips_lake: Lake) -> None:
     assert all(sent)
 
 
+@pytest.mark.thorough
 def test_appending_inserts_into_the_table_itself(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     first = trips_lake.load(write_mode="append")

@@ -144,6 +144,7 @@ class TestMergesStopped:
         looked = look(stopped, periods=["2026-09", PERIOD], on_stuck="continue", stuck_after_seconds=0)
         assert health_by_node(looked, "2026-09") == ["healthy"] * 3
 
+    @pytest.mark.thorough
     def test_too_many_parts_can_be_an_error(self, stopped: Lake) -> None:
         with pytest.raises(AirflowFailException, match="OPTIMIZE TABLE"):
             look(stopped, settled_after_seconds=0, stuck_fraction=1, on_settled_with_too_many_parts="fail")
@@ -202,6 +203,7 @@ class TestMutations:
 
 
 class TestBadInput:
+    @pytest.mark.thorough
     def test_a_table_that_one_node_lacks(self, trips_lake: Lake) -> None:
         trips_lake.on_node(2, f"DROP TABLE {trips_lake.database}.{trips_lake.table} SYNC")
         node = trips_lake.cluster.nodes[2]

@@ -48,7 +48,7 @@ def check(lake: Lake, situation: Situation) -> None:
     assert re.search(situation.reason, str(first).partition(": ")[2])
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", ON_THE_CLUSTER)
 def test_the_verdict_on(lake: Lake, name: str) -> None:
     check(lake, ON_THE_CLUSTER[name])

@@ -47,6 +47,7 @@ def test_a_load_counts_itself_and_its_rows_bytes_and_parts(trips_lake: Lake, sta
     }
 
 
+@pytest.mark.thorough
 def test_each_step_of_a_load_tells_its_time(trips_lake: Lake, statsd: Receiver) -> None:
     trips_lake.upload(TRIPS)
     result = trips_lake.load()
@@ -118,6 +119,7 @@ def test_a_failure_is_counted_by_its_code_or_its_class(
     assert statsd.received() == [Metric(f"chs3.failures.{cause}", "c", 1, tags)]
 
 
+@pytest.mark.thorough
 def test_an_error_of_a_server_is_counted_by_its_code(trips_lake: Lake, statsd: Receiver) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.trips ADD CONSTRAINT none CHECK trip_id < 0")

@@ -72,7 +72,7 @@ def test_files_with_columns_of_their_own_are_read_beside_them(lake: Lake) -> Non
     assert loaded(lake, "b.parquet", parquet(**own), "(n.x, n.y)") == [([1, 2], ["a", None]), ([7], ["q"])]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("select", [None, {"ts": "ts", "n.x": "n.x", "n.y": "n.y"}])
 def test_arrays_of_different_lengths_are_refused(lake: Lake, select: dict[str, str] | None) -> None:
     create(lake, FIELDS)
@@ -82,7 +82,7 @@ def test_arrays_of_different_lengths_are_refused(lake: Lake, select: dict[str, s
     refused(lake, "different (array )?sizes", select=quoted)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", WRITERS)
 def test_times_without_a_zone_are_refused_in_them(lake: Lake, ending: str) -> None:
     create(lake, "n Nested(at DateTime('America/New_York'))")

@@ -73,7 +73,7 @@ def test_they_are_added_on_every_node_and_older_periods_stay(numbers: Lake) -> N
     assert load(numbers, on_new_columns="add") == "unchanged"
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_those_of_texts_get_the_types_of_their_values(numbers: Lake, ending: str) -> None:
     at = f"{PERIOD}-07 08:09:10"
@@ -149,6 +149,7 @@ def test_older_periods_that_are_adopted_keep_their_rows(numbers: Lake) -> None:
     assert rows(numbers, "n, color") == [(1, None), (2, "blue")]
 
 
+@pytest.mark.thorough
 def test_periods_that_are_loaded_together_get_them(numbers: Lake) -> None:
     for n, period in enumerate((BEFORE, PERIOD)):
         put(numbers, period, "a", n, color=f"c{n}")

@@ -61,7 +61,7 @@ def jsonl(n: pa.Array, *, as_lists: bool) -> bytes:
     return "".join(f"{json.dumps({'ts': AT, 'n': written(each)})}\n" for each in n.to_pylist()).encode()
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("ending", ["arrow", "orc", "jsonl"])
 @pytest.mark.parametrize("column_type", CASES)
 def test_they_are_loaded_as_they_are(lake: Lake, column_type: str, ending: str) -> None:
@@ -119,7 +119,7 @@ def test_a_key_that_a_line_of_json_lacks_is_null(lake: Lake) -> None:
     assert loaded(lake, "a.jsonl", f'{{"ts": "{AT}"}}\n'.encode(), "toString(n)") == [None]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("file_format", ["CSVWithNames", "TabSeparatedWithNames"])
 @pytest.mark.parametrize("column_type", [NULLABLE, f"Array({NULLABLE})"])
 def test_those_of_other_texts_are_null_as_marked(lake: Lake, file_format: str, column_type: str) -> None:
@@ -146,7 +146,7 @@ def test_those_of_clickhouses_own_format_are_cast(lake: Lake, to: str) -> None:
     assert values(lake, "if(n IS NULL, NULL, toString((n.a, n.b)))") == ["(1,'x')", "(NULL,NULL)", None]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", ["arrow", "parquet"])
 def test_a_new_table_stores_them_where_the_reader_tells_them(lake: Lake, ending: str) -> None:
     body = {"arrow": arrow, "parquet": parquet}[ending](

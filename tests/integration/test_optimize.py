@@ -98,6 +98,7 @@ class TestWhatIsMerged:
         assert optimize(table, closed_for_days=days + 1)["merged"] == 0
         assert optimize(table, closed_for_days=days - 1)["merged"] == 1
 
+    @pytest.mark.thorough
     def test_periods_that_are_named_and_no_others(self, table: Lake) -> None:
         for period in (JUNE, THIS_PERIOD):
             insert(table, 0, period)
@@ -110,6 +111,7 @@ class TestWhatIsMerged:
         insert(table, 0, JULY, parts=4)
         assert list(optimize(table, target_parts=3)["periods"]) == [JULY]
 
+    @pytest.mark.thorough
     def test_a_second_run_does_nothing(self, table: Lake) -> None:
         insert(table, 0, JUNE)
         optimize(table)

@@ -118,6 +118,7 @@ class TestReasons:
         trips_lake.upload(TRIPS, "2026-10")
         assert plan(trips_lake, periods=["2026-10"]) == ["2026-10"]
 
+    @pytest.mark.thorough
     def test_periods_as_published_are_not_planned(self, loaded: Lake) -> None:
         assert plan(loaded, all_periods=True) == []
 
@@ -186,6 +187,7 @@ class TestPeriods:
         with pytest.raises(AirflowFailException, match=f"or give {argument}='2026-10'"):
             plan(trips_lake, **options)
 
+    @pytest.mark.thorough
     def test_a_look_back_leaves_out_periods_that_have_no_objects_yet(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS, "2026-09")
         start, end = datetime(2026, 10, 4, tzinfo=UTC), datetime(2026, 10, 5, tzinfo=UTC)
@@ -201,6 +203,7 @@ class TestPeriods:
         plan(trips_lake, key="tripz/{YYYY-MM}/", last_period="2026-10", lookback=2)
         assert "None of these periods has objects" in str([record.getMessage() for record in said])
 
+    @pytest.mark.thorough
     def test_the_night_into_a_new_period_checks_both_periods_without_a_look_back(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS, "2026-09")
         start, end = datetime(2026, 9, 30, 3, tzinfo=UTC), datetime(2026, 10, 1, 3, tzinfo=UTC)

@@ -29,6 +29,7 @@ class TestNoObjects:
         ):
             trips_lake.load()
 
+    @pytest.mark.thorough
     def test_skip_leaves_the_period_as_it_is(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS)
         trips_lake.load()
@@ -54,6 +55,7 @@ class TestReady:
         with pytest.raises(NotReadyError, match=f"trips/{PERIOD}/_SUCCESS does not exist yet"):
             trips_lake.load(ready_key="_SUCCESS")
 
+    @pytest.mark.thorough
     def test_with_the_marker_the_period_is_loaded_without_it(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS)
         trips_lake.put(f"trips/{PERIOD}/_SUCCESS", b"")

@@ -164,7 +164,7 @@ def test_an_append_needs_no_staging(own_lake: Lake, monkeypatch: pytest.MonkeyPa
     assert own_lake.facts() == TRIPS.facts(PERIOD)
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("credentials", [each for each in MISSING if MISSING[each] != ASKED_BEFORE], ids=MISSING.get)
 def test_without_one_of_them_every_node_is_named_with_its_grant_and_nothing_is_written(
     own_lake: Lake, monkeypatch: pytest.MonkeyPatch, credentials: User
@@ -180,6 +180,7 @@ def test_without_one_of_them_every_node_is_named_with_its_grant_and_nothing_is_w
     assert own_lake.rows_per_node() == [0, 0]
 
 
+@pytest.mark.thorough
 def test_a_cluster_that_cannot_be_looked_up_stops_with_the_privilege(
     own_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

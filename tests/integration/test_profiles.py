@@ -132,7 +132,7 @@ def test_a_profile_of_few_partitions_stops_no_batch(lake: Lake, monkeypatch: pyt
     source.assert_exact(*days)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("where", ["profile", "connection"])
 def test_an_index_that_is_forced_is_found_before_the_first_night(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, where: str
@@ -209,6 +209,7 @@ def test_nodes_that_ask_each_other_under_such_a_profile_answer_whole(lake: Lake,
     assert published(lake) == sorted(numbers)
 
 
+@pytest.mark.thorough
 def test_a_listing_that_takes_longer_than_the_profile_allows_is_an_error(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,7 +223,7 @@ def test_a_listing_that_takes_longer_than_the_profile_allows_is_an_error(
     assert published(lake) == []
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("profile", [*CUTTING, *LIMITED, "filtering", "selecting"])
 def test_an_answer_is_whole_under_any_profile(lake: Lake, monkeypatch: pytest.MonkeyPatch, profile: str) -> None:
     log_in(lake, monkeypatch, profile)
@@ -268,7 +269,7 @@ def test_so_is_one_that_cuts_the_answers_of_other_nodes_off(lake: Lake, profile:
     refused(lake, found, file_format="CSV", select={"at": "c1", "n": "c2"}, cluster=cluster_of(profile))
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 @pytest.mark.parametrize("profile", ["filtering", "selecting"])
 def test_so_is_one_that_rewrites_the_answers_of_other_nodes(lake: Lake, profile: str) -> None:
@@ -324,6 +325,7 @@ def test_the_doctor_finds_what_a_profile_forbids(
     assert any(FINDINGS[profile] in finding for finding in doctor(lake, capsys))
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_the_doctor_finds_what_the_profile_of_nodes_forbids(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     numbered(lake, 1, 1)

@@ -49,6 +49,7 @@ def test_json_has_versions_engine_and_scenes(lake: Lake, rehearse: Rehearse) -> 
     assert all(scene["is_exact"] and scene["seconds"] > 0 for scene in found["scenes"])
 
 
+@pytest.mark.thorough
 def test_a_row_of_somebody_else_is_noticed(lake: Lake, rehearse: Rehearse, monkeypatch: pytest.MonkeyPatch) -> None:
     def insert(table: str) -> None:
         lake.on_node(0, f"INSERT INTO {lake.database}.{table} (id, ts) VALUES (7, '2001-02-03 00:00:00')")

@@ -115,7 +115,7 @@ class TestLoad:
         with pytest.raises(AirflowFailException, match="give chs3_reload one period, or map the load"):
             reload(loaded, conf_of(loaded, PERIOD, "2026-11"), period=None)
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("changed", [{"periods": ["2026-09"]}, {"table": "other"}, {"database": "other"}])
     def test_loads_of_other_periods_and_tables_are_skipped(self, loaded: Lake, changed: dict[str, Any]) -> None:
         conf = conf_of(loaded)
@@ -227,6 +227,7 @@ class TestNothing:
 
 
 class TestRowsOfOthers:
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_stop_it(self, loaded: Lake) -> None:
         insert_a_row(loaded)

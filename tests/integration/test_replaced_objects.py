@@ -44,6 +44,7 @@ def test_overwritten_deleted_and_new_objects_at_once(events: Lake, capfd: pytest
     assert load(events)["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_deleted_objects_alone(events: Lake) -> None:
     delete(events, 5)
     assert load(events)["loaded_objects"] == 1

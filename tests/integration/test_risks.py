@@ -110,6 +110,7 @@ class TestParts:
         lake.load(replace_unknown=True)
         assert lake.facts() == TRIPS.facts(PERIOD)
 
+    @pytest.mark.thorough
     def test_slow_inserts_are_told(self, lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
         self.crowd(lake, "parts_to_delay_insert = 3, parts_to_throw_insert = 100, max_delay_to_insert = 1")
         lake.load()

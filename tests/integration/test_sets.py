@@ -35,7 +35,7 @@ def tenants(lake: Lake, request: pytest.FixtureRequest) -> Tenants:
     return Tenants(lake, request.param)
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=2)
 def test_a_period_holds_the_rows_of_its_objects(tenants: Tenants) -> None:
     case, (one, two, three) = tenants.case, tenants.case.tenants
     tenants.put(case.first, "a", (one, 1), (one, 2), (two, 3))

@@ -66,7 +66,7 @@ def test_each_object_is_read_once(numbers: Lake, chs3_s3: Any, ending: str) -> N
     assert second_reads(numbers) == 0
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "options",
     [
@@ -160,6 +160,7 @@ def test_the_log_says_why_objects_are_read_twice(trips_lake: Lake, capfd: pytest
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.newer("setting send_profile_events")
 def test_where_the_connection_tells_no_counters_the_nodes_logs_do(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS, file_format="csv.gz")

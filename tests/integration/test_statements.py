@@ -64,6 +64,7 @@ def test_a_load_of_one_period(
     assert is_within(opened, OPENED[kind]), of_nodes(opened)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("count", [2, 4])
 def test_a_load_of_several_periods(periods: Periods, sent: Counter[Address | None], count: int) -> None:
     sent.clear()
@@ -80,6 +81,7 @@ def test_a_night_in_which_one_of_four_periods_got_a_file(periods: Periods, sent:
     assert is_within(sent, OF_A_NIGHT), of_nodes(sent)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("count", [1, 4])
 def test_a_plan_however_many_periods(periods: Periods, sent: Counter[Address | None], count: int) -> None:
     periods.load()

@@ -92,7 +92,7 @@ class TestNodesOfDifferentZones:
             assert each in str(refused.value)
         assert found(lake, "x") == set()
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("of", ["DateTime", "DateTime64(3)", "Nullable(DateTime)"])
     @pytest.mark.parametrize("ending", ["csv", "jsonl"])
     def test_read_in_the_zone_that_is_given(self, lake: Lake, of: str, ending: str) -> None:
@@ -286,7 +286,7 @@ class TestTimestampsWithoutAZoneUnderSelect:
         load(lake, select=select, naive_timestamps=meaning, **IN_TOKYO)
         assert found(lake, "toString(n), h, s") == {(shown, 23, "2024-05-14")}
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("meaning", [None, "utc", "column_zone"])
     def test_show_the_hour_that_is_written(self, lake: Lake, meaning: str | None) -> None:
         create(lake, "day Date, h UInt8")
@@ -324,7 +324,7 @@ def test_the_doctor_finds_nodes_of_different_zones(
     assert "The nodes have different time zones (America/New_York on" in capsys.readouterr().out
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("zone", ["America/New_York", "Pacific/Auckland"])
 def test_a_profile_with_a_zone_changes_no_value(
     chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch, zone: str

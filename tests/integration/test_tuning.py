@@ -85,6 +85,7 @@ class TestSpecs:
         log = capsys.readouterr().out
         assert log.count("1 core, 3.0 GiB (connection's node_specs)") == 3
 
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_of_the_operator_win_over_the_connections(
         self, loaded_lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -105,6 +106,7 @@ class TestSpecs:
         assert f"{address}: 1 core, 3.0 GiB (operator's node_specs)" in log
         assert log.count("(measured)") == 2
 
+    @pytest.mark.thorough
     def test_come_from_the_nodes_own_macros(self, declaring_lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
         declaring_lake.load()
         log = capsys.readouterr().out

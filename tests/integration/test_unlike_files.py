@@ -43,6 +43,7 @@ def test_arrays_of_decimals_of_other_scales(lake: Lake) -> None:
     assert loaded(lake, "Array(Decimal(40, 20))", coarse, fine) == ["[99999999]", "[0.5]"]
 
 
+@pytest.mark.thorough
 def test_times_of_other_units(lake: Lake) -> None:
     coarse = pa.array([10_413_791_999_999], pa.timestamp("ms", "UTC"))
     fine = pa.array([1], pa.timestamp("ns", "UTC"))
@@ -149,7 +150,7 @@ class TestTuplesWithoutNames:
             lake.load(key="unlike/{YYYY-MM}/")
         assert lake.rows_per_node() == [0]
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize(
         ("column", "arrays"),
         [
@@ -194,6 +195,7 @@ POINTS: list[tuple[str, Callable[[pa.Array], pa.Array], str]] = [
 ]
 
 
+@pytest.mark.thorough
 def test_points_have_their_coordinates_by_name(lake: Lake) -> None:
     columns = valued.create_each(lake, ["UInt8", *(column for column, _, _ in POINTS)])
     for number, order in enumerate((XY, YX)):
@@ -228,6 +230,7 @@ def test_an_empty_file_of_longer_texts(lake: Lake) -> None:
     assert loaded(lake, "FixedString(3)", none, one) == ["abc"]
 
 
+@pytest.mark.thorough
 def test_an_empty_file_of_what_cannot_be_cast(lake: Lake) -> None:
     with pytest.raises(AirflowFailException, match=r"Column 'v' cannot be filled from \S+/0.parquet"):
         loaded(lake, "UUID", pa.array([], pa.float64()))

@@ -119,6 +119,7 @@ def test_objects_of_others_stay(loaded: Lake) -> None:
     assert keys(loaded) == [f"{FOLDER}2026/1.parquet", MANIFEST, f"{FOLDER}notes.txt"]
 
 
+@pytest.mark.thorough
 def test_the_folder_of_another_table_is_refused(loaded: Lake) -> None:
     unload(loaded)
     before = keys(loaded)

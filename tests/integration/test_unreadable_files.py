@@ -119,7 +119,7 @@ FILES: dict[str, tuple[str, str, bytes, str]] = {
 }
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("what", FILES)
 def test_a_file_is_refused_with_its_reason(lake: Lake, what: str) -> None:
     columns, key, body, told = FILES[what]
@@ -158,7 +158,7 @@ def test_half_a_surrogate_pair_stays_as_it_is_written_if_the_user_says_so(lake: 
     assert loaded(lake, "a.jsonl", f"{row}\n{written}\n".encode(), "s", settings=settings) == ["a", r"b\ud800!"]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("codec", ["snappy", "lz4", "zstd", "gzip"])
 def test_a_page_without_a_byte_of_values_is_called_valid(lake: Lake, codec: str) -> None:
     create(lake, "n Int32, f Nullable(Float32)")

@@ -40,6 +40,7 @@ def test_a_column_that_hides_the_path_of_its_file_is_refused_where_it_is_loaded(
     refused(lake, "have a column '_path'.*Rename the column")
 
 
+@pytest.mark.thorough
 def test_a_quoted_empty_field_of_csv_is_a_text(lake: Lake) -> None:
     create(lake, "s String, n Nullable(String)")
     assert loaded(lake, "a.csv", f'ts,s,n\n{AT},"",""\n'.encode(), "(s, n)") == [("", "")]
@@ -55,7 +56,7 @@ def test_a_quoted_empty_field_of_csv_is_nothing_but_a_text(lake: Lake) -> None:
     assert loaded_or_wrongly_refused(lake, matches) == {}
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", ["csv", "tsv"])
 def test_an_empty_field_is_null(lake: Lake, ending: str) -> None:
     create(lake, "n Nullable(Int32), d Nullable(Date), s String")
@@ -117,6 +118,7 @@ def test_a_time_of_day_that_there_is_not_is_refused(lake: Lake) -> None:
     refused(lake, r"'n' is .*row 2 of .*a.csv has '10:61:00'")
 
 
+@pytest.mark.thorough
 def test_times_of_day_and_wide_integers_of_typed_files(lake: Lake) -> None:
     create(lake, "t Time64(6), n Int128")
     times = pa.array([0, 86_399_999_999], pa.time64("us"))
@@ -230,7 +232,7 @@ def test_null_in_json_is_null(lake: Lake) -> None:
     ]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_a_decimal_may_have_an_exponent(lake: Lake, ending: str) -> None:
     create(lake, "n Decimal(76, 3)")

@@ -107,6 +107,7 @@ def test_another_definition_needs_permission_to_read_all(table: Source) -> None:
     assert table.found() == table.expected()
 
 
+@pytest.mark.thorough
 def test_loads_without_increments_need_permission_to_read_all(table: Source) -> None:
     put_night(table, 1)
     table.load(period="all", incremental=False)

@@ -135,6 +135,7 @@ def test_rows_of_others_before_any_ledger_is_there(as_user: AsUser, trips_lake: 
     assert said.doctor == f"a load of {PERIOD} would fail: {said.load}"
 
 
+@pytest.mark.thorough
 def test_a_period_that_somebody_changed(as_user: AsUser, loaded: Lake) -> None:
     mutate(loaded, "UPDATE fare = 0 WHERE 1")
     said = answers(as_user, loaded)
@@ -181,6 +182,7 @@ def test_a_period_with_other_objects(as_user: AsUser, loaded: Lake) -> None:
     assert said.doctor.endswith(f": {changed}")
 
 
+@pytest.mark.thorough
 def test_a_period_that_was_forgotten(as_user: AsUser, loaded: Lake) -> None:
     ForgetPeriodsOperator(task_id="forget", table="trips", periods=[PERIOD], **where(loaded)).execute({})
     said = answers(as_user, loaded)

@@ -90,6 +90,7 @@ def test_what_a_load_began_to_insert_is_told_when_it_is_gone(as_user: AsUser, tr
     assert inserting["settings"]
 
 
+@pytest.mark.thorough
 def test_a_load_at_work_tells_its_steps_so_far_and_those_of_the_load_before(as_user: AsUser, trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     before = trips_lake.load()

@@ -98,6 +98,7 @@ def die() -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.thorough
 def test_a_load_whose_worker_was_killed_is_unfinished_while_its_insert_runs_on(
     as_user: AsUser, trips_lake: Lake, task: SimpleNamespace
 ) -> None:

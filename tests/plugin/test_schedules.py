@@ -241,6 +241,7 @@ def test_a_late_period_says_when_its_run_was_due_and_needs_nobody(
     assert troubles == []
 
 
+@pytest.mark.thorough
 def test_of_which_dags_the_user_may_start_runs_is_asked_only_where_a_period_needs_one(
     as_user: AsUser, trips_lake: Lake, task: Any
 ) -> None:

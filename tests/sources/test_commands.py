@@ -75,7 +75,7 @@ def test_periods_of_another_tool_are_adopted(store_lake: StoreLake, shell: Shell
     assert store_lake.load()["status"] == "unchanged"
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("store_lake", ["azure", "hdfs"], indirect=True)
 def test_a_rehearsal_plays_all_scenes_and_leaves_nothing(store_lake: StoreLake, shell: Shell) -> None:
     check_rehearsal(store_lake, shell, store_lake.options)

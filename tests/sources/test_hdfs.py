@@ -105,7 +105,7 @@ def wrong_port(request: pytest.FixtureRequest) -> Iterator[int]:
         yield silent.getsockname()[1]
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 def test_a_worker_that_gets_no_answer_says_so_within_seconds(
     folder: HdfsObjects, monkeypatch: pytest.MonkeyPatch, wrong_port: int
 ) -> None:

@@ -127,6 +127,7 @@ def test_messages_of_aborted_transactions_and_their_offsets_are_left_out(lake: L
     assert lake.values() == Counter([b"committed", b"next"])
 
 
+@pytest.mark.thorough
 def test_a_run_ends_before_an_open_transaction_and_the_next_one_lands_what_is_behind(lake: LandingLake) -> None:
     lake.topic.send(NIGHTS[0] + HOUR, b"before")
     transaction = lake.topic.transaction(NIGHTS[0] + HOUR, b"in it")
@@ -162,6 +163,7 @@ def test_a_partition_that_was_added_lands_from_its_first_message_on(lake: Landin
     assert lake.values() == Counter([b"old", b"late", b"new"])
 
 
+@pytest.mark.thorough
 def test_a_compacted_topic_lands_what_is_left(lake: LandingLake, kafka: KafkaServer) -> None:
     soon = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
     compacted = Topic.create(kafka, f"{lake.topic.name}-compacted", **soon, **{"max.compaction.lag.ms": "100"})

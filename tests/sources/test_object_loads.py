@@ -165,7 +165,7 @@ def test_an_object_that_is_overwritten_under_the_load_is_loaded_as_it_is_then(
     assert store_lake.load()["status"] == "unchanged"
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_the_waits_for_a_storage_are_known_where_servers_count_them(store_lake: StoreLake) -> None:
     store_lake.objects.upload(TRIPS, PERIOD)
@@ -186,7 +186,7 @@ def test_a_deferrable_load_is_proven_by_the_servers_logs(store_lake: StoreLake) 
     assert store_lake.facts() == TRIPS.facts(PERIOD)
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 @beside_s3
 def test_periods_are_planned_and_loaded_together(store_lake: StoreLake) -> None:
     periods = ["2026-01", "2026-02", "2026-03"]
@@ -243,7 +243,7 @@ class TestAzure:
         finally:
             store_lake.on_every_node("DROP NAMED COLLECTION chs3_of_azure")
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("form", ["connection_string", "sas_token"])
     def test_other_forms_of_the_connection_work(
         self, store_lake: StoreLake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, form: str

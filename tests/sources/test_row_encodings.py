@@ -54,7 +54,7 @@ def _read(lake: RowLake, columns: dict[str, str]) -> list[str]:
     return list(row)
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII", "EUC_JP"])
 @pytest.mark.parametrize("rows", ["postgres"], indirect=True)
 def test_a_role_of_another_encoding_changes_no_text(row_lake: RowLake, encoding: str) -> None:
@@ -100,7 +100,7 @@ def test_bytes_that_are_no_utf_8_are_refused(
     assert sum(lake.rows_per_node()) == 0
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("charset", ["latin1", "utf16", "sjis", "utf8mb4"])
 def test_a_session_of_mysql_in_another_encoding_changes_no_text(
     chs3_mysql: MySqlServer,

@@ -182,7 +182,7 @@ def outcome(lake: RowLake, options: dict[str, Any]) -> str:
         return str(error)
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 def test_loads_of_one_period_at_once_end_in_its_rows(lake: RowLake) -> None:
     options = slow(lake)
     with ThreadPoolExecutor() as pool:

@@ -64,7 +64,7 @@ def test_rows_are_read_once_with_any_key(row_lake: RowLake, key: dict[str, Any])
     assert row_lake.facts() == TRIPS.facts(PERIOD)
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_negative_and_missing_keys_are_read_once(row_lake: RowLake) -> None:
     row_lake.rows.put(TRIPS.table(PERIOD))
@@ -77,7 +77,7 @@ def test_negative_and_missing_keys_are_read_once(row_lake: RowLake) -> None:
     assert row_lake.facts() == TRIPS.facts(PERIOD)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_a_plan_finds_the_periods_of_the_table(row_lake: RowLake) -> None:
     for period in (PERIOD, "2026-02"):
         row_lake.rows.put(TRIPS.table(period))
@@ -93,7 +93,7 @@ def test_a_plan_finds_the_periods_of_the_table(row_lake: RowLake) -> None:
     assert plan.execute({}) == ["2026-02"]
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("times", [1, 4])
 @pytest.mark.three_nodes
 def test_a_writer_to_the_period_starts_the_load_over_a_few_times(
@@ -230,7 +230,7 @@ def test_names_mean_nothing_to_any_sql(row_lake: RowLake) -> None:
     assert row_lake.facts() == TRIPS.facts(PERIOD)
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 def test_a_digest_of_ones_own_tells_of_changes(row_lake: RowLake) -> None:
     row_lake.rows.put(TRIPS.table(PERIOD))
     row_lake.load(fingerprint="max(fare)")

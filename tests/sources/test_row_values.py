@@ -138,7 +138,7 @@ def test_values_arrive_as_they_are(row_lake: RowLake) -> None:
         assert shown == wanted, case
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_columns_may_have_names_that_a_load_gives(row_lake: RowLake) -> None:
     # Of a whole number that is 1 where a text looks like hexadecimal digits, too.
     names = {"chs3_0": "int", "chs3_1": "varchar(9)", "chs3_is_hex": "int", "chs30_0": "int", "chs3_value_0": "int"}
@@ -155,7 +155,7 @@ def test_a_column_named_path_is_refused(row_lake: RowLake) -> None:
         _load(row_lake, name)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_a_domain_of_a_domain_is_read_as_its_type(row_lake: RowLake) -> None:
     if row_lake.is_mysql:
         pytest.skip("MySQL has no domains")
@@ -185,7 +185,7 @@ def test_any_double_keeps_its_last_bit(row_lake: RowLake) -> None:
     assert sorted(value for (value,) in _read(row_lake, "d")) == sorted(doubles)
 
 
-@pytest.mark.thorough(but=4)
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize("number", range(9))
 def test_what_does_not_fit_is_refused_by_name(row_lake: RowLake, number: int) -> None:
     cases = REFUSED_MYSQL if row_lake.is_mysql else REFUSED_POSTGRES

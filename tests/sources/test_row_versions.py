@@ -60,7 +60,7 @@ def test_dates_that_no_table_holds_are_in_no_period(row_lake: RowLake) -> None:
     assert _load(row_lake, name)["rows"] == 1
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 def test_periods_of_instants_are_planned_in_their_zone(row_lake: RowLake) -> None:
     kind, zone = ("timestamp NULL", "") if row_lake.is_mysql else ("timestamptz", "+00")
     name = _make(row_lake, f"at {kind}", f"'2025-12-31 23:30:00{zone}'")
@@ -101,6 +101,7 @@ class TestMySql:
         sent = row_lake.on_every_node(f"SELECT length(a), hex(right(a, 2)), hex(b) FROM {row_lake.database}.typed")
         assert [row for rows in sent for row in rows] == [(9_000_000, "00FF", "00FF0A00")]
 
+    @pytest.mark.thorough
     def test_texts_of_several_character_sets_are_loaded(self, row_lake: RowLake) -> None:
         columns = ", ".join(f"c{number} varchar(9) CHARACTER SET {of}" for number, of in enumerate(OF_CHARSETS))
         name = _make(row_lake, f"at date, {columns}", "'2026-01-05', 'ü', 'ж', '日', '🚕', '🚕', '🚕'")

@@ -82,7 +82,7 @@ def test_it_waits_for_merges_and_has_the_result_of_a_load(lake: SourceLake) -> N
     assert result["rows"] == 3_000
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 def test_appended_rows_are_added(lake: SourceLake) -> None:
     for rows in (3_000, 6_000):
         assert lake.load(write_mode="append", retries=0)["status"] == "appended"
@@ -153,7 +153,7 @@ def test_a_ready_marker_is_refused(lake: SourceLake) -> None:
         lake.load(ready_key="_SUCCESS")
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 def test_a_period_of_another_tool_is_adopted(lake: SourceLake) -> None:
     lake.load()
     lake.on_every_node(f"DROP TABLE {lake.database}.chs3_ledger SYNC")
@@ -186,7 +186,7 @@ def command(capsys: pytest.CaptureFixture[str], lake: SourceLake, name: str, *op
     return code, json.loads(out) if out else error
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_the_command_line_plans_and_adopts_its_periods(lake: SourceLake, capsys: pytest.CaptureFixture[str]) -> None:
     # By the key nodes share the rows, and a period is recorded with the sum of its keys.
@@ -241,7 +241,7 @@ def test_the_doctor_finds_nothing_where_worker_and_servers_get_in(
     assert storage_check(capsys, lake)["findings"] == []
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 def test_the_doctor_finds_a_period_that_is_not_there(lake: SourceLake, capsys: pytest.CaptureFixture[str]) -> None:
     (found,) = storage_check(capsys, lake, "--period", "2019-01")["findings"]
     lacks = "no rows of 2019-01 by" if isinstance(lake, RowLake) else "no object of 2019-01 fits"

@@ -94,6 +94,7 @@ def test_bounds_that_contradict_each_other_hide_no_deletes(lake: TableLake) -> N
     assert TRIPS.table(PERIOD)["trip_id"][0].as_py() not in [row[0] for row in in_table(lake)]
 
 
+@pytest.mark.thorough
 def test_only_periods_of_which_rows_were_deleted_are_loaded_again(lake: TableLake) -> None:
     for period in (PERIOD, NEXT):
         lake.load(period)
@@ -106,6 +107,7 @@ def test_only_periods_of_which_rows_were_deleted_are_loaded_again(lake: TableLak
     assert lake.load()["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_a_file_that_was_added_after_a_delete_is_loaded_alone(lake: TableLake) -> None:
     large, _ = january(lake)
@@ -262,6 +264,7 @@ def test_a_delete_file_that_is_not_what_its_manifest_says_is_refused(lake: Table
         lake.load()
 
 
+@pytest.mark.thorough
 def test_too_many_deleted_rows_are_refused(lake: TableLake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "MOST_DELETED_ROWS", 3)
     large, _ = january(lake)

@@ -62,7 +62,7 @@ def test_rows_that_the_table_deletes_are_gone_after_the_next_load(table_lake: Ta
     assert min(table_lake.distances()) <= 3 >= max(table_lake.distances())
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_periods_are_planned_and_loaded_together(table_lake: TableLake) -> None:
     periods = ["2026-01", "2026-02", "2026-03"]
     for period in periods:
@@ -113,7 +113,7 @@ def test_a_table_that_is_vacuumed_under_the_load_is_loaded_as_it_is_then(
     assert table_lake.facts() == OTHER.facts(PERIOD)
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 def test_a_file_of_two_periods_is_refused_for_both(table_lake: TableLake) -> None:
     import pyarrow as pa
 
