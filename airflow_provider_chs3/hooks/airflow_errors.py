@@ -46,7 +46,7 @@ def _airflow_error(error: Chs3Error, hints: bool) -> Exception:
     if is_terminal(error):
         return AirflowFailException(with_hint(error, str(error)) if hints else str(error))
     if isinstance(error, ClickHouseServerError) and hints:
-        # Of the same class: retry policies go by it.
+        # The class stays the same: retry policies go by it.
         message = with_hint(error, error.message)
         return ClickHouseServerError(error.code, error.name, message, error.host, error.query_id)
     return error

@@ -179,7 +179,7 @@ def parse_address(text: str, *, default_port: int, where: str) -> Address:
     Raises:
         ConfigurationError: If it is not such an address.
     """
-    # Whoever pastes a URL here may paste a password.
+    # A URL that is pasted here may hold a password.
     wanted = f"{where} must be host, host:port or [IPv6]:port, not {text.rpartition('@')[2]!r}."
     try:
         # Several colons and no bracket: a bare IPv6 address.

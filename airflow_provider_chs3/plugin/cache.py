@@ -125,7 +125,7 @@ def without_collections() -> Iterator[None]:
     try:
         yield
     finally:
-        # Of several at once, only the first has found it enabled, and so one of them always enables it again.
+        # If several run at once, only the first has found it enabled, so exactly one enables it again.
         if was_enabled:
             gc.enable()
 

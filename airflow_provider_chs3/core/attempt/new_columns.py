@@ -67,8 +67,8 @@ def _add(load: LoadContext, names: Sequence[str]) -> Steps[None]:
     clauses = ", ".join(f"ADD COLUMN IF NOT EXISTS {identifier(each.name)} {each.type}" for each in new)
     context, named = load.context, load.request.target
     sql = Sql(f"ALTER TABLE {table(context.target)} {clauses}")
-    # Of replicas one is asked, and waits for the others. An ALTER evaluates the table's keys under the settings of its
-    # session, and REPLACE PARTITION then expects parts of that type.
+    # One replica of a shard is asked, and waits for the others. An ALTER evaluates the table's keys under its session's
+    # settings, and REPLACE PARTITION then expects parts of that type.
     of_shards = dict.fromkeys(context.publishers, sql)
     settings = {**context.evaluating, "alter_sync": 2}
     yield from QueryNodes(name=f"Add columns to {context.target}", sql=of_shards, settings=settings)

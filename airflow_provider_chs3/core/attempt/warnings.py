@@ -91,7 +91,7 @@ def _tell_of_views(load: LoadContext, now: Mapping[Node, NodeNow]) -> Steps[None
     if not viewed:
         return
     views = sorted({view for node in viewed for view in now[node].views})
-    # Of several periods it would be a page of them.
+    # For several periods, they would fill a page.
     statements = [] if load.group else (yield from fill_statements(load, viewed[0]))
     text = (
         f"{', '.join(views)} will not see the rows of {load.periods} in {load.context.target}: a materialized view "

@@ -38,7 +38,7 @@ _GEOMETRIES = {
     "MultiPolygon": "Array(Polygon)",
 }
 
-#: Of the widest Decimal; and behind its point, where half of them is enough before it.
+#: Digits of the widest Decimal; and those behind its point, if half of them are enough before it.
 _DIGITS, _PLACES = 76, 38
 
 

@@ -59,7 +59,7 @@ def float_to_decimal(casting: ServerCasting, value: str, one: ColumnType, target
         return Cast(made, fit)
     same = f"CAST({made}, 'Nullable({one.name})') = {value}"
     if is_wide:
-        # Of tiny numbers, the way back is off by a bit (-4.77e-60, seen on 26.9): compare their digits.
+        # Tiny numbers come back with another last bit (-4.77e-60, seen on 26.9): compare their digits.
         same = f"({same} OR {holds_of_text(nearest, made, target.bare)})"
     return Cast(made, f"{same} AND {fit}")
 

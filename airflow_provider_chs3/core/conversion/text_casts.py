@@ -13,18 +13,18 @@ from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import literal
 
 _DIGITS_OF_INT64 = 18
-#: Of the largest Decimal.
+#: Digits of the largest Decimal.
 _MOST_DIGITS = 76
 #: So many digits fit for sure; ClickHouse takes longer ones modulo the type's width.
 _SAFE_DIGITS = {"Int128": 38, "UInt128": 38, "Int256": 76, "UInt256": 77}
-#: Of today's seconds since 1970; ClickHouse recognizes finer ones by their number of digits.
+#: Digits of today's seconds since 1970; ClickHouse recognizes finer ones by their number of digits.
 _DIGITS_OF_SECONDS = 10
 #: Digits of a second → the function that counts them since 1970.
 _PARTS_OF_SECONDS = {3: "toUnixTimestamp64Milli", 6: "toUnixTimestamp64Micro", 9: "toUnixTimestamp64Nano"}
 _FIRST_GROUP = "\\1"
 #: Zeros at the end of a fraction of a second say nothing.
 _NO_ZEROS = "'([.][0-9]*[1-9])0+$|[.]0+$', '\\\\1'"
-#: Of a date and a time of day, to the second.
+#: Length of a date and a time of day, to the second.
 _LENGTH_TO_SECONDS = len("2024-05-01 12:34:56")
 #: A point, and as many digits of a second as there are at most.
 _LENGTH_OF_FRACTION = len(".123456789")

@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.sql.quoting import literal
 
 #: First and last years of servers' calendars: 1900 to 2299, and 0 to 9999 of newer ones.
 _EDGES_OF_CALENDARS = (0, 1900, 2299, 9999)
-#: Of the finest DateTime64.
+#: Scale of the finest DateTime64.
 _NANOSECONDS = 9
 _MOST_TICKS = 2**63
 #: Holds the seconds of any time.

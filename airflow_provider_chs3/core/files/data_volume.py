@@ -17,7 +17,7 @@ _JSON_RATIO = 0.5
 _WIDTHS = {"Date": 2, "Date32": 4, "DateTime": 4, "DateTime64": 8, "UUID": 16, "IPv4": 4, "IPv6": 16, "Bool": 1}
 _SIZED = re.compile(r"(?:U?Int|Float|BFloat|Enum|Decimal)(\d+)")
 _WRAPPERS = re.compile(r"^(?:LowCardinality|Nullable)\(")
-#: Of all others, and of a string: its length alone.
+#: Bytes of a value of all other types, and of the length of a string.
 _LEAST_WIDTH = 8
 
 

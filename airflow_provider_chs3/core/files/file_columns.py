@@ -17,7 +17,7 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 _WITH_NAMES = "WithNames"
 #: Files that are looked into at the same time: each look waits for the storage nearly all of its time.
 _AT_A_TIME = 16
-#: Of the line of names alone: nothing is guessed, and what follows need not fit.
+#: Only the line of names is read: nothing is guessed, and the rest need not fit.
 _AS_TEXT: SettingValues = {
     "schema_inference_make_columns_nullable": 0,
     "input_format_max_rows_to_read_for_schema_inference": 1,
@@ -76,7 +76,7 @@ def _describe(files: Files, path: str, *, is_of_names: bool) -> Steps[dict[str, 
         yield from _check_matches_alone(files, glob, path)
     function = files.read(glob, on_cluster=False)
     sql = Sql(f"DESCRIBE TABLE {function.text}", function.secrets)
-    # Of a file with a line of names these are all that counts; by default 25,000 lines are read, to guess at types.
+    # If a file has a line of names, only that counts; by default 25,000 lines are read to guess types.
     is_short = has_line_of_names and is_of_names
     lines = {"input_format_max_rows_to_read_for_schema_inference": 1} if is_short else {}
     try:

@@ -224,7 +224,7 @@ def count_rows(files: Files, reading: Reading) -> Steps[int]:
         wanted = set(batch.paths)
         rows |= {path: count for path, count in answer if path in wanted}
         if not rows.keys() >= wanted:
-            # Of files without rows, nothing is counted.
+            # Files without rows are missing in the answer.
             rows |= dict.fromkeys((yield from _found(files, batch)) - rows.keys(), 0)
     files.check_found(rows)
     return sum(rows.values())

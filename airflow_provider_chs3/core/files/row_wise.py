@@ -124,7 +124,7 @@ def _rejected(
     error: ClickHouseServerError, types: Iterable[str], by_file: Mapping[str, Iterable[str]]
 ) -> SourceError | ConfigurationError:
     if unknown := _UNKNOWN.search(error.message):
-        # Of `a.b`, a file may have `a`.
+        # A file may have the `a` of `a.b`.
         place = unknown[1].partition(".")[0]
         others = {path: names for path, names in by_file.items() if place not in names}
         if missing := is_missing(unknown[1], others):

@@ -21,7 +21,7 @@ _NUMBER_TYPE = "Nullable(Float64)"
 
 #: Read as they are: ClickHouse decides what is in them.
 _READ_AS_IS = ("Variant", "Dynamic", "AggregateFunction", "Nothing")
-#: Of those, what takes a text as it is.
+#: Those that take a text as it is.
 _OF_ANY_TEXT = ("Variant", "Dynamic")
 #: What a double holds to the last digit: JSON's numbers are doubles to nearly all that write them, and ClickHouse takes
 #: five times as long to read a number as text.

@@ -103,7 +103,7 @@ def _attach_published(periods: Periods) -> Steps[None]:
     """Attach the published partitions to staging on every node, once."""
     yield from _wait_for_merges(periods)
     yield from _check_base(periods)
-    # Of replicas one attaches, and the others follow. A repeated ATTACH would double rows: staging is never reused.
+    # One replica of a shard attaches, and the others follow. A repeated ATTACH would double rows: no staging is reused.
     yield from periods.ask(_attach, is_repeatable=False)
 
 

@@ -29,7 +29,7 @@ _COMMON = {
     "objects": "UInt64",
     "source_bytes": "UInt64",
 }
-#: Whoever changes these or what is in their JSON raises `RECORDS_SCHEMA`.
+#: If you change these, or what is in their JSON, raise `RECORDS_SCHEMA`.
 COLUMNS = {
     **_COMMON,
     "event": "LowCardinality(String) COMMENT 'intent, published, forgotten; of no period: calibrated, rehearsed'",
@@ -217,7 +217,7 @@ def cluster_of_ledgers() -> Steps[str | None]:
 
 
 def _clusters_query(databases: Iterable[str]) -> Sql:
-    # Of each ledger, the one of what was published last.
+    # The one of what was published last, of each ledger.
     newest = " UNION ALL ".join(
         "SELECT toString(argMax(cluster, recorded_at)) AS cluster "
         f"FROM {table(TableName(database, LEDGER_TABLE))} WHERE event = 'published'"

@@ -234,7 +234,7 @@ def _values_of_error(error: Exception) -> dict[str, Value]:
 
 
 def _record(event: str, several: Sequence[tuple[LoadContext, Values]]) -> Steps[None]:
-    # Whoever came after it, what a load did stays true; so this does not ask for its staging.
+    # What a load did stays true, even if another took over; so this does not ask for its staging.
     context = several[0][0].context
     records = [
         {

@@ -172,7 +172,7 @@ def plan_objects(load: LoadContext) -> Steps[InsertPlan]:
         check_taken(own),
         check_passed_on(load.context, {**load.files.neutral, **needed_by(load.request), **load.files.settings}),
         ask_nodes_now(load.context, load.own.parts),
-        # Of one that was cut off, columns may be missing: the first error counts.
+        # An object that was cut off may lack columns: the first error counts.
         prove_whole(load),
         read_files(load),
         read_history(load),

@@ -65,7 +65,7 @@ def columns_of(files: Files) -> Steps[list[FileColumn]]:
 
 
 def _without_null(of: ColumnType) -> ColumnType:
-    # Of structs, readers of 26 tell in some formats whether they may be NULL, and those before it in none.
+    # Readers of 26 show in some formats whether structs may be NULL, older ones in none.
     return of.inner[0] if of.name == "Nullable" and of.bare.name != "Tuple" else of
 
 

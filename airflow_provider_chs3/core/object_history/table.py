@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
-#: Whoever changes these raises `RECORDS_SCHEMA`.
+#: If you change these, raise `RECORDS_SCHEMA`.
 OBJECT_COLUMNS = {
     "loaded_at": "DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'by the clock of this node'",
     "target_database": "LowCardinality(String)",

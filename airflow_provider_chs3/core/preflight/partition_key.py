@@ -243,7 +243,7 @@ def is_of_period(column: Column, key: PartsOfKey, value: str, owns: Mapping[str,
     files, ids = list(owns), list(owns.values())
     matched = _INTEGER_PART.fullmatch(key.parts[0]) if len(key.parts) == 1 else None
     if matched:
-        # Of an integer, the id is its digits. Comparing numbers is cheaper than making texts.
+        # The id of an integer is its digits. Comparing numbers is cheaper than making texts.
         wanted, none, own = f"[{', '.join(ids)}]", "-1", f"toInt64({key.parts[0]})"
     else:
         wanted, none, own = f"[{literals(ids)}]", "''", key.value(key.parts)

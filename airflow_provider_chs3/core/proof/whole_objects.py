@@ -113,7 +113,7 @@ def _walk_each(load: LoadContext, walked: Sequence[Unit]) -> Steps[dict[str, str
         if load.files.source.for_worker(each.path) is None:
             handed = yield from _hand_over(load, each)
             if isinstance(handed, str):
-                # Of xz the servers notice nearly all cuts.
+                # The servers notice nearly all cuts of xz.
                 if codec:
                     unproved[each.path] = handed
                 continue

@@ -162,7 +162,7 @@ def _shown(value: object, other: object) -> str:
 
 def _check_unchanged(each: PeriodLoad, now: Mapping[Node, PeriodOnNode], staged_now: Mapping[Node, Staged]) -> None:
     """Check that nobody else wrote to the period, neither to its partition nor to its staging."""
-    # Of several periods, one may have lost the table that it was about to be published from, after its own intent.
+    # One of several periods may have lost the table to publish from, after its own intent.
     check_none_newer(each.period, records_of(each.before), now, attempt=each.load.request.nonce)
     if each.load.increment:
         require_base(each.load, each.before, now)

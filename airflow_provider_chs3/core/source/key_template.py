@@ -143,7 +143,7 @@ class KeyTemplate:
         if (names := _names_of(self._parts, self.grain)) is not None:
             return names
         of_key = next((each for each in _EXAMPLES if _names_of(self._parts, each) is not None), None)
-        # Of a table whose periods are longer, too, it is not the key that is wrong.
+        # If the table has longer periods, too, the key is not what is wrong.
         instead = f", or give what it has: a {of_key}, such as {example_of(of_key)}" if of_key else ""
         raise ConfigurationError(
             f"key={self.text!r} has no {self.grain} in it, so it cannot distinguish one {self.grain} from another: use "

@@ -135,7 +135,7 @@ class ObjectSource(Source):
         source, listed = self, dict[Period, Manifest]()
         of_grain = self._at(grain_of(periods))
         for found, manifests in (yield from of_grain._listed_by(of_grain._list, periods)):
-            # Of a named collection, a prefix without objects does not show the base.
+            # A prefix without objects does not show the base of a named collection.
             source = found if any(each.objects for each in manifests.values()) or not listed else source
             listed |= manifests
         return source, {period: listed[period] for period in sorted(periods)}

@@ -11,7 +11,7 @@ _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`|\"(?:[^\"\\]|\\.)*\""
 _INNERMOST = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
 _STRING = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _BLANK = "\0"
-#: Of ClickHouse, also of an error within an error, where more text may follow; and of HDFS. For Python and RE2 alike.
+#: The stack trace of ClickHouse, also within another error, before more text; and of HDFS. For Python and RE2.
 _STACK_TRACE = (
     r"(?s)[.,]?\s*Stack trace(?: \([^)]*\))?:\s*(?:(?:\d+\. [^\n]*\s*)+|.*)"
     r"|(?:\n\s*at [^\n]+\))+"

@@ -74,7 +74,7 @@ def clean_staging(request: CleanRequest) -> Steps[list[Orphan]]:
         PreflightError: If the database does not exist.
         TransientError: If queries do not end.
     """
-    # Of the tables in that database it is the one whose name is known.
+    # It is the only table in that database whose name is known.
     ledger = TableRequest(
         target=TableName(request.database, LEDGER_TABLE),
         cluster=request.cluster,

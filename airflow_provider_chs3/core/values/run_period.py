@@ -205,7 +205,7 @@ def _period_at(at: datetime, run: DagRun, grain: Grain) -> Period:
     if grain is Grain.HOUR:
         if not at.tzinfo:
             zone, date = run.key_timezone or run.timezone, run.partition_date
-            # Of a time that clocks show twice, its date knows which it is.
+            # If clocks show a time twice, the date knows which it is.
             at = at.replace(tzinfo=zone, fold=date.astimezone(zone).fold if date else 0)
         at = at.astimezone(UTC)
     elif at.tzinfo:

@@ -15,7 +15,7 @@ ANY_MOMENT = (datetime.min, datetime.max)
 _FIRST, _LAST = datetime(FIRST_YEAR, 1, 1), datetime(LAST_YEAR, 12, 31, 23)
 #: In every time zone in no period.
 _BEFORE, _AFTER = datetime(FIRST_YEAR - 1, 1, 1, tzinfo=UTC), datetime(LAST_YEAR + 1, 12, 31, tzinfo=UTC)
-#: Of the first year, as a week may begin in the year before.
+#: The first Monday of the first year: a week may begin in the year before.
 _FIRST_MONDAY = datetime(FIRST_YEAR, 1, 4)
 
 

@@ -156,7 +156,7 @@ class ProgressLines:
         return f"Inserting: {share}, {size_text(self._read_bytes)} read, {speed:,.0f} rows/s{left}{still}"
 
     def _left(self, progress: InsertProgress, seconds: float) -> str:
-        # Of reading alone: rows are read ahead, and how long the last ones are computed and sorted does not show.
+        # Only the time left to read: how long the last rows are then computed and sorted does not show.
         rows, total = self._read_rows, self._total_rows
         at_work = {each.shard_num for each in progress.nodes}
         self._shards |= at_work

@@ -223,7 +223,7 @@ def settings_of(kafka_conn_id: str) -> Mapping[str, Any]:
         ConfigurationError: If a library of the extra `kafka` is missing, or the connection lacks `bootstrap.servers`.
     """
     try:
-        # Of what the extra brings, it is used last: not after the first messages were read.
+        # Import now what the extra brings, rather than after the first messages were read.
         import pyarrow  # noqa: F401
         from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
     except ImportError as error:

@@ -44,7 +44,7 @@ def insert_trigger(task: LoadTask, context: Context, step: Insert, request: Load
         total_rows=step.total_rows,
         started_at=time.time(),
         ends_at=(started_at + timeout).timestamp() if started_at and timeout else None,
-        # Of the attempt that is waited for, which may be another process's.
+        # The attempt that is waited for may be another process's.
         load=replace(StopRequest.of(request, [request.period]), nonce=step.attempt).as_json(),
         clickhouse_conn_id=task.clickhouse_conn_id,
         poll_interval_seconds=task.progress_interval_seconds,

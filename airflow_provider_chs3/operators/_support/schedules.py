@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _BEFORE_SWITCH = timedelta(hours=4)
 #: Their runs are points in time. By name, as Airflow has each of them twice: for DAG files, and for its scheduler.
 _POINTS = frozenset({"CronTriggerTimetable", "DeltaTriggerTimetable", "MultipleCronTriggerTimetable", "OnceTimetable"})
-#: Of mappers that have mappers, by who writes the key.
+#: Attributes of mappers that hold the mapper that writes the key.
 _INNER = ("downstream_mapper", "upstream_mapper")
 
 

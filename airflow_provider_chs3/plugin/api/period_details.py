@@ -194,7 +194,7 @@ def _inserting(entry: Entry) -> dict[str, Any]:
 def _failure(entry: Entry, readable_logs: Container[str]) -> dict[str, Any]:
     details = entry.details
     is_full = is_of_dag_in(details["owner"], readable_logs)
-    # Of errors that no server said, less is known.
+    # Errors that come from no server have fewer fields.
     said = {name: details[f"error_{name}"] or None for name in ("type", "code", "name", "host", "query_id")}
     return {
         **_entry_as_json(entry),

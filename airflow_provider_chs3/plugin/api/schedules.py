@@ -23,7 +23,7 @@ from airflow_provider_chs3.plugin.observation.period_state import PeriodState
 _HAS_ALL_RUNS = getattr(DagModel, "exceeds_max_non_backfill", false())
 #: What only the next load changes.
 _WAITING = (PeriodState.UNFINISHED, PeriodState.CHANGED_IN_STORAGE)
-#: Of the period that a run is for, what a load may change; anything more urgent is shown instead.
+#: States of the period that a run is for that a load may change; anything more urgent is shown instead.
 _CALM = (*_WAITING, PeriodState.PUBLISHED, PeriodState.MERGING, PeriodState.TOO_MANY_PARTS)
 #: The summary of Airflow's timetable for `schedule=None`.
 _NO_SCHEDULE = "None"
@@ -174,7 +174,7 @@ def mark_waiting(connections: Iterable[Mapping[str, Any]], schedules: Mapping[st
     overdue = {dag_id for dag_id, schedule in schedules.items() if schedule.is_overdue(now)}
     for table in (table for seen in connections for table in seen["tables"]):
         known = [(period, dag_id) for period in table["periods"] if (dag_id := _dag_of(period)) in schedules]
-        # Of the period that the run is for; of a new one there is none yet.
+        # The period that the run is for; a new one is not there yet.
         awaited = {
             dag_id: period["period"]
             for period, dag_id in known

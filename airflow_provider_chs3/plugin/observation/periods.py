@@ -244,7 +244,7 @@ def _period_overview(
         why_with_values=why(with_values=True) if period.failure else "",
         since=_since(state, period, verdicts) or (published_at if state in _AS_PUBLISHED else ""),
         statement=way_out(verdicts, period.table) if state is PeriodState.STUCK else "",
-        # Of replicas of a shard, one counts.
+        # One replica of a shard counts.
         rows=sum({node.shard_num: each.state.rows for node, each in period.nodes.items()}.values()),
         size_bytes=sum([each.size_bytes for each in partitions]),
         parts=sum([each.parts for each in partitions]),

@@ -24,7 +24,7 @@ from airflow_provider_chs3.plugin.observation import periods_queries
 from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
 from airflow_provider_chs3.plugin.observation.periods_records import is_published
 
-#: Of every table of a database of the engine Ordinary.
+#: The UUID of every table in a database of engine Ordinary.
 _NO_UUID = "00000000-0000-0000-0000-000000000000"
 
 

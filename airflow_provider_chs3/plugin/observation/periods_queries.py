@@ -73,7 +73,7 @@ def _records(database: str, has_ledger: bool, has_loads: bool) -> str:
     loaded = ["attempt", "owner", "insert_seconds", "loaded_rows", "together_periods", "together_seconds"]
     keys = "target_database, target_table, target_uuid, period"
     ledger, loads = (table(TableName(database, name)) for name in (LEDGER_TABLE, LOADS_TABLE))
-    # Of claims the newest, before the rest is read: there is one for each load that there ever was.
+    # Find the newest claims first: there is one for each load that there ever was.
     numbers = f"SELECT {keys}, max(sequence) FROM {ledger} WHERE {IS_STATE} GROUP BY {keys}"
     newest_claims = f"{ledger} WHERE {IS_STATE} AND ({keys}, sequence) IN ({numbers})"
     sources = ((COLUMNS, newest_claims, has_ledger), (LOADS_COLUMNS, loads, has_loads))

@@ -40,7 +40,7 @@ class RowsListing(Listing):
 
     dialect: ClassVar[Dialect]
     port: ClassVar[int]
-    #: Of this package, with Airflow's provider of the database.
+    #: This package's extra with Airflow's provider of the database.
     extra: ClassVar[str]
     #: Modules that the provider's hook may connect by.
     drivers: ClassVar[tuple[str, ...]]
@@ -143,7 +143,7 @@ class RowsListing(Listing):
         times = self.dialect.times_for(column, grain)
         found = set[Period]()
         for (day,) in self._ask(self.dialect.days(table, self.columns, grain)):
-            # Of a day that no table holds, such as 9999-12-31, 0000-00-00 or infinity, there is no period.
+            # A day that no table holds, such as 9999-12-31, 0000-00-00 or infinity, is in no period.
             with suppress(ConfigurationError):
                 found |= periods_touched(Period.parse(_text(day)), grain, times, table.timezone)
         return sorted(found)

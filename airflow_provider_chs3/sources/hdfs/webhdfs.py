@@ -126,7 +126,7 @@ class WebHdfsClient:
             status: What the listing says about it.
         """
         length, block_bytes = status["length"], status.get("blockSize")
-        # Of a closed file the last block is seldom a whole one, so that few are asked for.
+        # The last block of a closed file is seldom a whole one, so few files are asked for.
         if not length or not block_bytes or length % block_bytes:
             return False
         absent = (_NOT_FOUND, *_UNANSWERED)

@@ -88,7 +88,7 @@ class MySql(Dialect):
         """Return a moment as a literal."""
         if times is not Times.INSTANTS:
             return f"'{at:%Y-%m-%d %H:%M:%S}'"
-        # Of what no column of instants holds, the function returns NULL.
+        # The function returns NULL for moments that no column of instants holds.
         return f"COALESCE(FROM_UNIXTIME({int(at.timestamp())}), '9999-12-31')"
 
     def day_of(self, column: SqlColumn, times: Times, *, with_hour: bool) -> str:
@@ -105,7 +105,7 @@ class MySql(Dialect):
 
     def digest(self, columns: Sequence[SqlColumn]) -> str:
         """Return the aggregate over all values of these columns."""
-        # Of each value its own, as texts of several character sets, and long ones, have no common text. NULL has none.
+        # Hash each value by itself: texts of several character sets, and long ones, have no common text; NULL has none.
         values = ", ".join(f"COALESCE(MD5({each.written}), '')" for each in columns)
         return f"SUM(CAST(CONV(LEFT(MD5(CONCAT_WS(',', {values})), 15), 16, 10) AS UNSIGNED))"
 

@@ -34,7 +34,7 @@ _TERMINAL = {
     "PermanentRedirect": "the bucket is in another region: set region_name in the AWS connection",
 }
 
-#: Of an object that is read; more makes it no faster.
+#: Pieces in which an object is read; larger ones are not faster.
 _PIECE_BYTES = 1024**2
 #: Ends the name of a directory bucket, of S3 Express: its prefixes must end with a slash.
 _DIRECTORY_BUCKET = "--x-s3"

@@ -150,7 +150,7 @@ def _read_unlike(body: bytes, of_one: re.Pattern[bytes], start: int, end: int) -
 @lru_cache(maxsize=24)
 def _patterns(order: tuple[str, ...]) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
     """Match an object, and several, where the texts that are needed come in this order; between them is what is not."""
-    # Of several, groups would be filled for nothing.
+    # Groups would be filled for nothing in a match of several.
     return re.compile(_object(order, "(?P<{}>{})")), re.compile(b"(?:%b)*+" % _object(order, "(?:{1})"))
 
 
