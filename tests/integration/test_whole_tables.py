@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -64,6 +64,40 @@ def test_nights_read_what_is_new(table: Source) -> None:
     table.load(period="all")
     for night in range(3, 13):
         put_night(table, night)
+        load = table.operator(period="all")
+        assert load.execute({})["status"] == "published"
+        assert [len(each.paths) for each in load.inserts] == [1]
+        assert table.found() == table.expected()
+    assert table.load(period="all") == ["unchanged"]
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(7_200)
+def test_500_nights_read_one_object_each(table: Source) -> None:
+    first = datetime(2025, 1, 1, 12)
+    for night in range(500):
+        table.put("all", "a", night, moments=[first + timedelta(days=night)])
+        load = table.operator(period="all")
+        assert load.execute({})["status"] == "published"
+        assert [len(each.paths) for each in load.inserts] == [1]
+        if night % 50 == 49:
+            assert table.found() == table.expected()
+
+
+@pytest.mark.thorough
+def test_nights_go_on_where_merges_do_not(table: Source) -> None:
+    # 1,200 parts, as of so many nights whose parts nothing merges.
+    lake, never = table.lake, "max_bytes_to_merge_at_max_space_in_pool = 1, max_bytes_to_merge_at_min_space_in_pool = 1"
+    lake.on_every_node(f"ALTER TABLE {lake.database}.{lake.table} MODIFY SETTING {never}")
+    first = datetime(2025, 1, 1, 12)
+    table.put("all", "a", 0, moments=[first + timedelta(seconds=number) for number in range(1_200)])
+    each_row = {"max_insert_block_size": 1, "min_insert_block_size_rows": 1, "min_insert_block_size_bytes": 1}
+    each_row |= {"max_block_size": 1, "max_insert_threads": 1, "input_format_parallel_parsing": 0}
+    assert table.load(period="all", settings=each_row) == ["published"]
+    parts = f"SELECT count() FROM system.parts WHERE database = '{lake.database}' AND table = '{lake.table}' AND active"
+    assert sum(rows[0][0] for rows in lake.on_every_node(parts)) == 1_200
+    for night in (1, 2):
+        table.put("all", "b", 5_000 * night, moments=[first + timedelta(days=night)])
         load = table.operator(period="all")
         assert load.execute({})["status"] == "published"
         assert [len(each.paths) for each in load.inserts] == [1]

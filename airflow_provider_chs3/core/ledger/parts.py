@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any, Self
 
-#: A partition with more parts is recorded without them: at that number, servers begin to delay INSERTs, and merges
-#: continue.
-MOST_PARTS = 1_000
+#: A partition with more parts is recorded without them: at that number, servers refuse INSERTs, and merges continue.
+MOST_PARTS = 3_000
 
 #: The partition that a part is of: the patches of lightweight updates are in `patch-<hash>-<id>` beside it.
 PARTITION = "replaceRegexpOne(partition_id, '^patch-[^-]*-', '')"
