@@ -237,3 +237,26 @@ def test_lightweight_updates_of_one_partition(lake: Lake) -> None:
     tenants.assert_exact()
     assert lake.on_node(0, f"SELECT DISTINCT kind FROM {tenants.name}") == [("k",)]
     assert tenants.load(period="2026-10") == ["unchanged"]
+
+
+def test_hours_of_a_local_time_but_for_those_that_clocks_repeat(lake: Lake) -> None:
+    case = Case("(tenant, toStartOfHour(at))", template="{YYYY-MM-DD}/{HH}", column="DateTime('America/New_York')")
+    tenants = Tenants(lake, case)
+    for number, hour in enumerate(range(4, 8)):
+        tenants.put(f"2026-11-01T{hour:02}Z", "a", ("eu", 10 * number), ("us", 10 * number + 1))
+    assert tenants.load(periods=["2026-11-01T04Z", "2026-11-01T07Z"]) == ["published", "published"]
+    for hour in ("2026-11-01T05Z", "2026-11-01T06Z"):
+        with pytest.raises(AirflowFailException, match="shares a partition with other hours"):
+            tenants.load(period=hour)
+    assert [number for *_, number in tenants.found()] == [0, 1, 30, 31]
+
+
+def test_rows_without_a_time(lake: Lake) -> None:
+    tenants = Tenants(lake, Case("(toDate(at), tenant)", "String", "{YYYY-MM-DD}", column="Nullable(DateTime('UTC'))"))
+    tenants.put("2026-10-05", "a", ("eu", 1), ("us", 2))
+    assert tenants.load(period="2026-10-05") == ["published"]
+    tenants.assert_exact()
+    lake.put(tenants.key("2026-10-05", "b"), b"\\N,eu,k,3\n")
+    with pytest.raises(AirflowFailException, match=r"rows of other periods \(\(NULL,'eu'\): 1\)"):
+        tenants.load(period="2026-10-05")
+    tenants.assert_exact()

@@ -46,6 +46,8 @@ def test_periods_are_adopted_listed_planned_and_forgotten(tenants: Tenants, caps
     key = ["--bucket", lake.bucket, "--key", place["key"]]
     planned = shell(tenants, capsys, "plan", *key, "--from", BOTH[0], "--to", BOTH[1])
     assert [(each["period"], each["is_to_load"]) for each in planned] == [(period, False) for period in BOTH]
+    planned = shell(tenants, capsys, "plan", *key, "--all-periods")
+    assert [(each["period"], each["is_to_load"]) for each in planned] == [(period, False) for period in BOTH]
     lake.on_node(0, f"INSERT INTO {tenants.name} VALUES ('2025-11-09 00:00:00', 'new', 'k', 99)")
     listed = shell(tenants, capsys, "ledger", code=1)
     assert [(each["period"], each["is_as_published"]) for each in listed] == [

@@ -71,6 +71,8 @@ def _stays(load: LoadContext, partition_id: str, was: PeriodOnNode) -> bool:
         return False
     if not partition_id or (load.increment and not load.increment.attaches_first):
         return True
-    # An intent to keep it names its rows, and none that are staged.
-    record = load.shared and load.shared.is_finished and was.record
-    return bool(record and record.rows)
+    record = was.record if load.shared and load.shared.is_finished else None
+    if record is None or not record.rows:
+        return False
+    # It is published already; or the intent is to keep it, as it names its rows, and none that are staged.
+    return record.event == "published" or not evidence_of(record).beside.rows
