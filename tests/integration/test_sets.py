@@ -257,6 +257,6 @@ def test_rows_without_a_time(lake: Lake) -> None:
     assert tenants.load(period="2026-10-05") == ["published"]
     tenants.assert_exact()
     lake.put(tenants.key("2026-10-05", "b"), b"\\N,eu,k,3\n")
-    with pytest.raises(AirflowFailException, match=r"rows of other periods \(\(NULL,'eu'\): 1\)"):
+    with pytest.raises(AirflowFailException, match=r"rows of other periods .*\(NULL,'eu'\): 1"):
         tenants.load(period="2026-10-05")
     tenants.assert_exact()
