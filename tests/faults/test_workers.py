@@ -151,7 +151,7 @@ def test_a_time_out_whose_exception_python_ignores_ends_the_load_all_the_same(
     monkeypatch.setattr(insert, "announce", in_a_callback)
     dag = slow_dag(
         trips_lake,
-        execution_timeout=timedelta(seconds=15),
+        execution_timeout=timedelta(seconds=30),
         on_failure_callback=lambda context: failures.append(context["exception"]),
     )
     assert run_dag(dag).state == "failed"

@@ -229,11 +229,12 @@ def test_a_server_that_is_killed_loses_the_statement_and_the_error_says_so(
         deferred.resume()
 
 
-def test_where_no_log_would_tell_the_outcome_nothing_is_sent(
-    new_cluster: ClickHouseCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # A new server writes its log after seconds; until then it is one without.
+def test_where_no_log_would_tell_the_outcome_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detached, "_LOG_TIMEOUT_SECONDS", 1)
-    with pytest.raises(AirflowFailException, match=r"has no system\.query_log"):
-        run("INSERT INTO numbers SELECT 7")
-    assert rows_of(ClickHouseHook(), "numbers") == []
+    # A server makes its log with the first statement that it logs.
+    with ClickHouseCluster.start(1, user_settings={"log_queries": 0}) as cluster:
+        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(cluster.airflow_connection()))
+        ClickHouseHook().query("CREATE TABLE numbers (n UInt64) ENGINE = MergeTree ORDER BY n")
+        with pytest.raises(AirflowFailException, match=r"has no system\.query_log"):
+            run("INSERT INTO numbers SELECT 7")
+        assert rows_of(ClickHouseHook(), "numbers") == []

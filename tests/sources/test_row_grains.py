@@ -248,7 +248,7 @@ def test_times_without_a_zone_do_not_say_which_of_two_hours_they_are_in(row_lake
     hits.assert_exact("2026-11-01 00:30:00", "2026-11-01 02:30:00")
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough(but=1)
 @pytest.mark.three_nodes
 def test_a_worker_that_dies_over_a_day_leaves_it_to_the_next_try(row_lake: RowLake) -> None:
     if row_lake.is_mysql:
