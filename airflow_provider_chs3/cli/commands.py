@@ -83,7 +83,7 @@ def _objects(operator: ListLedgerOperator) -> CommandResult:
 
 
 def _is_current(each: LoadedObject) -> str:
-    return "yes" if each.is_current else "replaced"
+    return "yes" if each.is_current else "no"
 
 
 def _published(each: PeriodInLedger) -> list[object]:

@@ -206,3 +206,30 @@ def test_appended_rows_cannot_be_checked(trips: Trips) -> None:
     trips.put("a", range(4))
     with pytest.raises(AirflowFailException, match="checks look at rows before they are published"):
         trips.load(NO_NULLS, write_mode="append")
+
+
+@pytest.mark.parametrize("options", [{}, {"policies": {"on_failed_check": "warn"}}])
+def test_a_check_that_fails_on_a_value_is_named_and_no_retry_helps(trips: Trips, options: dict[str, Any]) -> None:
+    trips.put("a", range(4))
+    with pytest.raises(AirflowFailException, match=r"The check x cannot be computed: .*zero"):
+        trips.load({"table_checks": {"x": {"check_statement": "intDiv(1, id) >= 0"}}}, **options)
+    assert trips.ids() == []
+
+
+def test_over_no_rows_a_value_is_null_and_what_is_said_of_each_row_is_true(trips: Trips) -> None:
+    trips.put("a", range(4))
+    none = {"partition_clause": "id > 100"}
+    checks = {
+        "column_mapping": {"id": {"max": {"leq_to": 1, **none}, "null_check": {"equal_to": 0, **none}}},
+        "table_checks": {
+            "each": {"check_statement": "id > 5", **none},
+            "all": {"check_statement": "count() > 0", **none},
+        },
+    }
+    found = trips.load(checks, policies={"on_failed_check": "warn"})["checks"]
+    assert {each["name"]: (each["found"], each["has_passed"]) for each in found} == {
+        "max of id": ("NULL", False),
+        "null_check of id": ("0", True),
+        "each": ("true", True),
+        "all": ("false", False),
+    }

@@ -54,7 +54,7 @@ class TestObjects:
         code, out, _ = shell("ledger", "--period", PERIOD, "--objects")
         listed = [cells(line) for line in out.splitlines()[2:]]
         loads = {path: [tuple(each[3:4] + each[5:]) for each in listed if each[1] == path] for _, path, *_ in listed}
-        again, once = ("200", first["attempt"], "replaced"), ("200", second["attempt"], "yes")
+        again, once = ("200", first["attempt"], "no"), ("200", second["attempt"], "yes")
         assert (code, len(loads)) == (0, 3)
         assert loads.pop(f"{trips_lake.bucket}/{overwritten[0]}") == [again, ("300", second["attempt"], "yes")]
         assert list(loads.values()) == [[again, once]] * 2

@@ -397,12 +397,13 @@ def _does_not_fit(context: TargetContext, grain: Grain, why: str) -> str:
     if grain is Grain.ALL:
         return f"Table {context.target} is not one period (its partition key is {key!r}): give one of its own periods."
     dates = [column.name for column in table_facts.columns if is_of_days(column)]
+    article = "an" if grain is Grain.HOUR else "a"
     use = (
         f"PARTITION BY {KEYS[grain]}({identifier(dates[0])})"
         if dates
         else f"a Date or DateTime column and PARTITION BY {KEYS[grain]} of it"
     )
     return (
-        f"Table {context.target} is not partitioned by {grain} (its key is {key!r}; {why}), so a {grain} cannot be "
-        f"replaced: give a period that its key knows, or create it with {use}."
+        f"Table {context.target} is not partitioned by {grain} (its key is {key!r}; {why}), so {article} {grain} "
+        f"cannot be replaced: give a period that its key knows, or create it with {use}."
     )

@@ -22,7 +22,7 @@ from airflow_provider_chs3.core.values.checks import (
     TableCheck,
     text_of,
 )
-from airflow_provider_chs3.core.values.error_codes import is_terminal
+from airflow_provider_chs3.core.values.error_codes import is_of_servers
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity
@@ -134,16 +134,22 @@ def _results_of_columns(each: PeriodLoad, staged: _Rows) -> Steps[tuple[list[Che
         (row,) = yield from _ask(each.load.context, sql, name=name, checks=checks)
         seen = seen if clause else int(row[0])
         found = zip(checks, row[1::2], row[2::2], strict=True)
-        results += [CheckResult(one.name, one.wanted, str(value), bool(passed)) for one, value, passed in found]
+        results += [CheckResult(one.name, one.wanted, _shown(value), bool(passed)) for one, value, passed in found]
     return results, seen
 
 
 def _result(check: Check, rows: Sequence[Row]) -> CheckResult:
     values = list(rows[0]) if rows else []
-    found = ", ".join(map(str, values)) or "no row"
+    found, has_passed = ", ".join(map(_shown, values)) or "no row", bool(values) and all(values)
     if isinstance(check, TableCheck):
-        found = "true" if values == [1] else "false"
-    return CheckResult(check.name, check.wanted, found, bool(values) and all(values))
+        # What is said of each row is true where there is none.
+        has_passed = values != [0]
+        found = str(has_passed).lower()
+    return CheckResult(check.name, check.wanted, found, has_passed)
+
+
+def _shown(value: object) -> str:
+    return "NULL" if value is None else str(value)
 
 
 def _ask(context: TargetContext, sql: str, *, name: str, checks: Sequence[Check]) -> Steps[Sequence[Row]]:
@@ -151,7 +157,7 @@ def _ask(context: TargetContext, sql: str, *, name: str, checks: Sequence[Check]
     try:
         answers = yield from ask
     except ClickHouseServerError as error:
-        if not is_terminal(error):
+        if is_of_servers(error):
             raise
         names = ", ".join(each.name for each in checks)
         raise ConfigurationError(f"The check {names} cannot be computed: {reason_of(error)}.") from error
@@ -182,7 +188,7 @@ def _asked(checks: Sequence[Check], staged: _Rows, published: _Rows, *, clause: 
         passes = (
             f"SELECT CASE WHEN (\n{check.statement}\n) THEN 1 ELSE 0 END AS chs3_passes {staged.where(check.clause)}"
         )
-        return f"SELECT min(chs3_passes) FROM ({passes})"
+        return f"SELECT minOrNull(chs3_passes) FROM ({passes})"
     assert isinstance(check, StatementCheck)
     tables = f"staged AS (SELECT * {staged.where()}), published AS (SELECT * {published.where()})"
     return f"WITH {tables} SELECT * FROM (\n{check.statement}\n) LIMIT 1"

@@ -42,7 +42,8 @@ class Contents:
             manifest: The period.
             rows: The number, as text.
         """
-        return f"its {quantity(len(manifest.objects), 'object')} hold {rows} rows"
+        verb = "holds" if len(manifest.objects) == 1 else "hold"
+        return f"its {quantity(len(manifest.objects), 'object')} {verb} {rows} rows"
 
     def none_found(self, period: Period | None, pattern: str) -> str:
         """Return what was looked for and not found.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -16,8 +17,8 @@ COLUMN_CHECKS: Mapping[str, str] = {
     "null_check": "countIf(isNull({0}))",
     "distinct_check": "uniqExact({0})",
     "unique_check": "count({0}) - uniqExact({0})",
-    "min": "min({0})",
-    "max": "max({0})",
+    "min": "minOrNull({0})",
+    "max": "maxOrNull({0})",
 }
 #: Its bounds: how each is written in SQL and in messages, and whether `tolerance` lowers (-1) or raises (1) it.
 _BOUNDS = {
@@ -152,7 +153,7 @@ def _of_columns(mapping: Mapping[str, Any]) -> Iterator[ColumnCheck]:
             bounds = [*_bounds(given or {}, own)]
             if not bounds:
                 raise ConfigurationError(f"{own} has no bound: give one of {', '.join(_BOUNDS)}.")
-            words = [f"{_BOUNDS[each][1]} {given[each]}" for each in _BOUNDS if each in given]
+            words = [f"{_BOUNDS[each][1]} {_written(given[each])}" for each in _BOUNDS if each in given]
             within = f" (tolerance {given[_TOLERANCE]:g})" if _TOLERANCE in given else ""
             yield ColumnCheck(
                 name=f"{kind} of {column}",
@@ -205,7 +206,11 @@ def _sql(given: Any, where: str) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _written(value: Any) -> str:
+    return repr(value) if isinstance(value, str) else str(value)
 
 
 def text_of(results: Sequence[CheckResult]) -> str:

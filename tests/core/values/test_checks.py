@@ -43,6 +43,7 @@ def test_bounds_are_named_in_words() -> None:
         ({"column_mapping": {"fare": {"min": {"at_least": 0}}}}, r"\['min'\] has at_least: it takes equal_to, "),
         ({"column_mapping": {"fare": {"min": {}}}}, r"\['min'\] has no bound: give one of equal_to, "),
         ({"column_mapping": {"fare": {"min": {"geq_to": None}}}}, r"\['geq_to'\]=None is not allowed: give a number"),
+        ({"column_mapping": {"fare": {"min": {"geq_to": float("nan")}}}}, "=nan is not allowed: give a number"),
         ({"column_mapping": {"fare": {"min": {"geq_to": True}}}}, r"\['geq_to'\]=True is not allowed: give a number"),
         ({"column_mapping": {"a": {"min": {"geq_to": "x", "tolerance": 1}}}}, "has a tolerance, but geq_to='x' is no"),
         ({"column_mapping": {"a": {"min": {"geq_to": 1, "tolerance": "x"}}}}, r"\['tolerance'\]='x' is not a number"),
