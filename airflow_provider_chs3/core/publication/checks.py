@@ -142,7 +142,7 @@ def _result(check: Check, rows: Sequence[Row]) -> CheckResult:
     values = list(rows[0]) if rows else []
     found, has_passed = ", ".join(map(_shown, values)) or "no row", bool(values) and all(values)
     if isinstance(check, TableCheck):
-        # What is said of each row is true where there is none.
+        # Where there is no row, none makes the statement false.
         has_passed = values != [0]
         found = str(has_passed).lower()
     return CheckResult(check.name, check.wanted, found, has_passed)
