@@ -190,6 +190,8 @@ def zones_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
 def partitions_query(column: Column, key: PartsOfKey, periods: Sequence[Period], *, zone: str | None) -> str:
     """Return a SELECT of periods, by the number of `number_of`, each with `Own.value` of its moments.
 
+    Other periods are among them only where they share a value with one of these.
+
     The server makes the moments, and says which period each belongs to: texts of local times would name some that
     a change of the clock skips. They are the first and last millisecond of each quarter of an hour of the periods and
     of two days before and after each, as no time zone is further from UTC; odd times in them; and odd times of ten
@@ -222,10 +224,13 @@ def partitions_query(column: Column, key: PartsOfKey, periods: Sequence[Period],
     values = [f"`chs3: key {number}`" for number, _ in enumerate(key.parts)]
     keys = ", ".join(f"{part} AS {value}" for part, value in zip(key.parts, values, strict=True))
     # An id for each value of the key, rather than for each of tens of thousands of moments: ids take the longest.
+    numbers = ", ".join(str(number_of(period)) for period in periods)
     return (
-        f"SELECT DISTINCT `chs3: period`, {key.value(values)} "
+        "SELECT arrayJoin(`chs3: periods`), `chs3: value` FROM ("
+        f"SELECT groupUniqArray(`chs3: period`) AS `chs3: periods`, {key.value(values)} AS `chs3: value` "
         f"FROM (SELECT DISTINCT {period_of} AS `chs3: period`, {keys} "
-        f"FROM (SELECT CAST({instant} AS {column.type}) AS {name} FROM ({moments})))"
+        f"FROM (SELECT CAST({instant} AS {column.type}) AS {name} FROM ({moments}))) "
+        f"GROUP BY `chs3: value` HAVING hasAny(`chs3: periods`, [{numbers}]))"
     )
 
 
