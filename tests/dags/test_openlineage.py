@@ -17,8 +17,8 @@ from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOpera
 from tests.arguments import grouped
 from tests.dags import lineage_events
 from tests.integration import deferring
+from tests.integration.load.test_no_secret_shows import found_in
 from tests.integration.slow import SLOW_SETTINGS
-from tests.integration.test_no_secret_shows import found_in
 from tests.narrow_user import NARROW, narrow_connection
 
 if TYPE_CHECKING:

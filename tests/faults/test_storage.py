@@ -18,7 +18,7 @@ from tests.faults.outcome import assert_exact, assert_untouched
 from tests.faults.proxies import Answer, Fault, StorageProxy, refusing, slow, truncated
 from tests.faults.strikes import Strikes
 from tests.integration.lake import PERIOD, Lake
-from tests.integration.test_attempts import SLOW, SLOW_SETTINGS, wait_for_insert
+from tests.integration.load.test_attempts import SLOW, SLOW_SETTINGS, wait_for_insert
 from tests.narrow_user import narrow_connection
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.operators.ledger import ForgetPeriodsOperator
 from tests.integration.lake import PERIOD, Lake
-from tests.integration.test_ledger_admin import where
+from tests.integration.ledger.test_ledger_admin import where
 from tests.plugin import runs
 from tests.plugin.browsing import PAGE, keep
 from tests.plugin.runs import ACTIONS

@@ -20,8 +20,8 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from tests.integration.lake import PERIOD, Lake, lake_on
-from tests.integration.test_ledger_admin import adopt, ledger, where
-from tests.integration.test_row_policies import filtered
+from tests.integration.ledger.test_ledger_admin import adopt, ledger, where
+from tests.integration.load.test_row_policies import filtered
 from tests.plugin.test_periods import TRIPS, periods
 
 #: A fixture.

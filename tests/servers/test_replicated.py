@@ -17,7 +17,7 @@ from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOpera
 from tests.faults.strikes import Strikes, strikes
 from tests.integration import deferring
 from tests.integration.lake import PERIOD, Lake
-from tests.integration.test_interrupted import Breaker, Failed
+from tests.integration.load.test_interrupted import Breaker, Failed
 from tests.narrow_user import narrow_connection
 from tests.servers.replicas import OTHER, TRIPS, replicated
 

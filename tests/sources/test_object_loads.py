@@ -22,7 +22,7 @@ from airflow_provider_chs3.plugin.observation.speed.throughput_queries import in
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.integration.test_interrupted import Breaker, Failed, breaker
+from tests.integration.load.test_interrupted import Breaker, Failed, breaker
 from tests.sources.store_lake import PERIOD, StoreLake
 
 __all__ = ["breaker"]

@@ -19,7 +19,7 @@ from airflow_provider_chs3.exceptions import ConfigurationError, NotReadyError, 
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.test_interrupted import Breaker, Failed, breaker
+from tests.integration.load.test_interrupted import Breaker, Failed, breaker
 from tests.sources.row_lake import PERIOD, RowLake
 
 __all__ = ["breaker"]

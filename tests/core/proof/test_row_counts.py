@@ -1,4 +1,4 @@
-"""How rows of the source are known. Against real servers: `tests/integration/test_source_rows.py`, `tests/faults`."""
+"""How rows of the source are known. See also `tests/integration/insertion/test_source_rows.py` and `tests/faults`."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from tests.replicated.test_health import ON_REPLICAS
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
-DOCS = Path(__file__).parents[2] / "docs" / "merge-health.md"
+DOCS = Path(__file__).parents[3] / "docs" / "merge-health.md"
 NO_ANSWER = "a node that does not answer"
 
 

@@ -17,7 +17,7 @@ from airflow_provider_chs3.runners import blocking
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import Lake
-from tests.integration.test_plan_periods import plan
+from tests.integration.plans.test_plan_periods import plan
 
 __all__ = ["strikes"]
 

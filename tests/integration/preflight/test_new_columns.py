@@ -10,9 +10,9 @@ import pytest
 
 from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator
 from tests.integration.lake import PERIOD, Lake
+from tests.integration.plans.test_plan_periods import plan
 from tests.integration.refusal import parquet, refused
 from tests.integration.several_periods import Periods
-from tests.integration.test_plan_periods import plan
 
 BEFORE = "2026-09"
 

@@ -12,9 +12,9 @@ from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSens
 from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Operator
 from tests.integration import deferring
 from tests.integration.lake import Lake
+from tests.integration.partitioning.test_grains_around import parts, shell, table
 from tests.integration.sets import Case, Tenants
 from tests.integration.slow import SLOW_SETTINGS
-from tests.integration.test_grains_around import parts, shell, table
 
 CASE = Case("(tenant, toYYYYMM(at))", first="2025-10", second="2025-11")
 BOTH = [CASE.first, CASE.second]

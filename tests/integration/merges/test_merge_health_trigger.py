@@ -18,7 +18,7 @@ from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSens
 from airflow_provider_chs3.triggers import shared_poll
 from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger
 from tests.integration.lake import PERIOD, Lake
-from tests.integration.test_merge_health import insert, look, merges, sensor
+from tests.integration.merges.test_merge_health import insert, look, merges, sensor
 from tests.narrow_user import NARROW
 
 

@@ -14,8 +14,8 @@ from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.triggers import optimize as module
 from airflow_provider_chs3.triggers.optimize import OptimizeTrigger
 from tests.integration.lake import Lake
+from tests.integration.merges.test_optimize import JUNE, operator
 from tests.integration.slow_merges import address, create, insert, merging, parts, running
-from tests.integration.test_optimize import JUNE, operator
 
 pytestmark = pytest.mark.three_nodes
 

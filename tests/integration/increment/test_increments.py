@@ -21,8 +21,8 @@ from tests.integration.added_files import (
     put,
 )
 from tests.integration.lake import PERIOD, Lake
+from tests.integration.ledger.test_ledger_admin import adopt
 from tests.integration.slow import SLOW_SETTINGS
-from tests.integration.test_ledger_admin import adopt
 
 __all__ = ["events", "strikes"]
 

@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.integration.lake import PERIOD, Lake
-from tests.integration.test_merge_health import insert, merges
+from tests.integration.merges.test_merge_health import insert, merges
 from tests.narrow_user import NARROW, narrow_connection
 from tests.scheduler.airflow_services import AirflowServices
 

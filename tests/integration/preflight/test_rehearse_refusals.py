@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from tests.integration.lake import Lake
-from tests.integration.test_rehearse import Rehearse, left, rehearse
+from tests.integration.preflight.test_rehearse import Rehearse, left, rehearse
 
 #: A fixture.
 __all__ = ["rehearse"]

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import IS_OLDEST, PERIOD, Lake
 
-GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "materialized-views.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "materialized-views.md"
 FIRST = Trips(rows_per_period=900, files_per_period=3)
 SECOND = Trips(seed=2, rows_per_period=1_200, files_per_period=3)
 

@@ -20,7 +20,7 @@ from tests.integration.statsd_receiver import Metric, Receiver, receiving
 from tests.narrow_user import narrow_connection
 
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
-PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text(encoding="utf-8")
 SETTLED = {"settled_after_seconds": 0}
 
 
