@@ -111,6 +111,7 @@ def recorded_loads(lake: Lake) -> list[dict[str, Any]]:
     found = [dict(zip(names, row, strict=True)) for row in lake.on_node(0, sql)]
     for each in found:
         settings = json.loads(each["settings"])
+        each["checks"] = json.loads(each["checks"] or "[]")
         each["settings"] = {setting["name"]: setting["value"] for setting in settings}
         each["reasons"] = {setting["name"]: setting["reason"] for setting in settings}
     return found

@@ -208,10 +208,12 @@ def as_json(verdicts: Iterable[Verdict]) -> dict[str, object]:
     Of a period of several partitions it is that of the worst one, with the parts of all.
     """
     verdicts = tuple(verdicts)
-    periods: dict[str, dict[str, dict[str, Any]]] = {str(each.state.period): {} for each in verdicts}
+    periods: dict[str, dict[str, dict[str, Any]]] = {}
+    for each in verdicts:
+        periods.setdefault(str(each.state.period), {})[str(each.state.node)] = {"parts": 0, "size_bytes": 0}
     for each in sorted(verdicts, key=lambda each: _FROM_BEST.index(each.health)):
         nodes, node = periods[str(each.state.period)], str(each.state.node)
-        others = nodes.get(node, {"parts": 0, "size_bytes": 0})
+        others = nodes[node]
         nodes[node] = {
             "health": str(each.health),
             "parts": others["parts"] + each.state.parts,
