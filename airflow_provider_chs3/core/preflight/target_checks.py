@@ -21,6 +21,7 @@ from airflow_provider_chs3.core.preflight.partition_key import (
     zones_of_key,
 )
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, one_of, table
+from airflow_provider_chs3.core.sql.server_text import elements
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period, range_text
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
@@ -395,15 +396,28 @@ def _does_not_fit(context: TargetContext, grain: Grain, why: str) -> str:
     table_facts = context.table_facts
     key = table_facts.partition_key or "none"
     if grain is Grain.ALL:
-        return f"Table {context.target} is not one period (its partition key is {key!r}): give one of its own periods."
-    dates = [column.name for column in table_facts.columns if is_of_days(column)]
+        way_out = (
+            "give one of its own periods" if _has_time(context) else f"create it without a key, or with {_use(context)}"
+        )
+        return f"Table {context.target} is not one period (its partition key is {key!r}): {way_out}."
     article = "an" if grain is Grain.HOUR else "a"
-    use = (
-        f"PARTITION BY {KEYS[grain]}({identifier(dates[0])})"
-        if dates
-        else f"a Date or DateTime column and PARTITION BY {KEYS[grain]} of it"
-    )
     return (
         f"Table {context.target} is not partitioned by {grain} (its key is {key!r}; {why}), so {article} {grain} "
-        f"cannot be replaced: give a period that its key knows, or create it with {use}."
+        f"cannot be replaced: give a period that its key knows, or create it with {_use(context, grain)}."
     )
+
+
+def _use(context: TargetContext, grain: Grain = Grain.MONTH) -> str:
+    """Return a key by which periods can be replaced: of one without time its parts, and one of time."""
+    columns, key = context.table_facts.columns, context.table_facts.partition_key
+    dates = [column.name for column in columns if is_of_days(column)]
+    if not dates:
+        return f"a Date or DateTime column and PARTITION BY {KEYS[grain]} of it"
+    of_time = f"{KEYS[grain]}({identifier(dates[0])})"
+    if key and not _has_time(context):
+        of_time = f"({', '.join([*elements(key), of_time])})"
+    return f"PARTITION BY {of_time}"
+
+
+def _has_time(context: TargetContext) -> bool:
+    return any(column.in_partition_key and is_of_days(column) for column in context.table_facts.columns)

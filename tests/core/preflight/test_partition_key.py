@@ -160,7 +160,7 @@ class TestPartitionOfAPeriod:
         assert "SELECT DISTINCT toYYYYMM(`at`) AS " in driven.steps[3].sql[ONE].text
 
     def test_a_text_in_the_key_that_is_no_time_zone_is_none(self):
-        asked = partitions_of_one(around_key("dateTrunc('period', at)"), OCTOBER)
+        asked = partitions_of_one(around_key("dateTrunc('month', at)"), OCTOBER)
         driven = drive(asked, described("Date"), {ONE: []}, monthly)
         assert "SELECT DISTINCT toYYYYMM(`at`) AS " in driven.steps[2].sql[ONE].text
 

@@ -145,4 +145,7 @@ def test_a_key_that_comes_back_or_has_other_columns_is_refused(lake: Lake, key: 
         source.load(period="2026-10")
     with pytest.raises(AirflowFailException, match=r"is not partitioned by month \(its key is "):
         source.load(periods=["2026-09", "2026-10"])
+    if key == "zone":
+        with pytest.raises(AirflowFailException, match=r"create it .* with PARTITION BY \(zone, toYYYYMM\(`?at`?\)\)"):
+            source.load(period="all")
     source.assert_exact()
