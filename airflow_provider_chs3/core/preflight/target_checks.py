@@ -6,11 +6,14 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.ledger.table import LedgerKey, Own, other_schemas
 from airflow_provider_chs3.core.preflight.partition_key import (
+    PartsOfKey,
     has_times,
     is_of_days,
     is_the_month,
@@ -333,10 +336,10 @@ def grain_of_key(context: TargetContext) -> Steps[Grain]:
         return Grain.ALL
     if of_time and is_the_month(of_time.column, table_facts.partition_key):
         return Grain.MONTH
-    errors = dict[Grain, PreflightError]()
+    key, errors = (yield from _key_of_time(context, Grain.MONTH)), dict[Grain, PreflightError]()
     for grain in (Grain.MONTH, Grain.DAY, Grain.HOUR, Grain.YEAR, Grain.WEEK, Grain.QUARTER):
         try:
-            yield from partitions_of(context, [Period.of(_ANY_MOMENT, grain)])
+            yield from _partitions_by(context, key, [Period.of(_ANY_MOMENT, grain)])
         except PreflightError as error:
             errors[grain] = error
         else:
@@ -367,17 +370,33 @@ def partitions_of(context: TargetContext, periods: Sequence[Period]) -> Steps[di
         why = "it has one" if key else "it has none, so the whole table is one period: give period='all'"
         raise PreflightError([_does_not_fit(context, grain, why)])
     of_time = time_of_key(context)
+    if of_time and grain is Grain.MONTH and is_the_month(of_time.column, key):
+        return {period: Own(str(number_of(period))) for period in periods}
+    return (yield from _partitions_by(context, (yield from _key_of_time(context, grain)), periods))
+
+
+class _KeyOfTime(NamedTuple):
+    column: Column
+    parts: PartsOfKey
+    zones: tuple[str, ...]
+
+
+def _key_of_time(context: TargetContext, grain: Grain) -> Steps[_KeyOfTime]:
+    """Return the parts of the key that are of time, as the servers read them; only hours need none of its zones."""
+    of_time = time_of_key(context)
     if of_time is None or not is_of_days(of_time.column):
         why = "a part of it must depend on a Date or DateTime column alone, and the others on no such column"
         raise PreflightError([_does_not_fit(context, grain, why)])
-    column = of_time.column
-    if grain is Grain.MONTH and is_the_month(column, key):
-        return {period: Own(str(number_of(period))) for period in periods}
     parts = yield from parts_of_key(context, of_time)
-    zones = (yield from zones_of_key(context)) if has_times(column) and grain is not Grain.HOUR else ()
-    whys = []
-    for zone in (*zones, None):
-        sql = Sql(partitions_query(column, parts, periods, zone=zone))
+    zones = (yield from zones_of_key(context)) if has_times(of_time.column) and grain is not Grain.HOUR else ()
+    return _KeyOfTime(of_time.column, parts, zones)
+
+
+def _partitions_by(context: TargetContext, key: _KeyOfTime, periods: Sequence[Period]) -> Steps[dict[Period, Own]]:
+    grain, whys = periods[0].grain, list[str]()
+    # Hours are in UTC, whatever zone the key names.
+    for zone in (*(() if grain is Grain.HOUR else key.zones), None):
+        sql = Sql(partitions_query(key.column, key.parts, periods, zone=zone))
         ask = QueryNodes(
             name=f"Ask for the partition of {range_text(periods)}",
             sql={context.coordinator: sql},
@@ -387,7 +406,7 @@ def partitions_of(context: TargetContext, periods: Sequence[Period]) -> Steps[di
         why = _why_not_of_periods(periods, rows)
         if not why:
             ids = {number: str(partition_id) for number, partition_id in rows}
-            return {period: Own(ids[number_of(period)], parts.of_part) for period in periods}
+            return {period: Own(ids[number_of(period)], key.parts.of_part) for period in periods}
         whys.append(why)
     raise PreflightError([_does_not_fit(context, grain, whys[0])])
 
