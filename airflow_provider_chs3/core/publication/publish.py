@@ -78,15 +78,12 @@ def publish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]
         The partition of each on each node.
     """
     yield from periods.together(_follow_staging(periods))
-    # What a dead attempt was about to publish has passed its checks.
-    unchecked = periods.part(lambda each: not each.intended)
-    seen = yield from check_rows(unchecked)
-    periods.merge(unchecked)
+    seen = yield from check_rows(periods)
     looked = yield from periods.ask(_look_once_more)
     now = {period: found for period, (found, _) in looked.items()}
     staged_now = {period: staged for period, (_, staged) in looked.items()}
     periods.update(lambda each: attached(each, staged_now[each.period], now[each.period]) if each.load.adds else each)
-    periods.each(lambda each: check_seen(each, seen.get(each.period, 0)))
+    periods.each(lambda each: check_seen(each, seen[each.period]))
     periods.each(lambda each: _check_unchanged(each, now[each.period], staged_now[each.period]))
     members = {each.period: members_of(each, now[each.period], staged_now[each.period]) for each in periods}
     new = periods.part(lambda each: not each.intended)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 from airflow_provider_chs3.core.values.arguments import Group, argument, check_names
@@ -103,7 +104,7 @@ class CheckResult:
 
     def as_json(self) -> dict[str, object]:
         """Return JSON-safe values."""
-        return {"name": self.name, "wanted": self.wanted, "found": self.found, "has_passed": self.has_passed}
+        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +130,7 @@ class Checks(Group):
         without="none",
     )
 
-    @property
+    @cached_property
     def requested(self) -> tuple[Check, ...]:
         """The checks.
 
