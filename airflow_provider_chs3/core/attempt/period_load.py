@@ -38,7 +38,7 @@ class Staged:
         return {key: each.rows for key, each in self.partitions.items()}, self.other_rows
 
     def has_parts_of(self, other: Staged) -> bool:
-        """Whether both are known to be of the same parts."""
+        """Check whether both are known to be of the same parts."""
         return all(each.has_parts_of(other.at(key)) for key, each in self.partitions.items())
 
     def at(self, partition_id: str) -> Contents:

@@ -112,7 +112,7 @@ def _is_independent(text: str, columns: Iterable[Column], naive: list[str]) -> b
 
 
 def mentions(text: str, names: Iterable[str]) -> bool:
-    """Whether an expression names a column.
+    """Check whether an expression names one of some columns.
 
     Args:
         text: The expression.

@@ -92,7 +92,7 @@ def standing(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table
     if _is_published_everywhere(periods, here, table_facts):
         return _compared({node: period.record for node, period in periods.items() if period.record}, here, wanted)
     lost = _nodes_without_history(periods, table_facts)
-    unknown = tuple(node for node, period in periods.items() if node not in lost and _has_unknown(period))
+    unknown = tuple(node for node, period in periods.items() if node not in lost and _unknown(period))
     if unknown:
         return _found(ComparisonStatus.ROWS_UNKNOWN, unknown, _unknown_partitions(periods[unknown[0]]))
     if changed := tuple(node for node, period in periods.items() if is_changed(period, table_facts=table_facts)):
@@ -131,7 +131,7 @@ def intended(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table
     attempts = {record.attempt for record in records.values()}
     if len(records) < len(periods) or len(attempts) != 1 or all(each.event == "published" for each in records.values()):
         return ""
-    if any(_has_unknown(period) or is_changed(period, table_facts=table_facts) for period in periods.values()):
+    if any(_unknown(period) or is_changed(period, table_facts=table_facts) for period in periods.values()):
         return ""
     return attempts.pop() if _compared(records, spread(periods, table_facts), wanted) is _AS_PUBLISHED else ""
 
@@ -148,14 +148,15 @@ def was_published(periods: Mapping[Node, PeriodOnNode]) -> bool:
     return any(each.increments or evidence_of(each).rows for each in intents) if intents else bool(records)
 
 
-def _has_unknown(period: PeriodOnNode) -> bool:
-    return any(one.record is None and one.state.rows for one in period.each)
+def _unknown(period: PeriodOnNode) -> list[PeriodOnNode]:
+    """Return the partitions with rows that no load wrote."""
+    return [one for one in period.each if one.record is None and one.state.rows]
 
 
 def _unknown_partitions(period: PeriodOnNode) -> str:
     """Return which of several partitions hold rows that no load wrote, as a text; empty if these are all."""
-    unknown = [one.state.shown for one in period.each if one.record is None and one.state.rows]
-    return "" if period.record is None else ", ".join(sorted(unknown)[:_MOST_SHOWN])
+    unknown = sorted(one.state.shown for one in _unknown(period))
+    return "" if period.record is None else ", ".join(unknown[:_MOST_SHOWN])
 
 
 def intended_contents(record: Record) -> Contents:

@@ -57,7 +57,7 @@ class Record:
     structure: str = ""
 
     def is_with(self, other: Record) -> bool:
-        """Whether another record was written with this one, about another partition."""
+        """Check whether another record was written with this one, about another partition or by another node."""
         return (self.attempt, self.event) == (other.attempt, other.event)
 
 

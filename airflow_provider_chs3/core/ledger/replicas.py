@@ -34,6 +34,6 @@ def records_of_replicas(periods: Mapping[Node, PeriodOnNode]) -> dict[Node, Peri
 
 def _with_record(period: PeriodOnNode, newest: PeriodOnNode | None) -> PeriodOnNode:
     own, other = period.record, newest.record if newest else None
-    if newest is None or other is None or (own and (own.attempt, own.event) == (other.attempt, other.event)):
+    if newest is None or other is None or (own and own.is_with(other)):
         return period
     return period.with_record_of(newest)

@@ -66,7 +66,7 @@ def _member(load: LoadContext, partition_id: str, was: PeriodOnNode, staged: Con
 
 
 def _stays(load: LoadContext, partition_id: str, was: PeriodOnNode) -> bool:
-    """Whether a partition without staged rows stays as it is, rather than lose its rows."""
+    """Check whether a partition without staged rows stays as it is, rather than lose its rows."""
     if not load.own.of_part:
         return False
     if not partition_id or (load.increment and not load.increment.attaches_first):

@@ -127,6 +127,11 @@ class Period:
         """The first moment after it, without a time zone."""
         return datetime(LAST_YEAR + 1, 1, 1) if self.grain is Grain.ALL else self._begin_of(1)
 
+    @property
+    def last(self) -> datetime:
+        """Its last moment, without a time zone, to the microsecond."""
+        return self.end - timedelta(microseconds=1)
+
     def _begin_of(self, count: int) -> datetime:
         if self.grain in _LENGTHS:
             return self.begin + _LENGTHS[self.grain] * count

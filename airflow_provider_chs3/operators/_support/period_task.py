@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from datetime import tzinfo
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
@@ -209,12 +207,13 @@ class PeriodTask(BaseOperator):
         return periods_of_run(self._run(context), grain, argument=self.argument_for_period or "period")
 
     def _run(self, context: Context) -> DagRun:
+        from airflow_provider_chs3.core.values.period import zone_of
         from airflow_provider_chs3.core.values.run_period import DagRun
 
         dag_run, dag = context["dag_run"], self.dag if self.has_dag() else None
         timetable = dag and dag.timetable
         start, end = data_interval(dag_run, timetable)
-        timezone = _timezone(self.timezone) if self.timezone else self.dag.timezone
+        timezone = zone_of(self.timezone) if self.timezone else self.dag.timezone
         conf = getattr(dag_run, "conf", None) or {}
         return DagRun(
             partition_key=getattr(dag_run, "partition_key", None),
@@ -284,10 +283,3 @@ def _loads_nothing(tasks: Iterable[Any], ti: Any, why: str) -> bool:
 
 def _class_of(task: Any) -> type:
     return getattr(task, "operator_class", type(task))  # type: ignore[no-any-return]  # that of a mapped one
-
-
-def _timezone(name: str) -> tzinfo:
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
-        raise ConfigurationError(f"timezone={name!r} is not known: give a name such as 'Europe/Berlin'.") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import Enum
 from typing import ClassVar
 
@@ -19,10 +19,6 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 TEXT = "Nullable(String)"
 TYPED = Format("rows", is_typed=True)
 NULLS = Setting("external_table_functions_use_nulls", 1, "NULL stays NULL")
-
-
-#: What databases round times to.
-_LEAST = timedelta(microseconds=1)
 
 
 class Times(Enum):
@@ -242,14 +238,13 @@ def _bounds_of(period: Period, times: Times, timezone: str) -> tuple[datetime, d
     Raises:
         ConfigurationError: If times without a zone do not show which hour they are in, as clocks show it twice.
     """
-    bounds = period.begin, period.end
     if period.grain is not Grain.HOUR:
         zone = zone_of(timezone) if times is Times.INSTANTS else None
-        return bounds[0].replace(tzinfo=zone), bounds[1].replace(tzinfo=zone)
+        return period.begin.replace(tzinfo=zone), period.end.replace(tzinfo=zone)
     if times is Times.INSTANTS:
-        return bounds[0].replace(tzinfo=UTC), bounds[1].replace(tzinfo=UTC)
+        return period.begin.replace(tzinfo=UTC), period.end.replace(tzinfo=UTC)
     begin, last, end = (
-        at.replace(tzinfo=UTC).astimezone(zone_of(timezone)) for at in (bounds[0], bounds[1] - _LEAST, bounds[1])
+        at.replace(tzinfo=UTC).astimezone(zone_of(timezone)) for at in (period.begin, period.last, period.end)
     )
     for at in (begin, last):
         if at.utcoffset() != at.replace(fold=1 - at.fold).utcoffset():
@@ -272,7 +267,7 @@ def periods_touched(span: Period, grain: Grain, times: Times, timezone: str) -> 
     Raises:
         ConfigurationError: If they are not within the years of periods.
     """
-    ends = span.begin, span.end - _LEAST
+    ends = span.begin, span.last
     if times is Times.LOCAL and grain is Grain.HOUR:
         zone = zone_of(timezone)
         local = [at.replace(tzinfo=zone, fold=fold) for at in ends for fold in (0, 1)]

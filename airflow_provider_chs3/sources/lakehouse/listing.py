@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 from typing import Any
 
 from airflow_provider_chs3.core.values.period import Period
@@ -13,7 +13,6 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.sources.s3.listing import S3Listing
 
 _SCHEMES = ("s3", "s3a", "s3n")
-_LEAST = timedelta(microseconds=1)
 
 
 class TableListing(S3Listing):
@@ -75,7 +74,7 @@ def moments_of(value: date | datetime | Period) -> tuple[datetime, datetime]:
         value: A date, a time, or a period.
     """
     if isinstance(value, Period):
-        return value.begin, value.end - _LEAST
+        return value.begin, value.last
     if isinstance(value, datetime):
         at = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
         return at, at
