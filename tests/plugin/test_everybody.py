@@ -6,10 +6,17 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.models import TaskInstance
+from airflow.models.dag import DagModel
+from airflow.utils.session import create_session
+from fastapi.testclient import TestClient
+from sqlalchemy import update
 
+from airflow_provider_chs3.plugin.constants import LOADERS
 from tests.integration.lake import Lake
+from tests.plugin import runs
 from tests.plugin.browsing import PAGE, THEMES, TIMEOUT_MILLISECONDS, keep
-from tests.plugin.scene import FAILED, LOADING, PUBLISHED, STUCK, scene
+from tests.plugin.scene import DAG_ID, FAILED, LOADING, PUBLISHED, STUCK, scene
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -159,17 +166,50 @@ def test_nothing_is_lost_when_it_is_enlarged(scene: Lake, open_page: OpenPage, v
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("view", VIEWS)
 def test_axe_finds_no_violation(scene: Lake, open_page: OpenPage, view: str, theme: str) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")
     page, troubles = open_page(f"{PAGE}?view={view}", role="admin", color_scheme=theme)
     _see(page, view)
+    assert page.get_by_role("region", name="Runs that failed").count() == 0
+    _assert_accessible(page, theme, dialog=view.startswith("periods"))
+    assert troubles == []
+
+
+@pytest.fixture
+def dags_in_trouble(scene: Lake, as_user: Callable[[str | None], TestClient]) -> Iterator[None]:
+    """A run that failed before it loaded anything, and a DAG that Airflow cannot import."""
+    is_known = DagModel.dag_id == DAG_ID
+    runs.make_known(runs.LOADER)
+    run = runs.start(as_user("admin"))
+    runs.set_state(run, "failed")
+    with create_session() as session:
+        session.execute(update(TaskInstance).where(TaskInstance.run_id == run.run_id).values(operator=LOADERS[0]))
+        session.execute(update(DagModel).where(is_known).values(has_import_errors=True))
+    runs.end(run.run_id, "failed")
+    yield
+    with create_session() as session:
+        session.execute(update(DagModel).where(is_known).values(has_import_errors=False))
+        session.execute(update(DagModel).values(is_stale=DagModel.dag_id != DAG_ID))
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("theme", THEMES)
+def test_axe_finds_no_violation_where_dags_are_in_trouble(
+    dags_in_trouble: None, open_page: OpenPage, theme: str
+) -> None:
+    page, troubles = open_page(PAGE, role="admin", color_scheme=theme)
+    page.get_by_role("region", name="Runs that failed").get_by_text("Task load failed").wait_for()
+    page.get_by_role("region", name="DAGs that cannot be imported").get_by_role("link", name=DAG_ID).wait_for()
+    _assert_accessible(page, theme, dialog=False)
+    assert troubles == []
+    keep(page, "dags-in-trouble")
+
+
+def _assert_accessible(page: Page, theme: str, *, dialog: bool) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")
     assert theme in str(page.locator("html").get_attribute("class"))
     # Airflow answers for its own frame around the page.
-    own = {
-        "include": [["[data-chs3=page]"], ["[role=dialog]"]] if view.startswith("periods") else [["[data-chs3=page]"]]
-    }
+    own = {"include": [["[data-chs3=page]"], *([["[role=dialog]"]] if dialog else [])]}
     found = axe.Axe().run(page, context=own, options={"runOnly": _RULES, "resultTypes": ["violations"]})
     assert found.violations_count == 0, found.generate_report()
-    assert troubles == []
 
 
 def _see(page: Page, view: str) -> None:

@@ -7,7 +7,7 @@ import { nameOf, titleOf, withoutProblem, type Problem } from "../model/fleet";
 import { count, ended, parseUtc } from "../model/format";
 import { namesOf, needsOf, statementOf, type Need } from "../model/needs";
 import { STATES } from "../model/states";
-import { DagLink, RunLink } from "../ui/links";
+import { DagLink, LINKS_IN_COLOUR, RunLink } from "../ui/links";
 import { Ago, CopyButton } from "../ui/parts";
 import { RunFailure } from "../ui/run-failure";
 import { StateTag } from "../ui/sign";
@@ -64,7 +64,7 @@ export function FailedRuns({ runs, problems, owners }: {
     return null;
   }
   return (
-    <Box as="section" aria-label="Runs that failed" bg="red.subtle" color="red.fg" rounded="md" px={4} py={2}>
+    <Box as="section" aria-label="Runs that failed" css={LINKS_IN_COLOUR} bg="red.subtle" color="red.fg" rounded="md" px={4} py={2}>
       {others.map((run) => (
         <Box key={run.dag_id} _notFirst={{ mt: 2 }}>
           <Flex gap={2} align="baseline" wrap="wrap">

@@ -2,6 +2,7 @@
 import { Alert, Box, Button, Code, Flex, Heading, Skeleton, Stack, Text } from "@chakra-ui/react";
 import { useState, type ReactNode } from "react";
 import { age, parseUtc, time } from "../model/format";
+import { LINKS_IN_COLOUR } from "./links";
 import { useNow, useZone } from "./zone";
 
 // A time in the zone chosen in Airflow; the tooltip has it in UTC.
@@ -38,7 +39,7 @@ export function Note({ children, status = "error", title }: {
   return (
     <Alert.Root status={status} size="md" variant="surface" role={status === "error" ? "alert" : "note"} mb={3}>
       <Alert.Indicator />
-      <Alert.Content overflowWrap="anywhere" minW={0}>
+      <Alert.Content overflowWrap="anywhere" minW={0} css={LINKS_IN_COLOUR}>
         {title ? <Alert.Title>{title}</Alert.Title> : null}
         <Alert.Description>{children}</Alert.Description>
       </Alert.Content>
