@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import cached_property, singledispatchmethod
+from itertools import islice
 from typing import Any, TypeVar
 
 from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
@@ -50,10 +52,27 @@ T = TypeVar("T")
 
 #: Statements to nodes that are under way at the same time: of a few steps at once, on tens of nodes.
 _PARALLEL_STATEMENTS = 128
+#: Bytes of an object that one request asks for, where several read it at once; a worker holds as many of each.
+_RANGE_BYTES = 4 * 1024**2
 #: Seconds between two looks at the clock, if nodes take long to answer.
 _LONGEST_WAIT_SECONDS = 60.0
 #: Seconds between two checks of the memory of inserts whose progress is not logged.
 _QUIET_INTERVAL_SECONDS = 0.5
+
+
+def _read_side_by_side(listing: WritableListing, step: ReadBytes) -> Iterator[bytes]:
+    """Yield bytes in their order, while the next ones are read: one connection has a part of the storage's speed."""
+    end = step.start + step.length
+    starts = iter(range(step.start, end, _RANGE_BYTES))
+
+    def read(start: int) -> bytes:
+        return b"".join(listing.read(step.bucket, step.key, start, min(_RANGE_BYTES, end - start)))
+
+    with ThreadPoolExecutor(max_workers=step.connections) as pool:
+        ranges = deque(pool.submit(read, start) for start in islice(starts, step.connections))
+        while ranges:
+            yield ranges.popleft().result()
+            ranges.extend(pool.submit(read, start) for start in islice(starts, 1))
 
 
 def _timed(ask: Callable[[], Any]) -> TimedAnswer:
@@ -147,7 +166,7 @@ class Runner:
     @_perform.register
     def _(self, step: ReadBytes) -> Iterator[bytes]:
         assert isinstance(self.listing, WritableListing)  # no other source has objects for the worker
-        for piece in self.listing.read(step.bucket, step.key, step.start, step.length):
+        for piece in _read_side_by_side(self.listing, step):
             self.hook.deadline.check()
             yield piece
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from botocore.session import Session as BotocoreSession
 
+from airflow_provider_chs3.core.workflow.operations import ReadBytes
 from airflow_provider_chs3.hooks._s3_client import parse_time
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.sources.s3.listing import S3Listing
 from airflow_provider_chs3.sources.side_by_side import AT_ONCE
 
@@ -89,3 +93,20 @@ def test_client_and_keys_come_from_one_session(monkeypatch: pytest.MonkeyPatch) 
 )
 def test_a_time_is_the_same_however_it_is_written(text: str) -> None:
     assert parse_time(text) == datetime(2026, 10, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("connections", [1, 3])
+def test_parts_that_several_requests_read_come_in_their_order(
+    chs3_airflow_connections: None, chs3_s3: Any, chs3_bucket: str, connections: int
+) -> None:
+    body = random.Random(1).randbytes(9 * 1024**2)
+    chs3_s3.client().put_object(Bucket=chs3_bucket, Key="trips/1.csv.zst", Body=body)
+    hook = ClickHouseHook("chs3_default")
+    runner = Runner(hook=hook, listing=S3Listing("aws_default"), log=hook.log, progress_interval_seconds=1)
+    asked = {"bucket": chs3_bucket, "key": "trips/1.csv.zst", "connections": connections}
+    for start, length in ((0, len(body)), (5, 4096), (4 * 1024**2 - 1, 4 * 1024**2 + 2)):
+        pieces = runner.perform(ReadBytes(name="Read", start=start, length=length, **asked))
+        assert b"".join(pieces) == body[start : start + length]
+    some = runner.perform(ReadBytes(name="Read", start=0, length=len(body), **asked))
+    assert next(some) == body[: 4 * 1024**2]
+    some.close()

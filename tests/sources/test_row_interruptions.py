@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.core.attempt import retry_policy
 from airflow_provider_chs3.exceptions import ClickHouseServerError, TransientError
 from airflow_provider_chs3.testbed.processes import terminate
 from airflow_provider_chs3.testbed.sources.local import started_or_skip
@@ -32,6 +33,12 @@ __all__ = ["strikes"]
 TRIPS = Trips(rows_per_period=1_500)
 CHANGE = "UPDATE {t} SET fare = fare + 1 WHERE pickup_at >= '2026-01-01' AND pickup_at < '2026-01-03'"
 MOMENTS = ("Look at 3 nodes", "Read the columns of", "Insert the rows", "List again", "Record the intent")
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loads wait a second for a database, not twenty: one that is still away then refuses them, which tests allow."""
+    monkeypatch.setattr(retry_policy, "WAIT_SECONDS", 1)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from airflow_provider_chs3.core.values.quantities import quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Gather, Log, ReadBytes, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
-#: Objects that the worker reads at the same time: each waits for the storage nearly all of its time.
+#: Requests by which the worker reads objects at the same time: each waits for the storage nearly all of its time.
 _AT_A_TIME = 16
 #: A server holds a whole object in memory to hand it over, up to three times (measured),
 _MOST_HANDED_BYTES = 128 * 1024**2
@@ -96,15 +96,16 @@ def _walk(load: LoadContext, walked: Sequence[Unit]) -> Steps[dict[str, str]]:
     how = f"the worker reads at most {size}" if by_worker else f"a server hands over {size}, one object at a time"
     yield from Log(name=f"Checking that {what}: {how}.")
     # A server holds what it hands over in memory.
-    number = _AT_A_TIME if by_worker else 1
+    number = min(_AT_A_TIME, len(walked)) if by_worker else 1
     lanes = tuple(
-        _walk_each(load, lane) for first in range(number) if (lane := list(islice(walked, first, None, number)))
+        _walk_each(load, list(islice(walked, first, None, number)), connections=_AT_A_TIME // number)
+        for first in range(number)
     )
     found = yield from Gather(name="Find where compressed objects end", workflows=lanes)
     return {path: why for each in found for path, why in each.items()}
 
 
-def _walk_each(load: LoadContext, walked: Sequence[Unit]) -> Steps[dict[str, str]]:
+def _walk_each(load: LoadContext, walked: Sequence[Unit], connections: int) -> Steps[dict[str, str]]:
     unproved = dict[str, str]()
     for each in walked:
         codec = FRAMED.get(load.files.compression_of(each.path))
@@ -118,14 +119,14 @@ def _walk_each(load: LoadContext, walked: Sequence[Unit]) -> Steps[dict[str, str
                     unproved[each.path] = handed
                 continue
             body = handed
-        if damage := (yield from _read_on(load, each, walk, body)):
+        if damage := (yield from _read_on(load, each, walk, body, connections)):
             raise SourceError(
                 f"{each.path} was cut off, or is damaged: {damage}. Write it again. The period was not published."
             )
     return unproved
 
 
-def _read_on(load: LoadContext, each: Unit, walk: Walk, body: bytes) -> Steps[str]:
+def _read_on(load: LoadContext, each: Unit, walk: Walk, body: bytes, connections: int) -> Steps[str]:
     """Return what a walk found: of bytes that a server handed over, or of those that the worker reads."""
     place = load.files.source.for_worker(each.path)
     try:
@@ -135,7 +136,9 @@ def _read_on(load: LoadContext, each: Unit, walk: Walk, body: bytes) -> Steps[st
                 # That of HDFS has no bucket.
                 bucket, key = place
                 name = f"Read {each.path} from byte {start}"
-                pieces = yield from ReadBytes(name=name, bucket=bucket, key=key, start=start, length=length)
+                pieces = yield from ReadBytes(
+                    name=name, bucket=bucket, key=key, start=start, length=length, connections=connections
+                )
             else:
                 pieces = iter((body[start : start + length],))
             start, length = walk.send(pieces)

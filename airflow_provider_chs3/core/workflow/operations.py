@@ -73,12 +73,14 @@ class ReadBytes(Step[Iterator[bytes]]):
         key: The object's key.
         start: The first byte, from 0.
         length: Bytes to read; the object has them.
+        connections: How many requests may read parts of them at once.
     """
 
     bucket: str
     key: str
     start: int
     length: int
+    connections: int
 
 
 @dataclass(frozen=True, kw_only=True)
