@@ -20,6 +20,7 @@ from airflow_provider_chs3.core.values.load_arguments import (
     OLDER_THAN_SECONDS,
     STAGING_DATABASE,
     TABLE,
+    VERSION,
     Files,
 )
 from airflow_provider_chs3.core.values.period import Period, grain_of
@@ -67,6 +68,9 @@ def parser() -> argparse.ArgumentParser:
     _add_plan(commands)
     _add_adopt(commands)
     _add_forget(commands)
+    _add_command_of_periods(commands, "versions", "list the earlier versions that loads have kept of periods")
+    _add_restore(commands)
+    _add_command_of_periods(commands, "unpin", "let loads replace restored periods again")
     _add_clean(commands)
     _add_doctor(commands)
     _add_calibrate(commands)
@@ -161,6 +165,24 @@ def _add_forget(commands: Any) -> None:
     command = _command(commands, "forget", "remove periods from the ledger; their rows stay")
     _add_table(command)
     _add_periods(command, all_periods="all periods in the ledger")
+
+
+def _add_command_of_periods(commands: Any, name: str, about: str) -> argparse.ArgumentParser:
+    command = _command(commands, name, about)
+    _add_table(command)
+    _add_periods(command, all_periods=None)
+    return command
+
+
+def _add_restore(commands: Any) -> None:
+    about = "publish an earlier version of periods, and pin them: loads leave them until chs3 unpin"
+    command = _add_command_of_periods(commands, "restore", about)
+    _add(command, VERSION, metavar="ATTEMPT")
+    command.add_argument(
+        "--replace-changed",
+        action="store_true",
+        help="restore periods that somebody changed since they were published: a DELETE is undone",
+    )
 
 
 def _add_clean(commands: Any) -> None:

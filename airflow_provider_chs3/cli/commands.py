@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import getpass
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -19,6 +20,7 @@ from airflow_provider_chs3.core.plans.forget import ForgottenPeriod
 from airflow_provider_chs3.core.plans.objects import LoadedObject
 from airflow_provider_chs3.core.plans.plan import PlannedPeriod, forecast_text
 from airflow_provider_chs3.core.plans.status import PeriodInLedger
+from airflow_provider_chs3.core.plans.versions import ListedVersion, RestoredPeriod
 from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.staging.orphans import Orphan
 from airflow_provider_chs3.core.values.models import TableName
@@ -34,6 +36,11 @@ from airflow_provider_chs3.operators.ledger import (
 )
 from airflow_provider_chs3.operators.period import PeriodOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
+from airflow_provider_chs3.operators.versions import (
+    ListVersionsOperator,
+    RestorePeriodsOperator,
+    UnpinPeriodsOperator,
+)
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.sources import storage_class
 
@@ -161,6 +168,41 @@ def _forget(given: argparse.Namespace) -> CommandResult:
     return CommandResult([each.as_json() for each in forgotten], text, is_fine=True)
 
 
+def _versions(given: argparse.Namespace) -> CommandResult:
+    operator = ListVersionsOperator(task_id="versions", periods=periods_of(given), **_table(given))
+    listed: list[ListedVersion] = operator.listed()
+    header = ["period", "version", "replaced (UTC)", "rows", "held alone", "problem"]
+    rows = [
+        [each.period, each.attempt, each.kept_at, each.rows, size(each.size_bytes), each.why_broken] for each in listed
+    ]
+    nothing = "No versions are kept of this table: loads keep some with policies={'keep_versions': 1}."
+    text = rendered(header, rows) if rows else nothing
+    if rows:
+        text += f"\n{size(sum(each.size_bytes for each in listed))} on disk would be free without them."
+    return CommandResult([each.as_json() for each in listed], text, not any(each.why_broken for each in listed))
+
+
+def _restore(given: argparse.Namespace) -> CommandResult:
+    operator = RestorePeriodsOperator(
+        task_id="restore",
+        periods=periods_of(given),
+        version=given.version,
+        replace_changed=given.replace_changed,
+        **_table(given),
+    )
+    return _restored(operator.restored(getpass.getuser()))
+
+
+def _unpin(given: argparse.Namespace) -> CommandResult:
+    return _restored(UnpinPeriodsOperator(task_id="unpin", periods=periods_of(given), **_table(given)).unpinned())
+
+
+def _restored(periods: Sequence[RestoredPeriod]) -> CommandResult:
+    rows = [[each.period, each.status, each.version, each.rows, each.reason] for each in periods]
+    text = rendered(["period", "status", "version", "rows", "reason"], rows)
+    return CommandResult([each.as_json() for each in periods], text, is_fine=True)
+
+
 def _clean(given: argparse.Namespace) -> CommandResult:
     operator = CleanStagingOperator(
         task_id="clean",
@@ -281,6 +323,9 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], CommandResult]] = {
     "plan": _plan,
     "adopt": _adopt,
     "forget": _forget,
+    "versions": _versions,
+    "restore": _restore,
+    "unpin": _unpin,
     "clean": _clean,
     "doctor": _doctor,
     "calibrate": _calibrate,

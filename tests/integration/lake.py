@@ -83,7 +83,7 @@ class Lake:
         """Staging tables and running queries of loads, on any node."""
         sql = (
             f"SELECT name FROM system.tables WHERE database = '{self.database}' AND name LIKE 'chs3\\_%' "
-            "AND name NOT IN ('chs3_ledger', 'chs3_loads', 'chs3_objects') "
+            "AND name NOT IN ('chs3_ledger', 'chs3_loads', 'chs3_objects') AND name NOT LIKE 'chs3\\_version\\_%' "
             "UNION ALL SELECT query_id FROM system.processes WHERE startsWith(initial_query_id, 'chs3_')"
         )
         return [name for rows in self.on_every_node(sql) for (name,) in rows]

@@ -27,7 +27,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Skip(Decision):
-    """It is as published, and nothing is left to do; or `has_no_objects`, where that is not an error."""
+    """Nothing is left to do: it is as published, or pinned; or `has_no_objects`, where that is not an error."""
 
     has_no_objects: bool = False
 
@@ -103,6 +103,8 @@ def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
     """
     policies = policies or Policies()
     found, _, why = facts.found
+    if found is ComparisonStatus.PINNED:
+        return Skip(why)
     is_as_published = found is ComparisonStatus.UNCHANGED
     if is_as_published and not facts.is_reload:
         return Skip(why)

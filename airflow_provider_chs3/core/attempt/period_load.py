@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
+from airflow_provider_chs3.core.ledger.recording import Value
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.values.checks import CheckResult
 from airflow_provider_chs3.core.values.models import Node
@@ -61,6 +62,7 @@ class PeriodLoad:
         plan: The plan of its insert; None until it is planned.
         staged: Its staged rows on each node; empty until they are proved.
         intended: The records of a dead attempt whose publication is completed; none by default.
+        claims: What its claims say that a load does not; none by default. A version that is restored has some.
         checks: What the user's checks of the staged rows have found; none by default.
     """
 
@@ -70,6 +72,7 @@ class PeriodLoad:
     plan: InsertPlan | None = None
     staged: Mapping[Node, Staged] = field(default_factory=dict)
     intended: Mapping[Node, Record] = field(default_factory=dict)
+    claims: Mapping[str, Value] = field(default_factory=dict)
     checks: tuple[CheckResult, ...] = ()
 
     @property

@@ -21,7 +21,7 @@ from airflow_provider_chs3.core.ledger.partition_changes import (
 )
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Contents, Evidence
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record, restored_of
 from airflow_provider_chs3.core.ledger.structure_record import Structure, difference
 from airflow_provider_chs3.core.values.models import Node
 
@@ -39,6 +39,8 @@ class ComparisonStatus(Enum):
     LEDGER_LOST = "a node has lost its records of it"
     ROWS_UNKNOWN = "the partition holds rows that no load wrote"
     TARGET_CHANGED = "the partition was changed since it was published"
+    RESTORED = "an earlier version of it was restored"
+    PINNED = "pinned"
 
 
 class Found(NamedTuple):
@@ -57,6 +59,7 @@ class Found(NamedTuple):
 
 #: Mutations that a text names.
 _MOST_SHOWN = 3
+_AS_RESTORED = (ComparisonStatus.UNCHANGED, ComparisonStatus.RESTORED)
 _AS_PUBLISHED = Found(ComparisonStatus.UNCHANGED, (), ComparisonStatus.UNCHANGED.value)
 
 
@@ -78,6 +81,21 @@ class ExpectedPeriod:
 
 
 def standing(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table_facts: TableFacts) -> Found:
+    """Compare a period with what is expected, unless it is pinned: then loads leave it, whatever is expected.
+
+    Args:
+        periods: The period on each node.
+        wanted: The expected values.
+        table_facts: The table.
+    """
+    found, restored = standing_unpinned(periods, wanted, table_facts), restored_of(periods)
+    if not (restored and restored.is_pinned):
+        return found
+    changed = f", but {found.why}" if found.standing not in _AS_RESTORED else ""
+    return Found(ComparisonStatus.PINNED, found.nodes, f"{restored}{changed}")
+
+
+def standing_unpinned(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table_facts: TableFacts) -> Found:
     """Compare a period with what is expected.
 
     A period counts as published only if the newest record of every node says so, of one attempt, if all nodes that it
@@ -199,6 +217,8 @@ def _compared(published: Mapping[Node, Record], here: int, wanted: ExpectedPerio
     nodes = tuple(published)
     if any(each.nodes != here for each in published.values()):
         return _found(ComparisonStatus.MORE_NODES, nodes)
+    if wanted.fingerprint is not None and any(each.restored for each in published.values()):
+        return _found(ComparisonStatus.RESTORED, nodes)
     if wanted.definition is not None:
         if any(each.definition != wanted.definition for each in published.values()):
             return _found(ComparisonStatus.DEFINITION_CHANGED, nodes)

@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Self
 
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, total
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.sql.quoting import literal
+from airflow_provider_chs3.core.values.models import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A version of a period that was restored.
+
+    Args:
+        version: The attempt that had published these rows.
+        by: Who restored it: a user, or a task.
+        since: When, in UTC.
+        is_pinned: Whether loads leave the period as it is. True by default.
+    """
+
+    version: str
+    by: str
+    since: str
+    is_pinned: bool = True
+
+    @classmethod
+    def of_text(cls, text: str) -> Self:
+        """Parse the text of `as_text`."""
+        return cls(**json.loads(text))
+
+    def as_text(self) -> str:
+        """Return JSON."""
+        return json.dumps(asdict(self))
+
+    def __str__(self) -> str:
+        return f"pinned since {self.since} by {self.by}, who restored version {self.version}; chs3 unpin ends that"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +64,7 @@ class Record:
         base: The attempt that loaded the whole period; empty if no increment may build on it.
         increments: Number of loads since then that added new objects alone.
         partition_id: The id of the period's partition then.
+        restored: The version that was restored, as the text of `Restored`; empty for a load.
         age_seconds: Time since it was written, by the clock of its node.
         structure: The table, and what was loaded into it (see `core.ledger.structure_record`); empty if nothing was
             published.
@@ -53,6 +85,7 @@ class Record:
     base: str = ""
     increments: int = 0
     partition_id: str = ""
+    restored: str = ""
     age_seconds: float = field(default=float("inf"), compare=False)
     structure: str = ""
 
@@ -167,6 +200,19 @@ class PeriodOnNode:
             return replace(self, state=next(iter(states), PartitionState()))
         found = PeriodOnNode.of_several(records, states, mutations=self.state.mutations)
         return replace(self, state=found.state, partitions=found.partitions)
+
+
+def restored_of(periods: Mapping[Node, PeriodOnNode]) -> Restored | None:
+    """Return the version of a period that is published, if one was restored; pinned, if any node says so.
+
+    Args:
+        periods: The period on each node.
+    """
+    records = [period.record for period in periods.values() if period.record]
+    if len({(each.attempt, each.event) for each in records}) != 1 or records[0].event != "published":
+        return None
+    several = [Restored.of_text(each.restored) for each in records if each.restored]
+    return max(several, key=lambda each: each.is_pinned, default=None)
 
 
 _EVENTS = "'intent', 'published', 'forgotten'"

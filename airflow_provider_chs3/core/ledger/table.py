@@ -45,6 +45,8 @@ COLUMNS = {
     "'attempt that loaded the whole period; empty where no increment may build on the record'",
     "increments": "UInt32 COMMENT 'loads since then that added new objects alone'",
     "is_adopted": "Bool COMMENT 'loaded by other means'",
+    "restored": "LowCardinality(String) COMMENT "
+    "'JSON: the version that was restored, by whom and when, and whether the period is pinned; empty for a load'",
     "cluster": "LowCardinality(String) COMMENT 'the cluster that the table was loaded on'",
 }
 #: The columns of the table of loads; the same rule applies.

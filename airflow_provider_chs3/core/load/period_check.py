@@ -94,13 +94,14 @@ def check_periods(loads: Loads) -> Steps[Checked]:
     decisions = loads.each(lambda load: judge(load, facts[load.request.period]))
     results = {
         period: skipped(load.request, decision, timer)
-        if decision.has_no_objects
+        if decision.has_no_objects or facts[period].found.standing is ComparisonStatus.PINNED
         else _unchanged(load, before[period], own)
         for period, load in loads.items.items()
         if isinstance(decision := decisions[period], Skip)
     }
-    if unchanged := [loads.items[period] for period, result in results.items() if not result.has_no_objects]:
-        yield from clean_up_published(unchanged, before)
+    if published := [loads.items[period] for period, result in results.items() if not result.has_no_objects]:
+        yield from clean_up_published(published, before)
+    if unchanged := [load for load in published if results[load.request.period].status != "skipped"]:
         yield from record_unchanged(unchanged)
         yield from renew_records(unchanged, before)
     periods = periods_of(
@@ -147,7 +148,7 @@ def _find_increments(periods: Periods, facts: Mapping[Period, PeriodFacts]) -> S
 
 
 def skipped(request: LoadRequest, decision: Skip, timer: StepTimer) -> LoadResult:
-    """Return the result of a period without objects, where that is not an error.
+    """Return the result of a period that is pinned, or has no objects where that is not an error.
 
     Args:
         request: Its load.
@@ -159,7 +160,7 @@ def skipped(request: LoadRequest, decision: Skip, timer: StepTimer) -> LoadResul
         period=request.period,
         target=request.target,
         reason=decision.reason,
-        has_no_objects=True,
+        has_no_objects=decision.has_no_objects,
         seconds_by_step=timer.seconds,
     )
 

@@ -30,6 +30,7 @@ from airflow_provider_chs3.core.publication.checks import check_rows, check_seen
 from airflow_provider_chs3.core.publication.evidence_renewal import structure_text
 from airflow_provider_chs3.core.publication.members import Member, members_of
 from airflow_provider_chs3.core.publication.published_rows import check_published
+from airflow_provider_chs3.core.publication.versions import drop_older_versions, keep_versions
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.staging.ending import check_not_superseded
 from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
@@ -87,12 +88,15 @@ def publish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]
     periods.each(lambda each: _check_unchanged(each, now[each.period], staged_now[each.period]))
     members = {each.period: members_of(each, now[each.period], staged_now[each.period]) for each in periods}
     new = periods.part(lambda each: not each.intended)
+    versions = yield from new.together(keep_versions(new, members))
     intents = {each.period: _values_of_intent(each, members[each.period]) for each in new}
     yield from new.ask(lambda some: _record(some, "intent", intents, name="Record the intent to publish {}"))
     yield from new.together(_record_objects(new))
     periods.merge(new)
     yield from _replace(periods, members)
-    return (yield from _conclude(periods, members))
+    states = yield from _conclude(periods, members)
+    yield from drop_older_versions(periods.part(lambda each: each.period in states and not each.claims), versions)
+    return states
 
 
 _Members = Mapping[Period, Mapping[Node, Sequence[Member]]]
@@ -182,7 +186,7 @@ def _record_objects(periods: Periods) -> Steps[None]:
 def _objects_of(each: PeriodLoad) -> Steps[ObjectsOfPeriod]:
     load = each.load
     objects: Sequence[Unit] = load.files.manifest.objects
-    rows: Sequence[int] | None = each.planned.reading.file_rows
+    rows: Sequence[int] | None = each.plan.reading.file_rows if each.plan else None
     if load.increment and load.increment.removed:
         objects, rows = yield from with_kept(load, rows)
     return ObjectsOfPeriod({node: load.key_on(node) for node in load.context.nodes}, objects, load.base, rows)
@@ -395,13 +399,15 @@ def _values_of_intent(each: PeriodLoad, members: Mapping[Node, Sequence[Member]]
         structure = _structure(each, node)
         for one in of_node:
             values = values_of(each.load, rows=one.rows, state=one.was.state, beside=one.staged, structure=structure)
-            records.append((node, one.partition_id, values))
+            records.append((node, one.partition_id, {**values, **each.claims}))
     return records
 
 
 def _structure(each: PeriodLoad, node: Node) -> str:
     if each.intended:
         return each.intended[node].structure
+    if each.claims:
+        return structure_text(each.load, node)
     reading = each.planned.reading
     return structure_text(each.load, node, loaded=reading.loaded, in_files=reading.names)
 
@@ -423,7 +429,7 @@ def _values_of_published(
                 beside=NOTHING_BESIDE if one.is_kept else one.was.state.contents,
                 structure=structure,
             )
-            records.append((node, one.partition_id, values | own))
+            records.append((node, one.partition_id, {**values, **each.claims, **own}))
     return records
 
 

@@ -99,7 +99,6 @@ def create_staging(context: TargetContext, attempt: Attempt, *, without_merges: 
     Raises:
         SupersededError: If it was killed: the attempt that starts last ends all others of the period.
     """
-    head = f"CREATE TABLE {table(attempt.staging(context))} AS {table(context.target)} ENGINE ="
     engines = {
         node: facts.keeper.engine_beside(attempt.name) if facts.keeper else "MergeTree"
         for node, facts in context.nodes.items()
@@ -107,8 +106,14 @@ def create_staging(context: TargetContext, attempt: Attempt, *, without_merges: 
     step = QueryNodes(
         name=f"Create staging {attempt.name}",
         sql={
-            node: Sql(
-                f"{head} {engine} {_clauses(context, node, attempt, without_merges)} COMMENT {literal(attempt.comment)}"
+            node: shaped_as_target(
+                context,
+                node,
+                attempt.staging(context),
+                engine=engine,
+                comment=attempt.comment,
+                is_durable=not attempt.number,
+                without_merges=without_merges,
             )
             for node, engine in engines.items()
         },
@@ -121,6 +126,34 @@ def create_staging(context: TargetContext, attempt: Attempt, *, without_merges: 
         if error.code == QUERY_WAS_CANCELLED:
             raise SupersededError(superseded(attempt)) from error
         raise
+
+
+def shaped_as_target(
+    context: TargetContext,
+    node: Node,
+    name: TableName,
+    *,
+    engine: str,
+    comment: str,
+    is_durable: bool = True,
+    without_merges: bool = True,
+) -> Sql:
+    """Return the statement that creates a table whose partitions the target takes, and the other way round.
+
+    Args:
+        context: The nodes.
+        node: The node, whose table may have settings of its own.
+        name: The table.
+        engine: Its engine.
+        comment: Its comment.
+        is_durable: Whether a power cut must leave it what is written to it. True by default.
+        without_merges: As in `create_staging`. True by default.
+    """
+    settings = ", ".join(_staging_settings(context, node, is_durable, without_merges))
+    return Sql(
+        f"CREATE TABLE {table(name)} AS {table(context.target)} ENGINE = {engine} {_clauses(context, settings)} "
+        f"COMMENT {literal(comment)}"
+    )
 
 
 def holds_any(attempts: Collection[Attempt], *, is_published: bool = True) -> str:
@@ -153,25 +186,25 @@ def _is(target: TableName, **values: str) -> str:
     return f"({IS_STAGING} AND {' AND '.join(parts)})"
 
 
-def _clauses(context: TargetContext, node: Node, attempt: Attempt, without_merges: bool) -> str:
+def _clauses(context: TargetContext, settings: str) -> str:
     table_facts = context.table_facts
     clauses = (
         ("PARTITION BY", table_facts.partition_key),
         ("PRIMARY KEY", table_facts.explicit_primary_key),
         ("ORDER BY", table_facts.order_by),
         ("SAMPLE BY", table_facts.sampling_key),
-        ("SETTINGS", ", ".join(_staging_settings(context, node, attempt, without_merges))),
+        ("SETTINGS", settings),
     )
     return " ".join(f"{keyword} {value}" for keyword, value in clauses if value)
 
 
-def _staging_settings(context: TargetContext, node: Node, attempt: Attempt, without_merges: bool) -> Iterator[str]:
+def _staging_settings(context: TargetContext, node: Node, is_durable: bool, without_merges: bool) -> Iterator[str]:
     table_facts = context.table_facts
     # Each node's own: the policy of a disk that the table itself defines may have another name on each.
     on_node = context.nodes[node].target
     own = items(on_node.settings) if on_node else ()
     yield from (each for each in own if each.partition(" ")[0] not in DURABLE)
-    if not attempt.number or table_facts.is_replicated:
+    if is_durable or table_facts.is_replicated:
         # A REPLACE PARTITION that was recorded must not be of rows that a power cut takes away. What periods are
         # published from together has links alone to parts that are on the disk; replicas may fetch some.
         yield from durable_settings()

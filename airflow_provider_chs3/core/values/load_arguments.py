@@ -128,6 +128,11 @@ class PolicyGroup(Group):
         "If a check fails: `fail`, and publish nothing of the period, or `warn` in the log, and publish it.",
         choices=("fail", "warn"),
     )
+    keep_versions: int = argument(
+        0,
+        "How many earlier versions of each period to keep for `chs3 restore`, as links to the files of its parts.",
+        least=0,
+    )
     allow_duplicates: bool = argument(
         False, "Whether `write_mode='append'`, which a retry doubles, may be combined with retries."
     )
@@ -418,6 +423,14 @@ OLDER_THAN_SECONDS = Argument(
     default=24 * 60 * 60,
     least=0,
 )
+VERSION = Argument(
+    name="version",
+    help="The attempt that had published the rows to restore, as `chs3 versions` shows it.",
+    without="the newest version that is not what the table holds",
+)
+REPLACE_CHANGED = _flag(
+    "replace_changed", "Whether to restore a period that somebody changed since it was published: a DELETE is undone."
+)
 DRY_RUN_ONLY = _flag("dry_run_only", "Whether to only report the tables, and drop none.")
 
 #: In the order of the operators' signatures.
@@ -445,6 +458,7 @@ OF_MERGING = (
     *(TABLE, PERIODS, CLOSED_FOR_DAYS, TARGET_PARTS, MAX_RUNNING, POLL_INTERVAL_SECONDS, DATABASE, CLUSTER),
     *(CLICKHOUSE_CONN_ID, CANCEL_ON_KILL, DEFERRABLE),
 )
+OF_RESTORING = (VERSION, REPLACE_CHANGED)
 OF_LEDGERS = (TABLE, PERIODS, DATABASE, CLUSTER, STAGING_DATABASE, CLICKHOUSE_CONN_ID)
 
 #: What a plan takes of a load's arguments, where given: what it compares, and what may stop the load.

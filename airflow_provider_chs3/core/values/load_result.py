@@ -16,7 +16,7 @@ class LoadResult:
     """The result of a load.
 
     Args:
-        status: `published`, `unchanged`, `skipped` (no objects, or its run covers other periods), `appended`.
+        status: `published`, `unchanged`, `skipped` (pinned, no objects, or its run covers other periods), `appended`.
         period: The period.
         target: The table.
         reason: The reason why it was loaded or not.

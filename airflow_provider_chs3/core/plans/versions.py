@@ -1,0 +1,451 @@
+"""List the versions of periods, restore one, and let loads replace it again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from airflow_provider_chs3.core.attempt.load_context import LoadContext, look_up_caught_up
+from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Staged, periods_of
+from airflow_provider_chs3.core.attempt.retry_policy import RetryState
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.cluster.row_policies import OF_A_PERIOD
+from airflow_provider_chs3.core.cluster.table_facts import Column, TableFacts, target_facts, target_query
+from airflow_provider_chs3.core.insertion.staged_rows import count_staged
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, standing_unpinned
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import CONTENT
+from airflow_provider_chs3.core.ledger.queries import look_up_periods
+from airflow_provider_chs3.core.ledger.recording import Renewal, Values, renew
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Restored, restored_of
+from airflow_provider_chs3.core.ledger.table import Own, make_ledger
+from airflow_provider_chs3.core.load.cleaning import clean_up, clean_up_published
+from airflow_provider_chs3.core.object_history.table import make_objects_table
+from airflow_provider_chs3.core.plans.status import LedgerRequest, ledger_key
+from airflow_provider_chs3.core.preflight.replicas import find_replicas
+from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of
+from airflow_provider_chs3.core.publication.publish import publish
+from airflow_provider_chs3.core.publication.versions import Version, find_versions, objects_of, of_table
+from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
+from airflow_provider_chs3.core.source.file_set import Files
+from airflow_provider_chs3.core.source.formats import Format
+from airflow_provider_chs3.core.source.source import Source
+from airflow_provider_chs3.core.source.store_kind import StoreKind
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
+from airflow_provider_chs3.core.staging.ending import check_not_superseded, end_earlier_attempts
+from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
+from airflow_provider_chs3.core.staging.rivals import take_over
+from airflow_provider_chs3.core.staging.tables import create_staging, ddl_settings
+from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS, EMPTY_SOURCE
+from airflow_provider_chs3.core.values.models import ADAPTIVE_BUFFERS, Manifest, Node, TableName
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
+from airflow_provider_chs3.exceptions import (
+    Chs3Error,
+    PreflightError,
+    SupersededError,
+    TargetChangedError,
+    VerificationError,
+)
+
+#: Changes that a restore would undo.
+_OF_OTHERS = (ComparisonStatus.ROWS_UNKNOWN, ComparisonStatus.TARGET_CHANGED, ComparisonStatus.FEWER_NODES)
+#: Columns of these kinds are not stored.
+_NOT_STORED = ("ALIAS", "EPHEMERAL")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestoreRequest(LedgerRequest):
+    """A request to restore periods of a table.
+
+    In addition to the ledger's:
+
+    Args:
+        version: The attempt that had published the rows to restore; None for the newest version of each period that is
+            not what it holds.
+        by: Who asks.
+        nonce: Makes the names of this attempt unique.
+        now: The time, in UTC.
+        replaces_changed: Whether to replace what somebody changed since the period was published. False by default.
+    """
+
+    version: str | None
+    by: str
+    nonce: str
+    now: datetime
+    replaces_changed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredPeriod:
+    """What became of a period.
+
+    Args:
+        period: The period.
+        status: `restored`, `unpinned`, or `unchanged`.
+        version: The attempt that had published what it holds.
+        rows: Its rows, on all shards.
+        reason: The reason, as a text.
+    """
+
+    period: Period
+    status: str
+    version: str
+    rows: int
+    reason: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON-safe values."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__} | {"period": str(self.period)}
+
+
+@dataclass(frozen=True, slots=True)
+class ListedVersion:
+    """A version of a period.
+
+    Args:
+        period: The period.
+        attempt: The attempt that had published it, which names it.
+        kept_at: Time at which it was replaced, in UTC, by the clock of a node.
+        rows: Its rows.
+        size_bytes: Bytes on disk that it alone holds: those of parts that the table and newer versions do not have.
+        why_broken: What is missing of it; empty if it can be restored.
+        table: The table that holds it.
+    """
+
+    period: Period
+    attempt: str
+    kept_at: str
+    rows: int
+    size_bytes: int
+    why_broken: str
+    table: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON-safe values."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__} | {"period": str(self.period)}
+
+
+def list_versions(request: LedgerRequest) -> Steps[list[ListedVersion]]:
+    """List the versions of a table's periods, the newest of each first.
+
+    Args:
+        request: The table, and the periods or None for all.
+
+    Raises:
+        PreflightError: If the cluster or the table is missing, or not fit.
+    """
+    context = yield from inspect_target(request, policies_on=OF_A_PERIOD)
+    check_target(context, required_settings=())
+    parts = f"(SELECT groupUniqArray({CONTENT}) FROM system.parts WHERE active AND {of_table(context.target)})"
+    versions, answers = yield from find_versions(context, beside=parts)
+    known = {node: set(contents) for node, (contents,) in answers.items()}
+    listed = list[ListedVersion]()
+    for each in reversed(versions):
+        size_bytes = 0
+        for node, of_node in each.nodes.items():
+            for state in of_node.states.values():
+                own = state.contents.of_parts
+                size_bytes += state.size_bytes if own is None else _alone(state, known[node])
+                known[node].update(own or ())
+        if request.periods is None or each.period in request.periods:
+            kept_at = f"{datetime.fromtimestamp(each.kept_at, UTC):%Y-%m-%d %H:%M:%S}"
+            values = (each.attempt, kept_at, each.rows, size_bytes, each.why_broken, each.table)
+            listed.append(ListedVersion(each.period, *values))
+    return sorted(listed, key=lambda each: each.period)
+
+
+def _alone(state: PartitionState, known: Collection[str]) -> int:
+    """Return the bytes of parts that no other table has, as far as parts' rows tell their sizes."""
+    rows = sum(part.rows for part in state.each_part or () if part.content not in known)
+    return state.size_bytes * rows // state.rows if state.rows else 0
+
+
+def restore_periods(request: RestoreRequest) -> Steps[list[RestoredPeriod]]:
+    """Publish an earlier version of each period, and pin it: loads leave it until it is unpinned.
+
+    The version is published as a load is, from a staging table that links to its parts. So a restore that was killed
+    can be repeated, and of a load and a restore at once, the later one wins. What the period held is kept as a version,
+    too.
+
+    Args:
+        request: The request; it names periods.
+
+    Raises:
+        PreflightError: If a period has no such version, the version is broken, or the table has another structure.
+        TargetChangedError: If somebody changed the period since it was published.
+    """
+    settings = (EMPTY_SOURCE, ADAPTIVE_BUFFERS, *DDL_SETTINGS)
+    context = yield from inspect_target(request, settings=settings, needs_all=True, policies_on=OF_A_PERIOD)
+    check_target(context, required_settings=())
+    context = yield from find_replicas(context)
+    periods = sorted(set(request.periods or ()))
+    owns = yield from partitions_of(context, periods)
+    yield from make_ledger(context, context.nodes)
+    yield from make_objects_table(context)
+    restored = []
+    for number, period in enumerate(periods):
+        own = replace(request, nonce=f"{request.nonce}{number or ''}")
+        restored.append((yield from _restore(own, _load(own, context, period, owns[period]))))
+        yield from Log(name=f"{context.target} {period} {restored[-1].status}: {restored[-1].reason}.")
+    return restored
+
+
+def unpin_periods(request: LedgerRequest) -> Steps[list[RestoredPeriod]]:
+    """Let loads replace restored periods again: the next one does, whatever its objects are.
+
+    Args:
+        request: The request; it names periods.
+    """
+    context = yield from inspect_target(request, needs_all=True)
+    check_target(context, required_settings=())
+    owns = yield from partitions_of(context, sorted(set(request.periods or ())))
+    found = yield from look_up_periods(context, owns)
+    unpinned = []
+    for period, nodes in found.items():
+        restored = restored_of(nodes)
+        rows = _rows(nodes)
+        if not (restored and restored.is_pinned):
+            unpinned.append(RestoredPeriod(period, "unchanged", "", rows, "it is not pinned"))
+            continue
+        text = replace(restored, is_pinned=False).as_text()
+        sql = {
+            node: renew(
+                context.ledger,
+                [
+                    Renewal(
+                        ledger_key(context, node, period, one.partition_id),
+                        one.record.attempt,
+                        {"restored": text},
+                        one.record.structure,
+                    )
+                    for one in each.recorded
+                    if one.record
+                ],
+            )
+            for node, each in nodes.items()
+            if each.record
+        }
+        yield from QueryNodes(name=f"Unpin {period}", sql=sql)
+        unpinned.append(RestoredPeriod(period, "unpinned", restored.version, rows, "the next load replaces it"))
+    return unpinned
+
+
+class _NoSource:
+    """What a restore reads of objects: nothing."""
+
+    kind = StoreKind(
+        title="", function="", privilege="", glob_argument="", shape=(), bytes_event=None, time_event=None, exact=()
+    )
+    has_files = True
+
+
+def _load(request: RestoreRequest, context: TargetContext, period: Period, own: Own) -> LoadContext:
+    source = cast("Source", _NoSource())
+    load = LoadRequest(
+        target=request.target,
+        cluster=request.cluster,
+        default_cluster=request.default_cluster,
+        staging_database=request.staging_database,
+        period=period,
+        source=source,
+        nonce=request.nonce,
+        now=request.now,
+        policies=Policies(keep_versions=1, on_target_changed="reload" if request.replaces_changed else "fail"),
+    )
+    files = Files(source=source, manifest=Manifest.of([]), format=Format("Parquet"), compression="auto", cluster=None)
+    loaded = LoadContext(request=load, context=context, files=files, own=own, retry_state=RetryState())
+    return loaded.with_ledger()
+
+
+def _restore(request: RestoreRequest, load: LoadContext) -> Steps[RestoredPeriod]:
+    context, period = load.context, load.request.period
+    versions, _ = yield from find_versions(context)
+    (before,) = yield from look_up_caught_up([load])
+    found = standing_unpinned(before, ExpectedPeriod(), context.table_facts)
+    restored = restored_of(before)
+    if (
+        restored
+        and restored.is_pinned
+        and request.version in (None, restored.version)
+        and found.standing is ComparisonStatus.UNCHANGED
+    ):
+        # It may have died right after it had published it.
+        yield from clean_up_published([load], {period: before})
+        return RestoredPeriod(period, "unchanged", restored.version, _rows(before), str(restored))
+    if found.standing in _OF_OTHERS and not request.replaces_changed:
+        raise TargetChangedError(
+            f"{context.target}, {load.own}, on {', '.join(map(str, found.nodes))}: {found.why}. Restoring a version "
+            "would undo that (rows erased on request would come back): if you want it, restore with --replace-changed."
+        )
+    version = _chosen(request, [each for each in versions if each.period == period], before, load)
+    yield from _follow_structure(context, version)
+    yield from end_earlier_attempts(context, load.attempt)
+    claims: Values = {
+        "fingerprint": "",
+        "definition": "",
+        "objects": 0,
+        "source_bytes": version.source_bytes,
+        "base": "",
+        "restored": Restored(version.attempt, request.by, f"{request.now:%Y-%m-%d %H:%M} UTC").as_text(),
+    }
+    try:
+        yield from create_staging(context, load.attempt, without_merges=True)
+        yield from take_over(context, load.attempt)
+        staged = yield from _stage(load, version)
+        periods = periods_of(PeriodLoad(load=load, before=before, reason="restored", staged=staged, claims=claims))
+        states = yield from publish(periods)
+        periods.only()
+    except Exception as error:
+        if isinstance(error, Chs3Error) and not isinstance(error, SupersededError):
+            yield from check_not_superseded(context, load.attempt, error)
+        yield from clean_up(load)
+        raise
+    yield from clean_up(load, done=[load.attempt])
+    rows = sum({node.shard_num: state.rows for node, state in states[period].items()}.values())
+    return RestoredPeriod(
+        period,
+        "restored",
+        version.attempt,
+        rows,
+        f"it holds what attempt {version.attempt} had published, and is pinned",
+    )
+
+
+def _rows(nodes: Mapping[Node, PeriodOnNode]) -> int:
+    return sum({node.shard_num: each.state.rows for node, each in nodes.items()}.values())
+
+
+def _chosen(
+    request: RestoreRequest, versions: Sequence[Version], before: Mapping[Node, PeriodOnNode], load: LoadContext
+) -> Version:
+    """Return the version to restore.
+
+    Raises:
+        PreflightError: If there is none, or something is missing of it.
+    """
+    records = [each.record for each in before.values() if each.record]
+    dead = next((each.restored for each in records if each.event == "intent" and each.restored), "")
+    wanted = request.version or (dead and Restored.of_text(dead).version)
+    there = {each.attempt for each in records if each.event == "published"}
+    there |= {Restored.of_text(each.restored).version for each in records if each.restored}
+    same = {objects_of(each) for each in records if each.event == "published"} - {""}
+    fitting = [
+        each
+        for each in versions
+        if (each.attempt == wanted if wanted else each.attempt not in there and each.objects not in same)
+    ]
+    if not fitting:
+        known = ", ".join(dict.fromkeys(each.attempt for each in versions)) or "none"
+        which = f"version {wanted}" if wanted else "earlier version"
+        raise PreflightError(
+            [
+                f"{load.context.target} has no {which} of {load.request.period} (its versions: {known}). Loads keep "
+                "versions with policies={'keep_versions': 1}; chs3 versions lists them."
+            ]
+        )
+    version = fitting[-1]
+    shards = sorted({node.shard_num for node in load.context.nodes})
+    why = version.why_broken
+    if not why and sorted(version.shards) != shards:
+        why = f"the period was spread over shards {', '.join(map(str, version.shards))}"
+    if why:
+        raise PreflightError(
+            [
+                f"Version {version.attempt} of {load.request.period} cannot be restored into {load.context.target}: "
+                f"{why}. Nothing was changed. Choose another version (chs3 versions), or load the period."
+            ]
+        )
+    return version
+
+
+def _follow_structure(context: TargetContext, version: Version) -> Steps[None]:
+    """Add the columns to a version that the table got since; its partitions fit only a table of the same structure.
+
+    Raises:
+        PreflightError: If anything else was changed.
+    """
+    name, target = TableName(context.staging_database, version.table), context.table_facts
+    sql = Sql(f"SELECT {target_query(name)}")
+    answers = yield from QueryNodes(name=f"Look at {name}", sql=dict.fromkeys(version.nodes, sql))
+    added = dict[Node, Sql]()
+    for node, (row,) in answers.items():
+        was = target_facts(row)
+        assert was  # It was there a moment ago.
+        if differences := _differences(was, target):
+            raise PreflightError(
+                [
+                    f"Version {version.attempt} of {version.period} cannot be restored: {context.target} was altered "
+                    f"since ({'; '.join(differences)}), and only added columns can be followed. Nothing was changed. "
+                    "Undo the ALTER, or load the period."
+                ]
+            )
+        if new := [each for each in _stored(target) if each.name not in {one.name for one in _stored(was)}]:
+            added[node] = Sql(f"ALTER TABLE {table(name)} {', '.join(map(_add, new))}")
+    if added:
+        settings = {**ddl_settings(context), **context.permissions}
+        yield from QueryNodes(name=f"Add columns to {name}", sql=added, settings=settings)
+
+
+def _stored(facts: TableFacts) -> list[Column]:
+    return [each for each in facts.columns if each.default_kind not in _NOT_STORED]
+
+
+def _differences(was: TableFacts, is_now: TableFacts) -> list[str]:
+    """Return what of a table was changed, but for added columns."""
+    now = {each.name: each.type for each in _stored(is_now)}
+    found = [
+        f"its column {each.name} was {each.type}, and is {now.get(each.name, 'gone')}"
+        for each in _stored(was)
+        if now.get(each.name) != each.type
+    ]
+    for part in ("partition_key", "sorting_key", "primary_key", "indices", "projections"):
+        before, now_there = getattr(was, part), getattr(is_now, part)
+        # Servers keep the parentheses of a key of one column, with which tables beside the target are created.
+        if before not in (now_there, f"({now_there})"):
+            found.append(f"its {part.replace('_', ' ')} was {before!r}, and is {now_there!r}")
+    return found
+
+
+def _add(column: Column) -> str:
+    default = f" {column.default_kind} {column.default_expression}" if column.default_kind else ""
+    return f"ADD COLUMN IF NOT EXISTS {identifier(column.name)} {column.type}{default}"
+
+
+def _stage(load: LoadContext, version: Version) -> Steps[dict[Node, Staged]]:
+    """Link the version into staging, and prove that it is there."""
+    context, of_shards = load.context, {node.shard_num: node for node in version.nodes}
+    commands = [
+        {
+            node: Command(
+                f"ATTACH PARTITION ID {literal(key)} FROM {table(TableName(context.staging_database, version.table))}"
+            )
+        }
+        for node in of_shards.values()
+        for key in version.nodes[node].proofs
+    ]
+    yield from QueryNodes(
+        name=f"Take what was kept of {version.period}",
+        sql=alter_partitions(load.staging, commands),
+        settings=ddl_settings(context),
+        query_id=f"{load.attempt.name}_fill",
+    )
+    staged = yield from count_staged(load, name="Count what is staged")
+    for node in of_shards.values():
+        found, wanted = staged[node], {key: state.contents for key, state in version.nodes[node].states.items()}
+        if (
+            found.other_rows
+            or found.partitions.keys() != wanted.keys()
+            or not all(
+                contents.rows == found.at(key).rows
+                and (contents.of_parts is None or contents.has_parts_of(found.at(key)))
+                for key, contents in wanted.items()
+            )
+        ):
+            raise VerificationError(
+                f"Staging {load.staging} on {node} does not hold what was kept of {version.period} in version "
+                f"{version.attempt}: somebody else writes to one of them. Nothing was published; restore it again."
+            )
+    return staged

@@ -1,0 +1,125 @@
+"""List the versions of a table's periods, restore one, and let loads replace it again."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_chs3.core.values.load_arguments import OF_RESTORING, templated
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.operators._support.declared import takes
+from airflow_provider_chs3.operators.ledger import LedgerOperator
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_chs3.core.plans.status import LedgerRequest
+    from airflow_provider_chs3.core.plans.versions import ListedVersion, RestoredPeriod
+
+
+@takes()
+class ListVersionsOperator(LedgerOperator):
+    """List the versions that loads with `policies={'keep_versions': …}` have kept of a table's periods.
+
+    Returns:
+        For each version its period, rows, the attempt that had published it, the time at which it was replaced, and the
+        bytes on disk that it alone holds, as JSON-safe values.
+    """
+
+    def listed(self) -> list[ListedVersion]:
+        """Return the versions, as objects."""
+        from airflow_provider_chs3.core.plans.versions import list_versions
+
+        with airflow_errors():
+            return self.runner().run(list_versions(self.request()))
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """List the versions."""
+        return [each.as_json() for each in self.listed()]
+
+
+class _OfNamedPeriods(LedgerOperator):
+    def named(self) -> LedgerRequest:
+        """Return the request.
+
+        Raises:
+            ConfigurationError: If it names no periods.
+        """
+        if not self.periods:
+            raise ConfigurationError("No periods are given: name them, such as periods=['2026-10'].")
+        return self.request()
+
+    def report(self, periods: Sequence[RestoredPeriod]) -> list[dict[str, Any]]:
+        """Log what became of periods, and return it as JSON-safe values."""
+        for each in periods:
+            self.log.info("%s %s: %s (%s rows)", each.period, each.status, each.reason, f"{each.rows:,}")
+        return [each.as_json() for each in periods]
+
+
+@takes(*OF_RESTORING)
+class RestorePeriodsOperator(_OfNamedPeriods):
+    """Publish an earlier version of periods, and pin them: loads leave them until `UnpinPeriodsOperator` has run.
+
+    The version is published as a load is: a restore that was killed is repeated by a retry. What the table held is kept
+    as a version, too. `periods` is required.
+
+    Returns:
+        For each period its status, the version and its rows, as JSON-safe values.
+    """
+
+    template_fields: Sequence[str] = (*LedgerOperator.template_fields, *templated(OF_RESTORING))
+
+    def __init__(self, *, version: str | None = None, replace_changed: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.version = version
+        self.replace_changed = replace_changed
+
+    def restored(self, by: str) -> list[RestoredPeriod]:
+        """Restore the periods, and return them as objects.
+
+        Args:
+            by: Who asks.
+        """
+        from airflow_provider_chs3.core.plans.versions import RestoreRequest, restore_periods
+
+        with airflow_errors():
+            request = self.named()
+            given = {each.name: getattr(request, each.name) for each in fields(request)}
+            asked = RestoreRequest(
+                **given,
+                version=self.version or None,
+                by=by,
+                nonce=uuid.uuid4().hex[:16],
+                now=datetime.now(UTC),
+                replaces_changed=self.replace_changed,
+            )
+            return self.runner().run(restore_periods(asked))
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Restore the periods."""
+        ti = context.get("ti")
+        return self.report(self.restored(f"{ti.dag_id} {ti.task_id} {ti.run_id}" if ti else self.task_id))
+
+
+@takes()
+class UnpinPeriodsOperator(_OfNamedPeriods):
+    """Let loads replace restored periods again: the next one does, whatever its objects are. `periods` is required.
+
+    Returns:
+        For each period its status and its rows, as JSON-safe values.
+    """
+
+    def unpinned(self) -> list[RestoredPeriod]:
+        """Unpin the periods, and return them as objects."""
+        from airflow_provider_chs3.core.plans.versions import unpin_periods
+
+        with airflow_errors():
+            return self.runner().run(unpin_periods(self.named()))
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Unpin the periods."""
+        return self.report(self.unpinned())

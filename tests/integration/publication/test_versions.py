@@ -1,0 +1,175 @@
+"""Versions of periods: kept right before a publication, restored, pinned."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
+
+from airflow_provider_chs3.operators.ledger import ListLedgerOperator
+from airflow_provider_chs3.operators.versions import (
+    ListVersionsOperator,
+    RestorePeriodsOperator,
+    UnpinPeriodsOperator,
+)
+from tests.integration.lake import Lake
+from tests.integration.plans.test_plan_periods import plan
+
+PERIOD = "2026-10"
+
+
+class Days:
+    """A table of days and values, and a file of each period that nights overwrite."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+
+    def create(self, engine: str = "MergeTree", key: str = "toYYYYMM(day)") -> None:
+        columns = "(day Date, tenant UInt8, value UInt32)"
+        self.lake.on_every_node(
+            f"CREATE TABLE {self.lake.database}.{self.lake.table} {columns} ENGINE = {engine} PARTITION BY {key} "
+            "ORDER BY value"
+        )
+
+    def put(self, values: range, *, period: str = PERIOD, tenant: int = 1, name: str = "a") -> None:
+        lines = "".join(f"{period}-05,{tenant},{value}\n" for value in values)
+        self.lake.put(f"d/{period}/{name}.csv", f"day,tenant,value\n{lines}".encode())
+
+    def load(self, *, keep: int = 1, **options: Any) -> Any:
+        arguments = {"key": "d/{YYYY-MM}/", "file_format": "CSVWithNames", "period": PERIOD, "keep_versions": keep}
+        return self.lake.operator(**(arguments | options)).execute({})
+
+    def night(self, values: range, **options: Any) -> Any:
+        self.put(values)
+        return self.load(**options)
+
+    def of(self, kind: type, **options: Any) -> Any:
+        table = {"table": self.lake.table, "database": self.lake.database, "cluster": self.lake.cluster.name}
+        return kind(task_id="task", **table, **({"periods": [PERIOD]} | options)).execute({})
+
+    def restore(self, **options: Any) -> Any:
+        return self.of(RestorePeriodsOperator, **options)
+
+    def unpin(self) -> Any:
+        return self.of(UnpinPeriodsOperator)
+
+    def versions(self, **options: Any) -> Any:
+        return self.of(ListVersionsOperator, **options)
+
+    def values(self, period: str = PERIOD) -> list[int]:
+        table = f"cluster('{self.lake.cluster.name}', {self.lake.database}, {self.lake.table})"
+        sql = f"SELECT value FROM {table} WHERE toYYYYMM(day) = {period.replace('-', '')} ORDER BY value"
+        return [value for (value,) in self.lake.on_node(0, sql)]
+
+
+@pytest.fixture
+def days(lake: Lake) -> Days:
+    return Days(lake)
+
+
+def test_a_night_is_undone_and_stays_so_until_it_is_unpinned(days: Days) -> None:
+    days.create()
+    first = days.night(range(40))
+    assert days.versions() == []
+    days.night(range(20, 80))
+    (version,) = days.versions()
+    assert (version["attempt"], version["rows"], version["why_broken"]) == (first["attempt"], 40, "")
+    assert version["size_bytes"] > 0
+    (restored,) = days.restore()
+    assert (restored["status"], restored["version"], restored["rows"]) == ("restored", first["attempt"], 40)
+    assert days.values() == [*range(40)]
+    assert days.restore()[0]["status"] == "unchanged"
+    pinned = f"pinned since .* by task, who restored version {first['attempt']}; chs3 unpin ends that"
+    with pytest.raises(AirflowSkipException, match=pinned):
+        days.load()
+    (listed,) = days.of(ListLedgerOperator)
+    assert re.fullmatch(pinned, listed["standing"])
+    assert plan(days.lake, key="d/{YYYY-MM}/", periods=[PERIOD]) == []
+    assert days.values() == [*range(40)]
+    assert days.unpin()[0]["status"] == "unpinned"
+    assert days.unpin()[0]["status"] == "unchanged"
+    found = days.load()
+    assert (found["status"], found["reason"]) == ("published", "an earlier version of it was restored")
+    assert days.values() == [*range(20, 80)]
+
+
+def test_the_newest_versions_are_kept_and_any_of_them_is_restored(days: Days) -> None:
+    days.create()
+    nights = [days.night(range(first, first + 40), keep=2)["attempt"] for first in range(4)]
+    assert [each["attempt"] for each in days.versions()] == [nights[2], nights[1]]
+    with pytest.raises(AirflowFailException, match=f"has no version {nights[0]} of {PERIOD}"):
+        days.restore(version=nights[0])
+    days.restore(version=nights[1])
+    assert days.values() == [*range(1, 41)]
+    # What it replaced is a version, too.
+    days.restore(version=nights[3])
+    assert days.values() == [*range(3, 43)]
+
+
+def test_rows_that_were_erased_before_a_version_was_kept_do_not_return(days: Days) -> None:
+    days.create()
+    days.night(range(40))
+    erase = f"ALTER TABLE {days.lake.database}.{days.lake.table} DELETE WHERE value % 2 SETTINGS mutations_sync = 2"
+    days.lake.on_every_node(erase)
+    days.night(range(100, 120), on_target_changed="reload")
+    days.restore()
+    assert days.values() == [*range(0, 40, 2)]
+    days.lake.on_every_node(erase.replace("% 2", "= 4"))
+    with pytest.raises(AirflowFailException, match=r"Restoring a version would undo that .* --replace-changed"):
+        days.restore()
+    days.restore(replace_changed=True, version=days.versions()[0]["attempt"])
+    assert days.values() == [*range(100, 120)]
+
+
+def test_added_columns_are_followed_and_other_changes_refused(days: Days) -> None:
+    days.create()
+    days.night(range(40))
+    days.night(range(50))
+    table = f"ALTER TABLE {days.lake.database}.{days.lake.table}"
+    days.lake.on_every_node(f"{table} ADD COLUMN twice UInt64 DEFAULT value * 2")
+    days.restore()
+    assert days.values() == [*range(40)]
+    assert days.lake.on_node(0, f"SELECT sum(twice) FROM {days.lake.database}.{days.lake.table}") == [(2 * 780,)]
+    days.lake.on_every_node(f"{table} MODIFY COLUMN tenant UInt16 SETTINGS mutations_sync = 2")
+    with pytest.raises(AirflowFailException, match="its column tenant was UInt8, and is UInt16"):
+        days.restore(version=days.versions()[0]["attempt"], replace_changed=True)
+    assert days.values() == [*range(40)]
+
+
+def test_a_broken_version_is_refused(days: Days) -> None:
+    """25.8 would take a partition that a table lacks for an empty one, and wipe the target's."""
+    days.create()
+    days.night(range(40))
+    days.night(range(50))
+    (version,) = days.versions()
+    days.lake.on_node(
+        0, f"ALTER TABLE {days.lake.database}.{version['table']} DROP PART 'all_1_1_0'".replace("all", "202610")
+    )
+    with pytest.raises(AirflowFailException, match="has no earlier version of 2026-10"):
+        days.restore()
+    assert days.values() == [*range(50)]
+
+
+@pytest.mark.three_nodes
+def test_a_batch_of_periods_shares_a_table_and_each_is_restored_alone(days: Days) -> None:
+    days.create(key="(toYYYYMM(day), tenant)")
+    periods = ["2026-08", "2026-09", "2026-10"]
+    for night in range(2):
+        for number, period in enumerate(periods):
+            days.put(range(night * 100, night * 100 + 30 + number), period=period, name="a")
+            if night:
+                days.put(range(1000, 1010), period=period, tenant=2, name="b")
+        days.load(period=None, periods=periods)
+    versions = days.versions(periods=periods)
+    assert len({each["table"] for each in versions}) == 1
+    assert [(each["period"], each["rows"]) for each in versions] == [*zip(periods, (30, 31, 32), strict=True)]
+    days.restore(periods=periods[1:])
+    assert days.values(periods[0]) == [*range(100, 130), *range(1000, 1010)]
+    assert [days.values(period) for period in periods[1:]] == [[*range(31)], [*range(32)]]
+    # One period alone is loaded and kept: of the table of all three, only its partitions go.
+    days.put(range(27), period=periods[0])
+    days.load(period=periods[0])
+    assert [each["rows"] for each in days.versions(periods=periods[:1])] == [40]
+    assert {each["rows"] for each in days.versions(periods=periods[1:])} >= {31, 32}
