@@ -21,6 +21,7 @@ from airflow_provider_chs3.core.optimize import job
 from airflow_provider_chs3.core.plans import status
 from airflow_provider_chs3.core.plans.adopt import AdoptedPeriod
 from airflow_provider_chs3.core.plans.forget import ForgottenPeriod
+from airflow_provider_chs3.core.plans.versions import ListedVersion, RestoredPeriod
 from airflow_provider_chs3.core.staging.orphans import Orphan
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.operators._support.period_load_task import PeriodLoadTask
@@ -41,6 +42,9 @@ _RESULTS: Mapping[str, tuple[Callable[..., Any], ...]] = {
     "ListLedgerOperator": (status.PeriodInLedger.as_json, status._node_as_json),
     "AdoptPeriodsOperator": (AdoptedPeriod.as_json,),
     "ForgetPeriodsOperator": (ForgottenPeriod.as_json,),
+    "ListVersionsOperator": (ListedVersion.as_json,),
+    "RestorePeriodsOperator": (RestoredPeriod.as_json,),
+    "UnpinPeriodsOperator": (RestoredPeriod.as_json,),
     "CleanStagingOperator": (Orphan.as_json,),
     "KafkaToS3Operator": (Landing.run, Landing._result),
     "ClickHouseToS3Operator": (Unload._result,),

@@ -40,7 +40,7 @@ class ComparisonStatus(Enum):
     ROWS_UNKNOWN = "the partition holds rows that no load wrote"
     TARGET_CHANGED = "the partition was changed since it was published"
     RESTORED = "an earlier version of it was restored"
-    PINNED = "pinned"
+    PINNED = "pinned since a version of it was restored"
 
 
 class Found(NamedTuple):

@@ -61,6 +61,9 @@ _STALE = "a superseded load published after it, from a replica that had been dow
 _MOST_RECORDS = 100
 
 
+_Looks = Mapping[Period, Mapping[Node, PeriodOnNode]]
+
+
 class Checked(NamedTuple):
     """Periods after they were compared with the ledger.
 
@@ -99,11 +102,7 @@ def check_periods(loads: Loads) -> Steps[Checked]:
         for period, load in loads.items.items()
         if isinstance(decision := decisions[period], Skip)
     }
-    if published := [loads.items[period] for period, result in results.items() if not result.has_no_objects]:
-        yield from clean_up_published(published, before)
-    if unchanged := [load for load in published if results[load.request.period].status != "skipped"]:
-        yield from record_unchanged(unchanged)
-        yield from renew_records(unchanged, before)
+    yield from _leave(loads, before, results)
     periods = periods_of(
         *(
             PeriodLoad(load=load, before=before[period], reason=decisions[period].reason)
@@ -120,6 +119,15 @@ def check_periods(loads: Loads) -> Steps[Checked]:
     for period, error in periods.failed.items():
         loads.leave(period, error)
     return Checked(results, periods)
+
+
+def _leave(loads: Loads, before: _Looks, results: Mapping[Period, LoadResult]) -> Steps[None]:
+    """Clean up after periods that stay as they are, and record those that are as published."""
+    if stay := [loads.items[period] for period, result in results.items() if not result.has_no_objects]:
+        yield from clean_up_published(stay, before)
+    if unchanged := [load for load in stay if results[load.request.period].status != "skipped"]:
+        yield from record_unchanged(unchanged)
+        yield from renew_records(unchanged, before)
 
 
 def _finish(finishing: Periods, loads: Loads) -> Steps[dict[Period, LoadResult]]:
@@ -195,9 +203,6 @@ def _look_up(loads: Loads) -> Steps[dict[Period, dict[Node, PeriodOnNode]]]:
 
 def _seems_of_others(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> bool:
     return load.facts(before).found.standing in OF_OTHERS
-
-
-_Looks = Mapping[Period, Mapping[Node, PeriodOnNode]]
 
 
 def _check_none_newer(load: LoadContext, before: _Looks, now: _Looks) -> None:

@@ -203,34 +203,40 @@ def unpin_periods(request: LedgerRequest) -> Steps[list[RestoredPeriod]]:
     check_target(context, required_settings=())
     owns = yield from partitions_of(context, sorted(set(request.periods or ())))
     found = yield from look_up_periods(context, owns)
-    unpinned = []
+    unpinned = list[RestoredPeriod]()
     for period, nodes in found.items():
-        restored = restored_of(nodes)
-        rows = _rows(nodes)
-        if not (restored and restored.is_pinned):
+        restored, rows = restored_of(nodes), _rows(nodes)
+        if restored and restored.is_pinned:
+            sql = _unpinned(context, period, nodes, replace(restored, is_pinned=False))
+            yield from QueryNodes(name=f"Unpin {period}", sql=sql)
+            why = "the next load replaces it"
+            unpinned.append(RestoredPeriod(period, "unpinned", restored.version, rows, why))
+        else:
             unpinned.append(RestoredPeriod(period, "unchanged", "", rows, "it is not pinned"))
-            continue
-        text = replace(restored, is_pinned=False).as_text()
-        sql = {
-            node: renew(
-                context.ledger,
-                [
-                    Renewal(
-                        ledger_key(context, node, period, one.partition_id),
-                        one.record.attempt,
-                        {"restored": text},
-                        one.record.structure,
-                    )
-                    for one in each.recorded
-                    if one.record
-                ],
-            )
-            for node, each in nodes.items()
-            if each.record
-        }
-        yield from QueryNodes(name=f"Unpin {period}", sql=sql)
-        unpinned.append(RestoredPeriod(period, "unpinned", restored.version, rows, "the next load replaces it"))
     return unpinned
+
+
+def _unpinned(
+    context: TargetContext, period: Period, nodes: Mapping[Node, PeriodOnNode], restored: Restored
+) -> dict[Node, Sql]:
+    """Return the statement for each node that adds the period's records again, as not pinned."""
+    records = {node: [one.record for one in each.recorded if one.record] for node, each in nodes.items()}
+    return {
+        node: renew(
+            context.ledger,
+            [
+                Renewal(
+                    ledger_key(context, node, period, one.partition_id),
+                    one.attempt,
+                    {"restored": restored.as_text()},
+                    one.structure,
+                )
+                for one in of_node
+            ],
+        )
+        for node, of_node in records.items()
+        if of_node
+    }
 
 
 class _NoSource:
@@ -264,14 +270,9 @@ def _restore(request: RestoreRequest, load: LoadContext) -> Steps[RestoredPeriod
     context, period = load.context, load.request.period
     versions, _ = yield from find_versions(context)
     (before,) = yield from look_up_caught_up([load])
-    found = standing_unpinned(before, ExpectedPeriod(), context.table_facts)
-    restored = restored_of(before)
-    if (
-        restored
-        and restored.is_pinned
-        and request.version in (None, restored.version)
-        and found.standing is ComparisonStatus.UNCHANGED
-    ):
+    found, restored = standing_unpinned(before, ExpectedPeriod(), context.table_facts), restored_of(before)
+    is_asked_for = restored and restored.is_pinned and request.version in (None, restored.version)
+    if restored and is_asked_for and found.standing is ComparisonStatus.UNCHANGED:
         # It may have died right after it had published it.
         yield from clean_up_published([load], {period: before})
         return RestoredPeriod(period, "unchanged", restored.version, _rows(before), str(restored))
@@ -282,15 +283,22 @@ def _restore(request: RestoreRequest, load: LoadContext) -> Steps[RestoredPeriod
         )
     version = _chosen(request, [each for each in versions if each.period == period], before, load)
     yield from _follow_structure(context, version)
+    restored = Restored(version.attempt, request.by, f"{request.now:%Y-%m-%d %H:%M} UTC")
+    states = yield from _publish(load, before, version, restored)
+    rows = sum({node.shard_num: state.rows for node, state in states.items()}.values())
+    reason = f"it holds what attempt {version.attempt} had published, and is pinned"
+    return RestoredPeriod(period, "restored", version.attempt, rows, reason)
+
+
+def _publish(
+    load: LoadContext, before: Mapping[Node, PeriodOnNode], version: Version, restored: Restored
+) -> Steps[Mapping[Node, PartitionState]]:
+    """Publish a version as a load publishes what it has staged."""
+    context = load.context
+    # No increment builds on it, and its objects equal no others: the next load replaces it, once it is not pinned.
+    nothing: Values = {"fingerprint": "", "definition": "", "objects": 0, "base": ""}
+    claims: Values = {**nothing, "source_bytes": version.source_bytes, "restored": restored.as_text()}
     yield from end_earlier_attempts(context, load.attempt)
-    claims: Values = {
-        "fingerprint": "",
-        "definition": "",
-        "objects": 0,
-        "source_bytes": version.source_bytes,
-        "base": "",
-        "restored": Restored(version.attempt, request.by, f"{request.now:%Y-%m-%d %H:%M} UTC").as_text(),
-    }
     try:
         yield from create_staging(context, load.attempt, without_merges=True)
         yield from take_over(context, load.attempt)
@@ -304,14 +312,7 @@ def _restore(request: RestoreRequest, load: LoadContext) -> Steps[RestoredPeriod
         yield from clean_up(load)
         raise
     yield from clean_up(load, done=[load.attempt])
-    rows = sum({node.shard_num: state.rows for node, state in states[period].items()}.values())
-    return RestoredPeriod(
-        period,
-        "restored",
-        version.attempt,
-        rows,
-        f"it holds what attempt {version.attempt} had published, and is pinned",
-    )
+    return states[load.request.period]
 
 
 def _rows(nodes: Mapping[Node, PeriodOnNode]) -> int:

@@ -215,7 +215,7 @@ def _keep(
 
 
 def _told(each: PeriodLoad, states: Mapping[Node, _States]) -> dict[str, object]:
-    """Return what the comment says of a period, beside its partitions."""
+    """Return the values in the comment of a period, beside its partitions."""
     record = next((each.before[node].record for node in states if each.before[node].record), None)
     if record is None:
         return {"attempt": each.load.request.nonce, "sequence": 0, "objects": "", "source_bytes": 0}

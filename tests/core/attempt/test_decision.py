@@ -35,6 +35,8 @@ STATUSES: dict[ComparisonStatus, tuple[Decision, Policies, PeriodState]] = {
     ComparisonStatus.OBJECTS_CHANGED: (WHOLE, Policies(), PeriodState.UNFINISHED),
     ComparisonStatus.DEFINITION_CHANGED: (WHOLE, Policies(), PeriodState.UNFINISHED),
     ComparisonStatus.UNFINISHED: (WHOLE, Policies(), PeriodState.UNFINISHED),
+    ComparisonStatus.RESTORED: (WHOLE, Policies(), PeriodState.UNFINISHED),
+    ComparisonStatus.PINNED: (Skip(WHY), Policies(), PeriodState.PUBLISHED),
     ComparisonStatus.MORE_NODES: (WHOLE, Policies(), PeriodState.UNFINISHED),
     ComparisonStatus.LEDGER_LOST: (WHOLE, Policies(), PeriodState.UNFINISHED),
     ComparisonStatus.FEWER_NODES: (
@@ -75,7 +77,7 @@ class TestEachStatus:
     @pytest.mark.parametrize(("on_no_objects", "expected"), [("fail", NO_OBJECTS), ("skip", SKIPPED)])
     @pytest.mark.parametrize("is_reload", [False, True])
     def test_without_objects_stays_as_it_is_or_is_refused(self, status, on_no_objects, expected, is_reload):
-        stays = status is ComparisonStatus.UNCHANGED and not is_reload
+        stays = status is ComparisonStatus.PINNED or (status is ComparisonStatus.UNCHANGED and not is_reload)
         known = facts(status, objects=0, size_bytes=0, published_bytes=100, is_reload=is_reload)
         assert decide(known, Policies(on_no_objects=on_no_objects)) == (Skip(WHY) if stays else expected)
 
@@ -89,7 +91,7 @@ class TestEachStatus:
     def test_that_shrank_is_refused_unless_it_may(self, status, is_open):
         known = facts(status, size_bytes=49, published_bytes=100)
         policies = replace(STATUSES[status][1], max_shrink_fraction=0.6 if is_open else 0.5)
-        is_taken = is_open or status is ComparisonStatus.UNCHANGED
+        is_taken = is_open or isinstance(STATUSES[status][0], Skip)
         expected = decide(facts(status), policies) if is_taken else Refuse(WHY, Refusal.SHRANK)
         assert decide(known, policies) == expected
 
@@ -131,6 +133,7 @@ def test_what_a_dead_attempt_was_publishing_is_completed_unless_all_is_to_be_loa
 RELOADS = {
     ComparisonStatus.DEFINITION_CHANGED,
     ComparisonStatus.UNFINISHED,
+    ComparisonStatus.RESTORED,
     ComparisonStatus.MORE_NODES,
     ComparisonStatus.LEDGER_LOST,
 }
