@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowSkipException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowSkipException
 
-from tests.faults.killing import Strike, steps_of, strikes_after, strikes_amid
+from airflow_provider_chs3.core.workflow.operations import Step
+from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.operators.ledger import ListLedgerOperator
+from airflow_provider_chs3.runners.blocking import Runner
+from tests.faults.killing import (
+    Strike,
+    on_no_clock,
+    perform,
+    performing,
+    steps_of,
+    strikes_after,
+    strikes_amid,
+    writes,
+)
 from tests.integration.lake import Lake
 from tests.integration.publication.test_versions import Days
-
-pytestmark = pytest.mark.three_nodes
 
 _NUMBERS = count()
 
@@ -39,6 +52,7 @@ def strikes(days: Days, run: Callable[[], Any]) -> list[Strike]:
     return [*strikes_after(steps), *strikes_amid(steps)]
 
 
+@pytest.mark.three_nodes
 @pytest.mark.thorough
 def test_a_restore_that_died_at_any_step_is_repeated(days: Days) -> None:
     two_nights(days)
@@ -54,6 +68,7 @@ def test_a_restore_that_died_at_any_step_is_repeated(days: Days) -> None:
         assert days.lake.left_behind() == []
 
 
+@pytest.mark.three_nodes
 @pytest.mark.thorough
 def test_the_night_after_a_restore_that_died_is_exact(days: Days) -> None:
     two_nights(days)
@@ -73,6 +88,7 @@ def test_the_night_after_a_restore_that_died_is_exact(days: Days) -> None:
             assert days.values() == earlier
 
 
+@pytest.mark.three_nodes
 @pytest.mark.thorough
 def test_a_load_that_died_at_any_step_leaves_the_version_to_restore(days: Days) -> None:
     two_nights(days)
@@ -89,3 +105,53 @@ def test_a_load_that_died_at_any_step_leaves_the_version_to_restore(days: Days) 
         assert days.values() == [*range(first, first + 40)]
         days.unpin()
         assert days.lake.left_behind() == []
+
+
+def interposed(one: Callable[[], Any], other: Callable[[], Any], number: int) -> list[Any]:
+    """Run something, and another thing before one of its steps that write; None for what ended with an error."""
+    seen, done = count(), list[Any]()
+
+    def attempted(run: Callable[[], Any]) -> None:
+        try:
+            done.append(run())
+        except (AirflowException, Chs3Error) as error:
+            print(f"{type(error).__name__}: {error}")  # shown where it fails
+            done.append(None)
+
+    def noted(runner: Runner, step: Step) -> Any:
+        if writes(step) and next(seen) == number:
+            print(f"Before {step.name}")
+            with performing(perform):
+                attempted(other)
+            Runner.perform = noted  # type: ignore[method-assign,assignment]
+        return perform(runner, step)
+
+    with performing(noted), on_no_clock():
+        attempted(one)
+    return done
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("outer", ["load", "restore", "restores"])
+def test_of_two_at_once_one_wins_and_the_ledger_says_which(days: Days, outer: str) -> None:
+    for number in count():
+        days.unpin()
+        first = 1000 * next(_NUMBERS)
+        nights = [range(first + 10 * night, first + 20 * night + 40) for night in range(3)]
+        rows = {days.night(values, keep=2)["attempt"]: values for values in nights}
+        days.put(loaded := range(first + 30, first + 110))
+        load, *restores = (
+            partial(days.load, keep=2),
+            *(partial(days.restore, version=version) for version in list(rows)[:2]),
+        )
+        one, other = {"load": (load, restores[0]), "restore": (restores[0], load), "restores": restores}[outer]
+        done = interposed(one, other, number)
+        if len(done) == 1:
+            break
+        assert any(done)
+        (listed,) = days.of(ListLedgerOperator)
+        pinned = re.search("who restored version (\\w+);", listed["standing"])
+        assert days.values() == [*(rows[pinned[1]] if pinned else loaded)], listed["standing"]
+        assert listed["is_as_published"]
+        assert days.lake.left_behind() == []
+    assert number > 5

@@ -118,7 +118,7 @@ class Version:
             if not each.is_whole:
                 wanted = sum(proof.rows for proof in each.proofs.values())
                 found = sum(state.rows for state in each.states.values())
-                return f"on {node} it holds {found:,} rows, in other parts or fewer than the {wanted:,} that were kept"
+                return f"on {node} it holds {found:,} rows of the {wanted:,} that were kept, or other parts"
         missing = sorted({*self.shards} - {node.shard_num for node in self.nodes})
         return f"shards {', '.join(map(str, missing))} have none" if missing else ""
 

@@ -21,6 +21,8 @@ pytestmark = pytest.mark.three_nodes
 
 #: Most statements to the node that records a load, and to each other one.
 MOST = {"first": (23, 18), "unchanged": (7, 6), "new file": (29, 22)}
+#: More for keeping versions of what is replaced, however many periods; and one for each table that is dropped.
+KEPT = 3
 #: Most connections to the node that the others are found by, and to each other one.
 OPENED = {"first": (5, 2), "unchanged": (3, 2), "new file": (5, 2)}
 #: Of a night in which one of several periods got a file: the others are compared in the same statements.
@@ -70,6 +72,20 @@ def test_a_load_of_several_periods(periods: Periods, sent: Counter[Address | Non
     sent.clear()
     assert list(periods.statuses(*PERIODS[:count]).values()) == ["published"] * count
     assert is_within(sent, OF_SEVERAL), of_nodes(sent)
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("nights", [1, 2])
+def test_a_load_that_keeps_a_version(periods: Periods, sent: Counter[Address | None], nights: int) -> None:
+    periods.load("2026-10")
+    stop_merges(periods)
+    for night in range(nights):
+        periods.put("2026-10", f"c{night}")
+        sent.clear()
+        assert periods.load("2026-10", keep_versions=1)["2026-10"]["status"] == "published"
+    # Create, attach and look; and drop the version of the night before.
+    more = KEPT + nights - 1
+    assert is_within(sent, tuple(most + more for most in MOST["new file"])), of_nodes(sent)
 
 
 def test_a_night_in_which_one_of_four_periods_got_a_file(periods: Periods, sent: Counter[Address | None]) -> None:

@@ -173,3 +173,10 @@ def test_a_batch_of_periods_shares_a_table_and_each_is_restored_alone(days: Days
     days.load(period=periods[0])
     assert [each["rows"] for each in days.versions(periods=periods[:1])] == [40]
     assert {each["rows"] for each in days.versions(periods=periods[1:])} >= {31, 32}
+    # A row more on a node, and the version is none.
+    newest = days.versions(periods=periods[2:])[0]
+    stray = f"INSERT INTO {days.lake.database}.{newest['table']} VALUES ('2026-10-05', 1, 9)"
+    days.lake.on_every_node(stray)
+    with pytest.raises(AirflowFailException, match=r"cannot be restored into .* rows of the \d+ that were kept"):
+        days.restore(periods=periods[2:], version=newest["attempt"])
+    assert days.values(periods[2]) == [*range(32)]
