@@ -269,6 +269,21 @@ def test_rows_that_fail_a_check_are_never_seen(gallery: Gallery) -> None:
 
 
 @pytest.mark.thorough
+def test_a_night_is_undone_and_stays_so(gallery: Gallery) -> None:
+    night, before = gallery.dag("Check rows before they are published"), None
+    for seed in (1, 2):
+        before = gallery.facts("2026-02")
+        gallery.upload("2026-02", trips=Trips(seed=seed, rows_per_period=600, files_per_period=3))
+        assert loaded(gallery.run(night)) == ["2026-02"]
+    assert gallery.facts("2026-02") != before
+    (restored,) = gallery.run(gallery.dag("Undo a night"))["restore"]
+    assert (restored["status"], restored["rows"]) == ("restored", 600)
+    assert gallery.facts("2026-02") == before
+    assert loaded(gallery.run(night)) == []
+    assert gallery.facts("2026-02") == before
+
+
+@pytest.mark.thorough
 def test_a_report_is_made_of_changed_periods_and_not_in_a_quiet_night(gallery: Gallery) -> None:
     gallery.upload("2026-02")
     dag = gallery.dag("Continue only if something was loaded")

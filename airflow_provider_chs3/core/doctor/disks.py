@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from airflow_provider_chs3.core.doctor.report import Check
 from airflow_provider_chs3.core.merges.health import FREE_SPACE_FACTOR
-from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.publication.versions import PREFIX
+from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.quantities import size_text
@@ -28,18 +29,24 @@ def check_room(nodes: Iterable[Node]) -> Steps[tuple[Check, dict[Node, int]]]:
         The check, and the free bytes of each node.
     """
     errors: dict[Node, Chs3Error] = {}
-    sql = Sql("SELECT name, free_space, total_space FROM system.disks WHERE type = 'Local' AND total_space > 0")
+    # Files that the table still has count, too.
+    kept = f"SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND startsWith(table, {literal(PREFIX)})"
+    sql = Sql(
+        f"SELECT name, free_space, total_space, ({kept}) FROM system.disks WHERE type = 'Local' AND total_space > 0"
+    )
     rows = yield from query_reachable("Read the free space of the disks", dict.fromkeys(nodes, sql), errors)
     free = {node: sum(row[1] for row in disks) for node, disks in rows.items() if disks}
     findings = [
         f"{node}: disk {name!r} has {size_text(free_bytes)} of {size_text(total_bytes)} free, and a merge "
         f"takes {FREE_SPACE_FACTOR} times the size of its parts: free some space there."
         for node, disks in rows.items()
-        for name, free_bytes, total_bytes in disks
+        for name, free_bytes, total_bytes, _ in disks
         if free_bytes < _LOW_FREE_FRACTION * total_bytes
     ]
-    least = min(free.values(), default=0)
+    least, kept_bytes = min(free.values(), default=0), sum(disks[0][-1] for disks in rows.values() if disks)
     summary = f"at least {size_text(least)} free on each node" if free else ""
+    if kept_bytes:
+        summary += f"; earlier versions of periods hold up to {size_text(kept_bytes)}, see chs3 versions"
     if rows and not free:
         summary = "no local disks"
     return Check(name="disks", summary=summary, findings=tuple(findings)).with_errors(errors), free

@@ -30,7 +30,8 @@ from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, TargetChangedError, TransientError
 
-_PREFIX = "chs3_version_"
+#: Beginning of the names of their tables.
+PREFIX = "chs3_version_"
 #: A merge that ends in these milliseconds gives the table other parts than those that were looked at.
 _MOST_TRIES = 5
 
@@ -149,7 +150,7 @@ def keep_versions(periods: Periods, members: Mapping[Period, Mapping[Node, Seque
         elif any(states.values()):
             kept[each.period] = states
     for number in range(_MOST_TRIES if kept else 0):
-        name = f"{_PREFIX}{load.attempt.name.removeprefix('chs3_')}{'_' * number}"
+        name = f"{PREFIX}{load.attempt.name.removeprefix('chs3_')}{'_' * number}"
         versions, now = yield from _keep(periods, kept, name)
         own = {each.period: each for each in versions if each.table == name}
         if all(period in own and not own[period].why_broken for period in kept):
@@ -282,7 +283,7 @@ def find_versions(context: TargetContext, *, beside: str = "") -> Steps[tuple[li
     """
     target = {"role": "version", "database": context.target.database, "table": context.target.table}
     told = (f"JSONExtractString(comment, {literal(name)}) = {literal(value)}" for name, value in target.items())
-    is_version = f"startsWith(name, {literal(_PREFIX)}) AND {' AND '.join(told)}"
+    is_version = f"startsWith(name, {literal(PREFIX)}) AND {' AND '.join(told)}"
     tables = f"FROM system.tables WHERE {in_staging(context)} AND {is_version}"
     states = partition_states(f"{in_staging(context)} AND table IN (SELECT name {tables})", by="table")
     sql = Sql(

@@ -11,8 +11,9 @@ from tests.core.surroundings import ONE, TWO
 
 @pytest.mark.parametrize(("free_bytes", "count"), [(50, 0), (9, 1)])
 def test_a_disk_with_less_than_a_tenth_free_is_a_finding(free_bytes, count):
-    check, free = drive(check_room((ONE,)), {ONE: [("default", free_bytes, 100)]}).result
+    check, free = drive(check_room((ONE,)), {ONE: [("default", free_bytes, 100, 0)]}).result
     assert (len(check.findings), free) == (count, {ONE: free_bytes})
+    assert "versions" not in check.summary
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
+from airflow_provider_chs3.core.cluster.node_facts import inspect_target
+from airflow_provider_chs3.core.doctor.disks import check_room
+from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.operators.ledger import ListLedgerOperator
 from airflow_provider_chs3.operators.versions import (
     ListVersionsOperator,
@@ -58,6 +61,18 @@ class Days:
     def versions(self, **options: Any) -> Any:
         return self.of(ListVersionsOperator, **options)
 
+    def room(self) -> str:
+        """What the doctor says of the disks."""
+        lister = ListLedgerOperator(
+            task_id="task", table=self.lake.table, database=self.lake.database, cluster=self.lake.cluster.name
+        )
+
+        def steps() -> Steps[str]:
+            context = yield from inspect_target(lister.request())
+            return (yield from check_room(context.nodes))[0].summary
+
+        return lister.runner().run(steps())
+
     def values(self, period: str = PERIOD) -> list[int]:
         table = f"cluster('{self.lake.cluster.name}', {self.lake.database}, {self.lake.table})"
         sql = f"SELECT value FROM {table} WHERE toYYYYMM(day) = {period.replace('-', '')} ORDER BY value"
@@ -77,6 +92,7 @@ def test_a_night_is_undone_and_stays_so_until_it_is_unpinned(days: Days) -> None
     (version,) = days.versions()
     assert (version["attempt"], version["rows"], version["why_broken"]) == (first["attempt"], 40, "")
     assert version["size_bytes"] > 0
+    assert re.search("free on each node; earlier versions of periods hold up to [0-9.]+ ", days.room())
     (restored,) = days.restore()
     assert (restored["status"], restored["version"], restored["rows"]) == ("restored", first["attempt"], 40)
     assert days.values() == [*range(40)]
