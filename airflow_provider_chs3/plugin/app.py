@@ -20,7 +20,7 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.plugin.api import cluster_schemas, schemas, throughput_schemas
 from airflow_provider_chs3.plugin.api.cluster import ClusterAnswer, cluster_answers
 from airflow_provider_chs3.plugin.api.period_details import look_at_details, look_at_parts, question_of
-from airflow_provider_chs3.plugin.api.periods import PeriodsAnswer, period_answers
+from airflow_provider_chs3.plugin.api.periods import PeriodsAnswer, period_answers, question_about
 from airflow_provider_chs3.plugin.api.periods_answer import periods_answer
 from airflow_provider_chs3.plugin.api.sections import one_for_each_cluster
 from airflow_provider_chs3.plugin.api.throughput import Days, ThroughputAnswer, throughput_answers
@@ -60,6 +60,10 @@ def _is_period(text: str) -> str:
 
 
 PeriodName = Annotated[str, AfterValidator(_is_period)]
+
+
+#: The newest of the periods that are shown.
+Until = Annotated[PeriodName | None, Query(description="only periods until this one, and those that need attention")]
 
 
 async def _of_period(conn_id: Name, database: Name, table: Name, period: PeriodName) -> str:
@@ -107,11 +111,12 @@ def _add_view_routes(app: FastAPI) -> None:
     }
 
     @app.get("/api/periods", response_model=schemas.Periods)
-    async def periods(scope: ReadableScope, rights: RightsOnPeriods) -> Response:
+    async def periods(scope: ReadableScope, rights: RightsOnPeriods, until: Until = None) -> Response:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
-        seen = await asyncio.gather(*(looks.get(conn_id) for conn_id in conn_ids))
+        asked = (question_about(conn_id, scope=scope, until=until or "") for conn_id in conn_ids)
+        seen = await asyncio.gather(*map(looks.get, asked))
         # Others' requests are served meanwhile: there may be thousands of periods.
-        answer = await asyncio.to_thread(periods_answer, seen, scope=scope, rights=rights)
+        answer = await asyncio.to_thread(periods_answer, seen, scope=scope, rights=rights, are_newest=not until)
         return Response(answer, media_type="application/json")
 
     @app.get("/api/throughput", response_model=throughput_schemas.Speed)
@@ -124,7 +129,9 @@ def _add_view_routes(app: FastAPI) -> None:
     @app.get("/api/cluster", response_model=cluster_schemas.Cluster, response_model_exclude_unset=True)
     async def cluster(readable_dags: ReadableDags) -> dict[str, Any]:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
-        seen = await asyncio.gather(*(asyncio.gather(nodes.get(each), looks.get(each)) for each in conn_ids))
+        seen = await asyncio.gather(
+            *(asyncio.gather(nodes.get(each), looks.get(question_about(each))) for each in conn_ids)
+        )
         found = (each.as_json(periods, readable_dags=readable_dags) for each, periods in seen)
         return {"connections": one_for_each_cluster(found)}
 

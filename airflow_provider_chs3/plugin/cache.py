@@ -63,6 +63,8 @@ class SharedAnswers(Generic[T]):
         return not look.answer.done() or now - look.begun_at < self._seconds
 
 
+#: Answers that are remembered of all questions.
+_MOST_REMEMBERED = 64
 _LOG = logging.getLogger(__name__)
 
 
@@ -102,15 +104,20 @@ class LastAnswers(Generic[S]):
         self._nothing = nothing
         self._last: dict[str, S] = {}
 
-    def look(self, conn_id: str) -> S:
-        """Query a connection."""
+    def look(self, question: str) -> S:
+        """Query a connection; the question is its id, or begins with it."""
+        last = self._last.pop(question, None)
         try:
-            self._last[conn_id] = self._look(conn_id)
+            last = found = self._look(question)
         except Chs3Error as error:
-            _LOG.info("The page cannot read the state of %s: %s", conn_id, error)
-            text = f"{error} {hint_of(error)}".rstrip()
-            return replace(self._last.get(conn_id) or self._nothing(conn_id), error=text)
-        return self._last[conn_id]
+            _LOG.info("The page cannot read the state of %s: %s", question, error)
+            found = replace(last or self._nothing(question), error=f"{error} {hint_of(error)}".rstrip())
+        if last:
+            self._last[question] = last
+            # Questions come from outside: forget those that nobody has asked for longest.
+            for each in list(self._last)[:-_MOST_REMEMBERED]:
+                self._last.pop(each, None)
+        return found
 
 
 @contextmanager

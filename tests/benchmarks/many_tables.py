@@ -27,7 +27,7 @@ _OF_CLAIMS = {
 }
 #: Each period is loaded by a run of its table's DAG.
 _OF_LOADS = {
-    "owner": """concat('["load_', parts.table, '", "scheduled__', period_of_part, '-28T03:00:00+00:00", "load", -1]')"""
+    "owner": """concat('["load_', parts.table, '", "scheduled__', period_of_part, 'T03:00:00+00:00", "load", -1]')"""
 }
 
 
@@ -36,14 +36,14 @@ def create_tables(cluster: ClickHouseCluster, periods: Sequence[str], *, tables:
 
     Args:
         cluster: The cluster.
-        periods: `YYYY-MM` of each period.
+        periods: The days.
         tables: How many tables.
     """
-    dates = ", ".join(f"toDateTime('{period}-05 00:00:00', 'UTC')" for period in periods)
+    dates = ", ".join(f"toDateTime('{period} 00:00:00', 'UTC')" for period in periods)
     for node in cluster.nodes:
         with node.client() as client:
             for number in range(tables):
-                client.execute(create_table_sql(f"default.trips_{number:03}"))
+                client.execute(create_table_sql(f"default.trips_{number:03}").replace("toYYYYMM(", "toYYYYMMDD("))
                 client.execute(
                     f"INSERT INTO trips_{number:03} (trip_id, pickup_at) SELECT 1, arrayJoin([{dates}])",
                     settings=_SETTINGS,
@@ -52,6 +52,9 @@ def create_tables(cluster: ClickHouseCluster, periods: Sequence[str], *, tables:
             if node is cluster.nodes[0]:
                 client.execute(_records("chs3_loads", _OF_LOADS))
             client.execute(f"DROP TABLE {TABLE} SYNC")
+            for records in ("chs3_ledger", "chs3_loads"):
+                one = f"DELETE WHERE target_table = '{TABLE}' SETTINGS mutations_sync = 1"
+                client.execute(f"ALTER TABLE IF EXISTS {records} {one}")
 
 
 def _records(name: str, own: Mapping[str, str]) -> str:
@@ -65,7 +68,7 @@ def _records(name: str, own: Mapping[str, str]) -> str:
     return f"""
 INSERT INTO {name} SELECT records.* REPLACE ({", ".join(f"{value} AS {column}" for column, value in values.items())})
 FROM (
-    SELECT *, concat(substring(partition_id, 1, 4), '-', substring(partition_id, 5)) AS period_of_part
+    SELECT *, toString(toDate(partition_id)) AS period_of_part
     FROM system.parts WHERE active AND database = 'default' AND startsWith(table, 'trips_')) AS parts
 CROSS JOIN (SELECT * FROM {name} WHERE target_table = '{TABLE}') AS records
 JOIN (SELECT name, toString(uuid) AS uuid FROM system.tables WHERE database = 'default') AS uuids

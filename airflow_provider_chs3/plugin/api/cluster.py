@@ -63,7 +63,7 @@ def _loads(seen: ClusterOverview, periods: PeriodsAnswer, readable_dags: Collect
     """Return the running loads: those between two queries are known from Airflow; appends are in no ledger."""
     left = {each.query_id: each for each in seen.inserts}
     for table, of_table in periods.tables.items():
-        for period in of_table:
+        for period in of_table.periods:
             if period.state is PeriodState.LOADING:
                 insert = left.pop(period.insert.query_id, None) if period.insert else None
                 yield _load(table, period, insert, readable_dags)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict
-from collections.abc import Collection, Container, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
@@ -16,9 +16,17 @@ from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out, without_collections
 from airflow_provider_chs3.plugin.connections import hook_of, tasks_of
 from airflow_provider_chs3.plugin.observation.period_state import PeriodState
-from airflow_provider_chs3.plugin.observation.periods import PeriodOverview, PeriodRow, overview, owners_to_ask_for
+from airflow_provider_chs3.plugin.observation.periods import (
+    PeriodOverview,
+    PeriodRow,
+    TableOverview,
+    UnreadPeriods,
+    overview,
+    owners_to_ask_for,
+)
 from airflow_provider_chs3.plugin.observation.periods_facts import ClusterSnapshot, look_at_all_tables, with_contents
 from airflow_provider_chs3.plugin.observation.periods_records import period_records
+from airflow_provider_chs3.plugin.observation.settled_periods import Task, Wanted
 from airflow_provider_chs3.plugin.scope import Scope
 from airflow_provider_chs3.plugin.xcom import ChangedPeriod, changed_in_storage
 
@@ -34,13 +42,15 @@ class PeriodsAnswer(Answer):
         nodes: Node → the reason why it did not answer; empty if it did.
         missed: The nodes that did not answer, and of whose shard no replica did: their rows are in no figure.
         tables: The periods of each table.
+        axis: All periods of all tables, in order, those of one length together.
         changed: Periods whose objects in the storage differ from the published ones, as found by plans.
     """
 
     cluster: str | None = None
     nodes: Mapping[str, str]
     missed: Collection[str] = ()
-    tables: Mapping[TableName, tuple[PeriodOverview, ...]]
+    tables: Mapping[TableName, TableOverview]
+    axis: Sequence[str] = ()
     changed: Mapping[tuple[TableName, str], ChangedPeriod] = field(default_factory=dict)
 
     def as_json(
@@ -54,7 +64,7 @@ class PeriodsAnswer(Answer):
             readable_logs: DAGs whose errors may be shown with the values that they quote.
         """
         tables = []
-        for table, periods in self.tables.items():
+        for table, (periods, unread) in self.tables.items():
             shown_periods = [
                 {**_period_as_json(period, readable_dags, readable_logs), **self._changed_as_json(table, period)}
                 for period in periods
@@ -63,8 +73,11 @@ class PeriodsAnswer(Answer):
                 shown_periods = [
                     each for each in shown_periods if scope.has(self.conn_id, table, each["period"], each["task"])
                 ]
-            if shown_periods:
-                tables.append({"database": table.database, "table": table.table, "periods": shown_periods})
+            if shown_periods or (unread.published and scope is None):
+                dag_ids = [each for each in unread.dag_ids if each in readable_dags]
+                left = replace(unread, dag_ids=dag_ids) if scope is None else UnreadPeriods()
+                names = {"database": table.database, "table": table.table}
+                tables.append({**names, "periods": shown_periods, "unread": left})
         return {
             **self._as_json(),
             "cluster": self.cluster,
@@ -72,6 +85,7 @@ class PeriodsAnswer(Answer):
                 {"name": name, "error": error, "is_missed": name in self.missed} for name, error in self.nodes.items()
             ],
             "tables": tables,
+            "axis": self.axis if scope is None else [],
         }
 
     def _changed_as_json(self, table: TableName, period: PeriodOverview) -> dict[str, str]:
@@ -86,23 +100,39 @@ class PeriodsAnswer(Answer):
         }
 
 
-def look_at_periods(conn_id: str) -> PeriodsAnswer:
-    """Read the state of all tables that a connection leads to; it may block for some seconds.
+def question_about(conn_id: str, *, scope: Scope | None = None, until: str = "") -> str:
+    """Return a question of `look_at_periods` as text, by which answers are shared.
 
     Args:
         conn_id: The connection.
+        scope: Only these periods; all by default.
+        until: The newest of the periods that are shown; the newest of all by default.
+    """
+    place = scope and [scope.dag_id, scope.run_id, scope.task_id, scope.map_index]
+    named = sorted((each.table, each.period) for each in scope.named if each.conn_id == conn_id) if scope else []
+    return json.dumps([conn_id, place, named, until])
+
+
+def look_at_periods(question: str) -> PeriodsAnswer:
+    """Read the state of the tables that a connection leads to; it may block for some seconds.
+
+    Args:
+        question: As `question_about` names it.
 
     Raises:
         Chs3Error: If the cluster does not answer.
     """
-    hook = hook_of(conn_id)
+    conn_id, place, named, until = json.loads(question)
+    hook, changed = hook_of(conn_id), changed_in_storage(conn_id)
+    named_periods = {(TableName(*table), period) for table, period in named}
+    wanted = Wanted(until=until, task=Task(*place) if place else None, named={*named_periods, *changed})
     with without_collections():
-        seen = carry_out(look_at_all_tables(hook.options.cluster), hook)
+        seen = carry_out(look_at_all_tables(hook.options.cluster, wanted), hook)
         tasks, thresholds = tasks_of(owners_to_ask_for(seen)), Thresholds()
         tables = overview(seen, tasks=tasks, thresholds=thresholds)
-        if changed := [name for name, periods in tables.items() if any(map(_is_changed, periods))]:
-            compared = carry_out(with_contents(seen, changed), hook)
-            tables |= overview(compared, tasks=tasks, thresholds=thresholds, only=changed)
+        if others := [name for name, found in tables.items() if any(map(_is_changed, found.periods))]:
+            compared = carry_out(with_contents(seen, others), hook)
+            tables |= overview(compared, tasks=tasks, thresholds=thresholds, only=others)
         return PeriodsAnswer(
             conn_id=conn_id,
             unread=seen.unread,
@@ -111,7 +141,8 @@ def look_at_periods(conn_id: str) -> PeriodsAnswer:
             nodes={str(node): seen.down.get(node, "") for node in sorted([*seen.nodes, *seen.down])},
             missed={str(node) for node in missed_nodes(seen.nodes, seen.down)},
             tables=tables,
-            changed=_not_loaded_since(changed_in_storage(conn_id), seen),
+            axis=seen.choices.axis,
+            changed=_not_loaded_since(changed, seen),
         )
 
 
@@ -132,7 +163,11 @@ def missed_nodes(answered: Iterable[Node], down: Iterable[Node]) -> set[Node]:
 
 def period_answers() -> LastAnswers[PeriodsAnswer]:
     """Return the remembered states of periods."""
-    return LastAnswers(look_at_periods, nothing=lambda conn_id: PeriodsAnswer(conn_id=conn_id, nodes={}, tables={}))
+
+    def nothing(question: str) -> PeriodsAnswer:
+        return PeriodsAnswer(conn_id=json.loads(question)[0], nodes={}, tables={})
+
+    return LastAnswers(look_at_periods, nothing=nothing)
 
 
 def _not_loaded_since(
@@ -154,8 +189,9 @@ def dag_ids_of(connections: Iterable[Mapping[str, Any]]) -> set[str]:
     Args:
         connections: What `PeriodsAnswer.as_json` returned for each connection.
     """
-    periods = (period for seen in connections for table in seen["tables"] for period in table["periods"])
-    return {period["task"]["dag_id"] for period in periods if period["task"]}
+    tables = [table for seen in connections for table in seen["tables"]]
+    shown = {period["task"]["dag_id"] for table in tables for period in table["periods"] if period["task"]}
+    return shown.union(*(table["unread"].dag_ids for table in tables))
 
 
 def is_of_dag_in(owner: str, dag_ids: Container[str]) -> bool:

@@ -17,7 +17,9 @@ from airflow_provider_chs3.plugin.security import ACTIONS_DAG, PeriodRights, own
 _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 
-def periods_answer(seen: Iterable[PeriodsAnswer], *, scope: Scope | None, rights: PeriodRights) -> bytes:
+def periods_answer(
+    seen: Iterable[PeriodsAnswer], *, scope: Scope | None, rights: PeriodRights, are_newest: bool = True
+) -> bytes:
     """Return what `api.answers.Periods` describes; it queries Airflow's database.
 
     FastAPI would make an object of each of thousands of periods, only to check it: tests check them instead.
@@ -26,6 +28,7 @@ def periods_answer(seen: Iterable[PeriodsAnswer], *, scope: Scope | None, rights
         seen: The answer of each connection.
         scope: Only these periods; None for all.
         rights: The rights of the user.
+        are_newest: Whether the newest periods are shown. Default: yes.
     """
     readable_dags = rights.readable_dags
     found = [
@@ -34,7 +37,7 @@ def periods_answer(seen: Iterable[PeriodsAnswer], *, scope: Scope | None, rights
     dag_ids = dag_ids_of(found)
     schedules = schedules_of(dag_ids)
     broken = {dag_id for dag_id, each in schedules.items() if each.is_broken and not each.is_paused}
-    mark_waiting(found, schedules, datetime.now(UTC))
+    mark_waiting(found, schedules, datetime.now(UTC), are_newest=are_newest)
     # Beside one DAG, others matter only if they load its periods.
     loaders = {*dag_ids, *([scope.dag_id] if scope else [])}
     runs = newest_runs({*loaders, ACTIONS_DAG}, with_loaders=scope is None)

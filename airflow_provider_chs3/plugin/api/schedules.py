@@ -163,13 +163,20 @@ def _is_of(dag_ids: Collection[str], *, with_loaders: bool) -> ColumnElement[boo
     return or_(among, loads) if with_loaders else among
 
 
-def mark_waiting(connections: Iterable[Mapping[str, Any]], schedules: Mapping[str, Schedule], now: datetime) -> None:
+def mark_waiting(
+    connections: Iterable[Mapping[str, Any]],
+    schedules: Mapping[str, Schedule],
+    now: datetime,
+    *,
+    are_newest: bool = True,
+) -> None:
     """Give periods that wait for a run of their DAG that does not come a state of its own.
 
     Args:
         connections: What `PeriodsAnswer.as_json` returned for each connection; changed in place.
         schedules: The schedule of each DAG that the user may read.
         now: The time.
+        are_newest: Whether the newest periods are among them: else none of them is the one that a run is for.
     """
     overdue = {dag_id for dag_id, schedule in schedules.items() if schedule.is_overdue(now)}
     for table in (table for seen in connections for table in seen["tables"]):
@@ -178,7 +185,7 @@ def mark_waiting(connections: Iterable[Mapping[str, Any]], schedules: Mapping[st
         awaited = {
             dag_id: period["period"]
             for period, dag_id in known
-            if dag_id in overdue and _begins_by(period["period"], schedules[dag_id].due_for)
+            if are_newest and dag_id in overdue and _begins_by(period["period"], schedules[dag_id].due_for)
         }
         for period, dag_id in known:
             is_awaited = awaited.get(dag_id) == period["period"]

@@ -10,15 +10,16 @@ from typing import Any
 from pydantic import BaseModel
 
 from airflow_provider_chs3.plugin.observation.period_details import FinishedLoad, NodeShare, PastLoad
-from airflow_provider_chs3.plugin.observation.periods import PeriodRow
+from airflow_provider_chs3.plugin.observation.periods import PeriodRow, UnreadPeriods
 
 
 class TablePeriods(BaseModel):
-    """The periods of one table, in order."""
+    """The periods of one table, in order: those that are shown, and how many others there are."""
 
     database: str
     table: str
     periods: list[PeriodRow]
+    unread: UnreadPeriods
 
 
 class NodeError(BaseModel):
@@ -54,10 +55,11 @@ class ShardNode(NodeError):
 
 
 class ConnectionPeriods(Seen):
-    """The tables behind a connection."""
+    """The tables behind a connection, and all of their periods, those of one length together."""
 
     nodes: list[ShardNode]
     tables: list[TablePeriods]
+    axis: list[str]
 
 
 class FailedRun(BaseModel):

@@ -20,6 +20,7 @@ from airflow_provider_chs3.plugin.observation.periods_records import (
     period_records,
     recorded_partition_ids,
 )
+from airflow_provider_chs3.plugin.observation.settled_periods import parsed
 
 _NO_PARTS = PartitionState()
 
@@ -82,7 +83,7 @@ def gone_periods(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedPeri
     of_nodes = {node: rows for node, each in seen.nodes.items() if (rows := each.gone.get(table))}
     for period in {period for rows in of_nodes.values() for period in rows}:
         records = {node: period_records(rows[period]) for node, rows in of_nodes.items() if period in rows}
-        yield _joined(table, Period.parse(period), records, (), {})
+        yield _joined(table, parsed(period), records, (), {})
 
 
 def joined_periods(
@@ -102,7 +103,7 @@ def joined_periods(
 def _periods(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedPeriod]:
     # What each node has of the table is looked up once, and not for each period again.
     of_table = [
-        (node, each, each.records.get(table, {}), each.known.get(table, ()), bool(each.filled_partitions.get(table)))
+        (node, each, each.records.get(table, {}), each.known.get(table, ()), table in each.tables_with_rows)
         for node, each in seen.nodes.items()
     ]
     for period, ids in _partition_ids(seen, table).items():
@@ -115,7 +116,7 @@ def _periods(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedPeriod]:
             partitions += [(node, one) for one in there]
             each = _on_node(own, [one.state for one in there], is_of_several=len(ids) > 1)
             nodes[node] = replace(each, has_history=period in known, has_rows=has_rows)
-        yield _joined(table, Period.parse(period), records, partitions, nodes)
+        yield _joined(table, parsed(period), records, partitions, nodes)
 
 
 def _on_node(own: PeriodRecords | None, states: list[PartitionState], *, is_of_several: bool) -> PeriodOnNode:

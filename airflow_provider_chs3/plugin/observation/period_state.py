@@ -7,6 +7,7 @@ from enum import Enum, StrEnum
 from airflow_provider_chs3.core.attempt.decision import PeriodFacts, Refuse, Skip, decide
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found
 from airflow_provider_chs3.core.merges.health import Health
+from airflow_provider_chs3.core.request.load_request import Policies
 
 
 class PeriodState(StrEnum):
@@ -41,6 +42,8 @@ class LastLoad(Enum):
     GONE = "it ended with neither a publication nor an error"
 
 
+#: Those of a load without any.
+_POLICIES = Policies()
 _OF_HEALTH = {
     Health.SETTLING: PeriodState.MERGING,
     Health.SETTLED_WITH_TOO_MANY_PARTS: PeriodState.TOO_MANY_PARTS,
@@ -59,7 +62,7 @@ def state_of(found: Found, load: LastLoad, health: Health) -> PeriodState:
         return PeriodState.LOADING
     if health is Health.STUCK:
         return PeriodState.STUCK
-    decision = decide(PeriodFacts(found=found))
+    decision = decide(PeriodFacts(found=found), _POLICIES)
     if isinstance(decision, Refuse):
         return PeriodState.CHANGED
     if load is LastLoad.FAILED:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple
 
 from pydantic import ConfigDict
 
@@ -15,7 +16,6 @@ from airflow_provider_chs3.core.ledger.replicas import records_of_replicas
 from airflow_provider_chs3.core.merges.health import Health, Verdict, judge, overall
 from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.plugin.observation.joined_periods import JoinedPeriod, gone_periods, joined_periods
 from airflow_provider_chs3.plugin.observation.merge_reasons import reasons_by_node, unchanged_since, utc_text, way_out
 from airflow_provider_chs3.plugin.observation.period_state import LastLoad, PeriodState, state_of
@@ -30,6 +30,7 @@ from airflow_provider_chs3.plugin.observation.running_inserts import (
     running_insert,
     running_step,
 )
+from airflow_provider_chs3.plugin.observation.settled_periods import parsed
 
 #: More periods without rows in a row are left out: an hour of 2099 would make 600,000 of them.
 LONGEST_GAP_PERIODS = 24
@@ -137,6 +138,42 @@ class PeriodOverview(PeriodRow):
     owner: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadPeriods:
+    """The periods of a table that are not shown one by one: the servers found nothing wrong with them.
+
+    Args:
+        published: How many are as they were published.
+        newest: The newest of these; empty if there are none.
+        never_loaded: How many between them were never loaded.
+        rows: Rows of the former, on all shards.
+        published_at: Time of the last publication, in UTC; empty if there are none.
+        dag_ids: The DAGs that loaded periods of the table last.
+    """
+
+    #: What has a default is always there, too.
+    __pydantic_config__: ClassVar = ConfigDict(json_schema_serialization_defaults_required=True)
+
+    published: int = 0
+    newest: str = ""
+    never_loaded: int = 0
+    rows: int = 0
+    published_at: str = ""
+    dag_ids: list[str] = field(default_factory=list)
+
+
+class TableOverview(NamedTuple):
+    """The periods of a table.
+
+    Args:
+        periods: Those that are shown, and all that are not as they were published.
+        unread: The others.
+    """
+
+    periods: tuple[PeriodOverview, ...]
+    unread: UnreadPeriods = UnreadPeriods()
+
+
 def owners_to_ask_for(seen: ClusterSnapshot) -> set[str]:
     """Return the tasks of loads without publication: Airflow knows whether they continue."""
     records = [
@@ -153,7 +190,7 @@ def overview(
     tasks: TasksOfLoads,
     thresholds: Thresholds,
     only: Collection[TableName] | None = None,
-) -> dict[TableName, tuple[PeriodOverview, ...]]:
+) -> dict[TableName, TableOverview]:
     """Return the periods of each table in order, including a few unknown ones between two others.
 
     Args:
@@ -165,16 +202,36 @@ def overview(
     tables = {}
     for table, periods in joined_periods(seen, only):
         table_facts = next(node.tables[table] for node in seen.nodes.values() if table in node.tables)
-        found = {each.period: _period_overview(seen, each, table_facts, tasks, thresholds) for each in periods}
+        found = {str(each.period): _period_overview(seen, each, table_facts, tasks, thresholds) for each in periods}
         # A forgotten period without rows is as one that was never loaded.
         known = {period: each for period, each in found.items() if each.state is not PeriodState.NEVER_LOADED}
-        if known:
-            tables[table] = tuple(_without_gaps(known))
+        if known or seen.choices.tables[table].unread:
+            tables[table] = _table_overview(seen, table, known)
     there = {table for node in seen.nodes.values() for table in node.tables}
     for table in {table for node in seen.nodes.values() for table in node.gone} - there:
-        if only is None and (gone := {each.period: _gone(seen, each) for each in gone_periods(seen, table)}):
-            tables[table] = tuple(_without_gaps(gone))
+        if only is None and (gone := {str(each.period): _gone(seen, each) for each in gone_periods(seen, table)}):
+            tables[table] = _table_overview(seen, table, gone)
     return dict(sorted(tables.items()))
+
+
+def _table_overview(seen: ClusterSnapshot, table: TableName, known: Mapping[str, PeriodOverview]) -> TableOverview:
+    """Return all that is known of a table; of periods that were never loaded those that are shown."""
+    unread = seen.choices.tables[table].unread
+    missing = _gaps({*known, *unread})
+    shown = {period: _never_loaded(period) for period in missing if not unread or seen.choices.shows(period)}
+    rows = {node.shard_num: of_tables[table].rows for node, of_tables in seen.summaries.items() if table in of_tables}
+    summaries = [of_tables[table] for of_tables in seen.summaries.values() if table in of_tables]
+    return TableOverview(
+        tuple(each for _, each in sorted({**known, **shown}.items(), key=lambda item: parsed(item[0]))),
+        UnreadPeriods(
+            published=len(unread),
+            newest=max(unread, key=parsed, default=""),
+            never_loaded=len(missing) - len(shown),
+            rows=sum(rows.values()) - sum(each.rows for each in known.values()) if unread else 0,
+            published_at=max((each.published_at for each in summaries), default="") if unread else "",
+            dag_ids=sorted({dag_id for each in summaries for dag_id in each.dag_ids}) if unread else [],
+        ),
+    )
 
 
 def _gone(seen: ClusterSnapshot, period: JoinedPeriod) -> PeriodOverview:
@@ -190,26 +247,25 @@ def _gone(seen: ClusterSnapshot, period: JoinedPeriod) -> PeriodOverview:
     )
 
 
-def _without_gaps(periods: Mapping[Period, PeriodOverview]) -> Iterator[PeriodOverview]:
-    before: Period | None = None
-    for period in sorted(periods):
-        yield from map(_never_loaded, _between(before, period) if before else ())
-        yield periods[period]
-        before = period
+def _gaps(names: Collection[str]) -> list[str]:
+    """Return the periods between others of a table."""
+    is_of_one_length = len({parsed(name).grain for name in names}) < 2
+    found = sorted(names) if is_of_one_length else sorted(names, key=parsed)
+    return [name for before, after in pairwise(found) for name in _between(before, after)]
 
 
-def _never_loaded(period: Period) -> PeriodOverview:
-    return PeriodOverview(period=str(period), state=PeriodState.NEVER_LOADED, why=ComparisonStatus.NEW.value)
+def _never_loaded(period: str) -> PeriodOverview:
+    return PeriodOverview(period=period, state=PeriodState.NEVER_LOADED, why=ComparisonStatus.NEW.value)
 
 
 # There are few periods, and each is one of many tables.
-@lru_cache(maxsize=2_048)
-def _between(before: Period, after: Period) -> tuple[Period, ...]:
+@lru_cache(maxsize=100_000)
+def _between(before: str, after: str) -> tuple[str, ...]:
     """Return the periods between two; none if there are many, or a table has had another key since."""
-    found: list[Period] = []
-    period = before.shifted(1)
-    while period < after and period.grain is after.grain and len(found) <= LONGEST_GAP_PERIODS:
-        found.append(period)
+    found: list[str] = []
+    period, end = parsed(before).shifted(1), parsed(after)
+    while period < end and period.grain is end.grain and len(found) <= LONGEST_GAP_PERIODS:
+        found.append(str(period))
         period = period.shifted(1)
     return () if len(found) > LONGEST_GAP_PERIODS else tuple(found)
 

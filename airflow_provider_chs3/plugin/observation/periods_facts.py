@@ -11,18 +11,30 @@ from typing import Any, NamedTuple
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.cluster.topology import nodes_of
 from airflow_provider_chs3.core.cluster.untested_engines import is_rehearsal
+from airflow_provider_chs3.core.ledger.comparison import spread
 from airflow_provider_chs3.core.ledger.mutations import Mutation, mutations_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.merges.observation import Merge, MergeState, UnfinishedMutation, replica_of
+from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
-from airflow_provider_chs3.core.workflow.operations import Gather, Row, Steps
+from airflow_provider_chs3.core.workflow.operations import Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation import periods_queries
 from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
 from airflow_provider_chs3.plugin.observation.periods_records import is_published
+from airflow_provider_chs3.plugin.observation.settled_periods import (
+    Choices,
+    TableOnNodes,
+    TableSummary,
+    Wanted,
+    choose,
+    few,
+    summaries_of,
+    summaries_query,
+)
 
 #: The UUID of every table in a database of engine Ordinary.
 _NO_UUID = "00000000-0000-0000-0000-000000000000"
@@ -44,9 +56,11 @@ class NodeSnapshot:
 
     Args:
         tables: Its tables.
+        names: The tables that the ledgers know, by their UUIDs.
         records: The periods of each table in its ledgers, as text, and what `period_records` parses: one by one, as
             they would be many objects at once.
         known: The same periods, and those of earlier tables of these names.
+        tables_with_rows: The tables that have rows, of any period.
         gone: The published periods of each table in its ledgers that is not there, as `records`; also those of earlier
             tables of its name.
         renamed: New names of tables, by the ones that the ledgers know.
@@ -63,8 +77,10 @@ class NodeSnapshot:
     """
 
     tables: Mapping[TableName, TableFacts] = field(default_factory=dict)
+    names: Mapping[str, TableName] = field(default_factory=dict)
     records: Mapping[TableName, Mapping[str, Row]] = field(default_factory=dict)
     known: Mapping[TableName, Collection[str]] = field(default_factory=dict)
+    tables_with_rows: Collection[TableName] = ()
     gone: Mapping[TableName, Mapping[str, Row]] = field(default_factory=dict)
     renamed: Mapping[TableName, TableName] = field(default_factory=dict)
     partitions: Mapping[TableName, Mapping[str, Row]] = field(default_factory=dict)
@@ -76,6 +92,25 @@ class NodeSnapshot:
     free_bytes: Mapping[TableName, int] = field(default_factory=dict)
     table_parts: Mapping[TableName, int] = field(default_factory=dict)
     limits: Mapping[TableName, Limits] = field(default_factory=dict)
+
+    def busy_partitions(self, table: TableName, *, max_replica_delay_seconds: float) -> set[str] | None:
+        """Return the partitions of a table in which something happens; None for all.
+
+        Args:
+            table: The table.
+            max_replica_delay_seconds: Replicas that are further behind are at work on all.
+        """
+        seen, place = self.circumstances, (table.database, table.table)
+        queued = {row[0] for row in seen["queue"].get(place, ())}
+        is_behind = any(
+            is_readonly or seconds > max_replica_delay_seconds
+            for is_readonly, seconds in seen["replicas"].get(place, ())
+        )
+        if is_behind or "" in queued:
+            return None
+        own = (key[2] for name in ("merges", "broken") for key in seen[name] if key[:2] == place)
+        mutated = (key for row in seen["mutations"].get(place, ()) for key in row[0])
+        return {*queued, *own, *mutated}
 
     @cached_property
     def _quiet_tables(self) -> set[TableName]:
@@ -159,53 +194,124 @@ class ClusterSnapshot:
         nodes: The answers of each node.
         down: The reasons why the others did not answer.
         unread: What to do about ledgers that are left out; empty if there are none.
+        choices: The periods that were read one by one, and the others.
+        summaries: The summary of each table on each node.
     """
 
     cluster: str | None
     nodes: Mapping[Node, NodeSnapshot]
     down: Mapping[Node, str]
     unread: str
+    choices: Choices
+    summaries: Mapping[Node, Mapping[TableName, TableSummary]]
 
 
-def look_at_all_tables(cluster: str | None) -> Steps[ClusterSnapshot]:
+def look_at_all_tables(cluster: str | None, wanted: Wanted | None = None) -> Steps[ClusterSnapshot]:
     """Read all tables that have a ledger on every node; a node that does not answer is reported as down.
 
     Args:
         cluster: The cluster; None is the single server of the connection.
+        wanted: The periods that are read one by one, beside those that are not settled. Default: the newest.
 
     Raises:
         PreflightError: If the cluster is not known.
         Chs3Error: If no host of the connection answers.
     """
+    wanted, thresholds = wanted or Wanted(), Thresholds()
     nodes = yield from nodes_of(cluster)
     down: dict[Node, Chs3Error] = {}
     ledgers, loads, unread = yield from find_ledgers(nodes, down)
-    # Before the parts: those of a period that is published meanwhile would be unlike its record, and nobody loading it.
-    statements = {
-        node: periods_queries.records(each, loads[node]) for node, each in ledgers.items() if each or loads[node]
+    having = [node for node, each in ledgers.items() if each or loads[node]]
+    asked = {
+        node: summaries_query(ledgers[node], loads[node], spare_parts=thresholds.spare_parts, task=wanted.task)
+        for node in having
     }
-    records = yield from query_reachable("Read the periods in the ledgers", statements, down)
-    tables = sorted({TableName(*row[:2]) for rows in records.values() for row in rows})
-    uuids = sorted({row[2] for rows in records.values() for row in rows} - {_NO_UUID})
+    answers = yield from query_reachable("Sum up the periods", asked, down)
+    summaries = {node: summaries_of(rows) for node, rows in answers.items()}
+    tables = sorted({name for each in summaries.values() for name in each})
+    uuids = sorted({key for each in summaries.values() for found in each.values() for key in found.uuids} - {_NO_UUID})
     # A node that has lost its ledger may still have the tables.
-    asked = [node for node in ledgers if node not in down] if tables else []
-    looks = (
-        query_reachable(
-            "Read the parts of the periods", dict.fromkeys(asked, periods_queries.partitions(tables)), down
-        ),
-        query_reachable(
-            "Read the state of the tables", dict.fromkeys(asked, periods_queries.circumstances(tables, uuids)), down
-        ),
+    there = [node for node in ledgers if node not in down] if tables else []
+    sql = dict.fromkeys(there, periods_queries.circumstances(tables, uuids)) if tables else {}
+    rest = yield from query_reachable("Read the state of the tables", sql, down)
+    snapshots = {node: _node_snapshot(tables, rest[node][0]) if node in rest else NodeSnapshot() for node in ledgers}
+    snapshots = {node: each for node, each in snapshots.items() if node not in down}
+    of_nodes = {name: _on_nodes(name, snapshots, summaries, down, thresholds) for name in tables}
+    choices = choose(of_nodes, wanted)
+    snapshots = yield from _with_periods(
+        snapshots, choices, {node: (ledgers[node], loads[node]) for node in having}, down
     )
-    partitions, rest = yield from Gather(name="Look at the tables", workflows=looks)
-    snapshots = {
-        node: _node_snapshot(tables, records.get(node, []), partitions[node], rest[node][0])
-        if node in rest
-        else NodeSnapshot()
-        for node in ledgers
+    return ClusterSnapshot(
+        cluster=cluster, nodes=snapshots, down=texts_of(down), unread=unread, choices=choices, summaries=summaries
+    )
+
+
+def _on_nodes(
+    name: TableName,
+    nodes: Mapping[Node, NodeSnapshot],
+    summaries: Mapping[Node, Mapping[TableName, TableSummary]],
+    down: Collection[Node],
+    thresholds: Thresholds,
+) -> TableOnNodes:
+    facts = next((each.tables[name] for each in nodes.values() if name in each.tables), None)
+    busy: set[str] | None = set()
+    for each in nodes.values():
+        own = each.busy_partitions(name, max_replica_delay_seconds=thresholds.max_replica_delay_seconds)
+        busy = None if busy is None or own is None else busy | own
+    return TableOnNodes(
+        summaries=[summaries.get(node, {}).get(name, TableSummary()) for node in nodes],
+        spread=spread((*nodes, *down), facts) if facts else 0,
+        busy=busy,
+        partition_key=facts.partition_key if facts else "",
+    )
+
+
+def _with_periods(
+    nodes: Mapping[Node, NodeSnapshot],
+    choices: Choices,
+    ledgers: Mapping[Node, tuple[Collection[str], Collection[str]]],
+    down: dict[Node, Chs3Error],
+) -> Steps[dict[Node, NodeSnapshot]]:
+    """Read the records and the parts of the periods that were chosen."""
+    tables = choices.tables
+    are_all = not any(each.unread for each in tables.values())
+    names = None if are_all else few({name for each in tables.values() for name in each.read})
+    ids = None if are_all else few({key for each in tables.values() for key in each.partitions})
+    # Before the parts: those of a period that is published meanwhile would be unlike its record, and nobody loading it.
+    asked = {node: periods_queries.records(*ledgers[node], names) for node in nodes if node in ledgers}
+    records = yield from query_reachable("Read the periods in the ledgers", asked, down)
+    parts = dict.fromkeys(nodes, periods_queries.partitions(tables, ids)) if tables else {}
+    partitions = yield from query_reachable("Read the parts of the periods", parts, down)
+    return {
+        node: _with_rows(each, choices, records.get(node, []), partitions.get(node, []))
+        for node, each in nodes.items()
         if node not in down
     }
-    return ClusterSnapshot(cluster=cluster, nodes=snapshots, down=texts_of(down), unread=unread)
+
+
+def _with_rows(node: NodeSnapshot, choices: Choices, records: Iterable[Row], partitions: Iterable[Row]) -> NodeSnapshot:
+    tables = choices.tables
+    by_table = {
+        name: [row for row in rows if row[1] in tables[name].read]
+        for name, rows in _by_table(records).items()
+        if name in tables
+    }
+    parts_by_table = {
+        name: [row for row in rows if row[0] in tables[name].partitions] for name, rows in _by_table(partitions).items()
+    }
+    gone = _gone(by_table, node.tables)
+    return replace(
+        node,
+        records={
+            name: {row[1]: row[2:] for row in by_table.get(name, ()) if row[0] == each.uuid}
+            for name, each in node.tables.items()
+        },
+        known={name: {row[1] for row in rows if row[2]} for name, rows in by_table.items()},
+        gone=gone,
+        renamed={name: node.names[row[0]] for name in gone for row in by_table[name] if row[0] in node.names},
+        partitions={name: {row[0]: row[1:] for row in rows} for name, rows in parts_by_table.items()},
+        filled_partitions={name: [row[0] for row in rows if row[1]] for name, rows in parts_by_table.items()},
+    )
 
 
 def with_contents(seen: ClusterSnapshot, tables: Collection[TableName]) -> Steps[ClusterSnapshot]:
@@ -242,27 +348,15 @@ def _gone(
     }
 
 
-def _node_snapshot(
-    named: Collection[TableName], records: Iterable[Row], partitions: Iterable[Row], rest: Row
-) -> NodeSnapshot:
+def _node_snapshot(named: Collection[TableName], rest: Row) -> NodeSnapshot:
     tables, merges, mutations, limits, replicated_limits, policies, disks, pool, broken, replicas, queue = rest[:11]
     staging, processes, all_mutations, uptime, at_seconds = rest[11:]
-    records_by_table = _by_table(records)
     facts = {name: _target(row) for row in tables if (name := TableName(*row[:2])) in named}
     free = {policy: max((dict(disks).get(name, 0) for name in names), default=0) for policy, names in policies}
-    partitions_by_table = _by_table(partitions)
-    gone, names = _gone(records_by_table, facts), {row[4]: TableName(*row[:2]) for row in tables}
     return NodeSnapshot(
         tables=facts,
-        records={
-            table: {row[1]: row[2:] for row in records_by_table.get(table, ()) if row[0] == each.uuid}
-            for table, each in facts.items()
-        },
-        known={table: {row[1] for row in rows if row[2]} for table, rows in records_by_table.items()},
-        gone=gone,
-        renamed={table: names[row[0]] for table in gone for row in records_by_table[table] if row[0] in names},
-        partitions=_by_id(partitions),
-        filled_partitions={table: [row[0] for row in rows if row[1]] for table, rows in partitions_by_table.items()},
+        names={row[4]: TableName(*row[:2]) for row in tables},
+        tables_with_rows={TableName(*row[:2]) for row in tables if row[8]},
         mutations={TableName(*row[:2]): mutations_of(row[2]) for row in all_mutations},
         staging=tuple(staging),
         processes=tuple(processes),
@@ -277,7 +371,7 @@ def _node_snapshot(
             "at_seconds": at_seconds,
         },
         free_bytes={TableName(*row[:2]): free.get(row[5], 0) for row in tables},
-        table_parts={table: sum(row[8] for row in rows) for table, rows in partitions_by_table.items()},
+        table_parts={TableName(*row[:2]): row[7] or 0 for row in tables},
         limits={
             name: Limits.of(dict(replicated_limits if each.is_replicated else limits), each.settings)
             for name, each in facts.items()
@@ -298,7 +392,7 @@ def _grouped(rows: Iterable[Row], size: int) -> dict[tuple[str, ...], list[Row]]
 
 
 def _target(row: Row) -> TableFacts:
-    _, _, engine, engine_full, uuid, _, partition_key = row
+    engine, engine_full, uuid, _, partition_key = row[2:7]
     return target_of(engine, engine_full, uuid, partition_key=partition_key)
 
 

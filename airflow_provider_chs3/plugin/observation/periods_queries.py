@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE
 from airflow_provider_chs3.core.ledger.mutations import mutations_query
-from airflow_provider_chs3.core.ledger.parts import partition_states
+from airflow_provider_chs3.core.ledger.parts import PARTITION, partition_states
 from airflow_provider_chs3.core.ledger.records import IS_CHECKED, IS_STATE, newest
 from airflow_provider_chs3.core.ledger.table import COLUMNS, LOADS_COLUMNS
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
@@ -54,18 +54,20 @@ _LOADED = "event = 'load'"
 _RECORDED_AT = "formatDateTime(recorded_at, '%F %T', 'UTC')"
 
 
-def records(ledgers: Collection[str], loads: Collection[str]) -> Sql:
+def records(ledgers: Collection[str], loads: Collection[str], periods: Collection[str] | None = None) -> Sql:
     """Return the query for the newest records of each period of each table, in all ledgers of a node.
 
     Args:
         ledgers: The databases of its ledgers.
         loads: Those of its tables of loads; at least one database is among both.
+        periods: Only these; all by default.
     """
     databases = sorted({*ledgers, *loads})
-    return Sql(" UNION ALL ".join(_records(each, each in ledgers, each in loads) for each in databases))
+    only = "1" if periods is None else one_of("period", periods)
+    return Sql(" UNION ALL ".join(_records(each, each in ledgers, each in loads, only) for each in databases))
 
 
-def _records(database: str, has_ledger: bool, has_loads: bool) -> str:
+def _records(database: str, has_ledger: bool, has_loads: bool, only: str) -> str:
     published = ["partition_id", *RECORD, "objects", _RECORDED_AT, literal(database)]
     inserting = ["attempt", "owner", "running", "planned_rows", "toFloat64(recorded_at)"]
     text = f"leftUTF8(concat(error, ' ', error_hint), {ERROR_CHARACTERS})"
@@ -74,9 +76,9 @@ def _records(database: str, has_ledger: bool, has_loads: bool) -> str:
     keys = "target_database, target_table, target_uuid, period"
     ledger, loads = (table(TableName(database, name)) for name in (LEDGER_TABLE, LOADS_TABLE))
     # Find the newest claims first: there is one for each load that there ever was.
-    numbers = f"SELECT {keys}, max(sequence) FROM {ledger} WHERE {IS_STATE} GROUP BY {keys}"
-    newest_claims = f"{ledger} WHERE {IS_STATE} AND ({keys}, sequence) IN ({numbers})"
-    sources = ((COLUMNS, newest_claims, has_ledger), (LOADS_COLUMNS, loads, has_loads))
+    numbers = f"SELECT {keys}, max(sequence) FROM {ledger} WHERE {IS_STATE} AND {only} GROUP BY {keys}"
+    newest_claims = f"{ledger} WHERE {IS_STATE} AND {only} AND ({keys}, sequence) IN ({numbers})"
+    sources = ((COLUMNS, newest_claims, has_ledger), (LOADS_COLUMNS, f"{loads} WHERE {only}", has_loads))
     both = " UNION ALL ".join(
         f"SELECT {', '.join(_of_both(columns))} FROM {source}" for columns, source, is_there in sources if is_there
     )
@@ -110,11 +112,12 @@ def _flat(name: str, last: int, *, first: int = 1) -> str:
     return ", ".join(f"{name}.{number}" for number in range(first, last + 1))
 
 
-def partitions(tables: Iterable[TableName], *, with_content: bool = False) -> Sql:
+def partitions(tables: Iterable[TableName], ids: Collection[str] | None = None, *, with_content: bool = False) -> Sql:
     """Return the query for the partitions of tables, for the comparison with the ledger and for merge health.
 
     Args:
         tables: The tables; at least one.
+        ids: Only these; all by default.
         with_content: Whether to ask for the hashes of parts, as in `core.ledger.parts.state_columns`. Default: no.
     """
     plain = "NOT startsWith(partition_id, 'patch-')"
@@ -123,7 +126,8 @@ def partitions(tables: Iterable[TableName], *, with_content: bool = False) -> Sq
         f"arraySum(arraySlice(arraySort(groupArrayIf(bytes_on_disk, {plain})), 1, 2)), "
         "dateDiff('second', max(modification_time), now())"
     )
-    found = partition_states(_of(tables), by="database, table", with_content=with_content, more=merging)
+    of_tables = _of(tables) if ids is None else f"{_of(tables)} AND {one_of(PARTITION, ids)}"
+    found = partition_states(of_tables, by="database, table", with_content=with_content, more=merging)
     columns = f"{_flat('found', 3)}, {_flat('found.4', 7)}, {_flat('found', 8, first=5)}"
     return Sql(f"SELECT {columns} FROM ({found})")
 
@@ -139,7 +143,8 @@ def circumstances(tables: Collection[TableName], uuids: Collection[str]) -> Sql:
     named = f"{_of(tables, name='name')} OR {one_of('toString(uuid)', uuids)}"
     return Sql(f"""
 SELECT
-    (SELECT groupArray((database, name, engine, engine_full, toString(uuid), storage_policy, partition_key))
+    (SELECT groupArray((database, name, engine, engine_full, toString(uuid), storage_policy, partition_key,
+            active_parts, total_rows))
         FROM system.tables WHERE {named}),
     (SELECT groupArray((database, table, partition_id, (progress, elapsed, total_size_bytes_compressed, num_parts)))
         FROM system.merges WHERE {of_tables}),

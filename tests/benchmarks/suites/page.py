@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
+from datetime import date, timedelta
 from pathlib import Path
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
@@ -19,8 +20,10 @@ from tests.benchmarks.suite import ROOT, TrialContext
 
 TITLE = "The periods page"
 
-_TABLES, _TABLES_IN_QUICK = 100, 20
-_PERIODS = [f"{2016 + number // 12}-{number % 12 + 1:02}" for number in range(120)]
+_TABLES, _TABLES_IN_QUICK = 100, 4
+_PERIODS = [str(date(2022, 1, 1) + timedelta(days=number)) for number in range(1_500)]
+#: The month whose load all are copies of.
+_FIRST = "2022-01"
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
@@ -36,11 +39,11 @@ def run(bench: TrialContext) -> Iterator[Comparison]:
         tempfile.TemporaryDirectory(prefix="chs3-bench-") as folder,
     ):
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
-        period = Periods(prefix="page", names=_PERIODS[:1], rows=600, files=3)
+        period = Periods(prefix="page", names=[_FIRST], rows=600, files=3)
         period.upload(s3.endpoint)
         lake = Lake(cluster, s3.endpoint, "chs3_default")
         lake.start_afresh()
-        lake.load(period, _PERIODS[0])
+        lake.load(period, _FIRST)
         bench.say(f"Publish {len(_PERIODS)} periods of {tables} tables")
         create_tables(cluster, _PERIODS, tables=tables)
         look = Look(periods=tables * len(_PERIODS), rounds=bench.rounds, result_file=str(Path(folder, "rounds.json")))
@@ -48,7 +51,7 @@ def run(bench: TrialContext) -> Iterator[Comparison]:
         subprocess.run(command, cwd=ROOT, check=True)
         rounds = json.loads(Path(look.result_file).read_text(encoding="utf-8"))
     yield Comparison(
-        title=f"{tables} tables of {len(_PERIODS)} periods, one node",
+        title=f"{tables} tables of {len(_PERIODS):,} days, one node",
         variants=[STATEMENTS, ANSWER],
         figures=[SECONDS, CPU_SECONDS],
         rounds=rounds,

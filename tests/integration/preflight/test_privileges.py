@@ -21,7 +21,7 @@ from airflow_provider_chs3.operators.ledger import (
 )
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
-from airflow_provider_chs3.plugin.api.periods import period_answers
+from airflow_provider_chs3.plugin.api.periods import period_answers, question_about
 from airflow_provider_chs3.plugin.observation.periods import PeriodState
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
@@ -284,9 +284,9 @@ def test_the_periods_page_needs_no_privilege_to_write_or_to_read_rows(
 ) -> None:
     load_as(own_lake, NARROW, monkeypatch)
     log_in(own_lake, WATCHER, monkeypatch)
-    look = period_answers().look("chs3_default")
+    look = period_answers().look(question_about("chs3_default"))
     assert (look.error, set(look.nodes.values())) == ("", {""})
-    assert [each.state for each in look.tables[TableName("lake", "trips")]] == [PeriodState.PUBLISHED]
+    assert [each.state for each in look.tables[TableName("lake", "trips")].periods] == [PeriodState.PUBLISHED]
 
 
 @pytest.mark.thorough

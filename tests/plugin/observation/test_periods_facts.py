@@ -24,14 +24,23 @@ LIMITS = [(name, "1") for name in Limits.__slots__]
 def records(tables: int, periods: int) -> list[tuple[Any, ...]]:
     loads = (0, *[""] * 5, 0, *[""] * 6, "", 0.0, 0)
     return [
-        ("taxi", f"t{table}", "uuid", f"20{10 + period // 12}-{period % 12 + 1:02}", 1, 1, *NO_RECORD, *loads)
+        ("taxi", f"t{table}", "uuid", name, 1, 1, *NO_RECORD, *loads)
         for table in range(tables)
-        for period in range(periods)
+        for name in names(periods)
     ]
 
 
+def names(periods: int) -> list[str]:
+    return [f"20{10 + period // 12}-{period % 12 + 1:02}" for period in range(periods)]
+
+
+def summaries(tables: int, periods: int) -> list[tuple[Any, ...]]:
+    others = [(name, []) for name in names(periods)]
+    return [("taxi", f"t{table}", "", others, [], 0, "", [], []) for table in range(tables)]
+
+
 def circumstances(tables: int) -> tuple[Any, ...]:
-    found = [("taxi", f"t{table}", "MergeTree", "MergeTree", "uuid", "default", "") for table in range(tables)]
+    found = [("taxi", f"t{table}", "MergeTree", "MergeTree", "uuid", "default", "", 1, 1) for table in range(tables)]
     storage = ([("default", ["default"])], [("default", 10)])
     return (found, [], [], LIMITS, LIMITS, *storage, 0, [], [], [], [], [], [], 5, 1.0)
 
@@ -51,18 +60,18 @@ def look(tables: int, periods: int, *, down: dict[str, int] | None = None) -> Dr
         return of
 
     ledgers = [(name, "taxi", *RecordTable()) for name in (LEDGER_TABLE, LOADS_TABLE)]
-    answers = [ledgers, records(tables, periods), [], [circumstances(tables)]]
+    answers = [ledgers, summaries(tables, periods), [circumstances(tables)], records(tables, periods), []]
     return drive(look_at_all_tables("main"), CLUSTERS, *map(answer, answers))
 
 
 @pytest.mark.parametrize(("tables", "periods"), [(1, 1), (20, 50)])
 def test_the_number_of_statements_does_not_grow_with_tables_and_periods(tables: int, periods: int) -> None:
     looked = look(tables, periods)
-    assert [len(step.sql) if isinstance(step, TryQueryNodes) else 1 for step in looked.steps] == [1, 2, 2, 2, 2]
+    assert [len(step.sql) if isinstance(step, TryQueryNodes) else 1 for step in looked.steps] == [1, 2, 2, 2, 2, 2]
     assert [sum(map(len, node.records.values())) for node in looked.result.nodes.values()] == [tables * periods] * 2
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 4])
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
 def test_a_node_that_does_not_answer_is_left_out_and_told_of(number: int) -> None:
     seen = look(2, 3, down={"b": number}).result
     assert list(seen.nodes) == NODES[:1]

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ConnectionPeriods, PeriodRow, State } from "../src/api/types";
-import { axisLabel, byGrain, countStates, gapBefore, isBusy, matches, periodsBetween, problemsOf, sorted, tablesOf, withoutProblem, withChosen, type Filter } from "../src/model/fleet";
+import { axisLabel, byGrain, countStates, gapBefore, isBusy, matches, periodsBetween, problemsOf, rowsOf, sorted, tablesOf, withoutProblem, withChosen, type Filter } from "../src/model/fleet";
 
 function period(name: string, state: State = "published", more: Partial<PeriodRow> = {}): PeriodRow {
   return {
@@ -9,10 +9,12 @@ function period(name: string, state: State = "published", more: Partial<PeriodRo
   };
 }
 
+const NOTHING = { published: 0, newest: "", never_loaded: 0, rows: 0, published_at: "", dag_ids: [] };
+
 function connection(connId: string, nodes: string[], tables: Record<string, PeriodRow[]>): ConnectionPeriods {
   return {
     conn_id: connId, error: "", seen_at: 1, unread: "", cluster: "c", nodes: nodes.map((name) => ({ name, error: "", is_missed: false })),
-    tables: Object.entries(tables).map(([table, periods]) => ({ database: "d", table, periods })),
+    tables: Object.entries(tables).map(([table, periods]) => ({ database: "d", table, periods, unread: NOTHING })), axis: [],
   };
 }
 
@@ -57,6 +59,19 @@ describe("tables", () => {
       fits({ named: { connId: null, database: "d", table: "Trips" } }), fits({ named: { connId: null, database: "e", table: "Trips" } }),
     ]).toEqual([true, false, true, false, true, false, true, false, true, false]);
   });
+});
+
+test("periods that are not shown count, and those of earlier times that were asked for count once", () => {
+  const unread = { published: 40, newest: "2025-12", never_loaded: 2, rows: 400, published_at: "2026-01-01 00:00:00", dag_ids: ["mine"] };
+  const seen = connection("a", ["n"], { t: [period("2026-01", "failed")] });
+  const newest = { ...seen, tables: seen.tables.map((table) => ({ ...table, unread })) };
+  const earlier = connection("a", ["n"], { t: [period("2025-10"), period("2025-11", "never_loaded", { rows: 0 }), period("2026-01", "failed")] });
+  for (const found of [tablesOf([newest]), tablesOf([newest], [earlier])]) {
+    expect(Object.fromEntries(countStates(found))).toEqual({ failed: 1, published: 40, never_loaded: 2 });
+    expect(found.map((table) => [rowsOf(table), table.dags, matches(table, { ...NONE, states: new Set(["published"]) })])).toEqual([[401, ["mine"], true]]);
+  }
+  expect(tablesOf([newest], [earlier]).map((table) => table.periods.map((each) => each.period))).toEqual([["2025-10", "2025-11", "2026-01"]]);
+  expect(periodsBetween(tablesOf([newest]), ["2025-12", "2024-01-05", "2026-01"])).toEqual(["2025-12", "2026-01"]);
 });
 
 describe("problems", () => {

@@ -1,5 +1,5 @@
 // The answers of the API, asked again every few seconds while somebody looks.
-import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useQueries, useQuery } from "@tanstack/react-query";
 import { isBusy } from "../model/fleet";
 import { queryOf, type Place } from "../model/place";
 import { errorOf } from "../model/task-log";
@@ -17,13 +17,23 @@ export interface PeriodPlace {
   period: string;
 }
 
+const periodsOf = (query: string) => ({ queryKey: ["periods", query], queryFn: () => ask<Periods>(`chs3/api/periods?${query}`) });
+
 export function usePeriods(place: Place) {
-  const query = queryOf(place).toString();
   return useQuery({
-    queryKey: ["periods", query],
-    queryFn: () => ask<Periods>(`chs3/api/periods?${query}`),
+    ...periodsOf(queryOf(place).toString()),
     refetchInterval: ({ state }) => (state.data && isBusy(state.data) ? BUSY_MILLISECONDS : CALM_MILLISECONDS),
   });
+}
+
+// Periods until some earlier ones, beside those that are always there.
+export function useEarlier(place: Place, untils: readonly string[]) {
+  const asked = useQueries({ queries: untils.map((until) => {
+    const query = queryOf(place);
+    query.set("until", until);
+    return { ...periodsOf(query.toString()), staleTime: CALM_MILLISECONDS };
+  }) });
+  return { answers: asked.flatMap(({ data }) => data ?? []), isWaiting: asked.some(({ isPending }) => isPending) };
 }
 
 export function useSpeed(place: Place, days: number) {

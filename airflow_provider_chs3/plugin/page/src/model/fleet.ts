@@ -1,5 +1,5 @@
 // All tables behind all connections, as the list shows them: each once, filtered and sorted.
-import type { ConnectionPeriods, FailedRun, PeriodRow, Periods, State } from "../api/types";
+import type { ConnectionPeriods, FailedRun, PeriodRow, Periods, State, Unread } from "../api/types";
 import { GRAINS, grainOf, indexOf, labelOf, periodAt, type Grain } from "./period";
 import { NEEDS_PERSON, urgency } from "./states";
 
@@ -14,7 +14,9 @@ export interface TableRow {
   missedNodes: string[];
   database: string;
   table: string;
+  // Those that are shown, and all that need attention; of the others no more is known than how many there are.
   periods: PeriodRow[];
+  unread: Unread;
   byName: Map<string, PeriodRow>;
   worst: State;
   dags: string[];
@@ -49,29 +51,47 @@ function placeOf(seen: ConnectionPeriods): string {
   return nodes.length ? JSON.stringify([seen.cluster, nodes]) : JSON.stringify(["connection", seen.conn_id]);
 }
 
-export function tablesOf(connections: readonly ConnectionPeriods[]): TableRow[] {
+// With the periods of earlier times that were asked for, too.
+export function tablesOf(connections: readonly ConnectionPeriods[], earlier: readonly ConnectionPeriods[] = []): TableRow[] {
   const rows = new Map<string, TableRow>();
+  const more = new Map(earlier.flatMap(({ conn_id: id, tables }) => tables.map((each) => [JSON.stringify([id, nameOf(each)]), each.periods])));
   for (const seen of connections) {
-    for (const { database, table, periods } of seen.tables) {
+    for (const { database, table, periods: newest, unread } of seen.tables) {
       const key = JSON.stringify([placeOf(seen), database, table]);
       const known = rows.get(key);
       if (known) {
         known.connIds.push(seen.conn_id);
       } else {
+        const periods = withEarlier(newest, more.get(JSON.stringify([seen.conn_id, nameOf({ database, table })])) ?? []);
+        const added = periods.slice().filter((each) => !newest.includes(each));
         rows.set(key, {
-          key, database, table, periods,
+          key, database, table, periods, unread: without(unread, added),
           connIds: [seen.conn_id],
           cluster: seen.cluster,
           silentNodes: seen.nodes.filter(({ error }) => error).map(({ name }) => name),
           missedNodes: seen.nodes.filter((node) => node.is_missed).map(({ name }) => name),
           byName: new Map(periods.map((period) => [period.period, period])),
           worst: worstOf(periods),
-          dags: [...new Set(periods.flatMap((period) => (period.task ? [period.task.dag_id] : [])))],
+          dags: [...new Set([...periods.flatMap((period) => (period.task ? [period.task.dag_id] : [])), ...unread.dag_ids])],
         });
       }
     }
   }
   return [...rows.values()];
+}
+
+function withEarlier(newest: PeriodRow[], earlier: readonly PeriodRow[]): PeriodRow[] {
+  const known = new Set(newest.map(({ period }) => period));
+  const added = earlier.filter(({ period }) => !known.has(period));
+  return added.length ? [...added, ...newest].sort((one, other) => indexOf(one.period) - indexOf(other.period)) : newest;
+}
+
+function without(unread: Unread, added: readonly PeriodRow[]): Unread {
+  const missing = added.filter(({ state }) => state === "never_loaded").length;
+  return {
+    ...unread, published: unread.published - (added.length - missing), never_loaded: unread.never_loaded - missing,
+    rows: unread.rows - added.reduce((sum, { rows }) => sum + rows, 0),
+  };
 }
 
 function worstOf(periods: readonly PeriodRow[]): State {
@@ -80,10 +100,15 @@ function worstOf(periods: readonly PeriodRow[]): State {
   );
 }
 
+// The states that others than the shown periods may have.
+const UNREAD = ["published", "never_loaded"] as const;
+
 export function countStates(tables: readonly TableRow[]): Map<State, number> {
   const counts = new Map<State, number>();
-  for (const { state } of tables.flatMap((table) => table.periods)) {
-    counts.set(state, (counts.get(state) ?? 0) + 1);
+  const add = (state: State, more: number) => (more ? counts.set(state, (counts.get(state) ?? 0) + more) : counts);
+  for (const { periods, unread } of tables) {
+    periods.forEach(({ state }) => add(state, 1));
+    UNREAD.forEach((state) => add(state, unread[state]));
   }
   return counts;
 }
@@ -108,7 +133,8 @@ export function matches(table: TableRow, filter: Filter): boolean {
     (!filter.database || table.database === filter.database) &&
     (!filter.dag || table.dags.includes(filter.dag)) &&
     (!filter.named || isNamed(table, filter.named)) &&
-    (!filter.states.size || table.periods.some((period) => filter.states.has(period.state)))
+    (!filter.states.size || table.periods.some((period) => filter.states.has(period.state)) ||
+      UNREAD.some((state) => filter.states.has(state) && table.unread[state] > 0))
   );
 }
 
@@ -123,13 +149,17 @@ const COMPARE: Record<Sort, (one: TableRow, other: TableRow) => number> = {
   urgency: (one, other) => urgency(one.worst) - urgency(other.worst),
   name: () => 0,
   rows: (one, other) => rowsOf(other) - rowsOf(one),
-  newest: (one, other) => (other.periods.at(-1)?.period ?? "").localeCompare(one.periods.at(-1)?.period ?? ""),
+  newest: (one, other) => newestOf(other).localeCompare(newestOf(one)),
 };
+
+function newestOf({ periods, unread }: TableRow): string {
+  return periods.at(-1)?.period ?? unread.newest;
+}
 
 export const isSort = (text: string): text is Sort => text in COMPARE;
 
 export function rowsOf(table: TableRow): number {
-  return table.periods.reduce((sum, period) => sum + period.rows, 0);
+  return table.periods.reduce((sum, period) => sum + period.rows, table.unread.rows);
 }
 
 export function sorted(tables: readonly TableRow[], sort: Sort): TableRow[] {
@@ -162,14 +192,14 @@ export const gapBefore = (period: string) => `${period} after a gap`;
 export const isGap = (name: string) => name.endsWith("gap");
 
 // The periods of all tables, which have one length, and those between them, so that their strips stand below each other.
-export function periodsBetween(tables: readonly TableRow[]): string[] {
+export function periodsBetween(tables: readonly TableRow[], axis: readonly string[] = []): string[] {
   const found: string[] = [];
   let last: number | null = null;
   const [grain] = tables.map(grainOfTable);
   if (grain === undefined) {
     return found;
   }
-  const names = tables.flatMap((table) => [...table.byName.keys()]).filter((name) => grainOf(name) === grain);
+  const names = [...axis, ...tables.flatMap((table) => [...table.byName.keys()])].filter((name) => grainOf(name) === grain);
   for (const index of [...new Set(names.map(indexOf))].sort((a, b) => a - b)) {
     if (last !== null && index - last - 1 > LONGEST_RUN_PERIODS) {
       found.push(gapBefore(periodAt(grain, index)));
@@ -184,7 +214,7 @@ export function periodsBetween(tables: readonly TableRow[]): string[] {
 }
 
 // That of its newest period: a table that was created again may have had another key.
-export const grainOfTable = (table: TableRow): Grain => grainOf(table.periods.at(-1)?.period ?? "");
+export const grainOfTable = (table: TableRow): Grain => grainOf(newestOf(table));
 
 // Tables whose periods are of one length, the shortest first.
 export function byGrain(tables: readonly TableRow[]): [Grain, TableRow[]][] {

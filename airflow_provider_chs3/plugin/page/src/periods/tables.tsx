@@ -3,18 +3,20 @@ import { Box, Text } from "@chakra-ui/react";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { State } from "../api/types";
-import { byGrain, periodsBetween, nameOf, rowsOf, type TableRow } from "../model/fleet";
+import { byGrain, isGap, periodsBetween, nameOf, rowsOf, type TableRow } from "../model/fleet";
 import { compact, count, parseUtc } from "../model/format";
 import { extentOf, isLowerBound, measureOf, rangeText } from "../model/measures";
 import type { Grain } from "../model/period";
 import { DagLink } from "../ui/links";
 import { Ago } from "../ui/parts";
-import { useAddress } from "../ui/url";
+import { untilsIn, useAddress } from "../ui/url";
 import { Axis } from "./axis";
 import { layoutOf, type Layout } from "./layout";
 import { STRIP_STYLES, Strip } from "./strip";
 import { withoutText } from "./text";
 
+// Where not all periods are known, an answer has so many.
+const MOST_READ = 64;
 const ROW_PIXELS = { wide: 40, narrow: 72 };
 
 function useWidth() {
@@ -31,11 +33,13 @@ function useWidth() {
 }
 
 // Tables by day, by month and whole ones stand in lists of their own: their periods share no axis.
-export function Tables({ tables, all, states }: { tables: TableRow[]; all: readonly TableRow[]; states: ReadonlySet<State> }) {
+export function Tables({ tables, all, axis, states }: {
+  tables: TableRow[]; all: readonly TableRow[]; axis: readonly string[]; states: ReadonlySet<State>;
+}) {
   const lists = useMemo(() => byGrain(all).map(([grain, those]) => ({ grain, those, shown: tables.filter((table) => those.includes(table)) })), [tables, all]);
   const shown = tables.length ? lists.filter((list) => list.shown.length) : lists.slice(0, 1);
   return shown.map((list) => (
-    <TablesOfGrain key={list.grain} tables={list.shown} all={list.those} states={states} title={lists.length > 1 ? TITLES[list.grain] : "Table"} />
+    <TablesOfGrain key={list.grain} tables={list.shown} all={list.those} axis={axis} states={states} title={lists.length > 1 ? TITLES[list.grain] : "Table"} />
   ));
 }
 
@@ -44,17 +48,26 @@ const TITLES: Record<Grain, string> = {
   year: "Tables by year", table: "Whole tables",
 };
 
-function TablesOfGrain({ tables, all, states, title }: { tables: TableRow[]; all: readonly TableRow[]; states: ReadonlySet<State>; title: string }) {
+function TablesOfGrain({ tables, all, axis, states, title }: {
+  tables: TableRow[]; all: readonly TableRow[]; axis: readonly string[]; states: ReadonlySet<State>; title: string;
+}) {
   const { ref, width } = useWidth();
-  const { params } = useAddress();
+  const { params, change } = useAddress();
   const measure = measureOf(params.get("strip") ?? "");
-  const periods = useMemo(() => periodsBetween(all), [all]);
-  const { fits, ...columns } = layoutOf(width, periods.length, measure);
-  const [back, setBack] = useState(0);
-  const end = periods.length - Math.min(back, Math.max(0, periods.length - fits));
+  const periods = useMemo(() => periodsBetween(all, axis), [all, axis]);
+  const { fits: room, ...columns } = layoutOf(width, periods.length, measure);
+  const fits = all.some(({ unread }) => unread.published) ? Math.min(room, MOST_READ) : room;
+  const untils = untilsIn(params);
+  const until = periods.findLastIndex((name) => untils.includes(name));
+  const end = until < 0 ? periods.length : Math.max(Math.min(fits, periods.length), until + 1);
   const layout = { ...columns, periods: periods.slice(Math.max(0, end - fits), end) };
-  const move = (by: number) => { setBack(Math.max(0, Math.min(periods.length - fits, back + by))); };
   const step = Math.max(1, fits - 1);
+  const move = (by: number) => {
+    const to = Math.max(fits, end - by);
+    const last = periods.slice(0, to).findLast((name) => !isGap(name));
+    const others = untils.filter((name) => !periods.includes(name));
+    change({ until: [...others, ...(to < periods.length && last !== undefined ? [last] : [])].join(",") }, { replace: true });
+  };
   return (
     <Box ref={ref} css={STRIP_STYLES} borderWidth={1} rounded="lg" overflow="clip" role="group" aria-label={title === "Table" ? "All tables" : title}>
       <Axis title={title} layout={layout} earlier={end > fits ? () => { move(step); } : null} later={end < periods.length ? () => { move(-step); } : null} />
@@ -121,9 +134,9 @@ function Row({ table, layout: { periods, measure, isNarrow, hasFacts }, states }
   );
 }
 
-function RowFacts({ table: { dags, periods } }: { table: TableRow }) {
+function RowFacts({ table: { dags, periods, unread } }: { table: TableRow }) {
   const [dag, ...more] = dags;
-  const newest = periods.reduce((last, { published_at: at }) => (at > last ? at : last), "");
+  const newest = periods.reduce((last, { published_at: at }) => (at > last ? at : last), unread.published_at);
   return (
     <>
       <div className="fact" title={dags.join(", ")}>

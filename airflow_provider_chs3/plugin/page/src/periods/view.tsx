@@ -1,7 +1,7 @@
 // The first screen: what needs a person, then all tables with a strip of their periods.
 import { Box, Button, Flex, Stack } from "@chakra-ui/react";
 import { useMemo } from "react";
-import { usePeriods } from "../api/queries";
+import { useEarlier, usePeriods } from "../api/queries";
 import type { Periods } from "../api/types";
 import { countStates, isNamed, isSort, matches, problemsOf, sorted, tablesOf, withoutProblem, type Filter, type Named, type TableRow } from "../model/fleet";
 import { namedIn } from "../model/named";
@@ -11,7 +11,7 @@ import { isState } from "../model/states";
 import { Panel } from "../panel/panel";
 import { NoConnections, NoTables, Troubles } from "../ui/connections";
 import { Faint, Note, Waiting } from "../ui/parts";
-import { NO_PERIOD, useAddress } from "../ui/url";
+import { NO_PERIOD, untilsIn, useAddress } from "../ui/url";
 import { BrokenDags } from "./broken-dags";
 import { Filters, StateChips } from "./filters";
 import { Legend } from "./legend";
@@ -41,7 +41,11 @@ export function PeriodsView({ place }: { place: Place }) {
 
 function Content({ data, place }: { data: Periods; place: Place }) {
   const { params } = useAddress();
-  const tables = useMemo(() => tablesOf(data.connections), [data]);
+  const newest = useMemo(() => tablesOf(data.connections), [data]);
+  const { answers, isWaiting } = useEarlier(place, earlierIn(params, newest));
+  const earlier = answers.flatMap(({ connections }) => connections);
+  const tables = earlier.length ? tablesOf(data.connections, earlier) : newest;
+  const axis = useMemo(() => data.connections.flatMap((seen) => seen.axis), [data]);
   const filter = useMemo(() => filterOf(params, tables), [params, tables]);
   const sort = params.get("sort") ?? "";
   const shown = useMemo(
@@ -64,7 +68,7 @@ function Content({ data, place }: { data: Periods; place: Place }) {
     <Stack gap={5} align="stretch">
       <Box _empty={{ display: "none" }}>
         <Troubles connections={data.connections} />
-        <MissingPlace tables={tables} params={params} />
+        {isWaiting ? null : <MissingPlace tables={tables} params={params} />}
       </Box>
       <StateChips counts={countStates(tables)} chosen={filter.states} />
       {shown.length ? (
@@ -76,10 +80,18 @@ function Content({ data, place }: { data: Periods; place: Place }) {
       {filter.named ? <Only named={filter.named} /> : null}
       <Filters tables={tables} connections={data.connections} shown={shown.length} />
       <Legend tables={shown} shows={params.get("strip") ?? ""} />
-      <Tables tables={shown} all={tables} states={filter.states} />
+      <Tables tables={shown} all={tables} axis={axis} states={filter.states} />
       <Panel tables={tables} owners={data.owners} />
     </Stack>
   );
+}
+
+// What the address shows of earlier times, where not all is known: strips, and a period that is opened.
+function earlierIn(params: URLSearchParams, tables: readonly TableRow[]): string[] {
+  const [named, period] = [namedIn(params), params.get("period")];
+  const isUnread = named && period && tables.some((table) => isNamed(table, named) && !table.byName.has(period));
+  const untils = [...untilsIn(params), ...(isUnread ? [period] : [])];
+  return tables.some(({ unread }) => unread.published) ? [...new Set(untils)] : [];
 }
 
 // All of it is as fresh as the oldest answer.

@@ -22,4 +22,7 @@ export function useAddress() {
   return { params, change };
 }
 
+// Of the strips of one length each, the newest period that is shown where that is not the newest of all.
+export const untilsIn = (params: URLSearchParams) => (params.get("until") ?? "").split(",").filter(Boolean);
+
 export const NO_PERIOD: Changes = { conn_id: null, database: null, table: null, period: null };

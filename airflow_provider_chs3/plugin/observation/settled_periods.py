@@ -1,0 +1,307 @@
+"""Periods that the servers themselves find as they were published: of these, no more than names and sums are read.
+
+There may be a hundred thousand of them, and judging one takes as long as reading a hundred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, groupby
+from typing import Any, NamedTuple
+
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE
+from airflow_provider_chs3.core.ledger.parts import PARTITION
+from airflow_provider_chs3.core.ledger.records import IS_STATE
+from airflow_provider_chs3.core.ledger.table import COLUMNS, LOADS_COLUMNS
+from airflow_provider_chs3.core.preflight.target_checks import period_of_partition
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.period import Grain, Period
+from airflow_provider_chs3.core.workflow.operations import Row
+
+#: So many of the newest periods are read in all; of each table at least as many as a wide screen shows.
+_NEWEST, _LEAST_OF_TABLE = 6_000, 64
+#: A condition with more names takes longer than to read all.
+_MOST_NAMED = 1_000
+
+
+class Task(NamedTuple):
+    """The tasks whose periods are read, whatever their state; None stands for all."""
+
+    dag_id: str
+    run_id: str | None
+    task_id: str | None
+    map_index: int | None
+
+    @property
+    def condition(self) -> str:
+        """The condition on the owner of a load."""
+        names = (self.dag_id, self.run_id, self.task_id)
+        texts = [
+            f"JSONExtractString(owner, {number}) = {literal(name)}" for number, name in enumerate(names, 1) if name
+        ]
+        index = [] if self.map_index is None else [f"JSONExtractInt(owner, 4) = {self.map_index}"]
+        return " AND ".join([*texts, *index])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """The periods that are read one by one, beside those that are not settled.
+
+    Args:
+        until: The newest of the periods of its length; the newest of all by default.
+        task: The tasks whose periods are all read; then no others are needed.
+        named: Further ones.
+    """
+
+    until: str = ""
+    task: Task | None = None
+    named: Collection[tuple[TableName, str | None]] = ()
+
+
+class TableSummary(NamedTuple):
+    """The periods of a table on one node.
+
+    Args:
+        settled: Lines of period, partition, attempt and number of nodes.
+        others: Those that have to be read, each with its partitions.
+        unknown: Partitions with rows of which no claim tells.
+        rows: Rows of the table.
+        published_at: Time of its last publication, in UTC.
+        dag_ids: The DAGs that loaded its periods last.
+        uuids: Those of a table that is gone.
+    """
+
+    settled: str = ""
+    others: Sequence[tuple[str, Sequence[str]]] = ()
+    unknown: Sequence[str] = ()
+    rows: int = 0
+    published_at: str = ""
+    dag_ids: Sequence[str] = ()
+    uuids: Sequence[str] = ()
+
+
+def summaries_query(
+    ledgers: Collection[str], loads: Collection[str], *, spare_parts: int, task: Task | None = None
+) -> Sql:
+    """Return the query for the summary of each table in all ledgers of a node.
+
+    A period is settled if its newest claim is that it was published, if no load has begun or failed since, and if its
+    partition has the blocks and rows of that claim, no mutation has passed it since, and it has few parts. Then
+    `core.ledger.comparison.standing` finds it unchanged, too.
+
+    Args:
+        ledgers: The databases of its ledgers.
+        loads: Those of its tables of loads; at least one database is among both.
+        spare_parts: The most parts that are few.
+        task: The tasks whose periods count as others. None by default.
+    """
+    sources = [(each, LEDGER_TABLE) for each in sorted(ledgers)], [(each, LOADS_TABLE) for each in sorted(loads)]
+    claims, own_loads = (
+        f"({' UNION ALL '.join(_of_source(*each) for each in found) or _of_nothing(columns)})"
+        for found, columns in zip(sources, (COLUMNS, LOADS_COLUMNS), strict=True)
+    )
+    named = " UNION DISTINCT ".join(
+        f"SELECT DISTINCT target_database, target_table FROM {table(TableName(*each))}" for each in chain(*sources)
+    )
+    return Sql(
+        _SUMMARIES.format(
+            claims=claims,
+            loads=own_loads,
+            named=named,
+            spare_parts=spare_parts,
+            is_asked_for=task.condition if task else "0",
+            is_state=IS_STATE,
+            partition=PARTITION,
+        )
+    )
+
+
+def _of_source(database: str, name: str) -> str:
+    return f"SELECT *, {literal(database)} AS source FROM {table(TableName(database, name))}"
+
+
+def _of_nothing(columns: Mapping[str, str]) -> str:
+    declared = ", ".join(
+        f"{name} {text.partition(' COMMENT ')[0].partition(' DEFAULT ')[0]}" for name, text in columns.items()
+    )
+    return f"SELECT *, '' AS source FROM null({literal(declared)})"
+
+
+_SUMMARIES = """
+SELECT database, table,
+    arrayStringConcat(groupArrayIf(
+        concat(period, '\\t', id, '\\t', claim.attempt, '\\t', toString(claim.nodes)), is_settled), '\\n'),
+    groupArrayIf((period, arrayDistinct(arrayConcat([id], claim.partitions))), period != '' AND NOT is_settled),
+    groupArrayIf(id, period = '' AND own_rows > 0),
+    sum(own_rows),
+    formatDateTime(maxIf(claim.recorded_at, claim.event = 'published'), '%F %T', 'UTC'),
+    arrayFilter(dag_id -> dag_id != '', groupUniqArray(JSONExtractString(owner, 1))),
+    groupUniqArrayIf(uuid, is_gone)
+FROM (
+    SELECT *, claim.event = 'published' AND claim.restored = '' AND length(claim.partitions) < 2
+        AND NOT is_gone AND is_of_one
+        AND greatest(inserts, failures) <= greatest(checked, claim.sequence) AND parts <= {spare_parts} AND NOT is_odd
+        AND own_rows = claim.rows AND min_block = claim.min_block AND max_block = claim.max_block
+        AND version <= greatest(claim.max_block, claim.data_version) AND NOT ({is_asked_for}) AS is_settled
+    FROM (
+        SELECT target_database AS database, target_table AS table, target_uuid AS uuid, period,
+            claim.partition_id AS id, claim, checked, inserts, failures, owner,
+            claim_sources = 1 AND load_sources <= 1 AND load_source IN ('', claim_source) AS is_of_one,
+            uuid_now = '' AS is_gone
+        FROM (
+            SELECT target_database, target_table, target_uuid, period, uniqExact(source) AS claim_sources,
+                any(source) AS claim_source,
+                CAST(argMax((event, restored, attempt, partition_id, partitions, nodes, rows, min_block, max_block,
+                    data_version, recorded_at, sequence), (sequence, recorded_at)),
+                    'Tuple(event String, restored String, attempt String, partition_id String,
+                        partitions Array(String), nodes UInt32, rows UInt64, min_block Int64, max_block Int64,
+                        data_version Int64, recorded_at DateTime64(3, \\'UTC\\'), sequence UInt64)') AS claim
+            FROM {claims} WHERE {is_state} GROUP BY target_database, target_table, target_uuid, period
+        ) AS claimed
+        FULL JOIN (
+            SELECT target_database, target_table, target_uuid, period, uniqExact(source) AS load_sources,
+                any(source) AS load_source, maxIf(sequence, event IN ('load', 'unchanged')) AS checked,
+                maxIf(sequence, event = 'inserting') AS inserts, maxIf(sequence, event = 'failed') AS failures,
+                argMaxIf(owner, (sequence, recorded_at), event = 'load') AS owner
+            FROM {loads} GROUP BY target_database, target_table, target_uuid, period
+        ) AS loaded USING (target_database, target_table, target_uuid, period)
+        LEFT JOIN (SELECT database AS target_database, name AS target_table, toString(uuid) AS uuid_now
+            FROM system.tables WHERE (database, name) IN ({named})) AS there USING (target_database, target_table)
+        WHERE period != '' AND uuid_now IN ('', target_uuid)
+    ) AS recorded
+    FULL JOIN (
+        SELECT database, table, {partition} AS id, sumIf(rows, is_own) AS own_rows, countIf(is_plain) AS parts,
+            minIf(min_block_number, is_own) AS min_block, maxIf(max_block_number, is_own) AS max_block,
+            max(data_version) AS version, max(NOT is_plain OR has_lightweight_delete) AS is_odd
+        FROM (SELECT *, NOT startsWith(partition_id, 'patch-') AS is_plain, is_plain AND rows > 0 AS is_own
+            FROM system.parts WHERE active AND (database, table) IN ({named}))
+        GROUP BY database, table, id
+    ) AS found USING (database, table, id)
+)
+GROUP BY database, table
+"""
+
+
+def summaries_of(rows: Iterable[Row]) -> dict[TableName, TableSummary]:
+    """Parse the answer to `summaries_query`."""
+    return {TableName(*row[:2]): TableSummary(*row[2:]) for row in rows}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOnNodes:
+    """A table, for the choice of its periods.
+
+    Args:
+        summaries: Its summary on each node that answered.
+        spread: The number of nodes that its periods are spread over.
+        busy: Partitions in which something happens; None for all.
+        partition_key: Its expression.
+    """
+
+    summaries: Sequence[TableSummary]
+    spread: int
+    busy: Collection[str] | None
+    partition_key: str
+
+
+class Choice(NamedTuple):
+    """The periods of a table: those that are read one by one, and the others.
+
+    Args:
+        read: The former.
+        partitions: Their partitions.
+        unread: The others, all of which are published.
+    """
+
+    read: set[str]
+    partitions: set[str]
+    unread: set[str]
+
+
+class Choices(NamedTuple):
+    """The periods of all tables.
+
+    Args:
+        tables: Those of each.
+        axis: All periods, in order, those of one length together.
+        window: Of each length, the first and the last of those that are shown, whatever their state.
+    """
+
+    tables: Mapping[TableName, Choice]
+    axis: list[str]
+    window: Mapping[Grain, tuple[str, str]]
+
+    def shows(self, name: str) -> bool:
+        """Check whether a period is among those that are shown."""
+        first, last = self.window.get(parsed(name).grain, (" ", ""))
+        return first <= name <= last
+
+
+def choose(tables: Mapping[TableName, TableOnNodes], wanted: Wanted) -> Choices:
+    """Choose the periods that are read one by one: all that are not settled on every node, and those that are shown.
+
+    Args:
+        tables: The tables.
+        wanted: Which are shown.
+    """
+    settled = {name: _settled(each) for name, each in tables.items()}
+    every = {name: _all_periods(each) for name, each in tables.items()}
+    names = {period for found in every.values() for period in found}
+    axis = sorted(names, key=lambda name: (parsed(name).grain, name))
+    window = dict[Grain, tuple[str, str]]()
+    if wanted.task is None:
+        shown = max(_LEAST_OF_TABLE, _NEWEST // max(1, len(tables)))
+        for grain, of_grain in groupby(axis, key=lambda name: parsed(name).grain):
+            if found := [name for name in of_grain if not wanted.until or name <= wanted.until][-shown:]:
+                window[grain] = (found[0], found[-1])
+    choices = Choices({}, axis, window)
+    named = set(wanted.named)
+    unread = {name: {each for each in settled[name] if not choices.shows(each)} for name in tables}
+    return choices._replace(tables={name: _choice(name, unread[name], every[name], named) for name in tables})
+
+
+def _settled(of_table: TableOnNodes) -> dict[str, str]:
+    """Return the periods that all nodes find settled, by the same attempt, each with its partition."""
+    if of_table.busy is None or not of_table.summaries:
+        return {}
+    lines = [frozenset(each.settled.split("\n")) for each in of_table.summaries]
+    common = lines[0].intersection(*lines[1:])
+    fields = (line.split("\t") for line in common if line)
+    spread = str(of_table.spread)
+    return {period: key for period, key, _, nodes in fields if nodes == spread and key not in of_table.busy}
+
+
+def _all_periods(of_table: TableOnNodes) -> dict[str, set[str]]:
+    """Return all periods with their partitions, also those that no node finds settled, and that no claim tells of."""
+    found = dict[str, set[str]]()
+    for summary in of_table.summaries:
+        fields = (line.split("\t") for line in summary.settled.split("\n") if line)
+        periods: list[tuple[str, Sequence[str]]] = [(period, [key]) for period, key, *_ in fields]
+        for period, ids in (*periods, *summary.others):
+            found.setdefault(period, set()).update(filter(None, ids))
+    recorded = {key for ids in found.values() for key in ids}
+    for key in {key for summary in of_table.summaries for key in summary.unknown} - recorded:
+        if named := period_of_partition(key, key=of_table.partition_key):
+            found.setdefault(str(named), set()).add(key)
+    return found
+
+
+def _choice(name: TableName, settled: set[str], all_periods: Mapping[str, set[str]], named: set[Any]) -> Choice:
+    unread = set() if (name, None) in named else {each for each in settled if (name, each) not in named}
+    read = all_periods.keys() - unread
+    return Choice(read, {key for period in read for key in all_periods[period]}, unread)
+
+
+def few(names: Collection[str]) -> Collection[str] | None:
+    """Return names for a condition; None if they are too many."""
+    return names if len(names) <= _MOST_NAMED else None
+
+
+# A day, or an hour, is a period of many tables.
+@lru_cache(maxsize=100_000)
+def parsed(name: str) -> Period:
+    """Return the period of a name."""
+    return Period.parse(name)
