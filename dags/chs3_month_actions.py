@@ -1,4 +1,4 @@
-"""Forget periods, or merge their parts: the actions of the loads page in Airflow's UI, apart from reloads.
+"""Forget periods, merge their parts, restore what they held, and unpin them: actions of the loads page in Airflow's UI.
 
 The page starts a run of this DAG for each action, so Airflow decides who may act, and records who did. It finds the DAG
 by its id; without it, the page does not offer these actions. By hand:
@@ -6,7 +6,7 @@ by its id; without it, the page does not offer these actions. By hand:
     airflow dags trigger chs3_month_actions --conf '{"action": "merge", "database": "taxi", "table": "trips",
         "period": "2026-01"}'
 
-Users who may start its runs may forget or merge any period of any table that a connection of type `chs3` leads to.
+Users who may start its runs may do that to any period of any table that a connection of type `chs3` leads to.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from airflow.sdk import DAG, Param, task
 
 from airflow_provider_chs3.operators.ledger import ForgetPeriodsOperator
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
+from airflow_provider_chs3.operators.versions import RestorePeriodsOperator, UnpinPeriodsOperator
 
 PERIOD = r"\d{4}(-(Q[1-4]|W\d\d|\d\d(-\d\d(T\d\dZ)?)?))?"
 
 with DAG(
     dag_id="chs3_month_actions",
-    description="Forget a period, or merge its parts: for the loads page",
+    description="Forget, merge, restore or unpin a period: for the loads page",
     schedule=None,
     # The runs of a paused DAG would wait.
     is_paused_upon_creation=False,
@@ -28,8 +29,9 @@ with DAG(
     params={
         "action": Param(
             type="string",
-            enum=["forget", "merge"],
-            description="forget: its rows stay, and no load is known to have put them there. merge: to one part a node",
+            enum=["forget", "merge", "restore", "unpin"],
+            description="forget: its rows stay, and no load is known to have put them there. merge: to one part a "
+            "node. restore: what it held before its last load. unpin: loads may replace what was restored",
         ),
         "period": Param(
             type="string",
@@ -55,7 +57,10 @@ with DAG(
         "cluster": "{{ params.cluster }}",
         "clickhouse_conn_id": "{{ params.clickhouse_conn_id }}",
     }
-    forget = ForgetPeriodsOperator(task_id="forget", staging_database="{{ params.staging_database }}", **where)
+    of_ledger = where | {"staging_database": "{{ params.staging_database }}"}
+    forget = ForgetPeriodsOperator(task_id="forget", **of_ledger)
     merge = OptimizePartitionOperator(task_id="merge", **where)
+    restore = RestorePeriodsOperator(task_id="restore", **of_ledger)
+    unpin = UnpinPeriodsOperator(task_id="unpin", **of_ledger)
 
-    choose() >> [forget, merge]
+    choose() >> [forget, merge, restore, unpin]

@@ -1,4 +1,4 @@
-"""The DAG behind the periods page, run by real Airflow: it forgets a period, or merges its parts."""
+"""The DAG behind the periods page, run by real Airflow: it acts on a period."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ __all__ = ["lake", "trips_lake"]
 
 DAGS = Path(__file__).parents[2] / "dags"
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
+
+SKIPPED = {"choose": "success", **dict.fromkeys(("forget", "merge", "restore", "unpin"), "skipped")}
 
 Act = Callable[..., "DagRun"]
 
@@ -59,7 +61,7 @@ def test_a_period_is_forgotten_with_its_ledger_in_another_database(trips_lake: L
         records = trips_lake.on_every_node(f"SELECT event FROM {elsewhere}.chs3_ledger ORDER BY sequence DESC LIMIT 1")
     finally:
         trips_lake.on_every_node(f"DROP DATABASE {elsewhere} SYNC")
-    assert states(done) == {"choose": "success", "forget": "success", "merge": "skipped"}
+    assert states(done) == SKIPPED | {"forget": "success"}
     assert records == [[("forgotten",)]] * 3
     assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
@@ -75,9 +77,19 @@ def test_the_parts_of_a_period_are_merged_on_every_node(trips_lake: Lake, act: A
     before = trips_lake.on_every_node(parts)
     trips_lake.on_every_node(f"SYSTEM START MERGES {trips_lake.database}.trips")
     done = act("merge")
-    assert states(done) == {"choose": "success", "forget": "skipped", "merge": "success"}
+    assert states(done) == SKIPPED | {"merge": "success"}
     assert before == [[(3,)]] * 3
     assert trips_lake.on_every_node(parts) == [[(1,)]] * 3
+
+
+def test_what_a_period_held_is_restored_and_unpinned(trips_lake: Lake, act: Act) -> None:
+    for trips in (TRIPS, Trips(seed=2, rows_per_period=300, files_per_period=3)):
+        trips_lake.upload(trips)
+        trips_lake.load(keep_versions=1)
+    assert states(act("restore")) == SKIPPED | {"restore": "success"}
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
+    assert states(act("unpin")) == SKIPPED | {"unpin": "success"}
+    assert trips_lake.load()["status"] == "published"
 
 
 @pytest.mark.parametrize("wrong", [{"action": "drop"}, {"period": "2026-1"}, {"table": ""}])

@@ -201,6 +201,7 @@ def test_a_period_that_no_task_is_known_to_have_loaded_has_no_reload(trips_lake:
     page.get_by_text("You cannot reload this period from here").wait_for()
     assert page.get_by_role("group", name=f"Actions on {PERIOD}").get_by_role("button").all_inner_texts() == [
         "Force merges…",
+        "Restore…",
         "Forget…",
     ]
 

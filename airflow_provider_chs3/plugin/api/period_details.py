@@ -59,7 +59,7 @@ class DetailsAnswer:
                 {"name": str(node), "error": seen.down.get(node, ""), "share": seen.nodes.get(node)}
                 for node in sorted({*seen.nodes, *seen.down})
             ],
-            "load": _load(seen.load) | {"is_published": seen.is_published} if seen.load else None,
+            "load": _load(seen.load, readable_logs) | {"is_published": seen.is_published} if seen.load else None,
             "inserting": _inserting(seen.inserting) if seen.inserting else None,
             "failure": _failure(seen.failure, readable_logs) if seen.failure else None,
             "last_finished": seen.last_finished,
@@ -150,10 +150,12 @@ def _entry_as_json(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _load(entry: Entry) -> dict[str, Any]:
+def _load(entry: Entry, readable_logs: Container[str]) -> dict[str, Any]:
     """Return what `api.schemas.Load` is made of: all that the load recorded, which the schema chooses from."""
     details = entry.details
     seconds = details["insert_seconds"]
+    # A maximum, or what a statement of the user's found, may be a value of a row.
+    hidden = {} if is_of_dag_in(details["owner"], readable_logs) else {"found": None}
     return {
         **details,
         **_entry_as_json(entry),
@@ -163,6 +165,7 @@ def _load(entry: Entry) -> dict[str, Any]:
         "object_changes": dict(details["object_changes"]),
         "seconds_by_step": in_order(dict(details["seconds_by_step"])),
         "settings": _settings(details["settings"]),
+        "checks": [each | hidden for each in json.loads(details["checks"] or "[]")],
     }
 
 

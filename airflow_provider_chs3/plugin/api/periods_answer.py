@@ -60,14 +60,14 @@ def periods_answer(
 def _startable(connections: Collection[Mapping[str, Any]], rights: PeriodRights) -> set[str]:
     """Return the DAGs whose runs help, and that the user may start."""
     found = _dags_of(connections, (PeriodState.FAILED, PeriodState.CHANGED), rights.startable)
-    is_gone = any(
-        period["state"] == PeriodState.GONE
+    needs_action = any(
+        period["state"] in (PeriodState.GONE, PeriodState.PINNED)
         for seen in connections
         for table in seen["tables"]
         for period in table["periods"]
     )
-    may_forget = is_gone and ACTIONS_DAG in rights.readable_dags and ACTIONS_DAG in rights.startable
-    return found | ({ACTIONS_DAG} if may_forget else set())
+    may_act = needs_action and ACTIONS_DAG in rights.readable_dags and ACTIONS_DAG in rights.startable
+    return found | ({ACTIONS_DAG} if may_act else set())
 
 
 def _dags_of(connections: Iterable[Mapping[str, Any]], states: Collection[str], allowed: Container[str]) -> set[str]:

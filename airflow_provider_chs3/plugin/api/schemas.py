@@ -101,6 +101,15 @@ class Setting(BaseModel):
     reason: str
 
 
+class CheckFound(BaseModel):
+    """What a check of the rows has found; nothing for those who may not see values."""
+
+    name: str
+    wanted: str
+    found: str | None
+    has_passed: bool
+
+
 class Entry(BaseModel):
     """A record of a ledger."""
 
@@ -135,6 +144,7 @@ class Load(Reads):
     bytes_per_second: int | None
     seconds_by_step: dict[str, float]
     settings: list[Setting]
+    checks: list[CheckFound]
 
 
 class Inserting(Reads):

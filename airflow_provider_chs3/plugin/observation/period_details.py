@@ -40,6 +40,7 @@ _OF_LOAD = {
             "memory_steps",
             "query_ids",
             "settings",
+            "checks",
             "error",
             "error_hint",
             "error_type",

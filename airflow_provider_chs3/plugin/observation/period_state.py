@@ -25,6 +25,8 @@ class PeriodState(StrEnum):
     GONE = "gone"
     #: A published period whose objects have changed since.
     CHANGED_IN_STORAGE = "changed_in_storage"
+    #: A period of which somebody has restored an earlier version: loads leave it.
+    PINNED = "pinned"
     #: A period of a paused DAG that the next load would change.
     HELD = "held"
     #: A period whose DAG's run was due, and was not created.
@@ -62,6 +64,8 @@ def state_of(found: Found, load: LastLoad, health: Health) -> PeriodState:
         return PeriodState.LOADING
     if health is Health.STUCK:
         return PeriodState.STUCK
+    if found.standing is ComparisonStatus.PINNED:
+        return PeriodState.PINNED
     decision = decide(PeriodFacts(found=found), _POLICIES)
     if isinstance(decision, Refuse):
         return PeriodState.CHANGED

@@ -36,7 +36,7 @@ from airflow_provider_chs3.plugin.observation.settled_periods import parsed
 LONGEST_GAP_PERIODS = 24
 
 _ANY_OBJECTS = ExpectedPeriod()
-_AS_PUBLISHED = (PeriodState.PUBLISHED, PeriodState.MERGING)
+_AS_PUBLISHED = (PeriodState.PUBLISHED, PeriodState.MERGING, PeriodState.PINNED)
 _DOING = {
     RunningStep.INSERT: "a load is inserting it",
     RunningStep.VERIFY: "a load is proving that it has staged the objects' rows",

@@ -30,6 +30,7 @@ RECORD = (
     "data_version",
     "evidence",
     "sequence",
+    "restored",
 )
 
 _KEYS = ("target_database", "target_table", "target_uuid", "period", "recorded_at")

@@ -176,7 +176,10 @@ def period_records(row: Row) -> PeriodRecords:
 
 
 def _record(partition_id: str, event: str, attempt: str, *others: Any) -> Record | None:
-    return None if event == "forgotten" else replace(Record(event, attempt, "", "", *others), partition_id=partition_id)
+    if event == "forgotten":
+        return None
+    *numbers, restored = others
+    return replace(Record(event, attempt, "", "", *numbers), partition_id=partition_id, restored=restored)
 
 
 def _failure(attempt: str, owner: str, error: str, *more: str) -> FailureRecord:

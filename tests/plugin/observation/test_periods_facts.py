@@ -17,7 +17,7 @@ from tests.core.driving import Driven, drive
 
 NODES = [Node(1, 1, "a", 9000), Node(2, 1, "b", 9000)]
 CLUSTERS = [("main", node.shard_num, node.replica_num, node.host, node.port) for node in NODES]
-NO_RECORD = ("", "published", "", 0, 2, 0, 0, 0, 0, "", 0, 0, "", "d")
+NO_RECORD = ("", "published", "", 0, 2, 0, 0, 0, 0, "", 0, "", 0, "", "d")
 LIMITS = [(name, "1") for name in Limits.__slots__]
 
 

@@ -12,9 +12,10 @@ const RIGHTS: Rights = { dag: ALL, actions_dag: { ...ALL, dag_id: "actions" }, a
 const kindsFor = (period: PeriodRow) => (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].isFor(period));
 
 test("each state has the actions that make sense", () => {
-  expect(kindsFor(PERIOD)).toEqual(["reload", "merge", "forget"]);
+  expect(kindsFor(PERIOD)).toEqual(["reload", "merge", "restore", "forget"]);
+  expect(kindsFor({ ...PERIOD, state: "pinned" })).toEqual(["unpin", "merge", "forget"]);
   expect(kindsFor({ ...PERIOD, state: "loading" })).toEqual(["end"]);
-  expect(kindsFor({ ...PERIOD, task: null })).toEqual(["merge", "forget"]);
+  expect(kindsFor({ ...PERIOD, task: null })).toEqual(["merge", "restore", "forget"]);
   expect(kindsFor({ ...PERIOD, state: "held" })).toEqual(["unpause", "reload", "merge", "forget"]);
   expect(kindsFor({ ...PERIOD, parts: 0, state: "gone" })).toEqual(["forget"]);
   expect(kindsFor({ ...PERIOD, parts: 0, published_at: "", state: "failed" })).toEqual(["reload"]);

@@ -73,7 +73,7 @@ async function unpause(task: Task): Promise<null> {
 // The run that was started; null for an action that starts none.
 export async function perform(kind: Kind, subject: Subject, replacesOthers: boolean): Promise<Run | null> {
   const { task } = subject.period;
-  if (kind === "merge" || kind === "forget") {
+  if (kind !== "unpause" && kind !== "end" && kind !== "reload") {
     return runAction(subject, kind);
   }
   if (!task) {

@@ -4,7 +4,7 @@ import type { TableRow } from "../model/fleet";
 import { nameOf, titleOf } from "../model/fleet";
 import { bytes, count } from "../model/format";
 
-export type Kind = "unpause" | "reload" | "end" | "merge" | "forget";
+export type Kind = "unpause" | "unpin" | "reload" | "end" | "merge" | "restore" | "forget";
 
 export interface Subject {
   table: TableRow;
@@ -24,6 +24,9 @@ export interface ActionKind {
 // The periods of a table that is gone: they are forgotten together.
 export const goneOf = (table: TableRow): PeriodRow[] => table.periods.filter(({ state }) => state === "gone");
 
+// What somebody else has changed is restored by the command alone, which asks whether that may be replaced.
+const RESTORABLE: ReadonlySet<string> = new Set(["published", "merging", "too_many_parts", "changed_in_storage", "late"]);
+
 export const KINDS: Record<Kind, ActionKind> = {
   unpause: {
     verb: "Unpause",
@@ -36,11 +39,21 @@ export const KINDS: Record<Kind, ActionKind> = {
       "If they include this period, they load it: the table keeps its rows until the new ones are counted and replace them.",
     ],
   },
+  unpin: {
+    verb: "Unpin",
+    right: "may_start_runs",
+    dag: (rights) => rights.actions_dag,
+    isFor: (period) => period.state === "pinned",
+    says: ({ rights }) => [
+      `Starts a run of DAG ${rights.actions_dag_id} that lets loads replace the restored version again.`,
+      "The rows stay until the next load publishes the period from its objects.",
+    ],
+  },
   reload: {
     verb: "Reload",
     right: "may_start_runs",
     dag: (rights) => rights.dag,
-    isFor: (period) => period.task !== null && period.state !== "loading" && period.state !== "gone",
+    isFor: (period) => period.task !== null && !["loading", "gone", "pinned"].includes(period.state),
     says: ({ rights }) => [
       `Starts a run of DAG ${rights.dag?.dag_id ?? ""} that loads only this period of this table again. ` +
         "Everything else in the DAG runs, too.",
@@ -65,6 +78,17 @@ export const KINDS: Record<Kind, ActionKind> = {
     says: ({ period, rights }) => [
       `Starts a run of DAG ${rights.actions_dag_id} that merges the parts of the period into one on each node. This reads and ` +
         `writes ${bytes(period.size_bytes)}. Rows do not change.`,
+    ],
+  },
+  restore: {
+    verb: "Restore",
+    right: "may_start_runs",
+    dag: (rights) => rights.actions_dag,
+    isFor: (period) => RESTORABLE.has(period.state),
+    says: ({ rights }) => [
+      `Starts a run of DAG ${rights.actions_dag_id} that publishes the newest version with other rows that is kept of the period, and pins it: ` +
+        "loads leave it until somebody unpins it. The run fails, and changes nothing, if no version is kept (keep_versions).",
+      "What the table holds now is kept as a version, too.",
     ],
   },
   forget: {
@@ -98,7 +122,7 @@ export function obstacle(kind: Kind, rights: Rights, owner?: string): string {
   const dag = dagOf(rights);
   if (!dag) {
     return kind === "unpause" || kind === "reload" || kind === "end" ? "Airflow cannot run the DAG that loaded this period: it is gone, or its file cannot be imported."
-      : `To force merges and forget periods, add the DAG ${rights.actions_dag_id} to Airflow: its file is in the folder dags of this package's repository.`;
+      : `To force merges, restore, unpin and forget periods, add the DAG ${rights.actions_dag_id} to Airflow: its file is in the folder dags of this package's repository.`;
   }
   return dag[right] ? "" : refusal(right, dag.dag_id, dag.dag_id === rights.dag?.dag_id ? owner : undefined);
 }

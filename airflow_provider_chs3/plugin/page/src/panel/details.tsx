@@ -22,6 +22,7 @@ export function Details({ details, period, place }: { details: PeriodDetails; pe
     <>
       {details.inserting ? <Newest inserting={details.inserting} isLoading={period.state === "loading"} /> : null}
       {details.load ? <Published load={details.load} nodes={details.nodes} /> : null}
+      {details.load?.checks.length ? <Checks checks={details.load.checks} /> : null}
       {details.load ? <Steps load={details.load} together={period.together} /> : null}
       {details.loads.length > 1 ? <Loads loads={details.loads} /> : null}
       <Nodes nodes={details.nodes} />
@@ -82,6 +83,18 @@ function Published({ load, nodes }: { load: Load; nodes: readonly NodeOfPeriod[]
         Boolean(load.memory_steps) && ["Memory reduced", `${count(load.memory_steps ?? 0, "time")}, because nodes ran out of it`],
         ["Query IDs", <Ids key="ids" ids={load.query_ids ?? []} />],
       ]} />
+    </Section>
+  );
+}
+
+function Checks({ checks }: { checks: Load["checks"] }) {
+  const rows = checks.map(({ name, wanted, found, has_passed: isGood }) => [
+    <Text key="name" fontWeight={isGood ? undefined : "semibold"} color={isGood ? undefined : "fg.error"}>{isGood ? "✓" : "✕"} {name}</Text>,
+    wanted, found ?? "hidden: may quote rows",
+  ]);
+  return (
+    <Section title="Checks of its rows">
+      <Figures name="Checks of its rows" rows={rows} columns={[["Check"], ["Wanted"], ["Found"]]} />
     </Section>
   );
 }

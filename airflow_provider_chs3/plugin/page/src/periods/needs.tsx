@@ -16,7 +16,7 @@ import { sentence } from "./text";
 
 const FEW = 5;
 // The one action that helps, where there is one.
-const WAY_OUT: Partial<Record<State, Kind>> = { failed: "reload", changed: "reload", held: "unpause", gone: "forget" };
+const WAY_OUT: Partial<Record<State, Kind>> = { failed: "reload", changed: "reload", pinned: "unpin", held: "unpause", gone: "forget" };
 
 // Who owns DAGs, and which of them the user may change.
 export type Rights = Pick<Periods, "owners" | "editable_dags" | "startable_dags" | "actions_dag_id">;
@@ -91,7 +91,7 @@ function Row({ need: { table, first, periods }, rights }: { need: Need; rights: 
   const owner = first.task ? rights.owners[first.task.dag_id] : undefined;
   const help = WAY_OUT[first.state];
   // A run of one DAG forgets, one of another loads.
-  const dagId = help === "forget" ? rights.actions_dag_id : first.task?.dag_id;
+  const dagId = help === "forget" || help === "unpin" ? rights.actions_dag_id : first.task?.dag_id;
   const mayHelp = dagId !== undefined && help && rights[help === "unpause" ? "editable_dags" : "startable_dags"].includes(dagId);
   const isOne = periods.length === 1;
   // Where causes differ in a detail, say whose this one is.
@@ -116,7 +116,7 @@ function Row({ need: { table, first, periods }, rights }: { need: Need; rights: 
         </Text>
         {next ? <Text fontSize="sm" color="fg.muted">{next}</Text> : null}
         {dagId !== undefined && help && !mayHelp ? (
-          <Text fontSize="sm" color="fg.muted">{refusal(KINDS[help].right, dagId, help === "forget" ? undefined : owner)}</Text>
+          <Text fontSize="sm" color="fg.muted">{refusal(KINDS[help].right, dagId, dagId === rights.actions_dag_id ? undefined : owner)}</Text>
         ) : null}
         {isUnfolded ? (
           <Flex gap={1} mt={2} wrap="wrap" role="group" aria-label="Periods with this cause">

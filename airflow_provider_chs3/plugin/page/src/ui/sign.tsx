@@ -10,6 +10,7 @@ const STROKES: Record<State, string> = {
   failed: "M8 3.5v5.5M8 12v.5",
   changed: "M3.5 6h9M3.5 10h9M10.5 3l-5 10",
   unfinished: "M3.5 8h2M7 8h2M10.5 8h2",
+  pinned: "M6 3.5h4M7 3.5v4l-2 2h6l-2-2v-4M8 9.5v3",
   held: "M6 4v8M10 4v8",
   stranded: "M8 3v6M4.5 6h7M3.5 9.5c0 3 9 3 9 0",
   late: "M8 4v4.5l3 2M13.5 8a5.5 5.5 0 1 1-11 0a5.5 5.5 0 1 1 11 0",
