@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.preflight.target_checks import period_of_partition
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.plugin.observation.periods_facts import ClusterSnapshot, Partition
@@ -127,10 +126,7 @@ def _on_node(own: PeriodRecords | None, states: list[PartitionState], *, is_of_s
 
 
 def _partition_ids(seen: ClusterSnapshot, table: TableName) -> dict[str, set[str]]:
-    """Return the periods that a ledger knows, or that have rows, with their partitions, as far as they are known.
-
-    Of several partitions these are those that a load has recorded.
-    """
+    """Return the periods that a ledger knows, or that have rows, with their partitions, as far as they are known."""
     found: dict[str, set[str]] = defaultdict(set)
     for node in seen.nodes.values():
         for period, row in node.records.get(table, {}).items():
@@ -138,9 +134,11 @@ def _partition_ids(seen: ClusterSnapshot, table: TableName) -> dict[str, set[str
     recorded = {key for ids in found.values() for key in ids}
     for node in seen.nodes.values():
         key = node.tables[table].partition_key if table in node.tables else ""
+        unknown = seen.choices.tables[table].unknown
         for partition_id in node.filled_partitions.get(table, ()):
-            if partition_id not in recorded and (named := period_of_partition(partition_id, key=key)):
-                found[str(named)] = found[str(named)] or {partition_id}
+            if partition_id not in recorded and (named := unknown.get(partition_id)):
+                # A period that has several partitions has this one, too.
+                found[named] = {*found[named], partition_id} if key.startswith("(") else found[named] or {partition_id}
     return found
 
 

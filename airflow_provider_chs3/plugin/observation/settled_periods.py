@@ -17,6 +17,7 @@ from airflow_provider_chs3.core.ledger.records import IS_STATE
 from airflow_provider_chs3.core.ledger.table import COLUMNS, LOADS_COLUMNS
 from airflow_provider_chs3.core.preflight.target_checks import period_of_partition
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.sql.server_text import items
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.values.period import Grain, Period
 from airflow_provider_chs3.core.workflow.operations import Row
@@ -67,7 +68,7 @@ class TableSummary(NamedTuple):
     Args:
         settled: Lines of period, partition, attempt and number of nodes.
         others: Those that have to be read, each with its partitions.
-        unknown: Partitions with rows of which no claim tells.
+        unknown: Partitions with rows of which no claim tells, each also as the server shows it.
         rows: Rows of the table.
         published_at: Time of its last publication, in UTC.
         dag_ids: The DAGs that loaded its periods last.
@@ -76,7 +77,7 @@ class TableSummary(NamedTuple):
 
     settled: str = ""
     others: Sequence[tuple[str, Sequence[str]]] = ()
-    unknown: Sequence[str] = ()
+    unknown: Sequence[tuple[str, str]] = ()
     rows: int = 0
     published_at: str = ""
     dag_ids: Sequence[str] = ()
@@ -135,7 +136,7 @@ SELECT database, table,
     arrayStringConcat(groupArrayIf(
         concat(period, '\\t', id, '\\t', claim.attempt, '\\t', toString(claim.nodes)), is_settled), '\\n'),
     groupArrayIf((period, arrayDistinct(arrayConcat([id], claim.partitions))), period != '' AND NOT is_settled),
-    groupArrayIf(id, period = '' AND own_rows > 0),
+    groupArrayIf((id, shown), period = '' AND own_rows > 0),
     sum(own_rows),
     formatDateTime(maxIf(claim.recorded_at, claim.event = 'published'), '%F %T', 'UTC'),
     arrayFilter(dag_id -> dag_id != '', groupUniqArray(JSONExtractString(owner, 1))),
@@ -175,7 +176,8 @@ FROM (
     FULL JOIN (
         SELECT database, table, {partition} AS id, sumIf(rows, is_own) AS own_rows, countIf(is_plain) AS parts,
             minIf(min_block_number, is_own) AS min_block, maxIf(max_block_number, is_own) AS max_block,
-            max(data_version) AS version, max(NOT is_plain OR has_lightweight_delete) AS is_odd
+            max(data_version) AS version, anyIf(partition, is_own) AS shown,
+            max(NOT is_plain OR has_lightweight_delete) AS is_odd
         FROM (SELECT *, NOT startsWith(partition_id, 'patch-') AS is_plain, is_plain AND rows > 0 AS is_own
             FROM system.parts WHERE active AND (database, table) IN ({named}))
         GROUP BY database, table, id
@@ -214,11 +216,13 @@ class Choice(NamedTuple):
         read: The former.
         partitions: Their partitions.
         unread: The others, all of which are published.
+        unknown: The partitions with rows of which no claim tells, each with its period.
     """
 
     read: set[str]
     partitions: set[str]
     unread: set[str]
+    unknown: Mapping[str, str]
 
 
 class Choices(NamedTuple):
@@ -259,8 +263,12 @@ def choose(tables: Mapping[TableName, TableOnNodes], wanted: Wanted) -> Choices:
                 window[grain] = (found[0], found[-1])
     choices = Choices({}, axis, window)
     named = set(wanted.named)
-    unread = {name: {each for each in settled[name] if not choices.shows(each)} for name in tables}
-    return choices._replace(tables={name: _choice(name, unread[name], every[name], named) for name in tables})
+    chosen = {}
+    for name, of_table in tables.items():
+        unknown = _unknown(of_table)
+        kept = {each for each in settled[name] if not choices.shows(each)} - {*unknown.values()}
+        chosen[name] = _choice(name, kept, every[name], named)._replace(unknown=unknown)
+    return choices._replace(tables=chosen)
 
 
 def _settled(of_table: TableOnNodes) -> dict[str, str]:
@@ -282,17 +290,32 @@ def _all_periods(of_table: TableOnNodes) -> dict[str, set[str]]:
         periods: list[tuple[str, Sequence[str]]] = [(period, [key]) for period, key, *_ in fields]
         for period, ids in (*periods, *summary.others):
             found.setdefault(period, set()).update(filter(None, ids))
-    recorded = {key for ids in found.values() for key in ids}
-    for key in {key for summary in of_table.summaries for key in summary.unknown} - recorded:
-        if named := period_of_partition(key, key=of_table.partition_key):
-            found.setdefault(str(named), set()).add(key)
+    for key, period in _unknown(of_table).items():
+        found.setdefault(period, set()).add(key)
     return found
+
+
+def _unknown(of_table: TableOnNodes) -> dict[str, str]:
+    recorded = {key for summary in of_table.summaries for _, ids in summary.others for key in ids}
+    unknown = {each for summary in of_table.summaries for each in summary.unknown if each[0] not in recorded}
+    periods = ((key, _period_of(key, shown, of_table.partition_key)) for key, shown in unknown)
+    return {key: str(period) for key, period in periods if period}
+
+
+def _period_of(partition_id: str, shown: str, key: str) -> Period | None:
+    """Return the period of a partition with the usual keys, alone or in a tuple; None with other keys."""
+    if not key.startswith("("):
+        return period_of_partition(partition_id, key=key)
+    # Servers show the dates of tuples with dashes, in quotes.
+    values = (each.strip("'").replace("-", "") for each in items(shown[1:-1]))
+    found = (period_of_partition(value, key=name) for name, value in zip(items(key[1:-1]), values, strict=False))
+    return next(filter(None, found), None)
 
 
 def _choice(name: TableName, settled: set[str], all_periods: Mapping[str, set[str]], named: set[Any]) -> Choice:
     unread = set() if (name, None) in named else {each for each in settled if (name, each) not in named}
     read = all_periods.keys() - unread
-    return Choice(read, {key for period in read for key in all_periods[period]}, unread)
+    return Choice(read, {key for period in read for key in all_periods[period]}, unread, {})
 
 
 def few(names: Collection[str]) -> Collection[str] | None:
