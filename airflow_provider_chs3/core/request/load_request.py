@@ -133,6 +133,10 @@ class LoadRequest(TableRequest):
                 "one of them out."
             )
         self._check_object_column()
+        if self.policies.keep_versions and self.policies.write_mode == "append":
+            raise ConfigurationError(
+                "policies['keep_versions'] keeps what a load replaces, but write_mode='append' replaces nothing."
+            )
         if self.checks.requested and self.policies.write_mode == "append":
             raise ConfigurationError(
                 "checks look at rows before they are published, but write_mode='append' inserts them directly."

@@ -197,7 +197,10 @@ class PeriodLoadTask(OnLoadsPage, ShowsSql, LoadLineage, LoadTask):
             )
             if len(skipped) == len(results):
                 periods = range_text([each.period for each in skipped])
-                self.refuse_to_reload_nothing(context, f"it loads {skipped[0].target} {periods}")
+                # What is of this run was looked at, and is pinned.
+                pinned = (each.reason for each in skipped if each.seconds_by_step)
+                why = next(pinned, f"it loads {skipped[0].target} {periods}")
+                self.refuse_to_reload_nothing(context, why)
 
     def done(
         self, context: Context, results: Sequence[dict[str, object]], merges: Any = None, *, since: float | None = None

@@ -28,10 +28,10 @@ from tests.core.surroundings import ONE, TWO
 from tests.narrow_user import documented, documented_also
 
 
-def needed(*, cluster="c", collection=None, write_mode="replace", staging="taxi", is_durable=False, store=S3):
+def needed(*, cluster="c", collection=None, staging="taxi", is_durable=False, store=S3, **policies):
     request = SimpleNamespace(
         source=SimpleNamespace(named_collection=collection, kind=store),
-        policies=Policies(write_mode=write_mode),
+        policies=Policies(**policies),
         is_durable=is_durable,
     )
     place = TableLocation(
@@ -49,6 +49,11 @@ def test_so_it_does_for_deferrable_loads():
     also = set(needed(is_durable=True)) - set(needed())
     assert also == {*documented_also("the load is `deferrable`, which"), "READ ON REMOTE"}
     assert "READ ON REMOTE" in documented("Loading")
+
+
+def test_so_it_does_for_loads_that_keep_versions():
+    also = {each.replace("`", "") for each in set(needed(keep_versions=1)) - set(needed())}
+    assert also == {*documented_also("Also for `keep_versions`"), "ALTER DELETE ON taxi.chs3_*"}
 
 
 def test_so_it_does_for_loads_of_new_objects_alone():

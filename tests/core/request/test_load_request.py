@@ -40,6 +40,8 @@ class TestPolicies:
         [
             ("write_mode", "replace", None),
             ("write_mode", "append", None),
+            ("keep_versions", 2, None),
+            ("keep_versions", -1, "give a whole number at least 0"),
             ("write_mode", "overwrite", "give one of replace, append"),
             ("on_no_objects", "empty", None),
             ("on_no_objects", "ignore", "give one of fail, skip, empty"),
@@ -64,6 +66,10 @@ class TestPolicies:
         else:
             with pytest.raises(ConfigurationError, match=f"{name}('])?=.*{expected}"):
                 Policies(**{name: value})
+
+    def test_there_is_nothing_to_keep_where_nothing_is_replaced(self):
+        with pytest.raises(ConfigurationError, match="but write_mode='append' replaces nothing"):
+            replace(REQUEST, policies=Policies(keep_versions=1, write_mode="append"))
 
     def test_are_cautious_by_default(self):
         assert Policies() == Policies(

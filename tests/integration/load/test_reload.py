@@ -13,6 +13,7 @@ from airflow.sdk import DAG
 
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
+from airflow_provider_chs3.operators.versions import ListVersionsOperator, RestorePeriodsOperator
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.arguments import grouped
@@ -160,6 +161,22 @@ class TestNothing:
         said = rf"'load', .* does not load it: it loads {loaded.database}\.trips {PERIOD}\. If the DAG takes"
         with pytest.raises(AirflowFailException, match=said):
             load.execute(context_of(conf_of(loaded, "2026-09"), SimpleNamespace(**vars(TASK) | of_task)))
+
+    @pytest.mark.thorough
+    def test_of_a_pinned_period_says_so(self, loaded: Lake) -> None:
+        reload(loaded, keep_versions=1)
+        table = {"table": loaded.table, "database": loaded.database, "cluster": loaded.cluster.name}
+        (version,) = ListVersionsOperator(task_id="versions", **table).listed()
+        restore = RestorePeriodsOperator(task_id="restore", periods=PERIOD, version=version.attempt, **table)
+        assert [each.status for each in restore.restored("ann")] == ["restored"]
+        with pytest.raises(AirflowSkipException, match=r"pinned since .* by ann, who restored"):
+            reload(loaded)
+        of_task = {"xcom_pull": lambda **_: ["noted"], "get_ti_count": lambda **_: 1}
+        with (
+            DAG("d", schedule=None),
+            pytest.raises(AirflowFailException, match=r"'load', .* does not load it: pinned since"),
+        ):
+            loaded.operator().execute(context_of(conf_of(loaded), SimpleNamespace(**vars(TASK) | of_task)))
 
     def test_so_does_a_plan_of_another_table_and_its_loads_do_not_count(self, loaded: Lake, run_dag: RunDag) -> None:
         with DAG("d", schedule=None) as dag:

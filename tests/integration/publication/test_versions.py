@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -10,13 +12,15 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 
 from airflow_provider_chs3.core.cluster.node_facts import inspect_target
 from airflow_provider_chs3.core.doctor.disks import check_room
-from airflow_provider_chs3.core.workflow.operations import Steps
+from airflow_provider_chs3.core.workflow.operations import Step, Steps
 from airflow_provider_chs3.operators.ledger import ListLedgerOperator
 from airflow_provider_chs3.operators.versions import (
     ListVersionsOperator,
     RestorePeriodsOperator,
     UnpinPeriodsOperator,
 )
+from airflow_provider_chs3.runners.blocking import Runner
+from tests.faults.killing import perform, performing
 from tests.integration.lake import Lake
 from tests.integration.plans.test_plan_periods import plan
 
@@ -30,11 +34,13 @@ class Days:
         self.lake = lake
 
     def create(self, engine: str = "MergeTree", key: str = "toYYYYMM(day)") -> None:
+        by = f"PARTITION BY {key}" if key else ""
         columns = "(day Date, tenant UInt8, value UInt32)"
-        self.lake.on_every_node(
-            f"CREATE TABLE {self.lake.database}.{self.lake.table} {columns} ENGINE = {engine} PARTITION BY {key} "
-            "ORDER BY value"
-        )
+        self.lake.on_every_node(f"CREATE TABLE {self.name} {columns} ENGINE = {engine} {by} ORDER BY value")
+
+    @property
+    def name(self) -> str:
+        return f"{self.lake.database}.{self.lake.table}"
 
     def put(self, values: range, *, period: str = PERIOD, tenant: int = 1, name: str = "a") -> None:
         lines = "".join(f"{period}-05,{tenant},{value}\n" for value in values)
@@ -77,6 +83,21 @@ class Days:
         table = f"cluster('{self.lake.cluster.name}', {self.lake.database}, {self.lake.table})"
         sql = f"SELECT value FROM {table} WHERE toYYYYMM(day) = {period.replace('-', '')} ORDER BY value"
         return [value for (value,) in self.lake.on_node(0, sql)]
+
+
+@contextmanager
+def before_it_is_kept(days: Days, sql: str) -> Iterator[None]:
+    """Have somebody run a statement between a load's last look and the link to what it keeps, once."""
+    left = [sql]
+
+    def noted(runner: Runner, step: Step) -> Any:
+        if step.name.startswith("Keep what") and left:
+            days.lake.on_every_node(left.pop())
+        return perform(runner, step)
+
+    with performing(noted):
+        yield
+    assert not left
 
 
 @pytest.fixture
@@ -127,7 +148,7 @@ def test_the_newest_versions_are_kept_and_any_of_them_is_restored(days: Days) ->
 def test_rows_that_were_erased_before_a_version_was_kept_do_not_return(days: Days) -> None:
     days.create()
     days.night(range(40))
-    erase = f"ALTER TABLE {days.lake.database}.{days.lake.table} DELETE WHERE value % 2 SETTINGS mutations_sync = 2"
+    erase = f"ALTER TABLE {days.name} DELETE WHERE value % 2 SETTINGS mutations_sync = 2"
     days.lake.on_every_node(erase)
     days.night(range(100, 120), on_target_changed="reload")
     days.restore()
@@ -143,11 +164,11 @@ def test_added_columns_are_followed_and_other_changes_refused(days: Days) -> Non
     days.create()
     days.night(range(40))
     days.night(range(50))
-    table = f"ALTER TABLE {days.lake.database}.{days.lake.table}"
+    table = f"ALTER TABLE {days.name}"
     days.lake.on_every_node(f"{table} ADD COLUMN twice UInt64 DEFAULT value * 2")
     days.restore()
     assert days.values() == [*range(40)]
-    assert days.lake.on_node(0, f"SELECT sum(twice) FROM {days.lake.database}.{days.lake.table}") == [(2 * 780,)]
+    assert days.lake.on_node(0, f"SELECT sum(twice) FROM {days.name}") == [(2 * 780,)]
     days.lake.on_every_node(f"{table} MODIFY COLUMN tenant UInt16 SETTINGS mutations_sync = 2")
     with pytest.raises(AirflowFailException, match="its column tenant was UInt8, and is UInt16"):
         days.restore(version=days.versions()[0]["attempt"], replace_changed=True)
@@ -196,3 +217,57 @@ def test_a_batch_of_periods_shares_a_table_and_each_is_restored_alone(days: Days
     with pytest.raises(AirflowFailException, match=r"cannot be restored into .* rows of the \d+ that were kept"):
         days.restore(periods=periods[2:], version=newest["attempt"])
     assert days.values(periods[2]) == [*range(32)]
+
+
+def test_a_merge_or_a_change_just_as_a_version_is_kept_is_seen(days: Days) -> None:
+    days.create()
+    days.lake.on_every_node(f"SYSTEM STOP MERGES {days.name}")
+    days.put(range(40))
+    days.load()
+    days.put(range(40, 60), name="b")
+    assert days.load()["loaded_objects"] == 1
+    days.put(range(100, 140))
+    days.lake.on_every_node(f"SYSTEM START MERGES {days.name}")
+    with before_it_is_kept(days, f"OPTIMIZE TABLE {days.name} FINAL"):
+        assert days.load()["status"] == "published"
+    days.restore()
+    assert days.values() == [*range(60)]
+    days.unpin()
+    days.put(range(200, 240))
+    erase = f"ALTER TABLE {days.name} DELETE WHERE value = 7 SETTINGS mutations_sync = 2"
+    with (
+        before_it_is_kept(days, erase),
+        pytest.raises(AirflowFailException, match="wrote to partition 202610 while a version of it was kept"),
+    ):
+        days.load()
+    assert days.values() == [*range(7), *range(8, 60)]
+
+
+@pytest.mark.thorough
+def test_versions_outlive_the_ledger(days: Days) -> None:
+    days.create()
+    first = days.night(range(40))["attempt"]
+    days.night(range(50))
+    for name in ("chs3_ledger", "chs3_loads", "chs3_objects"):
+        days.lake.on_every_node(f"DROP TABLE {days.lake.database}.{name} SYNC")
+    assert [each["attempt"] for each in days.versions()] == [first]
+    days.restore(replace_changed=True)
+    assert days.values() == [*range(40)]
+    with pytest.raises(AirflowSkipException, match="pinned since"):
+        days.load()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("engine", ["ReplacingMergeTree", "SummingMergeTree(tenant)"])
+@pytest.mark.parametrize("period", [PERIOD, "all"])
+def test_versions_of_other_engines_and_of_whole_tables(days: Days, engine: str, period: str) -> None:
+    days.create(engine=engine, key="" if period == "all" else "toYYYYMM(day)")
+    options = {"period": period, "key": f"d/{PERIOD if period == 'all' else '{YYYY-MM}'}/", "reload_whole_table": True}
+    for values in (range(40), range(20, 80)):
+        days.put(values)
+        days.load(**options)
+    days.restore(periods=[period])
+    assert days.values() == [*range(40)]
+    days.of(UnpinPeriodsOperator, periods=[period])
+    assert days.load(**options)["reason"] == "an earlier version of it was restored"
+    assert days.values() == [*range(20, 80)]
