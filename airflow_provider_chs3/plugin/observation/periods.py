@@ -215,7 +215,7 @@ def overview(
 
 
 def _table_overview(seen: ClusterSnapshot, table: TableName, known: Mapping[str, PeriodOverview]) -> TableOverview:
-    """Return all that is known of a table; of periods that were never loaded those that are shown."""
+    """Return all that is known about a table; of periods that were never loaded those that are shown."""
     unread = seen.choices.tables[table].unread
     missing = _gaps({*known, *unread})
     shown = {period: _never_loaded(period) for period in missing if not unread or seen.choices.shows(period)}

@@ -98,7 +98,7 @@ class NodeSnapshot:
 
         Args:
             table: The table.
-            max_replica_delay_seconds: Replicas that are further behind are at work on all.
+            max_replica_delay_seconds: Replicas that are further behind may be merging all of them.
         """
         seen, place = self.circumstances, (table.database, table.table)
         queued = {row[0] for row in seen["queue"].get(place, ())}

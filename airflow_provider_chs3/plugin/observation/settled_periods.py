@@ -283,7 +283,7 @@ def _settled(of_table: TableOnNodes) -> dict[str, str]:
 
 
 def _all_periods(of_table: TableOnNodes) -> dict[str, set[str]]:
-    """Return all periods with their partitions, also those that no node finds settled, and that no claim tells of."""
+    """Return all periods with their partitions, also those that no node finds settled, and that no claim mentions."""
     found = dict[str, set[str]]()
     for summary in of_table.summaries:
         fields = (line.split("\t") for line in summary.settled.split("\n") if line)

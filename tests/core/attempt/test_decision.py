@@ -36,7 +36,7 @@ STATUSES: dict[ComparisonStatus, tuple[Decision, Policies, PeriodState]] = {
     ComparisonStatus.DEFINITION_CHANGED: (WHOLE, Policies(), PeriodState.UNFINISHED),
     ComparisonStatus.UNFINISHED: (WHOLE, Policies(), PeriodState.UNFINISHED),
     ComparisonStatus.RESTORED: (WHOLE, Policies(), PeriodState.UNFINISHED),
-    ComparisonStatus.PINNED: (Skip(WHY), Policies(), PeriodState.PUBLISHED),
+    ComparisonStatus.PINNED: (Skip(WHY), Policies(), PeriodState.PINNED),
     ComparisonStatus.MORE_NODES: (WHOLE, Policies(), PeriodState.UNFINISHED),
     ComparisonStatus.LEDGER_LOST: (WHOLE, Policies(), PeriodState.UNFINISHED),
     ComparisonStatus.FEWER_NODES: (
