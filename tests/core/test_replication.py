@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.cluster.topology import KeeperPlace
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.insertion.insert import Inserted, verify
+from airflow_provider_chs3.core.insertion.staged_rows import partitions_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Contents
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
@@ -214,19 +215,16 @@ STILL_STAGED = {node: [("202610", "202610", "202610", each.rows, ["hash"])] for 
 def published(under_way, *answers, staged=STAGED):
     """The steps of a publication, or its error."""
 
-    def look_up_all(loads, *, with_records=True):
-        return [next(each.looks) for each in loads]
-        yield
-
-    def look_up_beside(loads, beside, *, name):
-        answers = yield from QueryNodes(name=name, sql=dict.fromkeys(NODES, Sql(beside)))
+    def look_up_beside(loads, beside, *, name, with_records=True):
+        ask = QueryNodes(name=name, sql=dict.fromkeys(NODES, Sql(beside)))
+        answers = (yield from ask) if beside else {}
         return [next(each.looks) for each in loads], {node: row for node, (row,) in answers.items()}
 
     before = of_nodes(0, 0, 0, 0)
     periods = periods_of(PeriodLoad(load=under_way, before=before, reason="new", plan=PLAN, staged=staged))
     with pytest.MonkeyPatch.context() as patch:
-        for look in (look_up_all, look_up_beside):
-            patch.setattr(f"airflow_provider_chs3.core.publication.publish.{look.__name__}", look)
+        for module in ("publish", "replaced_parts"):
+            patch.setattr(f"airflow_provider_chs3.core.publication.{module}.look_up_beside", look_up_beside)
         steps = drive(publish(periods), *answers).steps
     periods.only()
     return steps
@@ -292,11 +290,12 @@ class TestVerifying:
         under_way.files.source = source
         reading = Reading((), rows=source_rows)
         counted = {
-            node: [([("202610", "202610", "202610", each, ["hash"])],)] for node, each in zip(NODES, rows, strict=True)
+            node: partitions_of([("202610", "202610", "202610", each, ["hash"])])
+            for node, each in zip(NODES, rows, strict=True)
         }
         plan: Any = SimpleNamespace(reading=reading)
         periods = periods_of(PeriodLoad(load=under_way, before={}, reason="new", plan=plan))
-        drive(verify(under_way, plan, Inserted(()), periods), {}, counted)
+        drive(verify(under_way, plan, Inserted(()), periods, {PERIOD: under_way.manifest}, counted))
         return periods.only().staged
 
     def test_rows_count_once_however_many_replicas_have_them(self):

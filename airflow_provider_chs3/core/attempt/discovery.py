@@ -11,7 +11,6 @@ from airflow_provider_chs3.core.cluster.row_policies import OF_A_LOAD
 from airflow_provider_chs3.core.cluster.topology import (
     TableLocation,
     check_distribution,
-    check_versions,
     resolve_table,
 )
 from airflow_provider_chs3.core.preflight.privileges import check_privileges
@@ -155,7 +154,6 @@ def _list(request: LoadRequest, periods: Sequence[Period], timer: StepTimer) -> 
 def _check_servers(request: LoadRequest, place: TableLocation) -> Steps[None]:
     """Check what takes less time than to connect, one after the other over one connection to each node."""
     yield from check_constraints(place.nodes, needed_by(request), own=request.settings)
-    yield from check_versions(place.nodes)
     yield from check_privileges(place.nodes, privileges_of_load(request, place))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain, repeat
@@ -273,20 +273,31 @@ _COLUMNS = ", ".join(
 
 
 def published_by_owner(
-    loads: Sequence[LoadContext], periods: Mapping[Period, Mapping[Node, PeriodOnNode]]
-) -> Steps[set[Period]]:
+    loads: Sequence[LoadContext],
+    periods: Mapping[Period, Mapping[Node, PeriodOnNode]],
+    attempts: Collection[tuple[Period, str]],
+) -> set[Period]:
     """Return the periods that an earlier try of the same task published and then died: for the task, they are new.
 
     Args:
         loads: Loads of periods of one table.
         periods: Each period on each node.
+        attempts: What the task began to insert.
     """
     records = {load.request.period: periods[load.request.period][load.context.coordinator].record for load in loads}
-    recorded = {period: record for period, record in records.items() if record}
-    if not recorded or not loads[0].request.owner:
+    return {period for period, record in records.items() if record and (period, record.attempt) in attempts}
+
+
+def own_attempts(loads: Collection[LoadContext]) -> Steps[set[tuple[Period, str]]]:
+    """Return what the task of loads began to insert: its attempts, each with its period.
+
+    Args:
+        loads: Loads of periods of one table; at least one.
+    """
+    first = next(iter(loads))
+    if not first.request.owner:
         return set()
-    known = yield from attempts_of(loads[0].context, list(recorded), loads[0].request.owner)
-    return {period for period, record in recorded.items() if (period, record.attempt) in known}
+    return (yield from attempts_of(first.context, [load.request.period for load in loads], first.request.owner))
 
 
 def attempts_of(context: TargetContext, periods: Sequence[Period], owner: str) -> Steps[set[tuple[Period, str]]]:

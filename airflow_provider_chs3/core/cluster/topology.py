@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.workflow.operations import Query, QueryNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import Query, QueryNodes, Row, Steps
 from airflow_provider_chs3.exceptions import PreflightError
 
 #: The oldest supported server. In older ones `partitionId`, `system.projections` and s3Cluster behave differently.
@@ -27,6 +27,8 @@ RECORDS_SCHEMA = "records of airflow-provider-chs3, schema 3"
 ONLY_NODE = Node(1, 1, "", 0)
 
 _DISTRIBUTED = re.compile(r"Distributed\('((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)'(.*)", re.DOTALL)
+#: What `nodes_of` reads of each node of each cluster.
+_OF_NODE = "cluster, shard_num, replica_num, host_name, port"
 #: A macro in the name of a cluster; servers expand those in the macros' own values up to so many times.
 _MACRO, _MACROS_IN_MACROS = re.compile(r"\{([^{}]*)\}"), 10
 
@@ -99,11 +101,21 @@ def resolve_table(request: TableRequest) -> Steps[TableLocation]:
     Raises:
         PreflightError: If the cluster is unknown or differs from the Distributed table's.
     """
-    local, cluster_of_table, sharding_key = yield from local_table(request.target, request.cluster)
+    rows, clusters = yield from _look_up(request)
+    local, cluster_of_table, sharding_key = yield from _local_table(request.target, request.cluster, rows)
     cluster = yield from _expanded(request.cluster or cluster_of_table or request.default_cluster)
-    nodes = yield from nodes_of(cluster)
+    nodes = (yield from nodes_of(cluster)) if clusters is None else _nodes_of(cluster, clusters)
     ledger = TableName(request.staging_database or local.database, LEDGER_TABLE)
     return TableLocation(cluster=cluster, target=local, ledger=ledger, nodes=nodes, sharding_key=sharding_key)
+
+
+def _look_up(request: TableRequest) -> Steps[tuple[Sequence[Row], Sequence[Row] | None]]:
+    """Return the table's engine, and the nodes of all clusters if one will be needed, with one statement."""
+    if not (request.cluster or request.default_cluster):
+        return (yield from _engine_of(request.target)), None
+    tables = f"(SELECT groupArray((engine, engine_full)) {_from_tables(request.target)})"
+    sql = Sql(f"SELECT {tables}, (SELECT groupArray(({_OF_NODE})) FROM system.clusters)")
+    return (yield from Query(name=f"Look up {request.target}, and the clusters", sql=sql))[0]
 
 
 def check_distribution(location: TableLocation, *, distribution: str, target: TableName) -> Steps[None]:
@@ -173,9 +185,22 @@ def local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName
     Raises:
         PreflightError: If it is Distributed over another cluster, or its engine cannot be parsed.
     """
-    where = f"database = {literal(target.database)} AND name = {literal(target.table)}"
-    sql = Sql(f"SELECT engine, engine_full FROM system.tables WHERE {where}")
-    rows = yield from Query(name=f"Look up {target}", sql=sql)
+    return (yield from _local_table(target, cluster, (yield from _engine_of(target))))
+
+
+def _engine_of(target: TableName) -> Steps[Sequence[Row]]:
+    sql = Sql(f"SELECT engine, engine_full {_from_tables(target)}")
+    rows: Sequence[Row] = yield from Query(name=f"Look up {target}", sql=sql)
+    return rows
+
+
+def _from_tables(target: TableName) -> str:
+    return f"FROM system.tables WHERE database = {literal(target.database)} AND name = {literal(target.table)}"
+
+
+def _local_table(
+    target: TableName, cluster: str | None, rows: Sequence[Row]
+) -> Steps[tuple[TableName, str | None, str | None]]:
     if not rows or rows[0][0] != "Distributed":
         return target, None, None
     matched = _DISTRIBUTED.match(rows[0][1])
@@ -263,8 +288,12 @@ def nodes_of(cluster: str | None) -> Steps[tuple[Node, ...]]:
     if not cluster:
         return (ONLY_NODE,)
     cluster = yield from _expanded(cluster)
-    sql = Sql("SELECT cluster, shard_num, replica_num, host_name, port FROM system.clusters")
+    sql = Sql(f"SELECT {_OF_NODE} FROM system.clusters")
     rows = yield from Query(name=f"Find the nodes of cluster {cluster}", sql=sql)
+    return _nodes_of(cluster, rows)
+
+
+def _nodes_of(cluster: str | None, rows: Sequence[Row]) -> tuple[Node, ...]:
     nodes = tuple(sorted(Node(*row[1:]) for row in rows if row[0] == cluster))
     if not nodes:
         known = ", ".join(sorted({row[0] for row in rows})) or "none"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, look_up_all, node_key, periods_text
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, Staged
@@ -19,6 +20,7 @@ from airflow_provider_chs3.core.staging.partitions import Command, alter_partiti
 from airflow_provider_chs3.core.staging.tables import ddl_settings
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Gather, Log, QueryNodes, Sleep, Steps, TryQueryNodes
 from airflow_provider_chs3.exceptions import BaseChangedError, ClickHouseServerError, VerificationError
@@ -29,13 +31,56 @@ _LONGEST_WAIT_FOR_MERGES_SECONDS = 600
 _FIRST_WAIT_SECONDS, _LONGEST_POLL_SECONDS = 0.25, 5.0
 
 
-def _check_base(periods: Periods) -> Steps[None]:
-    """Look the periods up again, with all replicas in step. Those whose base changed leave."""
-    context = periods.first.load.context
-    yield from follow(context, context.target)
-    now = yield from periods.ask(lambda some: look_up_all([each.load for each in some]))
-    periods.each(lambda each: require_base(each.load, each.before, now[each.period]))
-    periods.update(lambda each: replace(each, before=now[each.period]))
+class Bases(NamedTuple):
+    """What is published of periods that objects are added to.
+
+    Args:
+        periods: The periods, but for those that could not be looked up.
+        now: Each on each node.
+    """
+
+    periods: Periods
+    now: Mapping[Period, Mapping[Node, PeriodOnNode]]
+
+
+def look_at_bases(periods: Periods, *, first: bool = False) -> Steps[Bases]:
+    """Wait for merges of periods, and look them up again, with all replicas in step; `check_bases` comes next.
+
+    Args:
+        periods: The periods.
+        first: Whether to look at those whose published rows are attached first, rather than last.
+    """
+    looked = periods.part(lambda each: each.load.adds and each.load.attaches_first is first)
+    if not looked.items:
+        return Bases(looked, {})
+    context = looked.first.load.context
+    yield from looked.together(follow(context, context.target))
+    looks = (_wait_for_merges(list(looked)), looked.ask(_look_up))
+    has_waited, now = yield from Gather(name="Look at what is published", workflows=looks)
+    if has_waited:
+        # Merges have replaced parts meanwhile.
+        yield from looked.together(follow(context, context.target))
+        now = yield from looked.ask(_look_up)
+    return Bases(looked, now)
+
+
+def _look_up(some: Sequence[PeriodLoad]) -> Steps[list[dict[Node, PeriodOnNode]]]:
+    return (yield from look_up_all([each.load for each in some]))
+
+
+def check_bases(periods: Periods, bases: Bases) -> None:
+    """Remember what is published as the parts to attach. Periods whose base changed leave.
+
+    Args:
+        periods: The periods.
+        bases: What `look_at_bases` has found of them; it may be about periods that have left since.
+    """
+    looked = bases.periods.those(periods.items)
+    looked.failed = {period: error for period, error in bases.periods.failed.items() if period in periods.items}
+    looked.each(lambda each: require_base(each.load, each.before, bases.now[each.period]))
+    for period, error in looked.failed.items():
+        periods.leave(period, error)
+    periods.update(lambda each: replace(each, before=bases.now.get(each.period, each.before)))
 
 
 def require_base(load: LoadContext, before: Mapping[Node, PeriodOnNode], now: Mapping[Node, PeriodOnNode]) -> None:
@@ -73,6 +118,7 @@ def begin_increments(periods: Periods) -> Steps[None]:
 def _attach_first(periods: Periods) -> Steps[None]:
     staged = yield from count_partitions(periods.first.load, name="Count what is staged")
     periods.update(lambda each: replace(each, staged=staged_of(each.load, staged)))
+    check_bases(periods, (yield from look_at_bases(periods, first=True)))
     yield from _attach_published(periods)
     if not periods.items:
         return
@@ -101,8 +147,6 @@ def complete_increments(periods: Periods) -> Steps[None]:
 
 def _attach_published(periods: Periods) -> Steps[None]:
     """Attach the published partitions to staging on every node, once."""
-    yield from _wait_for_merges(periods)
-    yield from _check_base(periods)
     # One replica of a shard attaches, and the others follow. A repeated ATTACH would double rows: no staging is reused.
     yield from periods.ask(_attach, is_repeatable=False)
 
@@ -196,9 +240,12 @@ def _check_attached(
         )
 
 
-def _wait_for_merges(periods: Periods) -> Steps[None]:
-    """Wait until merges of the periods end, for a bounded time. A user who may not see merges does not wait."""
-    loads = [each.load for each in periods.items.values()]
+def _wait_for_merges(several: Sequence[PeriodLoad]) -> Steps[bool]:
+    """Wait until merges of the periods end, for a bounded time, and return whether there were some.
+
+    A user who may not see merges does not wait.
+    """
+    loads = [each.load for each in several]
     context, target, texts = loads[0].context, loads[0].context.target, periods_text(loads)
     sql = Sql(
         f"SELECT max(elapsed), min(progress) FROM system.merges WHERE database = {literal(target.database)} "
@@ -210,7 +257,7 @@ def _wait_for_merges(periods: Periods) -> Steps[None]:
         answers = yield from TryQueryNodes(name="Look for merges of the period", sql=dict.fromkeys(context.nodes, sql))
         running = list(_running(answers.values()))
         if not running:
-            return
+            return waited_seconds > 0
         if not waited_seconds:
             seconds, progress = max(running)
             yield from Log(
@@ -223,6 +270,7 @@ def _wait_for_merges(periods: Periods) -> Steps[None]:
     yield from Log(
         name=f"Merges of {texts} still run after {_LONGEST_WAIT_FOR_MERGES_SECONDS} s: not waiting any longer."
     )
+    return True
 
 
 def _running(answers: Iterable[object]) -> Iterable[tuple[float, float]]:

@@ -27,7 +27,7 @@ from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
 from airflow_provider_chs3.core.values.models import Manifest, Node, ObjectChanges
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity, size_text
-from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import Gather, QueryNodes, Steps
 
 #: docs/protocol.md lists the engines with what was run on each.
 _ENGINES = frozenset(f"{kind}MergeTree" for kind in ("", "Replacing", "Summing", "Aggregating", "Coalescing"))
@@ -53,16 +53,16 @@ def find_increments(periods: Periods) -> Steps[dict[Period, str]]:
 
 
 def _find_increments(periods: Periods, reasons: dict[Period, str]) -> Steps[None]:
-    reasons |= yield from _why_not_attached(periods)
-    candidates = [each for each in periods if not reasons[each.period]]
-    if not candidates:
-        return
-    context = candidates[0].load.context
+    context = periods.first.load.context
     node = context.coordinator
-    keys = [(each.load.key_on(node), _record_of(each.before).base) for each in candidates]
-    for each, published in zip(candidates, (yield from recorded_objects(context.ledger, node, keys)), strict=True):
-        load, reasons[each.period] = _increment(each.load, _record_of(each.before), published)
-        periods.items[each.period] = each.of(load)
+    keys = [(each.load.key_on(node), _record_of(each.before).base) for each in periods]
+    looks = (_why_not_attached(periods), recorded_objects(context.ledger, node, keys))
+    why, recorded = yield from Gather(name="Look whether published rows can be added to", workflows=looks)
+    reasons |= why
+    for each, published in zip(periods, recorded, strict=True):
+        if not reasons[each.period]:
+            load, reasons[each.period] = _increment(each.load, _record_of(each.before), published)
+            periods.items[each.period] = each.of(load)
 
 
 def _increment(load: LoadContext, record: Record, published: Manifest) -> tuple[LoadContext, str]:

@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.conversion.server_casts import is_integer
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.parse_errors import file_of
 from airflow_provider_chs3.core.insertion.insert_statement import insert_step
-from airflow_provider_chs3.core.insertion.staged_rows import StagedPartition, count_partitions, staged_of
+from airflow_provider_chs3.core.insertion.staged_rows import StagedPartition, staged_of
 from airflow_provider_chs3.core.proof.failed_insert import explain_conversion, explain_parsing
 from airflow_provider_chs3.core.proof.misfits import find_misfits
 from airflow_provider_chs3.core.proof.row_counts import rows_of_source
@@ -24,7 +24,7 @@ from airflow_provider_chs3.core.values.error_codes import is_of_servers
 from airflow_provider_chs3.core.values.models import Manifest, Node, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity
-from airflow_provider_chs3.core.workflow.operations import Gather, Insert, InsertStats, Log, QueryNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats, Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError, SourceError, VerificationError
 
 #: What ClickHouse calls a condition that is not kept.
@@ -194,7 +194,14 @@ class Verified:
     counted_by: str
 
 
-def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted, periods: Periods) -> Steps[Verified]:
+def verify(
+    load: LoadContext,
+    plan: InsertPlan,
+    inserted: Inserted,
+    periods: Periods,
+    now: Mapping[Period, Manifest],
+    partitions: Mapping[Node, Mapping[str, StagedPartition]],
+) -> Steps[Verified]:
     """Prove that staging holds exactly the rows of the objects, and give each period what is staged of it.
 
     Of several periods, each row is in the period of its file, or the insert fails: so with the number of all rows that
@@ -205,13 +212,13 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted, periods: Per
         plan: The plan of the insert.
         inserted: The inserts.
         periods: The periods. Those whose objects changed since they were listed leave, with an `ObjectsChangedError`.
+        now: The objects of each, listed again.
+        partitions: What is staged on each node.
 
     Raises:
         VerificationError: If rows are missing, or there are too many.
         SourceError: If rows belong to other periods and that is an error.
     """
-    looks = (_list_again(load, periods), count_partitions(load, name="Count what is staged"))
-    now, partitions = yield from Gather(name="List again, and count what is staged", workflows=looks)
     # The rows of a period that leaves are staged, too.
     every = list(periods)
     _check_alike(periods, now)
@@ -224,7 +231,7 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted, periods: Per
     counted = yield from rows_of_source(load, plan.reading, inserted.done)
     if sum(rows.values()) != counted.rows:
         # A second read may have met other versions of the objects.
-        _check_alike(periods, (yield from _list_again(load, periods)))
+        _check_alike(periods, (yield from list_again(load, periods)))
         if load.group is None:
             periods.only()
         raise VerificationError(
@@ -237,7 +244,13 @@ def verify(load: LoadContext, plan: InsertPlan, inserted: Inserted, periods: Per
     return Verified(rows, counted.counted_by)
 
 
-def _list_again(load: LoadContext, periods: Periods) -> Steps[Mapping[Period, Manifest]]:
+def list_again(load: LoadContext, periods: Periods) -> Steps[Mapping[Period, Manifest]]:
+    """List the objects of periods after the insert.
+
+    Args:
+        load: The load of all periods.
+        periods: The periods.
+    """
     now: Mapping[Period, Manifest]
     _, now = yield from load.files.source.list_periods(list(periods.items))
     if added := sum(each.load.manifest.added_in(now[each.period]) for each in periods):

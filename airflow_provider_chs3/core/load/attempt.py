@@ -13,9 +13,16 @@ from airflow_provider_chs3.core.attempt.load_context import LoadContext, Loads, 
 from airflow_provider_chs3.core.attempt.newer_records import check_none_newer
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, periods_of
 from airflow_provider_chs3.core.attempt.resume import DoneInsert, ResumableLoad, record_insert
-from airflow_provider_chs3.core.increment.completion import begin_increments, complete_increments
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.increment.completion import (
+    begin_increments,
+    check_bases,
+    complete_increments,
+    look_at_bases,
+)
 from airflow_provider_chs3.core.increment.new_objects import load_of_resumable
-from airflow_provider_chs3.core.insertion.insert import Inserted, Verified, await_insert, insert, verify
+from airflow_provider_chs3.core.insertion.insert import Inserted, Verified, await_insert, insert, list_again, verify
+from airflow_provider_chs3.core.insertion.staged_rows import count_partitions
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.table import Own, make_ledger, make_loads_table
 from airflow_provider_chs3.core.load.cleaning import clean_up, drop_dead_groups
@@ -38,13 +45,13 @@ from airflow_provider_chs3.core.staging.ending import (
     rename_staging,
 )
 from airflow_provider_chs3.core.staging.rivals import take_over
-from airflow_provider_chs3.core.staging.tables import Attempt, create_staging
+from airflow_provider_chs3.core.staging.tables import create_staging
 from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Manifest, Node
 from airflow_provider_chs3.core.values.period import Period, range_text
-from airflow_provider_chs3.core.workflow.operations import Log, Steps
+from airflow_provider_chs3.core.workflow.operations import Gather, Log, Steps
 from airflow_provider_chs3.core.workflow.step_timer import StepTimer, start_timer
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
@@ -116,9 +123,9 @@ def _load(request: LoadRequest, one: Round, found: Found) -> Steps[None]:
 def _load_changed(found: Found) -> Steps[None]:
     """Load the periods that are not published as their objects are."""
     loads = Loads(found.loads)
-    done, periods = yield from check_periods(loads)
+    done, periods, own = yield from check_periods(loads)
     if len(found.loads) > 1:
-        yield from drop_dead_groups(found.loads.values())
+        yield from drop_dead_groups(found.loads.values(), own)
     found.results.update(done)
     found.refused.update(loads.failed)
     if not periods.items:
@@ -132,41 +139,46 @@ def _load_planned(planned: Planned, found: Found) -> Steps[None]:
     load, periods = planned.load, planned.periods
     context = load.context
     yield from try_checks(load)
-    yield from make_ledger(context, context.nodes)
-    yield from make_objects_table(context)
-    yield from make_loads_table(context)
+    own = [each.load.attempt for each in periods]
+    beginning = (
+        _make_records(context),
+        end_earlier_attempts(context, *dict.fromkeys((load.attempt, *own))),
+    )
+    yield from Gather(name="Make the tables of records, and end earlier attempts", workflows=beginning)
     load = load.with_ledger(with_loads=True)
     periods.update(lambda each: each.of(each.load.with_ledger(with_loads=True)))
-    own = [each.load.attempt for each in periods]
-    yield from end_earlier_attempts(context, *dict.fromkeys((load.attempt, *own)))
-    attempts = [load.attempt]
     try:
         without_merges = not planned.is_of_one or load.increment is not None
         yield from create_staging(load.context, load.attempt, without_merges=without_merges)
-        yield from _stage_and_publish(replace(planned, load=load), found, attempts)
+        yield from _stage_and_publish(replace(planned, load=load), found)
     except Exception:
         yield from clean_up(load)
         raise
-    yield from clean_up(load, done=() if periods.failed else attempts)
+
+
+def _make_records(context: TargetContext) -> Steps[None]:
+    # One after the other: a connection for each of them would take longer.
+    yield from make_ledger(context, context.nodes)
+    yield from make_objects_table(context)
+    yield from make_loads_table(context)
 
 
 def _stage_and_publish(
     planned: Planned,
     found: Found,
-    attempts: list[Attempt],
     done: Sequence[DoneInsert] = (),
     late: Mapping[Period, Chs3Error] = MappingProxyType({}),
 ) -> Steps[None]:
-    """Insert, prove and publish periods whose staging is there.
+    """Insert, prove and publish periods whose staging is there, record what was done, and drop the staging.
 
     Args:
         planned: The periods, and the plan of the insert.
         found: Gets the results and the errors of the periods.
-        attempts: Gets further attempts that name staging.
         done: The inserts that an earlier process began and this one has seen to end.
         late: The periods that leave once all rows are proved, and why.
     """
     load, plan, periods = planned.load, planned.plan, planned.periods
+    attempts = [load.attempt]
     try:
         if planned.is_of_one:
             yield from take_over(load.context, load.attempt)
@@ -176,9 +188,12 @@ def _stage_and_publish(
         record = partial(record_insert, load, plan, list(periods))
         inserted = yield from insert(load, plan, into=load.staging, record=record, done=done)
         load = yield from load.end_step("insert", at_least_seconds=inserted.stats.seconds)
-        verified = yield from verify(load, plan, inserted, periods)
+        looks = (list_again(load, periods), count_partitions(load, name="Count what is staged"), look_at_bases(periods))
+        now, staged, bases = yield from Gather(name="List again, and count what is staged", workflows=looks)
+        verified = yield from verify(load, plan, inserted, periods, now, staged)
         for period, error in late.items():
             periods.leave(period, error)
+        check_bases(periods, bases)
         if planned.is_of_one:
             periods.only()
             yield from complete_increments(periods)
@@ -197,7 +212,9 @@ def _stage_and_publish(
         raise
     load = yield from load.end_step("publish")
     found.errors.update(periods.failed)
-    yield from _record_results(replace(planned, load=load), found, states, inserted, verified)
+    recording = _record_results(replace(planned, load=load), found, states, inserted, verified)
+    drop = clean_up(load, done=() if periods.failed else attempts)
+    yield from Gather(name="Record the load, and drop its staging", workflows=(recording, drop))
 
 
 def _record_results(
@@ -262,14 +279,12 @@ def _go_on(request: LoadRequest, resumable: ResumableLoad, found: Found) -> Step
         planned = replace(planned, load=load)
         late = yield from _as_decided(planned, resumable)
         yield from record_insert(load, resumable.plan, list(planned.periods), done, "")
-        attempts = [load.attempt]
-        yield from _stage_and_publish(planned, found, attempts, done, late)
+        yield from _stage_and_publish(planned, found, done, late)
     except Exception as error:
         # After a broken connection the insert may go on: the next try looks for it again.
         if not isinstance(error, ClickHouseConnectionError):
             yield from clean_up(load)
         raise
-    yield from clean_up(load, done=() if planned.periods.failed else attempts)
 
 
 def _planned_before(resumable: ResumableLoad, found: Found, listed: Mapping[Period, Manifest]) -> Steps[Planned]:

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
-from airflow_provider_chs3.core.attempt.resume import attempts_of
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, newest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.staging.ending import (
@@ -66,7 +65,7 @@ def clean_up_published(
         yield from Log(name=f"Staging of earlier loads could not be removed; the next load will remove it. ({error})")
 
 
-def drop_dead_groups(loads: Collection[LoadContext]) -> Steps[None]:
+def drop_dead_groups(loads: Collection[LoadContext], own: Collection[tuple[Period, str]]) -> Steps[None]:
     """Drop the staging of other loads of several periods, where nobody publishes from it any more.
 
     These are earlier tries of this task, and loads all of whose periods were published, by them or since. Others may
@@ -74,11 +73,11 @@ def drop_dead_groups(loads: Collection[LoadContext]) -> Steps[None]:
 
     Args:
         loads: The loads of these periods; at least one.
+        own: What earlier tries of this task began to insert.
     """
     load = next(iter(loads))
-    request = load.request
-    if request.owner and (known := (yield from attempts_of(load.context, [request.period], request.owner))):
-        yield from end_attempts_with(load.context, *sorted({nonce for _, nonce in known}))
+    if own:
+        yield from end_attempts_with(load.context, *sorted({nonce for _, nonce in own}))
     if not load.context.nodes[load.context.coordinator].has_ledger:
         return
     found = yield from find_groups(load.context, *(each.attempt for each in loads))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, values_of_load
@@ -12,12 +12,13 @@ from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, 
 from airflow_provider_chs3.core.insertion.insert import Inserted, Verified
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.recording import Value, Values, add_records
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import make_loads_table
 from airflow_provider_chs3.core.pace.past_loads import SLOW_SECONDS
 from airflow_provider_chs3.core.pace.records import read_pace
 from airflow_provider_chs3.core.sql.quoting import Sql, literals, one_of, table
 from airflow_provider_chs3.core.staging.ending import begins_with_any
-from airflow_provider_chs3.core.staging.tables import PERIODS_IN_COMMENT, Attempt, holds_any, in_staging
+from airflow_provider_chs3.core.staging.tables import PERIODS_IN_COMMENT, Attempt, holds_any, in_staging, nonce_of
 from airflow_provider_chs3.core.values.checks import CheckResult, text_of
 from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
 from airflow_provider_chs3.core.values.load_result import LoadResult
@@ -171,11 +172,14 @@ def record_failure(load: LoadContext, error: Exception) -> Steps[None]:
         yield from Log(name=f"Could not record why the load failed: {another}")
 
 
-def record_unchanged(loads: Sequence[LoadContext]) -> Steps[None]:
+def record_unchanged(
+    loads: Sequence[LoadContext], periods: Mapping[Period, Mapping[Node, PeriodOnNode]]
+) -> Steps[None]:
     """Record that periods are unchanged if their newest record is of a load that failed or did not finish.
 
     Args:
         loads: The loads that found them unchanged; at least one.
+        periods: Each period on each node.
     """
     context = loads[0].context
     coordinator = context.coordinator
@@ -200,19 +204,25 @@ def record_unchanged(loads: Sequence[LoadContext]) -> Steps[None]:
     try:
         ended = {period: staged for period, _, staged in (yield from ask)[coordinator]}
         # One that is still at it knows of newer objects.
-        over: list[tuple[LoadContext, Values]] = [
-            (load, {})
-            for load in loads
-            if (staged := ended.get(str(load.request.period))) is not None and not _is_staged(load.attempt, staged)
-        ]
+        over = list[tuple[LoadContext, Values]]()
+        for load in loads:
+            staged = ended.get(str(load.request.period))
+            published = {one.record.attempt for one in periods[load.request.period].values() if one.record}
+            if staged is not None and not _is_staged(load.attempt, staged, but=published):
+                over.append((load, {}))
         if over:
             yield from _record("unchanged", over)
     except Chs3Error as error:
         yield from Log(name=f"Could not record that the period is as published: {error}")
 
 
-def _is_staged(attempt: Attempt, tables: Iterable[tuple[str, Sequence[str]]]) -> bool:
-    return any(name.startswith(attempt.prefix) or str(attempt.periods[0]) in periods for name, periods in tables)
+def _is_staged(attempt: Attempt, tables: Iterable[tuple[str, Sequence[str]]], *, but: Collection[str]) -> bool:
+    """Check whether others than those that published, whose staging is dropped, have staged a period."""
+    return any(
+        (name.startswith(attempt.prefix) or str(attempt.periods[0]) in periods)
+        and not any(nonce_of(name).startswith(nonce) for nonce in but)
+        for name, periods in tables
+    )
 
 
 def _values_of_error(error: Exception) -> dict[str, Value]:

@@ -26,7 +26,7 @@ from airflow_provider_chs3.core.attempt.newer_records import (
     records_of,
 )
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, periods_of
-from airflow_provider_chs3.core.attempt.resume import PUBLISHED_BY_OWNER, published_by_owner
+from airflow_provider_chs3.core.attempt.resume import PUBLISHED_BY_OWNER, own_attempts, published_by_owner
 from airflow_provider_chs3.core.increment.new_objects import find_increments, text_of
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found, evidence_of, is_changed, is_elsewhere
 from airflow_provider_chs3.core.ledger.partition_changes import missing_parts
@@ -43,7 +43,7 @@ from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity, size_text
-from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import Gather, Log, QueryNodes, Steps
 from airflow_provider_chs3.core.workflow.step_timer import StepTimer
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
@@ -70,10 +70,12 @@ class Checked(NamedTuple):
     Args:
         done: The results of those with nothing left to do.
         to_load: The others.
+        attempts: What earlier tries of this task began to insert: the attempts, each with its period.
     """
 
     done: dict[Period, LoadResult]
     to_load: Periods
+    attempts: set[tuple[Period, str]]
 
 
 def check_periods(loads: Loads) -> Steps[Checked]:
@@ -83,15 +85,16 @@ def check_periods(loads: Loads) -> Steps[Checked]:
         loads: The loads of the periods. These leave: those that are refused (see `judge`), and with an
             `ObjectsChangedError` those that another load published after this one had listed their objects.
     """
-    before = yield from _look_up(loads)
+    looks = (_look_up(loads), own_attempts(list(loads)))
+    before, attempts = yield from Gather(name="Look up periods", workflows=looks)
     if not loads.items:
-        return Checked({}, periods_of())
+        return Checked({}, periods_of(), attempts)
     timer = yield from loads.first.timer.end("inspect")
     loads.update(lambda load: replace(load, timer=timer))
     loads.each(lambda load: check_listed_since(load, before[load.request.period]))
     facts = yield from loads.run(lambda load: look_at_period(load, before[load.request.period]))
     same = [load for load in loads if facts[load.request.period].found.standing is ComparisonStatus.UNCHANGED]
-    own = yield from published_by_owner(same, before)
+    own = published_by_owner(same, before, attempts)
     for period, load in loads.items.items():
         facts[period] = replace(facts[period], is_reload=bool(load.request.reload and period not in own))
     decisions = loads.each(lambda load: judge(load, facts[load.request.period]))
@@ -103,6 +106,18 @@ def check_periods(loads: Loads) -> Steps[Checked]:
         if isinstance(decision := decisions[period], Skip)
     }
     yield from _leave(loads, before, results)
+    periods = yield from _to_load(loads, before, results, facts, decisions)
+    return Checked(results, periods, attempts)
+
+
+def _to_load(
+    loads: Loads,
+    before: _Looks,
+    results: dict[Period, LoadResult],
+    facts: Mapping[Period, PeriodFacts],
+    decisions: Mapping[Period, Decision],
+) -> Steps[Periods]:
+    """Return the periods that are to be loaded, once those are finished that a dead attempt was publishing."""
     periods = periods_of(
         *(
             PeriodLoad(load=load, before=before[period], reason=decisions[period].reason)
@@ -118,16 +133,20 @@ def check_periods(loads: Loads) -> Steps[Checked]:
     yield from _find_increments(periods, facts)
     for period, error in periods.failed.items():
         loads.leave(period, error)
-    return Checked(results, periods)
+    return periods
 
 
 def _leave(loads: Loads, before: _Looks, results: Mapping[Period, LoadResult]) -> Steps[None]:
     """Clean up after periods that stay as they are, and record those that are as published."""
-    if stay := [loads.items[period] for period, result in results.items() if not result.has_no_objects]:
-        yield from clean_up_published(stay, before)
-    if unchanged := [load for load in stay if results[load.request.period].status != "skipped"]:
-        yield from record_unchanged(unchanged)
-        yield from renew_records(unchanged, before)
+    stay = [loads.items[period] for period, result in results.items() if not result.has_no_objects]
+    unchanged = [load for load in stay if results[load.request.period].status != "skipped"]
+    workflows = list[Steps[None]]()
+    if stay:
+        workflows.append(clean_up_published(stay, before))
+    if unchanged:
+        workflows += [record_unchanged(unchanged, before), renew_records(unchanged, before)]
+    if workflows:
+        yield from Gather(name="Record what is unchanged, and drop what was left of it", workflows=tuple(workflows))
 
 
 def _finish(finishing: Periods, loads: Loads) -> Steps[dict[Period, LoadResult]]:

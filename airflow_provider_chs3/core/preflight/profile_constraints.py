@@ -7,12 +7,12 @@ worse: it silently uses what its profile allows.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
-from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
+from airflow_provider_chs3.core.cluster.topology import ONLY_NODE, too_old
 from airflow_provider_chs3.core.preflight.privileges import FORBIDDING, forbidden_by
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, NEWER, NOT_TO_BE_UNSET, OF_THOSE_UP, passed_on
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, settings_clause
@@ -23,7 +23,7 @@ from airflow_provider_chs3.core.workflow.operations import Log, Query, QueryNode
 from airflow_provider_chs3.exceptions import ClickHouseServerError, PreflightError
 
 # Not in a sub-query: there a server shows limits as it has them for sub-queries. No array may be NULL (43, on 25.8).
-_QUERY = f"""SELECT currentProfiles(), {FORBIDDING},
+_QUERY = f"""SELECT version(), currentProfiles(), {FORBIDDING},
     groupArray((name, value, default, min, max, readonly, disallowed_values))
 FROM system.settings
 WHERE NOT is_obsolete AND (readonly OR isNotNull(min) OR isNotNull(max) OR notEmpty(disallowed_values))
@@ -92,7 +92,7 @@ class Constraint:
 
 
 def check_constraints(nodes: Iterable[Node], needed: SettingValues, *, own: SettingValues) -> Steps[None]:
-    """Check what the user's profile allows on each node.
+    """Check the version of each node, and what the user's profile allows there.
 
     Args:
         nodes: The nodes.
@@ -101,20 +101,30 @@ def check_constraints(nodes: Iterable[Node], needed: SettingValues, *, own: Sett
         own: The settings of the operator.
 
     Raises:
-        PreflightError: If a profile forbids a value that the load needs.
+        PreflightError: If a server is too old, or a profile forbids a value that the load needs.
     """
-    if findings := (yield from find_constraints(nodes, needed, own=own)):
+    rows = yield from _ask(nodes)
+    old = list(too_old({node: version for node, (version, *_) in rows.items()}))
+    if findings := old or _findings_of(rows, needed, own):
         raise PreflightError(findings)
 
 
 def find_constraints(nodes: Iterable[Node], needed: SettingValues, *, own: SettingValues) -> Steps[list[str]]:
     """Return a sentence for each node and setting that a profile forbids there; arguments as in `check_constraints`."""
+    return _findings_of((yield from _ask(nodes)), needed, own)
+
+
+def _ask(nodes: Iterable[Node]) -> Steps[dict[Node, Row]]:
     ask = QueryNodes(
         name="Ask what the user's profile allows", sql=dict.fromkeys(nodes, Sql(_QUERY)), is_under_profile=True
     )
     answers = yield from ask
     # An offset in the profile leaves no row: then the next statement says what is wrong.
-    return [sentence for node, rows in answers.items() if rows for sentence in _findings(node, rows[0], needed, own)]
+    return {node: rows[0] for node, rows in answers.items() if rows}
+
+
+def _findings_of(rows: Mapping[Node, Row], needed: SettingValues, own: SettingValues) -> list[str]:
+    return [sentence for node, row in rows.items() for sentence in _findings(node, row, needed, own)]
 
 
 def explain_refusal(error: ClickHouseServerError, needed: SettingValues, *, own: SettingValues) -> Steps[None]:
@@ -145,7 +155,7 @@ def explain_refusal(error: ClickHouseServerError, needed: SettingValues, *, own:
 
 
 def _findings(node: Node, row: Row, needed: SettingValues, own: SettingValues) -> Iterator[str]:
-    profiles, readonly, allow_ddl, constraints = row
+    _, profiles, readonly, allow_ddl, constraints = row
     if readonly == _CHANGES_NOTHING:
         # It fixes every setting.
         yield f"The connection's user may not load on {node}: {forbidden_by(readonly, allow_ddl)}"

@@ -7,7 +7,6 @@ from functools import partial
 
 from airflow_provider_chs3.core.attempt.load_context import (
     LoadContext,
-    look_up_all,
     look_up_beside,
     periods_text,
     values_of,
@@ -30,15 +29,16 @@ from airflow_provider_chs3.core.publication.checks import check_rows, check_seen
 from airflow_provider_chs3.core.publication.evidence_renewal import structure_text
 from airflow_provider_chs3.core.publication.members import Member, members_of
 from airflow_provider_chs3.core.publication.published_rows import check_published
+from airflow_provider_chs3.core.publication.replaced_parts import held_nodes, look_at_published, remove_replaced
 from airflow_provider_chs3.core.publication.versions import drop_older_versions, keep_versions
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
+from airflow_provider_chs3.core.sql.quoting import literal, table
 from airflow_provider_chs3.core.staging.ending import check_not_superseded
 from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
 from airflow_provider_chs3.core.staging.tables import Attempt, ddl_settings
 from airflow_provider_chs3.core.tuning.exact_settings import EMPTY_SOURCE
 from airflow_provider_chs3.core.values.models import Node, Unit
 from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import QueryNodes, Sleep, Steps
+from airflow_provider_chs3.core.workflow.operations import Gather, QueryNodes, Sleep, Steps
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseServerError,
@@ -54,8 +54,6 @@ _COMPARED = ("columns", "partition_key", "sorting_key", "primary_key", "indices"
 _BAD_ARGUMENTS = 36
 #: Error codes of a server that reads the partition of a staged part by another type, each with what it then says.
 _OTHER_KEY = {33: "Cannot read all data", 246: "calculated partition ID"}
-#: The ids of partitions are made of digits, or of hexadecimal ones: none has this.
-_NO_PARTITION = "chs3-none"
 #: Queries that read a part keep it on the disk.
 _WAITS_FOR_REPLACED_SECONDS = (1, 2, 4, 8, 15, 30, 30, 30)
 
@@ -89,9 +87,7 @@ def publish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]
     members = {each.period: members_of(each, now[each.period], staged_now[each.period]) for each in periods}
     new = periods.part(lambda each: not each.intended)
     versions = yield from new.together(keep_versions(new, members))
-    intents = {each.period: _values_of_intent(each, members[each.period]) for each in new}
-    yield from new.ask(lambda some: _record(some, "intent", intents, name="Record the intent to publish {}"))
-    yield from new.together(_record_objects(new))
+    yield from _record_intents(new, members)
     periods.merge(new)
     yield from _replace(periods, members)
     states = yield from _conclude(periods, members)
@@ -170,6 +166,19 @@ def _check_unchanged(each: PeriodLoad, now: Mapping[Node, PeriodOnNode], staged_
     else:
         _check_untouched(each.load, each.before, now)
     _check_staged(each.load, each.staged, staged_now)
+
+
+def _record_intents(periods: Periods, members: _Members) -> Steps[None]:
+    """Record the intents, and the objects beside: who completes a publication looks for both."""
+    listed = periods.those(periods.items)
+    intents = {each.period: _values_of_intent(each, members[each.period]) for each in periods}
+    writes = (
+        periods.ask(lambda some: _record(some, "intent", intents, name="Record the intent to publish {}")),
+        listed.together(_record_objects(listed)),
+    )
+    yield from Gather(name="Record intents and objects", workflows=writes)
+    for period, error in listed.failed.items():
+        periods.leave(period, error)
 
 
 def _record_objects(periods: Periods) -> Steps[None]:
@@ -278,15 +287,17 @@ def _conclude(periods: Periods, members: _Members) -> Steps[dict[Period, dict[No
     """
     states, waiting = dict[Period, dict[Node, PartitionState]](), periods.those(periods.items)
     for seconds in (*_WAITS_FOR_REPLACED_SECONDS, 0):
-        left = yield from waiting.together(_remove_replaced(waiting, members))
+        held = held_nodes(waiting, members)
+        yield from waiting.together(remove_replaced(waiting, held))
+        looked = yield from waiting.ask(partial(look_at_published, held=held))
         periods.merge(waiting)
-        if left is None:
-            return states
-        read = {each.period for each in waiting if left & _ids_of(members[each.period])}
+        read = {each.period for each in waiting if looked[each.period][1] & _ids_of(members[each.period])}
         done, waiting = waiting.those(waiting.items.keys() - read), waiting.those(read)
-        states |= yield from _record_published(done, members)
+        states |= yield from _record_published(done, members, {period: now for period, (now, _) in looked.items()})
         periods.merge(done)
-        if waiting.items and seconds:
+        if not waiting.items:
+            return states
+        if seconds:
             yield from Sleep(name="Wait for queries that read replaced parts", seconds=seconds)
     for each in waiting:
         periods.leave(each.period, _still_read(each.load))
@@ -304,40 +315,6 @@ def _still_read(load: LoadContext) -> TransientError:
 
 def _ids_of(members: Mapping[Node, Sequence[Member]]) -> set[str]:
     return {one.partition_id for of_node in members.values() for one in of_node}
-
-
-def _remove_replaced(periods: Periods, members: _Members) -> Steps[set[str]]:
-    """Remove replaced parts from the disks, and return the partitions that still have some.
-
-    A statement that detaches a partition removes them at once, even where merges are stopped (seen on 25.8 and 26.9).
-    Replicas know from Keeper what was replaced.
-    """
-    load = periods.first.load
-    target = load.context.target
-    held = {
-        node
-        for each in periods
-        for node, of_node in members[each.period].items()
-        for one in of_node
-        # After an intent, parts may have been replaced by nothing.
-        if one.was.state.parts or (one.was.record and one.was.record.event == "intent")
-    }
-    if load.context.table_facts.is_replicated or not held:
-        return set()
-    nodes = [node for node in load.context.nodes if node in held]
-    ids = one_of("partition_id", sorted(set().union(*(_ids_of(members[each.period]) for each in periods))))
-    yield from QueryNodes(
-        name="Remove the replaced parts",
-        sql=dict.fromkeys(nodes, Sql(f"ALTER TABLE {table(target)} DETACH PARTITION ID {literal(_NO_PARTITION)}")),
-        settings=ddl_settings(load.context),
-        query_id=f"{load.attempt.name}_remove",
-    )
-    look = Sql(
-        f"SELECT DISTINCT partition_id FROM system.parts WHERE database = {literal(target.database)} "
-        f"AND table = {literal(target.table)} AND {ids} AND rows > 0 AND _state IN ('Outdated', 'Deleting')"
-    )
-    answers = yield from QueryNodes(name="Look for replaced parts", sql=dict.fromkeys(nodes, look))
-    return {partition_id for rows in answers.values() for (partition_id,) in rows}
 
 
 def _check_staged(load: LoadContext, staged: Mapping[Node, Staged], now: Mapping[Node, Staged]) -> None:
@@ -380,12 +357,10 @@ def _record(
     return some
 
 
-def _record_published(periods: Periods, members: _Members) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+def _record_published(
+    periods: Periods, members: _Members, now: Mapping[Period, Mapping[Node, PeriodOnNode]]
+) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Record periods as published whose partitions hold what was staged."""
-    if not periods.items:
-        return {}
-    yield from periods.together(follow(periods.first.load.context, periods.first.load.context.target))
-    now = yield from periods.ask(lambda some: look_up_all([each.load for each in some], with_records=False))
     periods.each(lambda each: check_published(each, members[each.period], now[each.period]))
     states = {each.period: {node: period.state for node, period in now[each.period].items()} for each in periods}
     records = {each.period: _values_of_published(each, members[each.period], now[each.period]) for each in periods}

@@ -179,8 +179,9 @@ class CheckHosts(Step[list[tuple[bool, str]]]):
 class Gather(Step[list[Any]]):
     """Run independent workflows in parallel. Gives the result of each, in their order.
 
-    All of them finish, even if others fail; then the error of the first that failed, in their order, is thrown. They
-    only read: writes belong to the workflow that yields this, so that they have one order.
+    All of them finish, even if others fail; then the error of the first that failed, in their order, is thrown. Writes
+    are in different ones only if no crash between them matters, in whichever order: all others belong to the workflow
+    that yields this.
 
     Args:
         workflows: The workflows.

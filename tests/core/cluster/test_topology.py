@@ -15,8 +15,7 @@ TARGET = TableName("db", "all")
 def found(arguments: str, engine: str = "Distributed"):
     return drive(
         resolve_table(TableRequest(target=TARGET, cluster=None, default_cluster="c")),
-        [(engine, arguments)],
-        [("c", 1, 1, "ch-1", 9000)],
+        [([(engine, arguments)], [("c", 1, 1, "ch-1", 9000)])],
     ).result
 
 

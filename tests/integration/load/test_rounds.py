@@ -1,0 +1,81 @@
+"""How often a load waits for servers, one after the other: each round takes as long as the slowest node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from airflow_provider_chs3.core.workflow.operations import Gather, Insert, Query, QueryNodes, Step, Steps, TryQueryNodes
+from airflow_provider_chs3.runners.blocking import Runner
+from tests.faults.killing import on_no_clock, perform, performing
+from tests.integration.load.test_statements import add_a_file, stop_merges
+from tests.integration.several_periods import PERIODS, Periods, periods
+
+#: Fixture.
+__all__ = ["periods"]
+
+
+@dataclass
+class Rounds:
+    """How many there were. Of what is asked side by side, the longest counts."""
+
+    count: int = 0
+
+
+_COUNTED: ContextVar[Rounds] = ContextVar("_COUNTED")
+
+
+def _counting(rounds: Rounds, steps: Steps[Any]) -> Steps[Any]:
+    # Of workflows that run side by side, each has a context of its own.
+    _COUNTED.set(rounds)
+    return (yield from steps)
+
+
+def _counted(runner: Runner, step: Step[Any]) -> Any:
+    rounds = _COUNTED.get()
+    if isinstance(step, Gather):
+        each = [Rounds() for _ in step.workflows]
+        workflows = tuple(_counting(own, steps) for own, steps in zip(each, step.workflows, strict=True))
+        found = perform(runner, replace(step, workflows=workflows))
+        rounds.count += max(own.count for own in each)
+        return found
+    is_of_nodes = isinstance(step, QueryNodes | TryQueryNodes)
+    rounds.count += isinstance(step, Query | Insert) or (is_of_nodes and bool(step.sql))
+    return perform(runner, step)
+
+
+@contextmanager
+def counted() -> Iterator[Rounds]:
+    """Count the rounds of a load, whose steps do not depend on how long the machine takes."""
+    rounds = Rounds()
+    _COUNTED.set(rounds)
+    with performing(_counted), on_no_clock():
+        yield rounds
+
+
+def rounds_of(load: Callable[[], dict[str, str]], wanted: dict[str, str]) -> int:
+    with counted() as rounds:
+        assert load() == wanted
+    return rounds.count
+
+
+@pytest.mark.parametrize("nodes", [1, pytest.param(3, marks=pytest.mark.three_nodes)])
+def test_loads_wait_for_servers_no_more_often_than(periods: Periods, nodes: int) -> None:
+    first, *others = PERIODS
+    rounds = {"first": rounds_of(lambda: periods.statuses(first), {first: "published"})}
+    stop_merges(periods)
+    periods.put(first, "c")
+    rounds["new file"] = rounds_of(lambda: periods.statuses(first), {first: "published"})
+    rounds["unchanged"] = rounds_of(lambda: periods.statuses(first), {first: "unchanged"})
+    rounds["three"] = rounds_of(lambda: periods.statuses(*others), dict.fromkeys(others, "published"))
+    add_a_file(periods)
+    night = dict.fromkeys(PERIODS, "unchanged")
+    rounds["one of four"] = rounds_of(periods.statuses, night | {"2026-10": "published"})
+    rounds["nothing new"] = rounds_of(periods.statuses, night)
+    most = {"first": 19, "new file": 20, "unchanged": 5, "three": 22, "one of four": 22, "nothing new": 6}
+    assert {kind: count for kind, count in rounds.items() if count > most[kind]} == {}
