@@ -151,7 +151,7 @@ def _die() -> None:
 
 
 #: Which of a step's nodes are told before the worker dies.
-ALL, ONLY_THE_FIRST, ALL_BUT_THE_FIRST = slice(None), slice(1), slice(1, None)
+NONE, ALL, ONLY_THE_FIRST, ALL_BUT_THE_FIRST = slice(0), slice(None), slice(1), slice(1, None)
 
 
 def strikes_after(steps: list[Step]) -> Iterator[Strike]:

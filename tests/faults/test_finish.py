@@ -14,6 +14,7 @@ from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.killing import (
     ALL,
     ALL_BUT_THE_FIRST,
+    NONE,
     ONLY_THE_FIRST,
     Strike,
     steps_of,
@@ -36,7 +37,7 @@ FIRST = Trips(rows_per_period=600, files_per_period=3)
 
 #: Where a worker dies: the step, and which of its nodes were told.
 STRIKES = [
-    ("Record 3 objects", ALL),
+    (f"Publish {PERIOD}", NONE),
     (f"Publish {PERIOD}", ONLY_THE_FIRST),
     (f"Publish {PERIOD}", ALL_BUT_THE_FIRST),
     (f"Publish {PERIOD}", ALL),

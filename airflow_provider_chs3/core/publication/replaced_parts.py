@@ -81,7 +81,7 @@ def look_at_published(
     found, beside = yield from look_up_beside(
         loads,
         replaced if held else "",
-        name=f"Look up {periods_text(loads)}",
+        name=f"Look for replaced parts of {periods_text(loads)}",
         with_records=False,
     )
     left = {partition_id for node in held for partition_id in beside[node][0]}
