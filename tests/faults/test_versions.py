@@ -28,6 +28,9 @@ from tests.faults.killing import (
 from tests.integration.lake import Lake
 from tests.integration.publication.test_versions import Days
 
+#: They kill, or interpose, at each of some twenty steps.
+pytestmark = pytest.mark.timeout(1800)
+
 _NUMBERS = count()
 
 
