@@ -168,7 +168,7 @@ def test_nothing_is_lost_when_it_is_enlarged(scene: Lake, open_page: OpenPage, v
 def test_axe_finds_no_violation(scene: Lake, open_page: OpenPage, view: str, theme: str) -> None:
     page, troubles = open_page(f"{PAGE}?view={view}", role="admin", color_scheme=theme)
     _see(page, view)
-    assert page.get_by_role("region", name="Runs that failed").count() == 0
+    assert page.get_by_role("listitem", name="Run of DAG").count() == 0
     _assert_accessible(page, theme, dialog=view.startswith("periods"))
     assert troubles == []
 
@@ -196,8 +196,9 @@ def test_axe_finds_no_violation_where_dags_are_in_trouble(
     dags_in_trouble: None, open_page: OpenPage, theme: str
 ) -> None:
     page, troubles = open_page(PAGE, role="admin", color_scheme=theme)
-    page.get_by_role("region", name="Runs that failed").get_by_text("Task load failed").wait_for()
-    page.get_by_role("region", name="DAGs that cannot be imported").get_by_role("link", name=DAG_ID).wait_for()
+    page.get_by_role("listitem", name=f"Run of DAG {runs.LOADER} failed").get_by_text("Task load failed").wait_for()
+    page.get_by_role("listitem", name=f"DAG {DAG_ID} cannot be imported").get_by_role("link", name=DAG_ID).wait_for()
+    page.get_by_role("heading", name="2 periods and 2 DAGs need attention").wait_for()
     _assert_accessible(page, theme, dialog=False)
     assert troubles == []
     keep(page, "dags-in-trouble")

@@ -69,6 +69,8 @@ def test_bars_of_a_node_that_is_down_are_lower_bounds_and_one_line_tells_of_it(
     silent.get_by_text("1 node does not answer").click()
     silent.get_by_text(f"check that {second.host}:{second.tcp_port} is up").wait_for()
     assert "The states of periods come from the other nodes." in silent.inner_text()
+    needs = page.get_by_role("region", name="What needs attention").get_by_role("listitem")
+    assert needs.first.get_attribute("aria-label") == f"Node {second.host}:{second.tcp_port} is down"
     assert page.get_by_role("alert").count() == 0
     page.get_by_role("radiogroup", name="Strips show").get_by_text("Duration").click()
     page.get_by_role("note", name="Legend").get_by_text("Insert time").wait_for()

@@ -59,11 +59,11 @@ def test_the_page_says_which_task_failed_and_why(services: AirflowServices, tmp_
     page.goto("/")
     page.get_by_role("link", name="Dags").first.wait_for()
     page.goto(PAGE)
-    failed = page.get_by_role("region", name="Runs that failed")
+    failed = page.get_by_role("listitem", name="Run of DAG trips_nightly failed")
     failed.get_by_text("Task scheduled_load.plan failed").wait_for()
     told = failed.inner_text()
-    assert "of DAG trips_nightly failed before any period could show it." in told
-    assert "Owner data-platform." in told
+    assert "Its newest run failed before any period could show it." in told
+    assert "owner data-platform" in told
     cause = "Cannot list s3://no-such-bucket/trips/2026-10/ (connection 'aws_default'): there is no such bucket."
     assert f"Task scheduled_load.plan failed: {cause}" in told
     keep(page, "a-run-that-failed")

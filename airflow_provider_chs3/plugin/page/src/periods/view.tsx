@@ -12,10 +12,9 @@ import { Panel } from "../panel/panel";
 import { NoConnections, NoTables, Troubles } from "../ui/connections";
 import { Faint, Note, Waiting } from "../ui/parts";
 import { NO_PERIOD, untilsIn, useAddress } from "../ui/url";
-import { BrokenDags } from "./broken-dags";
 import { Filters, StateChips } from "./filters";
 import { Legend } from "./legend";
-import { FailedRuns, Needs } from "./needs";
+import { Needs } from "./needs";
 import { Tables } from "./tables";
 
 function filterOf(params: URLSearchParams, tables: readonly TableRow[]): Filter {
@@ -52,14 +51,14 @@ function Content({ data, place }: { data: Periods; place: Place }) {
     () => sorted(tables.filter((table) => matches(table, filter)), isSort(sort) ? sort : "urgency"), [tables, filter, sort],
   );
   const problems = useMemo(() => problemsOf(shown, filter.states), [shown, filter]);
-  const problemsOfAll = useMemo(() => problemsOf(tables, new Set()), [tables]);
+  const runs = useMemo(() => withoutProblem(data.failed_runs, problemsOf(tables, new Set())), [data, tables]);
   const hasErrors = data.connections.some((seen) => seen.error || seen.unread);
   if (!tables.length) {
     return (
       <>
         <Troubles connections={data.connections} />
         <MissingPlace tables={tables} params={params} />
-        <FailedRuns runs={data.failed_runs} problems={[]} owners={data.owners} />
+        {data.failed_runs.length ? <Needs problems={[]} data={data} missed={[]} runs={data.failed_runs} areAll={false} checkedAt={null} /> : null}
         {place.dagId ? <Faint>No periods to show.</Faint> : hasErrors ? null : <NoTables />}
       </>
     );
@@ -71,12 +70,10 @@ function Content({ data, place }: { data: Periods; place: Place }) {
         {isWaiting ? null : <MissingPlace tables={tables} params={params} />}
       </Box>
       <StateChips counts={countStates(tables)} chosen={filter.states} />
-      {shown.length ? (
-        <Needs problems={problems} rights={data} areAll={shown.length === tables.length && !silences(data.connections).unknown.length}
-          isCalm={!data.broken_dags.length && !withoutProblem(data.failed_runs, problemsOfAll).length} checkedAt={oldestOf(data)} />
+      {shown.length || runs.length ? (
+        <Needs problems={problems} data={data} missed={[...new Set(tables.flatMap((table) => table.missedNodes))]} runs={runs}
+          areAll={shown.length === tables.length && !silences(data.connections).unknown.length} checkedAt={oldestOf(data)} />
       ) : null}
-      <BrokenDags dagIds={data.broken_dags} owners={data.owners} />
-      <FailedRuns runs={data.failed_runs} problems={problemsOfAll} owners={data.owners} />
       {filter.named ? <Only named={filter.named} /> : null}
       <Filters tables={tables} connections={data.connections} shown={shown.length} />
       <Legend tables={shown} shows={params.get("strip") ?? ""} />

@@ -13,8 +13,8 @@ function To({ path, children }: { path: string; children: ReactNode }) {
 
 const quoted = encodeURIComponent;
 
-export function RunLink({ dagId, runId }: { dagId: string; runId: string }) {
-  return <To path={`/dags/${quoted(dagId)}/runs/${quoted(runId)}`}>{`run ${runId} of DAG ${dagId}`}</To>;
+export function RunLink({ dagId, runId, text }: { dagId: string; runId: string; text?: string }) {
+  return <To path={`/dags/${quoted(dagId)}/runs/${quoted(runId)}`}>{text ?? `run ${runId} of DAG ${dagId}`}</To>;
 }
 
 export function DagLink({ dagId }: { dagId: string }) {

@@ -31,14 +31,15 @@ export function Sign({ state, size = 14 }: { state: State; size?: number }) {
   );
 }
 
-export function StateTag({ state, done }: { state: State; done?: string }) {
+// The state of a period; or of something else, by a name of its own, which looks like that.
+export function StateTag({ state, done, name }: { state: State; done?: string; name?: string }) {
   const { label, fill, ink } = STATES[state];
   const isEmpty = state === "never_loaded";
   return (
     <Tag.Root bg={fill} color={ink} size="md" rounded="full" px={2} flexShrink={0} boxShadow={isEmpty ? undefined : "none"}
       borderWidth={isEmpty ? 1 : 0} borderStyle="dashed" borderColor="fg.subtle">
       <Tag.StartElement><Sign state={state} /></Tag.StartElement>
-      <Tag.Label whiteSpace="nowrap">{label}{done ? `, ${done}` : ""}</Tag.Label>
+      <Tag.Label whiteSpace="nowrap">{name ?? label}{done ? `, ${done}` : ""}</Tag.Label>
     </Tag.Root>
   );
 }
