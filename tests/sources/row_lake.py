@@ -105,6 +105,17 @@ class RowLake:
             connection.cursor().execute(sql)
             connection.commit()
 
+    def slowly(self, seconds: float) -> str:
+        """An expression of empty text that takes a while in each row whose value is wanted, and in no other."""
+        if self.is_mysql:
+            return f"IF(SLEEP({seconds} + 0 * trip_id), '', '')"
+        # PostgreSQL computes what is volatile for every look at a view, whatever columns it is for.
+        self.run(
+            "CREATE OR REPLACE FUNCTION slowly(float) RETURNS text STABLE LANGUAGE plpgsql "
+            "AS $$BEGIN PERFORM pg_sleep($1); RETURN ''; END$$"
+        )
+        return f"slowly({seconds})"
+
     @property
     def other_columns(self) -> list[str]:
         """All columns of trips but the key."""

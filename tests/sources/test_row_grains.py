@@ -259,7 +259,7 @@ def test_a_worker_that_dies_over_a_day_leaves_it_to_the_next_try(row_lake: RowLa
     assert hits.load(period="2026-10-31") == ["published"]
     # Each row of the view takes a while.
     slow = f"{hits.name}_slow"
-    row_lake.run(f"CREATE VIEW {slow} AS SELECT id, at, note || pg_sleep(0.02)::text AS note FROM {hits.name}")
+    row_lake.run(f"CREATE VIEW {slow} AS SELECT id, at, note || {row_lake.slowly(0.02)} AS note FROM {hits.name}")
     options = hits.where | {"objects": row_lake.store(table=slow, **SLOW), "task_id": "load", "period": "2026-11-01"}
     worker = Worker(lambda: S3ToClickHouseOperator(**options).execute({}))
     try:
