@@ -20,6 +20,7 @@ from airflow_provider_chs3.core.merges.merge_rate import MergeRate
 from airflow_provider_chs3.core.optimize import job
 from airflow_provider_chs3.core.plans import status
 from airflow_provider_chs3.core.plans.adopt import AdoptedPeriod
+from airflow_provider_chs3.core.plans.discard import DiscardedPeriod
 from airflow_provider_chs3.core.plans.forget import ForgottenPeriod
 from airflow_provider_chs3.core.plans.versions import ListedVersion, RestoredPeriod
 from airflow_provider_chs3.core.staging.orphans import Orphan
@@ -43,6 +44,7 @@ _RESULTS: Mapping[str, tuple[Callable[..., Any], ...]] = {
     "AdoptPeriodsOperator": (AdoptedPeriod.as_json,),
     "ForgetPeriodsOperator": (ForgottenPeriod.as_json,),
     "ListVersionsOperator": (ListedVersion.as_json,),
+    "DiscardPeriodsOperator": (DiscardedPeriod.as_json,),
     "RestorePeriodsOperator": (RestoredPeriod.as_json,),
     "UnpinPeriodsOperator": (RestoredPeriod.as_json,),
     "CleanStagingOperator": (Orphan.as_json,),
@@ -51,7 +53,7 @@ _RESULTS: Mapping[str, tuple[Callable[..., Any], ...]] = {
 }
 #: Those that return no dict of their own.
 _WITHOUT_KEYS = {
-    *("scheduled_load", "PlanLoadsOperator", "EmitPeriodOperator"),
+    *("scheduled_load", "PlanLoadsOperator", "EmitPeriodOperator", "ApprovePeriodsOperator"),
     *("ClickHouseOperator", "ClickHouseSensor"),
 }
 

@@ -71,6 +71,8 @@ def parser() -> argparse.ArgumentParser:
     _add_command_of_periods(commands, "versions", "list the earlier versions that loads have kept of periods")
     _add_restore(commands)
     _add_command_of_periods(commands, "unpin", "let loads replace restored periods again")
+    _add_approve(commands)
+    _add_command_of_periods(commands, "discard", "drop what loads hold of periods; the next load loads them")
     _add_clean(commands)
     _add_doctor(commands)
     _add_calibrate(commands)
@@ -183,6 +185,13 @@ def _add_restore(commands: Any) -> None:
         action="store_true",
         help="restore periods that somebody changed since they were published: a DELETE is undone",
     )
+
+
+def _add_approve(commands: Any) -> None:
+    about = "publish what loads hold of periods, if neither objects nor table have changed since"
+    command = _add_command_of_periods(commands, "approve", about)
+    _add_source(command)
+    _add_definition(command, "by default {}")
 
 
 def _add_clean(commands: Any) -> None:

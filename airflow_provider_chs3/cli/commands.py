@@ -16,6 +16,7 @@ from airflow_provider_chs3.cli.rehearse import Rehearsal
 from airflow_provider_chs3.cli.tables import age, rendered, size
 from airflow_provider_chs3.core.new_table.suggestion import NewTable, NewTableRequest, suggest_table
 from airflow_provider_chs3.core.plans.adopt import AdoptedPeriod
+from airflow_provider_chs3.core.plans.discard import DiscardedPeriod
 from airflow_provider_chs3.core.plans.forget import ForgottenPeriod
 from airflow_provider_chs3.core.plans.objects import LoadedObject
 from airflow_provider_chs3.core.plans.plan import PlannedPeriod, forecast_text
@@ -23,11 +24,13 @@ from airflow_provider_chs3.core.plans.status import PeriodInLedger
 from airflow_provider_chs3.core.plans.versions import ListedVersion, RestoredPeriod
 from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.staging.orphans import Orphan
+from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
+from airflow_provider_chs3.operators.held import ApprovePeriodsOperator, DiscardPeriodsOperator
 from airflow_provider_chs3.operators.ledger import (
     AdoptPeriodsOperator,
     CleanStagingOperator,
@@ -197,6 +200,30 @@ def _unpin(given: argparse.Namespace) -> CommandResult:
     return _restored(UnpinPeriodsOperator(task_id="unpin", periods=periods_of(given), **_table(given)).unpinned())
 
 
+def _approve(given: argparse.Namespace) -> CommandResult:
+    operator = ApprovePeriodsOperator(
+        task_id="approve",
+        periods=periods_of(given),
+        definition=given.definition,
+        **_table(given),
+        **source_arguments(given),
+    )
+    results: list[LoadResult] = operator.approved()
+    rows = [[each.period, each.status, each.rows, each.reason] for each in results]
+    return CommandResult(
+        [each.as_json() for each in results], rendered(["period", "status", "rows", "reason"], rows), is_fine=True
+    )
+
+
+def _discard(given: argparse.Namespace) -> CommandResult:
+    operator = DiscardPeriodsOperator(task_id="discard", periods=periods_of(given), **_table(given))
+    discarded: list[DiscardedPeriod] = operator.discarded()
+    rows = [[each.period, "discarded" if each.was_held else "was not held", each.why] for each in discarded]
+    return CommandResult(
+        [each.as_json() for each in discarded], rendered(["period", "status", "why"], rows), is_fine=True
+    )
+
+
 def _restored(periods: Sequence[RestoredPeriod]) -> CommandResult:
     rows = [[each.period, each.status, each.version, each.rows, each.reason] for each in periods]
     text = rendered(["period", "status", "version", "rows", "reason"], rows)
@@ -326,6 +353,8 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], CommandResult]] = {
     "versions": _versions,
     "restore": _restore,
     "unpin": _unpin,
+    "approve": _approve,
+    "discard": _discard,
     "clean": _clean,
     "doctor": _doctor,
     "calibrate": _calibrate,

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found
+from airflow_provider_chs3.core.ledger.records import Held
 from airflow_provider_chs3.core.request.load_request import Policies
 from airflow_provider_chs3.core.request.reload import ASKED_FOR
+from airflow_provider_chs3.core.values.load_result import TO_DECIDE
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.exceptions import TargetChangedError
 
@@ -15,7 +17,7 @@ from airflow_provider_chs3.exceptions import TargetChangedError
 class Refusal(Enum):
     """The reason why a load is refused."""
 
-    NO_OBJECTS, ROWS_UNKNOWN, TARGET_CHANGED, FEWER_NODES, REPLICA_DOWN, SHRANK, WHOLE_TABLE = range(7)
+    NO_OBJECTS, ROWS_UNKNOWN, TARGET_CHANGED, FEWER_NODES, REPLICA_DOWN, SHRANK, WHOLE_TABLE, NOT_HELD = range(8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,10 @@ class Refuse(Decision):
     refusal: Refusal
 
 
+class Hold(Decision):
+    """A version of what its objects are now is held: a person decides whether it is published."""
+
+
 class Whole(Decision):
     """All of its objects are loaded."""
 
@@ -51,6 +57,7 @@ class Finish(Decision):
     """A dead attempt has staged it: its publication is completed, if its staging is there as it was."""
 
 
+_DAY_SECONDS = 24 * 60 * 60
 #: What may also be what a load did between two looks of a server.
 OF_OTHERS = (ComparisonStatus.ROWS_UNKNOWN, ComparisonStatus.TARGET_CHANGED)
 #: Where a table is loaded for the first time, or another policy allows to load it again.
@@ -77,6 +84,9 @@ class PeriodFacts:
         lacks_replica: Whether a replica is down that may know where the rows of the period come from.
         intended: The attempt that died while it published what its objects are now; empty if there is none.
         why_whole: Why new objects cannot be loaded alone; empty if they can; None, the default, if nobody has looked.
+        held: The version that is held of what its objects are now; None, the default, if there is none.
+        why_not_held: Why that is so, as a text.
+        is_approval: Whether the run asks to publish what is held. False by default.
         is_published_table: Whether it is a whole table that was published before. False by default.
     """
 
@@ -89,6 +99,9 @@ class PeriodFacts:
     lacks_replica: bool = False
     intended: str = ""
     why_whole: str | None = None
+    held: Held | None = None
+    why_not_held: str = ""
+    is_approval: bool = False
     is_published_table: bool = False
 
 
@@ -103,18 +116,17 @@ def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
     """
     policies = policies or Policies()
     found, _, why = facts.found
-    if found is ComparisonStatus.PINNED:
-        return Skip(why)
-    is_as_published = found is ComparisonStatus.UNCHANGED
-    if is_as_published and not facts.is_reload:
-        return Skip(why)
+    if stays := _stays(facts, policies):
+        return stays
+    if facts.is_approval and not facts.intended:
+        return Refuse(facts.why_not_held or "it was held for too long", Refusal.NOT_HELD)
     if facts.objects == 0 and policies.on_no_objects != "empty":
         reason = f"no {facts.contents}"
         is_skipped = policies.on_no_objects == "skip"
         return Skip(reason, has_no_objects=True) if is_skipped else Refuse(reason, Refusal.NO_OBJECTS)
     if refusal := _refusal(facts, policies):
         return Refuse(why, refusal)
-    if is_as_published:
+    if found is ComparisonStatus.UNCHANGED:
         return Whole(ASKED_FOR)
     if facts.intended and not facts.is_reload:
         return Finish(why)
@@ -123,6 +135,19 @@ def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
     if _reloads_table(facts) and not policies.reload_whole_table:
         return Refuse(facts.why_whole or why, Refusal.WHOLE_TABLE)
     return Whole(why)
+
+
+def _stays(facts: PeriodFacts, policies: Policies) -> Decision | None:
+    """Return the decision to leave a period as it is; None if it is to change."""
+    if facts.found.standing is ComparisonStatus.PINNED:
+        return Skip(facts.found.why)
+    if facts.is_reload:
+        return None
+    if facts.found.standing is ComparisonStatus.UNCHANGED:
+        return Skip(facts.found.why)
+    if facts.held and facts.held.record.age_seconds < policies.hold_limit_days * _DAY_SECONDS:
+        return Hold(f"held since {facts.held.since} UTC: {facts.held.why}. {TO_DECIDE}")
+    return None
 
 
 def reads_all(target: TableName, sizes: str, why: str) -> TargetChangedError:

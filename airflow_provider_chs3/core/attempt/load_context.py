@@ -15,6 +15,7 @@ from airflow_provider_chs3.core.files.text_fields import has_escaped_labels, lac
 from airflow_provider_chs3.core.ledger.comparison import (
     ExpectedPeriod,
     Found,
+    held_version,
     intended,
     spread,
     standing,
@@ -271,6 +272,7 @@ class LoadContext:
             before: The period on each node.
         """
         found, manifest = standing(before, self.wanted, self.context.table_facts), self.manifest
+        held, why_not_held = held_version(before, self.wanted, self.context.table_facts)
         published = (period.record.source_bytes for period in before.values() if period.record)
         return PeriodFacts(
             found=found,
@@ -280,6 +282,9 @@ class LoadContext:
             published_bytes=max(published, default=0),
             lacks_replica=bool(self.absent_of(found)),
             intended=intended(before, self.wanted, self.context.table_facts),
+            held=held,
+            why_not_held=why_not_held,
+            is_approval=bool(self.request.reload and self.request.reload.approve),
             is_published_table=self.request.period == WHOLE_TABLE and was_published(before),
         )
 

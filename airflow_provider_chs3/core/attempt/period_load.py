@@ -63,6 +63,7 @@ class PeriodLoad:
         staged: Its staged rows on each node; empty until they are proved.
         intended: The records of a dead attempt whose publication is completed; none by default.
         claims: What its claims say that a load does not; none by default. A version that is restored has some.
+        held_because: Why it is held rather than published; empty, the default, if it is not.
         checks: What the user's checks of the staged rows have found; none by default.
     """
 
@@ -73,6 +74,7 @@ class PeriodLoad:
     staged: Mapping[Node, Staged] = field(default_factory=dict)
     intended: Mapping[Node, Record] = field(default_factory=dict)
     claims: Mapping[str, Value] = field(default_factory=dict)
+    held_because: str = ""
     checks: tuple[CheckResult, ...] = ()
 
     @property

@@ -21,7 +21,7 @@ from airflow_provider_chs3.core.ledger.partition_changes import (
 )
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Contents, Evidence
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record, restored_of
+from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode, Record, restored_of
 from airflow_provider_chs3.core.ledger.structure_record import Structure, difference
 from airflow_provider_chs3.core.values.models import Node
 
@@ -152,6 +152,38 @@ def intended(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table
     if any(_unknown(period) or is_changed(period, table_facts=table_facts) for period in periods.values()):
         return ""
     return attempts.pop() if _compared(records, spread(periods, table_facts), wanted) is _AS_PUBLISHED else ""
+
+
+def held_version(
+    periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table_facts: TableFacts
+) -> tuple[Held | None, str]:
+    """Return the version that is held of what is expected, or why there is none that may be published.
+
+    It may be published only over what it was checked with: on each node, the partitions are as they were then.
+
+    Args:
+        periods: The period on each node.
+        wanted: The expected values.
+        table_facts: The table.
+    """
+    held = {node: period.held for node, period in periods.items() if period.held}
+    if len(held) < len(periods) or len({each.record.attempt for each in held.values()}) != 1:
+        return None, "nothing is held of it"
+    found = _compared({node: each.record for node, each in held.items()}, spread(periods, table_facts), wanted)
+    if found is not _AS_PUBLISHED:
+        return None, found.why.replace("it was published", "it was held")
+    for node, each in held.items():
+        if not _is_base(each, periods[node], table_facts):
+            return None, f"the table's rows of it on {node} were changed since it was held"
+    return next(iter(held.values())), ""
+
+
+def _is_base(held: Held, period: PeriodOnNode, table_facts: TableFacts) -> bool:
+    claims = {each.partition_id: each for each in held.records}
+    if any(one.state.rows and one.partition_id not in claims for one in period.each):
+        return False
+    states = {key: spare_gone_columns(period.at(key).state, table_facts) for key in claims}
+    return all(_is_as_recorded(each, evidence_of(each), states[key], table_facts) for key, each in claims.items())
 
 
 def was_published(periods: Mapping[Node, PeriodOnNode]) -> bool:

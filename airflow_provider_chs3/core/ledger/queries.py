@@ -13,7 +13,9 @@ from airflow_provider_chs3.core.ledger.mutations import Mutation, mutations_of, 
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import PARTITION, partition_states
 from airflow_provider_chs3.core.ledger.records import (
+    IS_OF_HELD,
     IS_STATE,
+    Held,
     PeriodOnNode,
     Record,
     record_columns,
@@ -44,6 +46,7 @@ def look_up_periods(
     """
     answers = yield from _ask_for_periods(context, owns)
     records, known = _records_of(answers)
+    held = _held_of(answers)
     mutations = {number: mutations_of(rows) for row in answers for number, rows in row[4]}
     of_nodes = defaultdict[int, list[Row]](list)
     for row in answers:
@@ -59,6 +62,7 @@ def look_up_periods(
                 states.get(number, {}).get(own.value, ()),
                 has_history=(number, str(period)) in known,
                 has_rows=number in holding,
+                held=held.get((number, str(period))),
             )
             for node, number in _numbers(context).items()
         }
@@ -178,7 +182,13 @@ def _look_up_periods(
     more = next((each.columns for each in periods.values()), "")
     states = partition_states(of_table, by=number, source=_from(TableName("system", "parts"), cluster), more=more)
     mutations = mutations_query(of_table, source=_from(TableName("system", "mutations"), cluster), group=number)
-    sql = Sql(f"SELECT {records}, (SELECT groupArray(found) FROM ({states})), {mutations}")
+    held = _held(
+        _from(context.ledger, cluster) if with_records else "",
+        f"{of_periods} AND {one_of('target_uuid', uuids)}",
+        number=number,
+        by="_shard_num" if cluster else "",
+    )
+    sql = Sql(f"SELECT {records}, (SELECT groupArray(found) FROM ({states})), {mutations}, {held}")
     return passed_on(sql) if cluster else sql
 
 
@@ -211,8 +221,42 @@ def _records(source: str, of_periods: str, is_own: str, *, number: str = _ONLY_O
     )
 
 
+def _held(source: str, of_table: str, *, number: str = _ONLY_ONE, by: str = "") -> str:
+    """Return a column with the claims of held versions after which nothing else was claimed.
+
+    Args:
+        source: As in `_records`.
+        of_table: The condition for all records of periods of a table.
+        number: As in `_records`.
+        by: As in `_records`.
+    """
+    if not source:
+        return "emptyArrayString()"
+    keys = f"{by}, period" if by else "period"
+    newest = f"SELECT {keys}, max(sequence) FROM {source} WHERE {of_table} AND {IS_OF_HELD} GROUP BY {keys}"
+    since = "formatDateTime(recorded_at, '%F %T', 'UTC')"
+    return (
+        f"(SELECT groupArray(({number}, period, ({record_columns()}), why, {since})) FROM {source} "
+        f"WHERE {of_table} AND event = 'held' AND ({keys}, sequence) {'GLOBAL IN' if by else 'IN'} ({newest}))"
+    )
+
+
+def _held_of(rows: Iterable[Row]) -> dict[tuple[int, str], Held]:
+    """Return the held versions, by the number of the node and the period's text.
+
+    Args:
+        rows: Rows that end with what `_held` asks for.
+    """
+    found = dict[tuple[int, str], Held]()
+    for *_, claims in rows:
+        for number, period, fields, why, since in claims:
+            known = found.get((number, period), Held((), why, since))
+            found[number, period] = replace(known, records=(*known.records, Record(*fields)))
+    return found
+
+
 #: Columns of `look_up`.
-LOOKED_UP = 7
+LOOKED_UP = 8
 
 
 def look_up(
@@ -237,6 +281,7 @@ def look_up(
         f"target_uuid = {literal(key.target_uuid)}",
     )
     of_table = f"database = {literal(key.target.database)} AND table = {literal(key.target.table)}"
+    of_held = f"{key.table_condition} AND period IN ({periods})"
     values, more = literals(each.value for each in owns), owns[0].columns
     if more:
         states = f"{partition_states(of_table, more=more)} HAVING own IN ({values})"
@@ -244,7 +289,8 @@ def look_up(
         states = partition_states(f"{of_table} AND {PARTITION} IN ({values})")
     return Sql(
         f"SELECT {records}, (SELECT groupArray(found) FROM ({states})), {mutations_query(of_table)}, "
-        f"(SELECT sum(rows) > 0 FROM system.parts WHERE {of_table} AND active), {uuid_now(key)}"
+        f"(SELECT sum(rows) > 0 FROM system.parts WHERE {of_table} AND active), {uuid_now(key)}, "
+        f"{_held(table(ledger) if with_records else '', of_held)}"
         f"{beside and f', {beside}'}"
     )
 
@@ -257,7 +303,8 @@ def periods_on_node(row: Row, keys: Sequence[LedgerKey], owns: Sequence[Own]) ->
         keys: The periods.
         owns: The partitions of each.
     """
-    *_, partitions, mutations, has_rows, table_uuid = row
+    *_, partitions, mutations, has_rows, table_uuid, _ = row
+    held = _held_of([row])
     records, known = _records_of([row])
     of_table = mutations_of(mutations)
     states = states_by_own(partitions, of_table)
@@ -270,6 +317,7 @@ def periods_on_node(row: Row, keys: Sequence[LedgerKey], owns: Sequence[Own]) ->
             has_history=(0, str(key.period)) in known,
             has_rows=bool(has_rows),
             table_uuid=table_uuid,
+            held=held.get((0, str(key.period))),
         )
         for key, own in zip(keys, owns, strict=True)
     ]

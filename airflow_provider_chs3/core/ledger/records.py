@@ -95,6 +95,26 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """A version of a period on one node that was held rather than published.
+
+    Args:
+        records: The claim of each of its partitions: what is held of it is beside the evidence of the published one.
+        why: Why it is held.
+        since: When it was, in UTC.
+    """
+
+    records: tuple[Record, ...]
+    why: str
+    since: str
+
+    @property
+    def record(self) -> Record:
+        """One of its claims, which have all but the partition in common."""
+        return self.records[0]
+
+
+@dataclass(frozen=True, slots=True)
 class PeriodOnNode:
     """One period on one node: its record, and its current partition.
 
@@ -108,6 +128,7 @@ class PeriodOnNode:
         table_uuid: UUID of the table that has the target's name now; empty if there is none, or not asked for.
         partitions: Of a period of several partitions, each of them, of whose records and states this has the sums; None
             if a period has one.
+        held: The version that is held; None if there is none, or the period was published or discarded since.
     """
 
     record: Record | None
@@ -117,6 +138,7 @@ class PeriodOnNode:
     is_of_replica: bool = False
     table_uuid: str = ""
     partitions: tuple[PeriodOnNode, ...] | None = None
+    held: Held | None = None
 
     @classmethod
     def of_several(cls, records: Sequence[Record], states: Iterable[PartitionState], **others: Any) -> PeriodOnNode:
@@ -218,7 +240,9 @@ def restored_of(periods: Mapping[Node, PeriodOnNode]) -> Restored | None:
 _EVENTS = "'intent', 'published', 'forgotten'"
 #: Records that decide the state of a period on a node.
 IS_STATE = f"event IN ({_EVENTS})"
-#: The same, and those of loads that published it, or found it unchanged.
+#: Records that decide whether a version of it is held.
+IS_OF_HELD = "event IN ('held', 'discarded', 'intent', 'forgotten')"
+#: Those that decide its state, and those of loads that published it, or found it unchanged.
 IS_CHECKED = f"event IN ({_EVENTS}, 'load', 'unchanged')"
 #: With LIMIT 1, the newest record.
 NEWEST_FIRST = "ORDER BY sequence DESC, recorded_at DESC"

@@ -32,7 +32,8 @@ _COMMON = {
 #: If you change these, or what is in their JSON, raise `RECORDS_SCHEMA`.
 COLUMNS = {
     **_COMMON,
-    "event": "LowCardinality(String) COMMENT 'intent, published, forgotten; of no period: calibrated, rehearsed'",
+    "event": "LowCardinality(String) "
+    "COMMENT 'intent, published, forgotten, held, discarded; of no period: calibrated, rehearsed'",
     "partitions": "Array(LowCardinality(String)) COMMENT 'all that the period has on this node'",
     "nodes": "UInt32 COMMENT 'that the period was spread over'",
     "rows": "UInt64 COMMENT 'of the partition on this node'",
@@ -47,12 +48,13 @@ COLUMNS = {
     "is_adopted": "Bool COMMENT 'loaded by other means'",
     "restored": "LowCardinality(String) COMMENT "
     "'JSON: the version that was restored, by whom and when, and whether the period is pinned; empty for a load'",
+    "why": "String COMMENT 'why a version is held'",
     "cluster": "LowCardinality(String) COMMENT 'the cluster that the table was loaded on'",
 }
 #: The columns of the table of loads; the same rule applies.
 LOADS_COLUMNS = {
     **_COMMON,
-    "event": "LowCardinality(String) COMMENT 'inserting, load, failed, unchanged'",
+    "event": "LowCardinality(String) COMMENT 'inserting, load, withheld, failed, unchanged'",
     "owner": "String COMMENT 'JSON: DAG, run, task and map index'",
     "reason": "LowCardinality(String)",
     "rows": "UInt64 COMMENT 'of the period, on all nodes'",
@@ -89,7 +91,7 @@ LOADS_COLUMNS = {
     "error_query_id": "String",
 }
 #: Events of loads: all others are claims.
-LOAD_EVENTS = ("inserting", "load", "failed", "unchanged")
+LOAD_EVENTS = ("inserting", "load", "withheld", "failed", "unchanged")
 
 #: A period whose objects are older, and change once more, is loaded whole. A whole table rests on them as long as it
 #: lives: for 54 years, as `DateTime` ends in 2106.

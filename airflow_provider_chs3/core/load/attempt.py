@@ -35,6 +35,7 @@ from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of
 from airflow_provider_chs3.core.preflight.time_zones import check_zones
 from airflow_provider_chs3.core.publication.checks import try_checks
+from airflow_provider_chs3.core.publication.held import drop_held_of
 from airflow_provider_chs3.core.publication.publish import publish
 from airflow_provider_chs3.core.publication.shared_table import publish_from_shared_table
 from airflow_provider_chs3.core.request.load_request import LoadRequest
@@ -231,8 +232,8 @@ def _record_results(
         each.period: result_of(
             each.load,
             states[each.period],
-            status="published",
-            reason=each.reason,
+            status="held" if each.held_because else "published",
+            reason=each.held_because or each.reason,
             plan=each.plan,
             inserted=inserted
             if planned.is_of_one
@@ -246,6 +247,9 @@ def _record_results(
     together = None if planned.is_of_one else (load.periods, round(inserted.stats.seconds, 3))
     yield from record_loads(results, periods, together=together)
     found.results.update(results)
+    for each in periods:
+        if not each.held_because and any(period.held for period in each.before.values()):
+            yield from drop_held_of(each.load)
 
 
 def _share(timer: StepTimer, share: float) -> StepTimer:

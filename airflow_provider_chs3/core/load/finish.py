@@ -16,7 +16,8 @@ from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.load.cleaning import clean_up
 from airflow_provider_chs3.core.object_history.records import recorded_objects
 from airflow_provider_chs3.core.publication.members import members_on
-from airflow_provider_chs3.core.publication.publish import find_superseded, publish
+from airflow_provider_chs3.core.publication.publish import publish
+from airflow_provider_chs3.core.publication.shared_table import find_superseded
 from airflow_provider_chs3.core.staging.ending import end_named, find_published_from, rename_staging
 from airflow_provider_chs3.core.staging.rivals import settle_with_rivals
 from airflow_provider_chs3.core.staging.tables import Attempt

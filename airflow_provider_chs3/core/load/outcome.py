@@ -104,7 +104,10 @@ def record_loads(
         return
     values = {period: _values_of(periods.items[period], result, together) for period, result in results.items()}
     try:
-        yield from _record("load", [(periods.items[period].load, each) for period, each in values.items()])
+        for event, is_held in (("load", False), ("withheld", True)):
+            several = {period: each for period, each in values.items() if (results[period].status == "held") is is_held}
+            if several:
+                yield from _record(event, [(periods.items[period].load, each) for period, each in several.items()])
     except Chs3Error as error:
         yield from Log(name=f"The period is published, but the load's record could not be written: {error}")
         return
@@ -279,7 +282,7 @@ def report(result: LoadResult) -> str:
     Args:
         result: The result of the load. If it inserted nothing, its summary is all.
     """
-    if result.status not in ("published", "appended") or not result.insert_seconds:
+    if result.status not in ("published", "held", "appended") or not result.insert_seconds:
         return result.summary()
     lines = [
         *((("source", _source(result)),) if result.objects else ()),

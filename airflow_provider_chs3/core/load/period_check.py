@@ -11,6 +11,7 @@ from airflow_provider_chs3.core.attempt.decision import (
     Add,
     Decision,
     Finish,
+    Hold,
     PeriodFacts,
     Refusal,
     Refuse,
@@ -30,12 +31,15 @@ from airflow_provider_chs3.core.attempt.resume import PUBLISHED_BY_OWNER, own_at
 from airflow_provider_chs3.core.increment.new_objects import find_increments, text_of
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found, evidence_of, is_changed, is_elsewhere
 from airflow_provider_chs3.core.ledger.partition_changes import missing_parts
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Evidence
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
+from airflow_provider_chs3.core.load.approval import approve, check_approved, not_held
 from airflow_provider_chs3.core.load.cleaning import clean_up_published
 from airflow_provider_chs3.core.load.finish import finish
 from airflow_provider_chs3.core.load.outcome import record_unchanged, result_of
 from airflow_provider_chs3.core.publication.evidence_renewal import renew_records
+from airflow_provider_chs3.core.publication.held import drop_held_of
 from airflow_provider_chs3.core.publication.publish import key_of_other_type
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
@@ -55,6 +59,7 @@ from airflow_provider_chs3.exceptions import (
 )
 
 _FINISHED = "an earlier load staged it: completing its publication"
+_APPROVED = "it was held, and is approved"
 _BROKEN = "parts of it were broken when a server started, as after a power cut"
 _STALE = "a superseded load published after it, from a replica that had been down"
 #: Attempts that are looked for are of the last nights.
@@ -96,7 +101,7 @@ def check_periods(loads: Loads) -> Steps[Checked]:
     same = [load for load in loads if facts[load.request.period].found.standing is ComparisonStatus.UNCHANGED]
     own = published_by_owner(same, before, attempts)
     for period, load in loads.items.items():
-        facts[period] = replace(facts[period], is_reload=bool(load.request.reload and period not in own))
+        facts[period] = replace(facts[period], is_reload=_is_reload(load, own))
     decisions = loads.each(lambda load: judge(load, facts[load.request.period]))
     results = {
         period: skipped(load.request, decision, timer)
@@ -118,6 +123,7 @@ def _to_load(
     decisions: Mapping[Period, Decision],
 ) -> Steps[Periods]:
     """Return the periods that are to be loaded, once those are finished that a dead attempt was publishing."""
+    results |= _held(loads, before, facts, decisions)
     periods = periods_of(
         *(
             PeriodLoad(load=load, before=before[period], reason=decisions[period].reason)
@@ -125,11 +131,7 @@ def _to_load(
             if period not in results
         )
     )
-    finishing = periods.part(lambda each: isinstance(decisions[each.period], Finish))
-    results |= yield from _finish(finishing, loads)
-    for period in results:
-        periods.items.pop(period, None)
-    periods.merge(finishing)
+    results |= yield from _complete(periods, decisions, loads)
     yield from _find_increments(periods, facts)
     for period, error in periods.failed.items():
         loads.leave(period, error)
@@ -149,12 +151,42 @@ def _leave(loads: Loads, before: _Looks, results: Mapping[Period, LoadResult]) -
         yield from Gather(name="Record what is unchanged, and drop what was left of it", workflows=tuple(workflows))
 
 
+def _held(
+    loads: Loads, before: _Looks, facts: Mapping[Period, PeriodFacts], decisions: Mapping[Period, Decision]
+) -> dict[Period, LoadResult]:
+    """Return the results of periods that a person decides about."""
+    return {
+        period: result_of(load, _states(before[period]), status="held", reason=decisions[period].reason)
+        for period, load in loads.items.items()
+        if isinstance(decisions[period], Hold) and not facts[period].is_approval
+    }
+
+
+def _complete(periods: Periods, decisions: Mapping[Period, Decision], loads: Loads) -> Steps[dict[Period, LoadResult]]:
+    """Publish what is staged of periods already, by dead attempts or by held ones that are approved."""
+    finishing = periods.part(lambda each: isinstance(decisions[each.period], Finish))
+    approved = periods.part(lambda each: isinstance(decisions[each.period], Hold))
+    yield from approve(approved)
+    finishing.merge(approved)
+    results = yield from _finish(finishing, loads)
+    finishing.each(lambda each: check_approved(each.load))
+    for period in results:
+        periods.items.pop(period, None)
+    periods.merge(finishing)
+    return results
+
+
 def _finish(finishing: Periods, loads: Loads) -> Steps[dict[Period, LoadResult]]:
     """Complete what dead attempts were publishing, and return its results; the others are left."""
     results = dict[Period, LoadResult]()
     for period, states in (yield from finish(finishing)).items():
-        results[period] = result_of(loads.items[period], states, status="published", reason=_FINISHED)
+        load = loads.items[period]
+        is_approved = bool(load.request.reload and load.request.reload.approve)
+        reason = _APPROVED if is_approved else _FINISHED
+        results[period] = result_of(load, states, status="published", reason=reason)
         finishing.items.pop(period)
+        if is_approved:
+            yield from drop_held_of(load)
     return results
 
 
@@ -195,7 +227,16 @@ def skipped(request: LoadRequest, decision: Skip, timer: StepTimer) -> LoadResul
 def _unchanged(load: LoadContext, before: Mapping[Node, PeriodOnNode], own: Collection[Period]) -> LoadResult:
     is_own = load.request.period in own
     status, reason = ("published", PUBLISHED_BY_OWNER) if is_own else ("unchanged", ComparisonStatus.UNCHANGED.value)
-    return result_of(load, {node: period.state for node, period in before.items()}, status=status, reason=reason)
+    return result_of(load, _states(before), status=status, reason=reason)
+
+
+def _states(before: Mapping[Node, PeriodOnNode]) -> dict[Node, PartitionState]:
+    return {node: period.state for node, period in before.items()}
+
+
+def _is_reload(load: LoadContext, own: Collection[Period]) -> bool:
+    reload = load.request.reload
+    return bool(reload and not reload.approve and load.request.period not in own)
 
 
 def sizes_text(load: LoadContext) -> str:
@@ -317,7 +358,6 @@ def no_objects(request: LoadRequest) -> NotReadyError:
 
 def _error_of(load: LoadContext, facts: PeriodFacts, refuse: Refuse) -> Chs3Error:
     request, target, period = load.request, load.context.target, load.request.period
-    contents, policies = facts.contents, request.policies
     nodes = ", ".join(map(str, facts.found.nodes))
     where = f"{target}, {load.own}, on {nodes}: {refuse.reason}."
     match refuse.refusal:
@@ -345,15 +385,16 @@ def _error_of(load: LoadContext, facts: PeriodFacts, refuse: Refuse) -> Chs3Erro
                 f"somebody else wrote the rows there. {', '.join(map(str, load.absent_of(facts.found)))} may know, but "
                 "is down: start it, or load the period anyway with policies={'on_target_changed': 'reload'}."
             )
+        case Refusal.NOT_HELD:
+            return not_held(load, refuse.reason)
         case Refusal.WHOLE_TABLE:
-            sizes = request.source.kind.contents.sizes(load.manifest)
-            return reads_all(target, sizes, refuse.reason)
+            return reads_all(target, request.source.kind.contents.sizes(load.manifest), refuse.reason)
         case Refusal.SHRANK:
             return SourceError(
-                f"The {contents} of {period} shrank from {size_text(facts.published_bytes)} to "
+                f"The {facts.contents} of {period} shrank from {size_text(facts.published_bytes)} to "
                 f"{size_text(facts.size_bytes)} since they were published, by more "
-                f"than policies['max_shrink_fraction']={policies.max_shrink_fraction}: if that is intended, raise it "
-                "for this run."
+                f"than policies['max_shrink_fraction']={request.policies.max_shrink_fraction}: if that is intended, "
+                "raise it for this run."
             )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from airflow_provider_chs3.core.attempt.decision import PeriodFacts, Refusal, Refuse, Skip, decide, reads_all
+from airflow_provider_chs3.core.attempt.decision import Hold, PeriodFacts, Refusal, Refuse, Skip, decide, reads_all
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.row_policies import OF_A_PERIOD
 from airflow_provider_chs3.core.cluster.topology import TableRequest
@@ -15,6 +15,7 @@ from airflow_provider_chs3.core.ledger.comparison import (
     ComparisonStatus,
     ExpectedPeriod,
     Found,
+    held_version,
     standing,
     was_published,
 )
@@ -144,16 +145,27 @@ def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
     planned = list[PlannedPeriod]()
     for period, objects in sorted(listed.items()):
         nodes = published[period]
-        found = standing(nodes, replace(wanted, fingerprint=objects.fingerprint), context.table_facts)
         records = [each.record for each in nodes.values() if each.record]
-        why = None
-        if is_table := period == WHOLE_TABLE and was_published(nodes):
-            why = yield from _why_table_is_read(request, context, nodes, found)
-        facts = PeriodFacts(found=found, why_whole=why, is_published_table=is_table)
+        own = replace(wanted, fingerprint=objects.fingerprint)
+        facts = yield from _facts_of(request, context, period, nodes, own)
         planned.append(_planned(request, context.target, period, objects, facts, records))
     for each in planned:
         yield from Log(name=f"{each}.")
     return (yield from _with_forecasts(context, planned))
+
+
+def _facts_of(
+    request: PlanRequest,
+    context: TargetContext,
+    period: Period,
+    nodes: Mapping[Node, PeriodOnNode],
+    wanted: ExpectedPeriod,
+) -> Steps[PeriodFacts]:
+    found, why = standing(nodes, wanted, context.table_facts), None
+    if is_table := period == WHOLE_TABLE and was_published(nodes):
+        why = yield from _why_table_is_read(request, context, nodes, found)
+    held, why_not_held = held_version(nodes, wanted, context.table_facts)
+    return PeriodFacts(found=found, held=held, why_not_held=why_not_held, why_whole=why, is_published_table=is_table)
 
 
 def _wanted(request: PlanRequest) -> Steps[tuple[tuple[Period, ...] | Grain, TargetContext | None]]:
@@ -216,10 +228,12 @@ def _planned(
         contents=contents,
         size_bytes=objects.size_bytes,
         published_bytes=max((each.source_bytes for each in records), default=0),
-        is_reload=request.reload is not None,
+        is_reload=request.reload is not None and not request.reload.approve,
+        is_approval=request.reload is not None and request.reload.approve,
     )
     decision = decide(facts, request.policies)
-    is_skipped, reason = isinstance(decision, Skip), decision.reason
+    is_skipped = isinstance(decision, Skip) or (isinstance(decision, Hold) and not facts.is_approval)
+    reason = decision.reason
     if isinstance(decision, Skip) and decision.has_no_objects and request.reload:
         # The load then fails: the run must not look as if it had loaded them again.
         is_skipped = False

@@ -58,8 +58,14 @@ def check_rows(periods: Periods) -> Steps[dict[Period, int]]:
         How many rows the checks have seen of each, for `check_seen` once it is known how many are staged.
     """
     checked = yield from periods.run(_check)
-    periods.update(lambda each: replace(each, checks=checked[each.period][0]))
+    periods.update(lambda each: _with_results(each, checked[each.period][0]))
     return {period: rows for period, (_, rows) in checked.items()}
+
+
+def _with_results(each: PeriodLoad, results: tuple[CheckResult, ...]) -> PeriodLoad:
+    failed = text_of(results) if each.load.request.policies.on_failed_check == "hold" else ""
+    why = "; ".join(filter(None, (each.held_because, f"checks failed: {failed}" if failed else "")))
+    return replace(each, checks=results, held_because=why)
 
 
 def check_seen(each: PeriodLoad, rows: int) -> None:
@@ -101,7 +107,7 @@ def _check(each: PeriodLoad) -> Steps[tuple[tuple[CheckResult, ...], int]]:
             f"{load.context.target} {each.period} was not published, as checks failed: {failed}. The table is "
             "unchanged. Fix the objects or the checks, or publish anyway with policies={'on_failed_check': 'warn'}."
         )
-    if failed:
+    if failed and load.request.policies.on_failed_check == "warn":
         yield from Log(name=f"Warning: {each.period} is published although checks failed: {failed}.")
     return tuple(results), seen
 

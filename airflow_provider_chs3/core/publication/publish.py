@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from airflow_provider_chs3.core.attempt.load_context import (
@@ -13,7 +14,6 @@ from airflow_provider_chs3.core.attempt.load_context import (
 )
 from airflow_provider_chs3.core.attempt.newer_records import check_none_newer, records_of
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, Staged
-from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts, target_facts, target_query
 from airflow_provider_chs3.core.increment.completion import attached, require_base
@@ -27,23 +27,21 @@ from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.object_history.records import ObjectsOfPeriod, record_objects
 from airflow_provider_chs3.core.publication.checks import check_rows, check_seen
 from airflow_provider_chs3.core.publication.evidence_renewal import structure_text
+from airflow_provider_chs3.core.publication.held import drop_held_of, keep_held
 from airflow_provider_chs3.core.publication.members import Member, members_of
 from airflow_provider_chs3.core.publication.published_rows import check_published
 from airflow_provider_chs3.core.publication.replaced_parts import held_nodes, look_at_published, remove_replaced
 from airflow_provider_chs3.core.publication.versions import drop_older_versions, keep_versions
 from airflow_provider_chs3.core.sql.quoting import literal, table
-from airflow_provider_chs3.core.staging.ending import check_not_superseded
 from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
-from airflow_provider_chs3.core.staging.tables import Attempt, ddl_settings
+from airflow_provider_chs3.core.staging.tables import ddl_settings
 from airflow_provider_chs3.core.tuning.exact_settings import EMPTY_SOURCE
 from airflow_provider_chs3.core.values.models import Node, Unit
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Gather, QueryNodes, Sleep, Steps
 from airflow_provider_chs3.exceptions import (
-    Chs3Error,
     ClickHouseServerError,
     PreflightError,
-    SupersededError,
     TargetChangedError,
     TransientError,
     VerificationError,
@@ -84,15 +82,35 @@ def publish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]
     periods.update(lambda each: attached(each, staged_now[each.period], now[each.period]) if each.load.adds else each)
     periods.each(lambda each: check_seen(each, seen[each.period]))
     periods.each(lambda each: _check_unchanged(each, now[each.period], staged_now[each.period]))
+    held = periods.part(lambda each: bool(each.held_because))
+    states = yield from _hold(held, now, staged_now)
+    for period in states.keys() | held.failed.keys():
+        periods.items.pop(period)
     members = {each.period: members_of(each, now[each.period], staged_now[each.period]) for each in periods}
     new = periods.part(lambda each: not each.intended)
     versions = yield from new.together(keep_versions(new, members))
     yield from _record_intents(new, members)
     periods.merge(new)
     yield from _replace(periods, members)
-    states = yield from _conclude(periods, members)
+    states |= yield from _conclude(periods, members)
     yield from drop_older_versions(periods.part(lambda each: each.period in states and not each.claims), versions)
+    periods.merge(held)
     return states
+
+
+def _hold(
+    periods: Periods, now: Mapping[Period, Mapping[Node, PeriodOnNode]], staged: Mapping[Period, Mapping[Node, Staged]]
+) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+    """Keep what is staged of periods, claim it with the evidence of what is published, and return that."""
+    kept = yield from periods.run(lambda each: keep_held(replace(each, staged=staged[each.period])))
+    yield from periods.together(_record_objects(periods))
+    claims = dict[Period, _Records]()
+    for each in periods:
+        values = _values_of_intent(each, members_of(each, now[each.period], kept[each.period]))
+        claims[each.period] = [(node, key, {**of_one, "why": each.held_because}) for node, key, of_one in values]
+    yield from periods.ask(lambda some: _record(some, "held", claims, name="Record {} as held"))
+    yield from periods.run(lambda each: drop_held_of(each.load, but=each.load.request.nonce))
+    return {each.period: {node: period.state for node, period in now[each.period].items()} for each in periods}
 
 
 _Members = Mapping[Period, Mapping[Node, Sequence[Member]]]
@@ -419,26 +437,6 @@ def _check_untouched(load: LoadContext, before: Mapping[Node, PeriodOnNode], now
                     f"{load.request.period} was loaded. The period was not published. Find out who does; "
                     "policies={'on_target_changed': 'reload'} replaces such rows."
                 )
-
-
-def find_superseded(context: TargetContext, periods: Periods, attempt: Attempt) -> Steps[None]:
-    """Give periods that failed because another load ended the attempt the error of that.
-
-    Args:
-        context: The nodes.
-        periods: The periods.
-        attempt: The attempt, whose staging the other one drops.
-    """
-    failed = [period for period, error in periods.failed.items() if not isinstance(error, SupersededError)]
-    if not failed:
-        return
-    try:
-        yield from check_not_superseded(context, attempt, periods.failed[failed[0]])
-    except SupersededError as error:
-        periods.failed |= dict.fromkeys(failed, error)
-    except Chs3Error:
-        # What went wrong before says more.
-        return
 
 
 def _is_written_by_others(load: LoadContext, before: PeriodOnNode, now: PeriodOnNode) -> bool:

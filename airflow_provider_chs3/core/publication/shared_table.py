@@ -12,18 +12,20 @@ from dataclasses import replace
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, SharedStaging, periods_text
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, Staged
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.increment.completion import begin_increments, complete_increments
 from airflow_provider_chs3.core.insertion.staged_rows import count_partitions, staged_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.publication.publish import find_superseded, publish
+from airflow_provider_chs3.core.publication.publish import publish
 from airflow_provider_chs3.core.sql.quoting import literal, table
+from airflow_provider_chs3.core.staging.ending import check_not_superseded
 from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
 from airflow_provider_chs3.core.staging.rivals import settle_with_rivals
 from airflow_provider_chs3.core.staging.tables import Attempt, create_staging, ddl_settings, superseded
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
-from airflow_provider_chs3.exceptions import SupersededError, TransientError, VerificationError
+from airflow_provider_chs3.exceptions import Chs3Error, SupersededError, TransientError, VerificationError
 
 #: How many tables other loads may end, one after the other; then each period is loaded by itself.
 _MOST_TABLES = 5
@@ -89,6 +91,26 @@ def _publish(load: LoadContext, periods: Periods, attempt: Attempt) -> Steps[dic
     states = yield from publish(periods)
     yield from find_superseded(load.context, periods, attempt)
     return states
+
+
+def find_superseded(context: TargetContext, periods: Periods, attempt: Attempt) -> Steps[None]:
+    """Give periods that failed because another load ended the attempt the error of that.
+
+    Args:
+        context: The nodes.
+        periods: The periods.
+        attempt: The attempt, whose staging the other one drops.
+    """
+    failed = [period for period, error in periods.failed.items() if not isinstance(error, SupersededError)]
+    if not failed:
+        return
+    try:
+        yield from check_not_superseded(context, attempt, periods.failed[failed[0]])
+    except SupersededError as error:
+        periods.failed |= dict.fromkeys(failed, error)
+    except Chs3Error:
+        # What went wrong before says more.
+        return
 
 
 def _fill(load: LoadContext, periods: Periods, found: Mapping[Period, Mapping[Node, Staged]]) -> Steps[None]:

@@ -131,6 +131,23 @@ def drop_staging(context: TargetContext, *attempts: Attempt) -> Steps[None]:
     yield from _drop(context, {each.name: context.nodes for each in attempts}, end=end)
 
 
+def drop_held(context: TargetContext, but: Attempt) -> Steps[None]:
+    """Drop what is held of a period, but for one version.
+
+    Args:
+        context: The nodes.
+        but: The attempt that names the version that stays.
+    """
+    query = (
+        f"SELECT name FROM system.tables WHERE {in_staging(context)} AND startsWith(name, {literal(but.prefix)}) "
+        f"AND name != {literal(but.name)}"
+    )
+    found = yield from context.on_each(name="Look for what is held", sql=Sql(query))
+    names = sorted({name for rows in found.values() for (name,) in rows})
+    if names:
+        yield from _drop(context, dict.fromkeys(names, context.nodes))
+
+
 def end_attempts(context: TargetContext, *attempts: Attempt) -> Steps[None]:
     """End these attempts, and those that they started over with: queries on every node, then staging.
 

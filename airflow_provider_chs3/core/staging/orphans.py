@@ -18,7 +18,9 @@ from airflow_provider_chs3.exceptions import PreflightError
 
 #: The names of staging tables, see `core.staging.tables.Attempt`. Nothing else is ever dropped, whatever its name
 #: begins with.
-_STAGING = "^chs3_[0-9a-f]{16}_[0-9a-f]{16}[0-9a-z_]*$"
+_STAGING = "^chs3_(held_)?[0-9a-f]{16}_[0-9a-f]{16}[0-9a-z_]*$"
+#: How long what a person has not decided about is kept at least: as long as it may be approved, in its comment.
+_HELD_SECONDS = "JSONExtractFloat(comment, 'hold_limit_days') * 24 * 60 * 60"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +110,8 @@ def _look(database: str) -> Sql:
     age_seconds = f"if({made_at} = 0, 0, toInt64(toUnixTimestamp(now())) - {made_at})"
     return Sql(
         f"SELECT name, {age_seconds}, ifNull(total_rows, 0), "
-        "ifNull(total_bytes, 0), (SELECT groupArray(initial_query_id) FROM system.processes) AS queries "
+        f"ifNull(total_bytes, 0), {_HELD_SECONDS}, "
+        "(SELECT groupArray(initial_query_id) FROM system.processes) AS queries "
         f"FROM system.tables WHERE database = {literal(database)} AND match(name, {literal(_STAGING)})"
     )
 
@@ -119,7 +122,8 @@ def _orphans(answers: Mapping[Node, Sequence[Row]], request: CleanRequest) -> It
         for name, *facts in rows:
             found[name][node] = tuple(facts)
     ages = {name: min(age for age, *_ in nodes.values()) for name, nodes in found.items()}
-    young = [name for name, age in ages.items() if age < request.older_than_seconds]
+    kept = {name: max(seconds for *_, seconds, _ in nodes.values()) for name, nodes in found.items()}
+    young = [name for name, age in ages.items() if age < max(request.older_than_seconds, kept[name])]
     for name, nodes in sorted(found.items()):
         # A load that starts over continues under the same name, followed by a number.
         if any(other.startswith(name) for other in young):
@@ -128,8 +132,8 @@ def _orphans(answers: Mapping[Node, Sequence[Row]], request: CleanRequest) -> It
         yield Orphan(
             name=name,
             age_seconds=ages[name],
-            rows_by_node={str(node): rows for node, (_, rows, _, _) in nodes.items()},
-            size_bytes=sum(size_bytes for _, _, size_bytes, _ in nodes.values()),
+            rows_by_node={str(node): rows for node, (_, rows, *_) in nodes.items()},
+            size_bytes=sum(size_bytes for _, _, size_bytes, *_ in nodes.values()),
             queries=len(queries),
             was_dropped=not request.is_dry_run,
         )

@@ -7,6 +7,7 @@ import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.table import DURABLE, durable_settings
@@ -34,7 +35,7 @@ _MANY_COLUMNS = 50
 IS_STAGING = "match(name, '^chs3_[0-9a-f]{16}_[0-9a-f]{16}')"
 #: The periods of a staging table, as an array of texts; empty if it has another comment, as any table may.
 PERIODS_IN_COMMENT = "JSONExtract(comment, 'periods', 'Array(String)')"
-_INSERTED, _PUBLISHED = "inserted", "published"
+_INSERTED, _PUBLISHED, _HELD = "inserted", "published", "held"
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,9 @@ class Attempt:
         periods: The periods, in order.
         nonce: Makes its names unique forever: a late query of a dead attempt must not find a table to write into, and
             a stale attempt must not publish the rows of its successor.
+        of: The attempt whose rows it publishes: claims name that one. Empty, the default, for its own.
+        hold_limit_days: Of the table that keeps what it has staged, which no other attempt ends: how long it may be
+            approved. 0, the default, for other tables.
         number: Counts the staging tables from which several periods are published; 0 is the one that is inserted into.
     """
 
@@ -53,13 +57,15 @@ class Attempt:
     periods: tuple[Period, ...]
     nonce: str
     number: int = 0
+    of: str = ""
+    hold_limit_days: float = 0
 
     @cached_property
     def prefix(self) -> str:
         """Beginning of the names of all attempts of exactly these periods."""
         periods = ",".join(map(str, self.periods))
         identity = f"{self.target.database}\0{self.target.table}\0{periods}" + f"\0{self.number}" * bool(self.number)
-        return f"chs3_{hashlib.sha256(identity.encode()).hexdigest()[:16]}_"
+        return f"chs3_{'held_' * bool(self.hold_limit_days)}{hashlib.sha256(identity.encode()).hexdigest()[:16]}_"
 
     @property
     def name(self) -> str:
@@ -70,8 +76,11 @@ class Attempt:
     def comment(self) -> str:
         """Comment of the staging table: what it is for, as JSON. Without it, it would have the target's."""
         role = _PUBLISHED if self.number else _INSERTED if len(self.periods) > 1 else "inserted and published"
-        of = {"database": self.target.database, "table": self.target.table, "periods": [*map(str, self.periods)]}
-        return json.dumps({"role": role, "attempt": self.nonce, **of})
+        of: dict[str, Any] = {"database": self.target.database, "table": self.target.table}
+        of |= {"periods": [*map(str, self.periods)]}
+        if self.hold_limit_days:
+            role, of = _HELD, {**of, "hold_limit_days": self.hold_limit_days}
+        return json.dumps({"role": role, "attempt": self.of or self.nonce, **of})
 
     def staging(self, context: TargetContext) -> TableName:
         """Return the staging table."""

@@ -125,8 +125,12 @@ class PolicyGroup(Group):
     )
     on_failed_check: str = argument(
         "fail",
-        "If a check fails: `fail`, and publish nothing of the period, or `warn` in the log, and publish it.",
-        choices=("fail", "warn"),
+        "If a check fails: `fail`, and publish nothing of the period, `warn` in the log, and publish it, or `hold` its "
+        "rows until somebody approves or discards them.",
+        choices=("fail", "warn", "hold"),
+    )
+    hold_limit_days: float = argument(
+        7, "Days after which rows that are held cannot be approved, and the period is loaded again.", above=0
     )
     keep_versions: int = argument(
         0,
@@ -452,6 +456,7 @@ OF_LOADS = (
 )
 OF_PLANS = (PERIODS, LOOKBACK, LAST_PERIOD, ALL_PERIODS, DEFINITION, PERIODS_PER_TASK, CREATE_TABLE)
 OF_ADOPTION = (PERIODS, ALL_PERIODS, DEFINITION)
+OF_APPROVAL = (PERIODS, DEFINITION)
 OF_CALIBRATION = (BUDGET_SECONDS, LEAST_TRY_SECONDS)
 OF_CLEANING = (DATABASE, CLUSTER, OLDER_THAN_SECONDS, DRY_RUN_ONLY, CLICKHOUSE_CONN_ID)
 OF_MERGING = (

@@ -10,13 +10,17 @@ from airflow_provider_chs3.core.values.models import SettingValues, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity
 
+#: What to do about a version that is held.
+TO_DECIDE = "chs3 approve publishes it, chs3 discard drops it, and a load of other objects replaces it"
+
 
 @dataclass(frozen=True)
 class LoadResult:
     """The result of a load.
 
     Args:
-        status: `published`, `unchanged`, `skipped` (pinned, no objects, or its run covers other periods), `appended`.
+        status: `published`, `held` until somebody decides, `unchanged`, `skipped` (pinned, no objects, or its run
+            covers other periods), `appended`.
         period: The period.
         target: The table.
         reason: The reason why it was loaded or not.
@@ -76,6 +80,9 @@ class LoadResult:
         of = f"{self.target} {self.period}"
         if self.status == "skipped":
             return f"{of} skipped: {self.reason}."
+        if self.status == "held":
+            todo = "" if "chs3 approve" in self.reason else ". " + TO_DECIDE
+            return f"{of} held, the table is unchanged: {self.reason}{todo}."
         rows = quantity(self.rows, "row")
         if self.objects:
             rows += f" from {quantity(self.objects, 'object')}"

@@ -144,7 +144,7 @@ class TestAnswer:
             (0, "2026-10", tuple(getattr(each, name) for name in names), [""] if is_whole else ["", "another"])
             for each, is_whole in records
         ]
-        row = (rows, [], [(0, "2026-10")] * known, partitions, [], bool(partitions), "u")
+        row = (rows, [], [(0, "2026-10")] * known, partitions, [], bool(partitions), "u", [])
         (period,) = periods_on_node(row, [self.KEY], [Own("202610")])
         return period
 
@@ -167,7 +167,9 @@ class TestAnswer:
         fields = [getattr(PUBLISHED, name) for name in Record.__dataclass_fields__]
         rows = [(0, period, (*fields[:-1], "digest"), [""]) for period in ("2026-10", "2026-11")]
         keys = [self.KEY, replace(self.KEY, period=Period.of_month(2026, 11))]
-        found = periods_on_node((rows, [("digest", "{}")], [], [], [], False, ""), keys, [Own("202610"), Own("202611")])
+        found = periods_on_node(
+            (rows, [("digest", "{}")], [], [], [], False, "", []), keys, [Own("202610"), Own("202611")]
+        )
         assert [each.record.structure for each in found if each.record] == ["{}", "{}"]
 
     def test_the_record_is_asked_for_in_its_fields_order(self):

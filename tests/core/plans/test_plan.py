@@ -141,7 +141,7 @@ class TestLookUp:
     def test_one_statement_asks_for_all_periods_of_all_nodes(self):
         context = surroundings(KNOWING, KNOWING, KNOWING)
         parts = [(2, "202610", STATE_FIELDS), (1, "202610", STATE_FIELDS)]
-        rows = [([(2, "2026-10", FIELDS, [""])], STRUCTURES, [(2, "2026-10")], parts, MUTATIONS)]
+        rows = [([(2, "2026-10", FIELDS, [""])], STRUCTURES, [(2, "2026-10")], parts, MUTATIONS, [])]
         driven = drive(look_up_periods(context, {SEPTEMBER: Own("202609"), OCTOBER: Own("202610")}), rows)
         (step,) = driven.steps
         assert isinstance(step, Query)
@@ -156,16 +156,16 @@ class TestLookUp:
 
     def test_a_period_that_was_forgotten_has_no_record_but_rows(self):
         forgotten = tuple(getattr(replace(RECORD, event="forgotten"), name) for name in RECORD.__slots__)
-        rows = [([(1, "2026-10", forgotten, [])], [], [(1, "2026-10")], [(1, "202610", STATE_FIELDS)], MUTATIONS)]
+        rows = [([(1, "2026-10", forgotten, [])], [], [(1, "2026-10")], [(1, "202610", STATE_FIELDS)], MUTATIONS, [])]
         driven = drive(look_up_periods(surroundings(KNOWING, nodes=(ONE,)), OCTOBER_ALONE), rows)
         assert driven.result[OCTOBER] == {ONE: PeriodOnNode(None, STATE, has_history=True, has_rows=True)}
 
     def test_nodes_without_a_ledger_are_asked_for_their_rows(self):
         context = surroundings(KNOWING, FACTS, KNOWING)
         known = [(1, "2026-10")]
-        told = ([(1, "2026-10", FIELDS, [""])], STRUCTURES, known, [(1, "202610", STATE_FIELDS)], MUTATIONS)
-        parts = ([], [], [], [(2, "202610", STATE_FIELDS)], MUTATIONS)
-        answer = {ONE: [told], TWO: [parts], THREE: [([], [], [], [], [])]}
+        told = ([(1, "2026-10", FIELDS, [""])], STRUCTURES, known, [(1, "202610", STATE_FIELDS)], MUTATIONS, [])
+        parts = ([], [], [], [(2, "202610", STATE_FIELDS)], MUTATIONS, [])
+        answer = {ONE: [told], TWO: [parts], THREE: [([], [], [], [], [], [])]}
         driven = drive(look_up_periods(context, OCTOBER_ALONE), answer)
         (step,) = driven.steps
         assert isinstance(step, QueryNodes)

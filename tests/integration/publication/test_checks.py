@@ -31,9 +31,9 @@ class Trips:
         lines = (f"{period}-05 12:00:00,{number},{fare}\n" for number in ids)
         self.lake.put(f"t/{period}/{name}.csv", ("at,id,fare\n" + "".join(lines)).encode())
 
-    def load(self, checks: Mapping[str, Any], **options: Any) -> Any:
+    def load(self, checks: Mapping[str, Any], *, context: Any = None, **options: Any) -> Any:
         arguments = {"key": "t/{YYYY-MM}/", "file_format": "CSVWithNames", "period": PERIOD, "checks": checks}
-        return self.lake.operator(**(arguments | options)).execute({})
+        return self.lake.operator(**(arguments | options)).execute(context or {})
 
     def ids(self, period: str = PERIOD) -> list[int]:
         table = f"cluster('{self.lake.cluster.name}', {self.lake.database}, {self.lake.table})"

@@ -1,0 +1,110 @@
+"""Publish what loads hold of periods, or drop it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow_provider_chs3.core.values.load_arguments import OF_APPROVAL, check_definition, templated
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.operators._support.declared import takes
+from airflow_provider_chs3.operators.emit_period import emit_periods
+from airflow_provider_chs3.operators.ledger import LedgerOperator
+from airflow_provider_chs3.operators.period import PeriodOperator
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_chs3.core.plans.discard import DiscardedPeriod
+    from airflow_provider_chs3.core.values.load_result import LoadResult
+
+_NO_PERIODS = "No periods are given: name them, such as periods=['2026-10']."
+
+
+@takes(*OF_APPROVAL)
+class ApprovePeriodsOperator(PeriodOperator):
+    """Publish what loads with `policies={'on_failed_check': 'hold'}` hold of periods.
+
+    A version is published only if the objects are those that it was loaded from, and the table holds what it held when
+    the version was checked; otherwise the task fails, and the period is to be loaded. It is published as a load is: an
+    approval that was killed is repeated by a retry. `periods` is required. Without `definition` it publishes versions
+    of loads without any of these arguments.
+
+    Returns:
+        The result of each period, as of a load.
+    """
+
+    template_fields: Sequence[str] = (*PeriodOperator.template_fields, *templated(OF_APPROVAL))
+    file_fields: ClassVar[Sequence[str]] = ("definition",)
+    ui_color = LedgerOperator.ui_color
+
+    def __init__(
+        self,
+        *,
+        periods: Sequence[str] | str | None = None,
+        definition: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.periods = periods
+        self.definition = definition
+        check_definition(definition)
+
+    def approved(self) -> list[LoadResult]:
+        """Publish what is held of the periods, and return the results as objects.
+
+        Raises:
+            AirflowFailException: If no periods are given, or a retry would end the same way.
+        """
+        from airflow_provider_chs3.core.load.protocol import load_periods
+        from airflow_provider_chs3.core.request.load_request import LoadRequest
+        from airflow_provider_chs3.core.request.reload import Reload
+        from airflow_provider_chs3.core.values.run_period import parse_periods
+        from airflow_provider_chs3.operators._support.load_request import what_is_loaded
+        from airflow_provider_chs3.runners.blocking import Runner
+
+        with airflow_errors():
+            if not self.periods:
+                raise ConfigurationError(_NO_PERIODS)
+            listing, periods = self.listing(), parse_periods(self.periods)
+            runner = Runner(hook=self.hook(), listing=listing, log=self.log, progress_interval_seconds=10)
+            loaded = what_is_loaded(self, listing, self.definition or {})
+            reload = Reload(target=loaded["target"], periods=periods, approve=True)
+            outcome = runner.run(load_periods(LoadRequest(**loaded, period=periods[0], reload=reload), periods))
+            if outcome.error:
+                raise outcome.error
+            return [outcome.results[period] for period in periods]
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Publish what is held of the periods, with the events of the task's assets."""
+        results = [each.as_json() for each in self.approved()]
+        emit_periods(self, context, results)
+        return results
+
+
+@takes()
+class DiscardPeriodsOperator(LedgerOperator):
+    """Drop what loads hold of periods. The table stays as it is, and the next load loads them. `periods` is required.
+
+    Returns:
+        For each period whether anything was held of it, and why, as JSON-safe values.
+    """
+
+    def discarded(self) -> list[DiscardedPeriod]:
+        """Discard what is held, and return the periods as objects.
+
+        Raises:
+            AirflowFailException: If no periods are given, or a retry would end the same way.
+        """
+        from airflow_provider_chs3.core.plans.discard import discard_periods
+
+        with airflow_errors():
+            request = self.request()
+            if not request.periods:
+                raise ConfigurationError(_NO_PERIODS)
+            return self.runner().run(discard_periods(request, request.periods))
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Discard what is held."""
+        return [each.as_json() for each in self.discarded()]
