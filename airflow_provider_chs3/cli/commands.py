@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import getpass
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -44,10 +43,7 @@ from airflow_provider_chs3.operators.versions import (
     RestorePeriodsOperator,
     UnpinPeriodsOperator,
 )
-from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.sources import storage_class
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -306,16 +302,16 @@ def _ddl(given: argparse.Namespace) -> CommandResult:
 
 def _suggested_table(arguments: Mapping[str, Any], *, period: str, file_format: str | None) -> NewTable:
     task = PeriodOperator(task_id="ddl", **arguments)
-    hook, listing = task.hook(), task.listing()
+    listing = task.listing()
+    runner = task.runner(listing)
+    options = runner.hook.options
     request = NewTableRequest(
         source=task.source(listing),
-        table=TableName.of(arguments["table"], arguments["database"], default_database=hook.options.database),
-        cluster=arguments["cluster"] or hook.options.cluster,
+        table=TableName.of(arguments["table"], arguments["database"], default_database=options.database),
+        cluster=arguments["cluster"] or options.cluster,
         file_format=format_named(file_format) if file_format else None,
     )
-    return Runner(hook=hook, listing=listing, log=_LOG, progress_interval_seconds=10).run(
-        suggest_table(request, Period.parse(period))
-    )
+    return runner.run(suggest_table(request, Period.parse(period)))
 
 
 def _cleaned(count: int) -> str:

@@ -54,12 +54,8 @@ def diagnosis(arguments: Mapping[str, Any], *, period: str | None, purposes: tup
         listing: Any = S3Listing(storage.aws_conn_id if storage else None, is_patient=False)
     else:
         listing = storage.listing()
-    runner = Runner(
-        hook=ClickHouseHook.with_options(hasty, clickhouse_conn_id=conn_id),
-        listing=listing,
-        log=_LOG,
-        progress_interval_seconds=10,
-    )
+    hook = ClickHouseHook.with_options(hasty, clickhouse_conn_id=conn_id)
+    runner = Runner(hook=hook, listing=listing, log=_LOG)
     kind = storage.kind() if storage else S3Objects.kind()
     source, error = _source(arguments, listing)
     request = _request(arguments, options, purposes, kind)

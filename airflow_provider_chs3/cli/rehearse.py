@@ -93,7 +93,7 @@ class Rehearsal:
         name = f"{NAME_PREFIX}{uuid.uuid4().hex[:8]}"
         self.objects = RehearsedObjects(store_of, prefix=prefix, name=name)
         self.listing = self.objects.listing
-        self.runner = Runner(hook=self.hook, listing=self.listing, log=_LOG, progress_interval_seconds=10)
+        self.runner = Runner(hook=self.hook, listing=self.listing, log=_LOG)
         self.where = Where(
             target=TableName(database, name),
             cluster=arguments["cluster"],

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.core.calibration.report import Calibration
     from airflow_provider_chs3.core.request.load_request import LoadRequest
-    from airflow_provider_chs3.runners.blocking import Runner
     from airflow_provider_chs3.sources.listing import Listing
 
 
@@ -76,7 +75,7 @@ class CalibrateLoadOperator(ReadsFiles, PeriodOperator):
                 least_try_seconds=LEAST_TRY_SECONDS.checked(self.least_try_seconds),
             )
             self._request = request.load
-            found = self._runner(listing).run(calibrate(request))
+            found = self.runner(listing).run(calibrate(request))
         self._request = None
         return found
 
@@ -88,7 +87,7 @@ class CalibrateLoadOperator(ReadsFiles, PeriodOperator):
         if self._request is None or not self.cancel_on_kill:
             return
         self.log.info("Ending the trials of this calibration, and dropping their tables.")
-        self._runner(None, in_turns=True).run(stop_calibration(self._request))
+        self.runner(in_turns=True).run(stop_calibration(self._request))
 
     def _load_request(self, context: Context, listing: Listing) -> LoadRequest:
         from airflow_provider_chs3.core.request.load_request import LoadRequest
@@ -105,10 +104,3 @@ class CalibrateLoadOperator(ReadsFiles, PeriodOperator):
             period=given_period(self.period) if self.has_period else self.period_of_run(context, self.grain()),
             share=ShareOptions.merged(Tuning.of(self.tuning)),
         )
-
-    def _runner(self, listing: Listing | None, *, in_turns: bool = False) -> Runner:
-        from airflow_provider_chs3.runners.blocking import Runner
-
-        # What ends the trials comes after the task's time.
-        hook = self.hook() if in_turns else self.hook_in_time()
-        return Runner(hook=hook, listing=listing, log=self.log, progress_interval_seconds=10, in_turns=in_turns)

@@ -19,6 +19,7 @@ from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.operators._support.declared import takes
+from airflow_provider_chs3.operators._support.on_table import OnTable
 from airflow_provider_chs3.operators.period import PeriodOperator
 
 if TYPE_CHECKING:
@@ -28,14 +29,12 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.plans.forget import ForgottenPeriod
     from airflow_provider_chs3.core.plans.objects import LoadedObject
     from airflow_provider_chs3.core.plans.status import LedgerRequest, PeriodInLedger
-    from airflow_provider_chs3.core.staging.orphans import CleanRequest, Orphan
+    from airflow_provider_chs3.core.staging.orphans import Orphan
     from airflow_provider_chs3.core.values.period import Period
-    from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-    from airflow_provider_chs3.runners.blocking import Runner
 
 
 @takes(*OF_LEDGERS)
-class LedgerOperator(BaseOperator):
+class LedgerOperator(OnTable, BaseOperator):
     """The base of operators on a table's ledgers."""
 
     template_fields: Sequence[str] = templated(OF_LEDGERS)
@@ -60,29 +59,13 @@ class LedgerOperator(BaseOperator):
         self.staging_database = staging_database
         self.clickhouse_conn_id = clickhouse_conn_id
 
-    def hook(self) -> ClickHouseHook:
-        """Return the connection to ClickHouse."""
-        from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-
-        return ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
-
-    def runner(self) -> Runner:
-        """Return the runner of the steps. They run few queries and no inserts: there is no progress to log."""
-        from airflow_provider_chs3.runners.blocking import Runner
-
-        return Runner(hook=self.hook(), listing=None, log=self.log, progress_interval_seconds=10)
-
     def request(self) -> LedgerRequest:
         """Return the request for the table's periods."""
         from airflow_provider_chs3.core.plans.status import LedgerRequest
-        from airflow_provider_chs3.core.values.models import TableName
         from airflow_provider_chs3.core.values.run_period import parse_periods
 
-        options = self.hook().options
         return LedgerRequest(
-            target=TableName.of(self.table, self.database, default_database=options.database),
-            cluster=self.cluster or None,
-            default_cluster=options.cluster,
+            **self.of_table(self.hook().options),
             staging_database=self.staging_database,
             periods=parse_periods(self.periods) if self.periods else None,
         )
@@ -197,11 +180,10 @@ class AdoptPeriodsOperator(PeriodOperator):
         from airflow_provider_chs3.core.request.load_request import LoadRequest
         from airflow_provider_chs3.core.values.run_period import parse_periods
         from airflow_provider_chs3.operators._support.load_request import what_is_loaded
-        from airflow_provider_chs3.runners.blocking import Runner
 
         with airflow_errors():
             listing = self.listing()
-            runner = Runner(hook=self.hook(), listing=listing, log=self.log, progress_interval_seconds=10)
+            runner = self.runner(listing)
             if self.periods:
                 periods: Sequence[Period] = parse_periods(self.periods)
             elif self.all_periods:
@@ -257,26 +239,21 @@ class CleanStagingOperator(BaseOperator):
 
     def cleaned(self) -> list[Orphan]:
         """Clean, and return the tables found."""
-        from airflow_provider_chs3.core.staging.orphans import clean_staging
+        from airflow_provider_chs3.core.staging.orphans import CleanRequest, clean_staging
         from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
         from airflow_provider_chs3.runners.blocking import Runner
 
         with airflow_errors():
             hook = ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
-            runner = Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=10)
-            return runner.run(clean_staging(self._request(hook)))
+            request = CleanRequest(
+                database=self.database or hook.options.database,
+                cluster=self.cluster or None,
+                default_cluster=hook.options.cluster,
+                older_than_seconds=OLDER_THAN_SECONDS.checked(self.older_than_seconds),
+                is_dry_run=self.dry_run_only,
+            )
+            return Runner(hook=hook, log=self.log).run(clean_staging(request))
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Clean up staging."""
         return [each.as_json() for each in self.cleaned()]
-
-    def _request(self, hook: ClickHouseHook) -> CleanRequest:
-        from airflow_provider_chs3.core.staging.orphans import CleanRequest
-
-        return CleanRequest(
-            database=self.database or hook.options.database,
-            cluster=self.cluster or None,
-            default_cluster=hook.options.cluster,
-            older_than_seconds=OLDER_THAN_SECONDS.checked(self.older_than_seconds),
-            is_dry_run=self.dry_run_only,
-        )

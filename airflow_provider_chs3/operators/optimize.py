@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.core.optimize.request import OptimizeRequest
     from airflow_provider_chs3.core.values.period import Period
-    from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-    from airflow_provider_chs3.runners.blocking import Runner
 
 
 @takes(*OF_MERGING)
@@ -77,7 +75,6 @@ class OptimizePartitionOperator(OnLoadsPage, BaseOperator):
         self.cancel_on_kill = cancel_on_kill
         self.deferrable = deferrable
         self._running: tuple[OptimizeRequest, Mapping[str, Any]] | None = None
-        self._is_ended = False
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Merge the periods."""
@@ -87,7 +84,7 @@ class OptimizePartitionOperator(OnLoadsPage, BaseOperator):
 
         with airflow_errors():
             request = self._request()
-            runner = self._runner()
+            runner = self.runner()
             self.link_to_page(context, runner, [str(period) for period in request.periods or ()])
             work = runner.run(find_work(request))
             if work and self.deferrable:
@@ -104,7 +101,7 @@ class OptimizePartitionOperator(OnLoadsPage, BaseOperator):
             AirflowFailException: If the trigger failed with an error that no retry can fix.
             TransientError: If it failed with another error.
         """
-        self.link_to_page(context, self._runner(), [str(period) for period in self._periods() or ()])
+        self.link_to_page(context, self.runner(), [str(period) for period in self._periods() or ()])
         if error := event.get("error"):
             raise AirflowFailException(error) if event["is_terminal"] else TransientError(error)
         result: dict[str, Any] = event["result"]
@@ -112,13 +109,13 @@ class OptimizePartitionOperator(OnLoadsPage, BaseOperator):
 
     def on_kill(self) -> None:
         """End the OPTIMIZEs on every node."""
-        self._is_ended = self.cancel_on_kill
+        self.is_ended = self.cancel_on_kill
         if self._running is None or not self.cancel_on_kill:
             return
         from airflow_provider_chs3.core.optimize.cancel import stop_merging
 
         self.log.info("Ending the OPTIMIZEs of this task.")
-        self._runner(in_turns=True).run(stop_merging(*self._running))
+        self.runner(in_turns=True).run(stop_merging(*self._running))
 
     def _defer(self, request: OptimizeRequest, work: Mapping[str, Any]) -> None:
         from airflow_provider_chs3.triggers.optimize import OptimizeTrigger
@@ -135,14 +132,10 @@ class OptimizePartitionOperator(OnLoadsPage, BaseOperator):
 
     def _request(self) -> OptimizeRequest:
         from airflow_provider_chs3.core.optimize.request import OptimizeRequest
-        from airflow_provider_chs3.core.values.models import TableName
 
-        options = self._hook().options
         closed_by = datetime.now(UTC) - timedelta(days=CLOSED_FOR_DAYS.checked(self.closed_for_days))
         return OptimizeRequest(
-            target=TableName.of(self.table, self.database, default_database=options.database),
-            cluster=self.cluster or None,
-            default_cluster=options.cluster,
+            **self.of_table(self.hook().options),
             periods=self._periods(),
             closed_by=closed_by.replace(tzinfo=None),
             target_parts=TARGET_PARTS.checked(self.target_parts),
@@ -154,18 +147,3 @@ class OptimizePartitionOperator(OnLoadsPage, BaseOperator):
         from airflow_provider_chs3.core.values.run_period import parse_periods
 
         return parse_periods(self.periods) if self.periods else None
-
-    def _hook(self) -> ClickHouseHook:
-        from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-
-        return ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
-
-    def _runner(self, *, in_turns: bool = False) -> Runner:
-        # It runs no inserts: there is no progress to log.
-        from airflow_provider_chs3.hooks.deadline import Deadline
-        from airflow_provider_chs3.runners.blocking import Runner
-
-        hook = self._hook()
-        if not in_turns:  # what ends the OPTIMIZEs comes after the task's time
-            hook.deadline = Deadline(self.execution_timeout, lambda: self._is_ended)
-        return Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=10, in_turns=in_turns)

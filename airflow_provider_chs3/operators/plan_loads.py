@@ -100,8 +100,7 @@ class PlanLoadsOperator(PeriodOperator):
             reload = self.reload_of_run(context)
             periods = reload.periods if reload else self._periods(context)
             listing = self.listing()
-            # It runs few queries and no inserts: there is no progress to log.
-            runner = Runner(hook=hook, listing=listing, log=self.log, progress_interval_seconds=10)
+            runner = Runner(hook=hook, listing=listing, log=self.log)
             return runner.run(plan_loads(self._request(periods, reload, listing)))
 
     def execute(self, context: Context) -> list[str] | list[list[str]]:

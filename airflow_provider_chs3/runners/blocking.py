@@ -95,11 +95,11 @@ class Runner:
 
     Args:
         hook: The connection to ClickHouse.
-        listing: Lists buckets from the worker; None if ClickHouse lists.
+        listing: Lists buckets from the worker. Default: none, as where ClickHouse lists.
         log: The log of progress.
-        progress_interval_seconds: Seconds between two progress lines of an insert.
+        progress_interval_seconds: Seconds between two progress lines of an insert. Default: 10.
         in_turns: Whether to query nodes one after the other, as signal handlers must: they must not start threads,
-            because the signal may have interrupted a start of threads, which holds locks.
+            because the signal may have interrupted a start of threads, which holds locks. Default: False.
 
     Attributes:
         inserts: The inserts sent so far.
@@ -109,9 +109,9 @@ class Runner:
         self,
         *,
         hook: ClickHouseHook,
-        listing: Listing | None,
+        listing: Listing | None = None,
         log: ProgressLog,
-        progress_interval_seconds: float,
+        progress_interval_seconds: float = 10,
         in_turns: bool = False,
     ) -> None:
         self.hook = hook

@@ -95,7 +95,6 @@ class ClickHouseMergeHealthSensor(OnLoadsPage, BaseSensorOperator):
         """
         from airflow_provider_chs3.core.merges.health import as_json
         from airflow_provider_chs3.core.merges.watch import MergeWatch
-        from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
         with airflow_errors():
             periods = self._periods()
@@ -103,7 +102,7 @@ class ClickHouseMergeHealthSensor(OnLoadsPage, BaseSensorOperator):
             reactions = Reactions(
                 on_settled_with_too_many_parts=self.on_settled_with_too_many_parts, on_stuck=self.on_stuck
             )
-            hook = ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
+            hook = self.hook()
             hook.deadline = self._deadline
             self._link(context, hook, periods)
             # Kept between pokes, to estimate how long merges may still take.
@@ -127,11 +126,9 @@ class ClickHouseMergeHealthSensor(OnLoadsPage, BaseSensorOperator):
         Raises:
             AirflowFailException: If a person must act.
         """
-        from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-
         periods = self._periods()
         self._label(context, periods)
-        self._link(context, ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id), periods)
+        self._link(context, self.hook(), periods)
         if "error" in event:
             raise AirflowFailException(event["error"])
         self._tell_outcome(context, event["result"])
@@ -152,7 +149,7 @@ class ClickHouseMergeHealthSensor(OnLoadsPage, BaseSensorOperator):
     def _link(self, context: Context, hook: ClickHouseHook, periods: Sequence[Period]) -> None:
         from airflow_provider_chs3.runners.blocking import Runner
 
-        runner = Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=0)
+        runner = Runner(hook=hook, log=self.log)
         self.link_to_page(context, runner, [str(period) for period in periods])
 
     def _label(self, context: Context, periods: Sequence[Period]) -> None:

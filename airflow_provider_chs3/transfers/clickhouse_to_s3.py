@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
     from airflow_provider_chs3.core.unload.request import UnloadRequest
-    from airflow_provider_chs3.runners.blocking import Runner
     from airflow_provider_chs3.runners.unloading import Unload
     from airflow_provider_chs3.sources.storage import Storage
 
@@ -95,7 +94,7 @@ class ClickHouseToS3Operator(PeriodTask):
         with airflow_errors():
             self._unload = Unload(
                 request=self._request(context),
-                runner=self._runner(),
+                runner=self.runner(),
                 objects=ManifestBucket(self.bucket, self.aws_conn_id),
             )
             result = self._unload.run()
@@ -105,28 +104,17 @@ class ClickHouseToS3Operator(PeriodTask):
     def on_kill(self) -> None:
         """End the statements on every node; what the manifest names stays."""
         if self._unload:
-            self._unload.cancel(self._runner(in_turns=True))
+            self._unload.cancel(self.runner(in_turns=True))
 
     def _request(self, context: Context) -> UnloadRequest:
         from airflow_provider_chs3.core.unload.request import UnloadRequest
-        from airflow_provider_chs3.core.values.models import TableName
         from airflow_provider_chs3.core.values.period import Period
         from airflow_provider_chs3.sources.s3.reading import S3Source
 
-        options = self.hook().options
         source = self.source(self.listing())
         assert isinstance(source, S3Source)  # of S3Objects
         return UnloadRequest(
-            target=TableName.of(self.table, self.database, default_database=options.database),
-            cluster=self.cluster or None,
-            default_cluster=options.cluster,
+            **self.of_table(self.hook().options),
             period=Period.parse(self.period) if self.period else self.period_of_run(context, self.grain()),
             source=source,
         )
-
-    def _runner(self, *, in_turns: bool = False) -> Runner:
-        from airflow_provider_chs3.runners.blocking import Runner
-
-        # What ends the statements comes after the task's time.
-        hook = self.hook() if in_turns else self.hook_in_time()
-        return Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=10, in_turns=in_turns)

@@ -54,5 +54,4 @@ class InsertTrigger(RunningQueryTrigger):
     def _stop(self, hook: ClickHouseHook) -> None:
         # Only this attempt: a cleared task may have started another.
         request = replace(StopRequest.of_json(self.load, default_cluster=hook.options.cluster), owner="")
-        runner = Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=self.poll_interval_seconds)
-        runner.run(stop_load(request))
+        Runner(hook=hook, log=self.log).run(stop_load(request))

@@ -73,7 +73,7 @@ class Merges(shared_poll.Subject[Periods, States]):
         Raises:
             PreflightError: If the table is missing on a node, or not partitioned by period.
         """
-        runner = Runner(hook=hook, listing=None, log=_log, progress_interval_seconds=0)
+        runner = Runner(hook=hook, log=_log)
         request = TableRequest(
             target=TableName.of(self.table, self.database, default_database=hook.options.database),
             cluster=self.cluster,

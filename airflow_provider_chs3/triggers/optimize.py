@@ -84,9 +84,6 @@ class OptimizeTrigger(BaseTrigger):
     def _request(self, hook: ClickHouseHook) -> OptimizeRequest:
         return OptimizeRequest.of_json(self.request, default_cluster=hook.options.cluster)
 
-    def _runner(self, hook: ClickHouseHook) -> Runner:
-        return Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=10)
-
     async def _drive(self, steps: Steps[_T], shared: Server) -> _T:
         """Run a workflow to completion; its pauses hold no thread."""
         return await drive_async(steps, lambda step: self._perform(step, shared))
@@ -99,11 +96,15 @@ class OptimizeTrigger(BaseTrigger):
             # Here, because log lines from a thread do not reach the task's log.
             self.log.info("%s", step.name)
             return None
+
+        def perform(hook: ClickHouseHook) -> Any:
+            return with_starts(Runner(hook=hook, log=self.log))(step)
+
         # A node that is down for a moment must not end the merges of others. All these steps may be repeated.
         for wait_seconds in _RETRY_SECONDS:
             try:
-                return await shared.run(lambda hook: with_starts(self._runner(hook))(step))
+                return await shared.run(perform)
             except ClickHouseConnectionError as error:
                 self.log.warning("%s Asking again in %g s.", error, wait_seconds)
                 await asyncio.sleep(wait_seconds)
-        return await shared.run(lambda hook: with_starts(self._runner(hook))(step))
+        return await shared.run(perform)

@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.tuning.insert_settings import tunable
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
 from airflow_provider_chs3.core.values.checks import Checks
 from airflow_provider_chs3.core.values.load_arguments import Files, Increments, PolicyGroup, Tuning
-from airflow_provider_chs3.core.values.models import SettingValues, TableName
+from airflow_provider_chs3.core.values.models import SettingValues
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Insert
 from airflow_provider_chs3.hooks.connection import check_settings, parse_node_specs
@@ -99,7 +99,7 @@ def end_load(request: LoadRequest, periods: Sequence[Period], **runner_arguments
         **runner_arguments: Of the `Runner`.
     """
     stop = StopRequest.of(request, periods)
-    Runner(**runner_arguments, listing=None, in_turns=True).run(stop_load(stop))
+    Runner(**runner_arguments, in_turns=True).run(stop_load(stop))
 
 
 def what_is_loaded(task: PeriodTask, listing: Listing, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,9 +117,7 @@ def what_is_loaded(task: PeriodTask, listing: Listing, arguments: Mapping[str, A
     how = _how_it_is_loaded(arguments, tunable(options.settings, source.kind))
     return {
         "source": source.leaving_out() if how["policies"].on_other_periods == "leave_out" else source,
-        "target": TableName.of(task.table, task.database, default_database=options.database),
-        "cluster": task.cluster or None,
-        "default_cluster": options.cluster,
+        **task.of_table(options),
         "staging_database": task.staging_database,
         "nonce": uuid.uuid4().hex[:16],
         "now": datetime.now(UTC),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.operators._support.on_table import OnTable
 from airflow_provider_chs3.operators.links import LoadsPageLink
 from airflow_provider_chs3.plugin.constants import HAS_PAGE, LINK_KEY, NAVIGATION_ROUTE, base_path
 
@@ -17,14 +18,11 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.runners.blocking import Runner
 
 
-class OnLoadsPage:
+class OnLoadsPage(OnTable):
     """A task whose periods are on the page. List it before Airflow's class among the bases."""
 
     operator_extra_links: Collection[BaseOperatorLink] = (LoadsPageLink(),) if HAS_PAGE else ()
 
-    table: str
-    database: str | None
-    cluster: str | None
     #: Set while the task runs.
     loads_page_url = ""
 

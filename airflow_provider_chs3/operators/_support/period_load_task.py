@@ -77,7 +77,7 @@ class PeriodLoadTask(OnLoadsPage, ShowsSql, LoadLineage, LoadTask):
         """
         from airflow_provider_chs3.runners.blocking import Runner
 
-        runner = Runner(**self._runner_arguments(self.hook()), listing=None)
+        runner = Runner(**self._runner_arguments(self.hook()))
         self.link_to_page(context, runner, [str(each["period"]) for each in results])
         if "error" in event:
             raise AirflowFailException(event["error"])

@@ -13,6 +13,7 @@ from airflow_provider_chs3.core.values.load_arguments import OF_PERIOD_TASKS, te
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.declared import takes
+from airflow_provider_chs3.operators._support.on_table import OnTable
 from airflow_provider_chs3.operators._support.schedules import (
     check_schedule,
     data_interval,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.source.source import Source
     from airflow_provider_chs3.core.values.period import Grain, Period
     from airflow_provider_chs3.core.values.run_period import DagRun
-    from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
     from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
     from airflow_provider_chs3.sources.listing import Listing
     from airflow_provider_chs3.sources.storage import Storage
@@ -40,15 +40,13 @@ _LOADS_NOTHING = "chs3_loads_nothing"
 
 
 @takes(*OF_PERIOD_TASKS)
-class PeriodTask(BaseOperator):
+class PeriodTask(OnTable, BaseOperator):
     """Work on periods of objects and a table."""
 
     template_fields: Sequence[str] = templated(OF_PERIOD_TASKS)
 
     #: Arguments that may be files of the DAG folder.
     file_fields: ClassVar[Sequence[str]] = ()
-    #: Whether `on_kill` was called.
-    is_ended = False
     #: Whether it loads periods, or names the periods to load.
     loads_periods: ClassVar[bool] = False
 
@@ -164,17 +162,9 @@ class PeriodTask(BaseOperator):
         """Ask the servers how long the periods are that the table is partitioned by."""
         from airflow_provider_chs3.core.cluster.topology import TableRequest
         from airflow_provider_chs3.core.preflight.target_checks import find_grain
-        from airflow_provider_chs3.core.values.models import TableName
-        from airflow_provider_chs3.runners.blocking import Runner
 
-        hook = self.hook()
-        request = TableRequest(
-            target=TableName.of(self.table, self.database, default_database=hook.options.database),
-            cluster=self.cluster,
-            default_cluster=hook.options.cluster,
-            staging_database=self.staging_database,
-        )
-        runner = Runner(hook=hook, listing=None, log=self.log, progress_interval_seconds=10)
+        runner = self.runner()
+        request = TableRequest(**self.of_table(runner.hook.options), staging_database=self.staging_database)
         grain, _ = runner.run(find_grain(request, may_lack=getattr(self, "create_table", "never") != "never"))
         return grain
 
@@ -235,22 +225,8 @@ class PeriodTask(BaseOperator):
         """Return the listing of the bucket, as seen from the worker."""
         return self.store.listing()
 
-    def hook(self) -> ClickHouseHook:
-        """Return the connection to ClickHouse."""
-        from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-
-        return ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
-
-    def hook_in_time(self) -> ClickHouseHook:
-        """Return a connection for the task's work, until its time is over."""
-        from airflow_provider_chs3.hooks.deadline import Deadline
-
-        hook = self.hook()
-        hook.deadline = Deadline(self.execution_timeout, lambda: self.is_ended)
-        return hook
-
     def pooled_hook(self) -> PooledClickHouseHook:
-        """Return a connection like `hook_in_time`, for many queries: it stays open until it is closed."""
+        """Return a connection for many queries, until the task's time is over: it stays open until it is closed."""
         from airflow_provider_chs3.hooks.deadline import Deadline
         from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 

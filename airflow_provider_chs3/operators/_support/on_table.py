@@ -1,0 +1,62 @@
+"""Tasks on a table: its connection, what carries out their steps, and what requests say about the table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import BaseOperator as _Task
+
+    from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+    from airflow_provider_chs3.hooks.connection import ConnectionOptions
+    from airflow_provider_chs3.runners.blocking import Runner
+    from airflow_provider_chs3.sources.listing import Listing
+else:
+    _Task = object
+
+
+class OnTable(_Task):
+    """A task on a table. List it before Airflow's class among the bases."""
+
+    table: str
+    database: str | None
+    cluster: str | None
+    clickhouse_conn_id: str
+    #: Whether `on_kill` was called.
+    is_ended = False
+
+    def hook(self) -> ClickHouseHook:
+        """Return the connection to ClickHouse."""
+        from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+
+        return ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
+
+    def runner(self, listing: Listing | None = None, *, in_turns: bool = False) -> Runner:
+        """Return the runner of the task's steps, until its time is over.
+
+        Args:
+            listing: Lists the objects. Default: none are listed.
+            in_turns: Whether the steps end the task's work in a handler of a signal, which comes after its time.
+                Default: False.
+        """
+        from airflow_provider_chs3.hooks.deadline import Deadline
+        from airflow_provider_chs3.runners.blocking import Runner
+
+        hook = self.hook()
+        if not in_turns:
+            hook.deadline = Deadline(self.execution_timeout, lambda: self.is_ended)
+        return Runner(hook=hook, listing=listing, log=self.log, in_turns=in_turns)
+
+    def of_table(self, options: ConnectionOptions) -> dict[str, Any]:
+        """Return what requests say about the table: its name and its cluster.
+
+        Args:
+            options: The connection, which has those that are not given.
+        """
+        from airflow_provider_chs3.core.values.models import TableName
+
+        return {
+            "target": TableName.of(self.table, self.database, default_database=options.database),
+            "cluster": self.cluster or None,
+            "default_cluster": options.cluster,
+        }
