@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +10,7 @@ from airflow.providers.common.compat.sdk import AirflowTaskTimeout, conf
 from airflow_provider_chs3.defaults import PROGRESS_INTERVAL_SECONDS
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.deadline import Deadline
+from airflow_provider_chs3.hooks.native.log_comment import owner_of
 from airflow_provider_chs3.runners.statements import BaseClickHouseOperator
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ class ClickHouseOperator(BaseClickHouseOperator):
                 sql=self.sql,
                 parameters=options.pop("parameters"),
                 options=options,
-                owner=_owner(context),
+                owner=owner_of(context),
                 wait=lambda running: self._wait(context, running),
                 log=self.log,
             )
@@ -136,7 +135,6 @@ class ClickHouseOperator(BaseClickHouseOperator):
         from airflow_provider_chs3.triggers.statement import StatementTrigger
 
         assert self._hook is not None  # over which the statement was sent
-        started_at, timeout = context["ti"].start_date, self.execution_timeout
         self.defer(
             trigger=StatementTrigger(
                 clickhouse_conn_id=self.clickhouse_conn_id,
@@ -144,15 +142,8 @@ class ClickHouseOperator(BaseClickHouseOperator):
                 cluster=self._hook.options.cluster,
                 number=running.number,
                 address=running.address,
-                started_at=time.time(),
-                ends_at=(started_at + timeout).timestamp() if started_at and timeout else None,
+                **StatementTrigger.times_of(self, context),
                 poll_interval_seconds=self.progress_interval_seconds,
             ),
             method_name=self.execute_complete.__name__,
         )
-
-
-def _owner(context: Context) -> str:
-    """Return the name of the task instance, whatever its try; empty outside of a run."""
-    ti = context.get("ti")
-    return "" if ti is None else json.dumps([ti.dag_id, ti.run_id, ti.task_id, ti.map_index])

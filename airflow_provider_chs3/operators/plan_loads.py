@@ -204,8 +204,7 @@ class PlanLoadsOperator(PeriodOperator):
 
     def _request(self, periods: WantedPeriods, reload: Reload | None, listing: Listing) -> PlanRequest:
         from airflow_provider_chs3.core.plans.plan import PlanRequest
-        from airflow_provider_chs3.operators._support.load_request import what_is_loaded
-        from airflow_provider_chs3.operators._support.new_table import new_table_of
+        from airflow_provider_chs3.operators._support.load_request import new_table_of, what_is_loaded
 
         loaded = what_is_loaded(self, listing, self.definition or {})
         table = {name: loaded[name] for name in ("target", "cluster", "default_cluster", "staging_database")}
@@ -215,7 +214,7 @@ class PlanLoadsOperator(PeriodOperator):
             periods=periods,
             leave_out_empty=self._is_looking_back and not reload,
             reload=reload,
-            new_table=new_table_of(self.create_table, loaded, cluster=table["cluster"] or table["default_cluster"]),
+            new_table=new_table_of(self.create_table, loaded),
             **_compared(loaded, with_settings="settings" in self.definition) if self.definition is not None else {},
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.merges.watch import MergeWatch
     from airflow_provider_chs3.core.values.period import Period
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-    from airflow_provider_chs3.triggers.merge_health import Merges
+    from airflow_provider_chs3.triggers.merge_health import MergeWait
 
 
 @takes(*OF_SENSOR)
@@ -94,27 +93,26 @@ class ClickHouseMergeHealthSensor(OnLoadsPage, BaseSensorOperator):
             TaskDeferred: If it has to wait, and is deferrable.
         """
         from airflow_provider_chs3.core.merges.health import as_json
-        from airflow_provider_chs3.core.merges.watch import MergeWatch
 
         with airflow_errors():
             periods = self._periods()
             self._label(context, periods)
-            reactions = Reactions(
-                on_settled_with_too_many_parts=self.on_settled_with_too_many_parts, on_stuck=self.on_stuck
-            )
+            wait = self._wait(periods)
             hook = self.hook()
             hook.deadline = self._deadline
             self._link(context, hook, periods)
             # Kept between pokes, to estimate how long merges may still take.
-            if self._watch is None:
-                self._watch = MergeWatch(self.thresholds, reactions, poll_interval_seconds=self.poke_interval)
-            watch = self._watch
-            self.log.info("%s %s", self.table, watch.judge(self._merges.look(hook, periods)))
+            watch = self._watch = self._watch or wait.watch()
+            self.log.info("%s %s", self.table, watch.judge(wait.merges.look(hook, periods)))
             verdicts = as_json(watch.verdicts)
             self._tell_outcome(context, verdicts)
             looked = PokeReturnValue(is_done=watch.is_over(), xcom_value=verdicts)
         if self.deferrable and not looked.is_done:
-            self._defer(periods, reactions)
+            self.defer(
+                trigger=wait.trigger(),
+                method_name=self.execute_complete.__name__,
+                timeout=timedelta(seconds=self.timeout),
+            )
         if looked.is_done:
             self._count(context, looked.xcom_value)
         return looked
@@ -138,12 +136,17 @@ class ClickHouseMergeHealthSensor(OnLoadsPage, BaseSensorOperator):
     def _count(self, context: Context, result: Any) -> None:
         count_merges(self, result, waited_seconds=running_seconds(context))
 
-    @property
-    def _merges(self) -> Merges:
-        from airflow_provider_chs3.triggers.merge_health import Merges
+    def _wait(self, periods: tuple[Period, ...]) -> MergeWait:
+        from airflow_provider_chs3.triggers.merge_health import MergeWait
 
-        return Merges(
-            conn_id=self.clickhouse_conn_id, table=self.table, database=self.database, cluster=self.cluster or None
+        return MergeWait(
+            merges=self.merges(),
+            periods=periods,
+            thresholds=self.thresholds,
+            reactions=Reactions(
+                on_settled_with_too_many_parts=self.on_settled_with_too_many_parts, on_stuck=self.on_stuck
+            ),
+            poll_interval_seconds=self.poke_interval,
         )
 
     def _link(self, context: Context, hook: ClickHouseHook, periods: Sequence[Period]) -> None:
@@ -163,24 +166,6 @@ class ClickHouseMergeHealthSensor(OnLoadsPage, BaseSensorOperator):
     def _tell_outcome(context: Context, verdicts: Mapping[str, object]) -> None:
         """Set the health of all periods together, as words, for `map_index_template`."""
         context["outcome"] = str(verdicts["health"]).replace("_", " ")  # type: ignore[typeddict-unknown-key]
-
-    def _defer(self, periods: Sequence[Period], reactions: Reactions) -> None:
-        from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger
-
-        self.defer(
-            trigger=MergeHealthTrigger(
-                clickhouse_conn_id=self.clickhouse_conn_id,
-                table=self.table,
-                database=self.database,
-                cluster=self.cluster or None,
-                periods=[str(period) for period in periods],
-                thresholds=asdict(self.thresholds),
-                reactions=asdict(reactions),
-                poll_interval_seconds=self.poke_interval,
-            ),
-            method_name=self.execute_complete.__name__,
-            timeout=timedelta(seconds=self.timeout),
-        )
 
     def _periods(self) -> tuple[Period, ...]:
         from airflow_provider_chs3.core.values.period import Period

@@ -27,17 +27,13 @@ class InsertTrigger(RunningQueryTrigger):
         **kwargs: As for `RunningQueryTrigger`.
     """
 
+    arguments = (*RunningQueryTrigger.arguments, "total_rows", "cancel_on_kill", "load")
+
     def __init__(self, *, total_rows: int | None, cancel_on_kill: bool, load: Mapping[str, Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.total_rows = total_rows
         self.cancel_on_kill = cancel_on_kill
         self.load = dict(load)
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the path of the class, and its arguments."""
-        path, arguments = super().serialize()
-        own = {"total_rows": self.total_rows, "cancel_on_kill": self.cancel_on_kill, "load": self.load}
-        return path, arguments | own
 
     async def on_kill(self) -> None:
         """End the load when a person ends the task."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException
-from airflow.triggers.base import BaseTrigger, TriggerEvent
+from airflow.triggers.base import TriggerEvent
 
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.cluster.topology import TableRequest
@@ -23,6 +23,7 @@ from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.triggers import shared_poll
+from airflow_provider_chs3.triggers.servers import ServerTrigger
 
 _log = logging.getLogger(__name__)
 
@@ -82,7 +83,43 @@ class Merges(shared_poll.Subject[Periods, States]):
         return runner.run(observe_periods(request, periods, known=known))
 
 
-class MergeHealthTrigger(BaseTrigger):
+@dataclass(frozen=True, kw_only=True)
+class MergeWait:
+    """The merges of periods, and when they are over.
+
+    Args:
+        merges: Those of the table.
+        periods: The periods.
+        thresholds: What counts as few, many and long.
+        reactions: What to do where merges are stuck, or leave too many parts.
+        poll_interval_seconds: Time between two looks while things change; it grows while they don't.
+    """
+
+    merges: Merges
+    periods: Periods
+    thresholds: Thresholds
+    reactions: Reactions
+    poll_interval_seconds: float
+
+    def watch(self) -> MergeWatch:
+        """Return what judges the merges, look by look."""
+        return MergeWatch(self.thresholds, self.reactions, poll_interval_seconds=self.poll_interval_seconds)
+
+    def trigger(self) -> MergeHealthTrigger:
+        """Return the trigger that waits."""
+        return MergeHealthTrigger(
+            clickhouse_conn_id=self.merges.conn_id,
+            table=self.merges.table,
+            database=self.merges.database,
+            cluster=self.merges.cluster,
+            periods=[str(period) for period in self.periods],
+            thresholds=asdict(self.thresholds),
+            reactions=asdict(self.reactions),
+            poll_interval_seconds=self.poll_interval_seconds,
+        )
+
+
+class MergeHealthTrigger(ServerTrigger):
     """Wait until merges have settled, or a person must act.
 
     Its event holds `result`, as returned by `core.merges.health.as_json`, or `error`, the text of an error that no
@@ -98,6 +135,11 @@ class MergeHealthTrigger(BaseTrigger):
         reactions: Arguments of `core.merges.health.Reactions`.
         poll_interval_seconds: Seconds between two polls while parts change; they grow while nothing does.
     """
+
+    arguments = (
+        *("clickhouse_conn_id", "table", "database", "cluster"),
+        *("periods", "thresholds", "reactions", "poll_interval_seconds"),
+    )
 
     def __init__(
         self,
@@ -120,22 +162,6 @@ class MergeHealthTrigger(BaseTrigger):
         self.thresholds = dict(thresholds)
         self.reactions = dict(reactions)
         self.poll_interval_seconds = poll_interval_seconds
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the path of the class, and its arguments: names and numbers."""
-        return (
-            f"{type(self).__module__}.{type(self).__qualname__}",
-            {
-                "clickhouse_conn_id": self.clickhouse_conn_id,
-                "table": self.table,
-                "database": self.database,
-                "cluster": self.cluster,
-                "periods": self.periods,
-                "thresholds": self.thresholds,
-                "reactions": self.reactions,
-                "poll_interval_seconds": self.poll_interval_seconds,
-            },
-        )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Poll until the wait is over."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, TypeVar
 
-from airflow.triggers.base import BaseTrigger, TriggerEvent
+from airflow.triggers.base import TriggerEvent
 
 from airflow_provider_chs3.core.optimize.cancel import stop_merging
 from airflow_provider_chs3.core.optimize.optimize import merge
@@ -18,7 +18,7 @@ from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionErro
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.runners.background import with_starts
 from airflow_provider_chs3.runners.blocking import Runner
-from airflow_provider_chs3.triggers.servers import Server, server
+from airflow_provider_chs3.triggers.servers import Server, ServerTrigger, server
 from airflow_provider_chs3.triggers.shared_poll import FIRST_POLL_SECONDS
 
 _T = TypeVar("_T")
@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 _RETRY_SECONDS = (5.0, 10.0, 20.0, 40.0, 60.0, 60.0, 60.0, 60.0)
 
 
-class OptimizeTrigger(BaseTrigger):
+class OptimizeTrigger(ServerTrigger):
     """Merge periods, and report the result. Restarted elsewhere, it resumes from the servers' state.
 
     Args:
@@ -37,6 +37,8 @@ class OptimizeTrigger(BaseTrigger):
         cancel_on_kill: Whether to end the OPTIMIZEs if a person ends the task.
     """
 
+    arguments = ("clickhouse_conn_id", "request", "work", "cancel_on_kill")
+
     def __init__(
         self, *, clickhouse_conn_id: str, request: Mapping[str, Any], work: Mapping[str, Any], cancel_on_kill: bool
     ) -> None:
@@ -45,18 +47,6 @@ class OptimizeTrigger(BaseTrigger):
         self.request = dict(request)
         self.work = dict(work)
         self.cancel_on_kill = cancel_on_kill
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the path of the class, and its arguments."""
-        return (
-            f"{type(self).__module__}.{type(self).__qualname__}",
-            {
-                "clickhouse_conn_id": self.clickhouse_conn_id,
-                "request": self.request,
-                "work": self.work,
-                "cancel_on_kill": self.cancel_on_kill,
-            },
-        )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Merge the periods, and wait for the merges."""

@@ -6,9 +6,9 @@ import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, ClassVar
 
-from airflow.triggers.base import BaseTrigger, TriggerEvent
+from airflow.triggers.base import TriggerEvent
 
 from airflow_provider_chs3.core.workflow.insert_progress import (
     InsertProgress,
@@ -19,6 +19,10 @@ from airflow_provider_chs3.core.workflow.insert_progress import (
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.connection import Address
 from airflow_provider_chs3.triggers import shared_poll
+from airflow_provider_chs3.triggers.servers import ServerTrigger
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import BaseOperator, Context
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +48,7 @@ class RunningQueries(shared_poll.Subject[str, InsertProgress]):
         return ask
 
 
-class RunningQueryTrigger(BaseTrigger):
+class RunningQueryTrigger(ServerTrigger):
     """The base of triggers that wait until no node runs a query, and log progress. The task finds out how it ended.
 
     Args:
@@ -56,6 +60,10 @@ class RunningQueryTrigger(BaseTrigger):
         poll_interval_seconds: Seconds between two polls, each of which logs progress.
     """
 
+    arguments: ClassVar[tuple[str, ...]] = (
+        *("clickhouse_conn_id", "query_id", "cluster", "started_at", "ends_at"),
+        "poll_interval_seconds",
+    )
     #: Rows that it will read, if known.
     total_rows: int | None = None
     #: The server that runs it; None for a cluster, or the one that the connection leads to.
@@ -79,20 +87,6 @@ class RunningQueryTrigger(BaseTrigger):
         self.ends_at = ends_at
         self.poll_interval_seconds = poll_interval_seconds
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the path of the class, and its arguments."""
-        return (
-            f"{type(self).__module__}.{type(self).__qualname__}",
-            {
-                "clickhouse_conn_id": self.clickhouse_conn_id,
-                "query_id": self.query_id,
-                "cluster": self.cluster,
-                "started_at": self.started_at,
-                "ends_at": self.ends_at,
-                "poll_interval_seconds": self.poll_interval_seconds,
-            },
-        )
-
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Poll until the query has ended, or the time is up."""
         subject = RunningQueries(conn_id=self.clickhouse_conn_id, cluster=self.cluster, address=self.address)
@@ -112,6 +106,18 @@ class RunningQueryTrigger(BaseTrigger):
                 yield self._event(is_late=True)
                 return
             after_seconds, at_least_seconds = self.poll_interval_seconds, None
+
+    @staticmethod
+    def times_of(task: BaseOperator, context: Context) -> dict[str, float | None]:
+        """Return the times that a trigger gets from a task which defers now, until its `execution_timeout` is over.
+
+        Args:
+            task: The task.
+            context: Airflow's.
+        """
+        started_at, timeout = context["ti"].start_date, task.execution_timeout
+        ends_at = (started_at + timeout).timestamp() if started_at and timeout else None
+        return {"started_at": time.time(), "ends_at": ends_at}
 
     @abstractmethod
     def _event(self, *, is_late: bool) -> TriggerEvent:

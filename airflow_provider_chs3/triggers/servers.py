@@ -12,7 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
+
+from airflow.triggers.base import BaseTrigger
 
 from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
@@ -29,6 +31,21 @@ _THREADS_PER_CONNECTION = 2
 
 #: System tables answer at once; a node that takes longer for a packet hangs.
 _SEND_RECEIVE_TIMEOUT_SECONDS = 30.0
+
+
+class ServerTrigger(BaseTrigger):
+    """The base of this package's triggers. Their attributes are called as the arguments that Airflow keeps.
+
+    Attributes:
+        arguments: The names of those of `__init__`.
+    """
+
+    arguments: ClassVar[tuple[str, ...]]
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the path of the class, and its arguments: names and numbers."""
+        values = {name: getattr(self, name) for name in self.arguments}
+        return f"{type(self).__module__}.{type(self).__qualname__}", values
 
 
 class Server:

@@ -24,15 +24,12 @@ class StatementTrigger(RunningQueryTrigger):
         **kwargs: As for `RunningQueryTrigger`.
     """
 
+    arguments = (*RunningQueryTrigger.arguments, "number", "address")
+
     def __init__(self, *, number: int, address: Sequence[Any] | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.number = number
         self.address = (address[0], address[1]) if address else None
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the path of the class, and its arguments."""
-        path, arguments = super().serialize()
-        return path, arguments | {"number": self.number, "address": self._address()}
 
     async def on_kill(self) -> None:
         """End the statement when a person ends the task."""
@@ -42,11 +39,8 @@ class StatementTrigger(RunningQueryTrigger):
     def _event(self, *, is_late: bool) -> TriggerEvent:
         """Return the statement, as `RunningStatement` takes it, and whether the time is up."""
         # Here, and not in arguments of the task's method: `dag.test()` of Airflow 3.3 loses those.
-        running = {"number": self.number, "query_id": self.query_id, "address": self._address()}
+        running = {"number": self.number, "query_id": self.query_id, "address": self.address}
         return TriggerEvent({"running": running, "is_late": is_late})
-
-    def _address(self) -> list[Any] | None:
-        return list(self.address) if self.address else None
 
     def _end(self, hook: ClickHouseHook) -> None:
         DetachedQuery(hook=hook, query_id=self.query_id, cluster=self.cluster, address=self.address).end()

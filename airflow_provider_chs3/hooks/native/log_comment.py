@@ -1,11 +1,15 @@
-"""What `system.query_log` says about a statement's sender: the client, and the try of the task."""
+"""What servers learn of a statement's sender: the client, the try of the task, and whose work it continues."""
 
 from __future__ import annotations
 
 import json
 import os
+from typing import TYPE_CHECKING
 
 from airflow_provider_chs3 import __version__
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Context
 
 _CONTEXT_FIELDS = ("dag_id", "task_id", "run_id", "try_number", "map_index")
 _ENVIRONMENT = {
@@ -24,6 +28,16 @@ def airflow_log_comment() -> str:
         them in a task, all but the last in a process that a task started, none elsewhere (`{}`).
     """
     return json.dumps(_from_context() or _from_environment())
+
+
+def owner_of(context: Context) -> str:
+    """Return the name of the task instance, whatever its try; empty outside of a run.
+
+    Args:
+        context: Airflow's.
+    """
+    ti = context.get("ti")
+    return "" if ti is None else json.dumps([ti.dag_id, ti.run_id, ti.task_id, ti.map_index])
 
 
 def client_name() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,18 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.files.loaded_columns import selection_of
 from airflow_provider_chs3.core.load.cancel import StopRequest, stop_load
+from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
 from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
 from airflow_provider_chs3.core.tuning.insert_settings import tunable
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
 from airflow_provider_chs3.core.values.checks import Checks
-from airflow_provider_chs3.core.values.load_arguments import Files, Increments, PolicyGroup, Tuning
+from airflow_provider_chs3.core.values.load_arguments import CREATE_TABLE, Files, Increments, PolicyGroup, Tuning
 from airflow_provider_chs3.core.values.models import SettingValues
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Insert
 from airflow_provider_chs3.hooks.connection import check_settings, parse_node_specs
-from airflow_provider_chs3.operators._support.new_table import new_table_of
+from airflow_provider_chs3.hooks.native.log_comment import owner_of
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.runners.detached_insert import DetachingRunner
 from airflow_provider_chs3.sources.listing import Listing
@@ -62,11 +62,11 @@ def load_request(
     return LoadRequest(
         **loaded,
         **of_the_nodes(task),
-        new_table=new_table_of(task.create_table, loaded, cluster=loaded["cluster"] or loaded["default_cluster"]),
+        new_table=new_table_of(task.create_table, loaded),
         period=period,
         share=ShareOptions.merged(tuning, parallel_loads=task.parallel_loads),
         use_calibration=tuning.use_calibration,
-        owner=_owner(context),
+        owner=owner_of(context),
         is_durable=task.defers_inserts,
         resumes=resumes,
         reload=reload,
@@ -139,6 +139,28 @@ def _how_it_is_loaded(arguments: Mapping[str, Any], of_connection: SettingValues
     }
 
 
+def new_table_of(create_table: str, loaded: Mapping[str, Any]) -> NewTableRequest | None:
+    """Return the table that is created if it is missing; None if none is.
+
+    Args:
+        create_table: `never` or `if_missing`.
+        loaded: What `what_is_loaded` returned.
+
+    Raises:
+        ConfigurationError: If the value is unknown, or the source has no files.
+    """
+    if CREATE_TABLE.checked(create_table) == "never":
+        return None
+    return NewTableRequest(
+        source=loaded["source"],
+        table=loaded["target"],
+        cluster=loaded["cluster"] or loaded["default_cluster"],
+        file_format=loaded["format"],
+        compression=loaded["compression"],
+        settings=loaded["selection"].csv.settings,
+    )
+
+
 def load_runner(task: LoadTask, listing: Listing, *, wait: Callable[[Insert], None], **arguments: Any) -> Runner:
     """Return the runner of a task's load.
 
@@ -151,9 +173,3 @@ def load_runner(task: LoadTask, listing: Listing, *, wait: Callable[[Insert], No
     if task.defers_inserts:
         return DetachingRunner(listing=listing, wait=wait, **arguments)
     return Runner(listing=listing, **arguments)
-
-
-def _owner(context: Context) -> str:
-    """Return the name of the task instance, whatever its try."""
-    ti = context.get("ti")
-    return "" if ti is None else json.dumps([ti.dag_id, ti.run_id, ti.task_id, ti.map_index])

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.connection import ConnectionOptions
     from airflow_provider_chs3.runners.blocking import Runner
     from airflow_provider_chs3.sources.listing import Listing
+    from airflow_provider_chs3.triggers.merge_health import Merges
 else:
     _Task = object
 
@@ -46,6 +47,13 @@ class OnTable(_Task):
         if not in_turns:
             hook.deadline = Deadline(self.execution_timeout, lambda: self.is_ended)
         return Runner(hook=hook, listing=listing, log=self.log, in_turns=in_turns)
+
+    def merges(self) -> Merges:
+        """Return the merges of the table."""
+        from airflow_provider_chs3.triggers.merge_health import Merges
+
+        cluster = self.cluster or None
+        return Merges(conn_id=self.clickhouse_conn_id, table=self.table, database=self.database, cluster=cluster)
 
     def of_table(self, options: ConnectionOptions) -> dict[str, Any]:
         """Return what requests say about the table: its name and its cluster.

@@ -9,15 +9,16 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow import __version__
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
 
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.metrics import count_loads, count_merges, counts_failures
 from airflow_provider_chs3.operators._support.loads_page import OnLoadsPage
 from airflow_provider_chs3.operators._support.openlineage import LoadLineage
-from airflow_provider_chs3.operators._support.rendered_sql import ShowsSql
 from airflow_provider_chs3.operators._support.tasks import LoadTask
 from airflow_provider_chs3.operators.emit_period import emit_periods
+from airflow_provider_chs3.plugin.constants import SQL_KEY
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
@@ -25,18 +26,24 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.request.load_request import LoadRequest
     from airflow_provider_chs3.core.values.load_result import LoadResult
     from airflow_provider_chs3.core.values.period import Period
-    from airflow_provider_chs3.core.workflow.operations import Insert
+    from airflow_provider_chs3.core.workflow.operations import AnyStep, Insert
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+    from airflow_provider_chs3.runners.blocking import Runner
     from airflow_provider_chs3.sources.listing import Listing
 
 
-class PeriodLoadTask(OnLoadsPage, ShowsSql, LoadLineage, LoadTask):
+class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
     """Make a period's partition hold exactly the rows of its objects; arguments as in `S3ToClickHouseOperator`."""
 
     loads_periods = True
     template_fields: Sequence[str] = (*LoadTask.template_fields, "insert_sql")
     template_fields_renderers: ClassVar[dict[str, str]] = {**LoadTask.template_fields_renderers, "insert_sql": "sql"}
     ui_color = "#fcf7d6"
+    #: Airflow shows rendered fields as they were before the task ran, unless it reads them again when it has.
+    #: Before 3.2 that would end a try which is to be retried with an error, without its callbacks.
+    overwrite_rtif_after_execution = tuple(int(number) for number in __version__.split(".")[:2]) >= (3, 2)
+    #: The insert that it sends, where people look for it in Airflow's UI; without credentials.
+    insert_sql = ""
 
     @counts_failures
     def execute(self, context: Context) -> Any:
@@ -125,7 +132,7 @@ class PeriodLoadTask(OnLoadsPage, ShowsSql, LoadLineage, LoadTask):
             self.inserts = runner.inserts
             self.link_to_page(context, runner, map(str, periods))
             with self.leaving_nothing():
-                outcome = drive(load_periods(request, periods), self.showing_sql(context, runner))
+                outcome = drive(load_periods(request, periods), partial(self._perform, context, runner))
             results = [outcome.results[period] for period in periods if period in outcome.results]
             self._tell(results)
             if outcome.error:
@@ -144,6 +151,17 @@ class PeriodLoadTask(OnLoadsPage, ShowsSql, LoadLineage, LoadTask):
         if self.wait_for_merges:
             return settle(self, context, results, hook.deadline)
         return self.done(context, self.results)
+
+    def _perform(self, context: Context, runner: Runner, step: AnyStep) -> Any:
+        """Carry out a step as the runner does, and show each insert before."""
+        from airflow_provider_chs3.core.workflow.operations import Insert
+        from airflow_provider_chs3.runners.insert import shown_sql
+
+        if isinstance(step, Insert):
+            self.insert_sql = shown_sql(step)
+            if (ti := context.get("ti")) is not None:
+                ti.xcom_push(key=SQL_KEY, value=self.insert_sql)
+        return runner.perform(step)
 
     def _ask(self, context: Context, listing: Listing, *, resumes: str | None) -> LoadRequest:
         """Set and return what is asked of the load, and set its periods."""
