@@ -91,11 +91,14 @@ OPTIONS = {
 }
 
 _INTEGRATION = "ClickHouse (S3 loads)"
-_OPERATORS = ("calibrate", "clickhouse", "emit_period", "ledger", "optimize", "plan_loads")
+_OPERATORS = ("calibrate", "clickhouse", "emit_period", "held", "ledger", "optimize", "plan_loads", "versions")
 _DELTA = "Delta Lake"
 _S3 = "Amazon Simple Storage Service (S3)"
 #: For everything that is not a transfer.
-_GUIDES = ("nightly", "backfill", "calibrate", "ledger", "optimize", "statements", "wait-for-merges")
+_GUIDES = (
+    "nightly", "backfill", "calibrate", "hold-and-approve", "ledger", "optimize", "statements", "undo",
+    "wait-for-merges",
+)  # fmt: skip
 _INTEGRATIONS = [
     {
         "integration-name": _INTEGRATION,
