@@ -247,6 +247,6 @@ def test_seconds_by_step_add_up_to_the_load(trips_lake: Lake) -> None:
     result = trips_lake.load()
     seconds = time.monotonic() - started
     assert list(result["seconds_by_step"]) == ["list", "inspect", "plan", "stage", "insert", "verify", "publish"]
-    assert 0.2 * seconds < sum(result["seconds_by_step"].values()) < seconds
-    assert result["seconds_by_step"]["insert"] >= result["insert_seconds"]
+    assert result["insert_seconds"] <= result["seconds_by_step"]["insert"] <= sum(result["seconds_by_step"].values())
+    assert sum(result["seconds_by_step"].values()) < seconds
     assert list(trips_lake.load()["seconds_by_step"]) == ["list", "inspect"]
