@@ -1,4 +1,4 @@
-"""Forget periods, merge their parts, restore what they held, and unpin them: actions of the loads page in Airflow's UI.
+"""Forget, merge, discard, restore or unpin periods: actions of the loads page in Airflow's UI.
 
 The page starts a run of this DAG for each action, so Airflow decides who may act, and records who did. It finds the DAG
 by its id; without it, the page does not offer these actions. By hand:
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param, task
 
+from airflow_provider_chs3.operators.held import DiscardPeriodsOperator
 from airflow_provider_chs3.operators.ledger import ForgetPeriodsOperator
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.operators.versions import RestorePeriodsOperator, UnpinPeriodsOperator
@@ -21,7 +22,7 @@ PERIOD = r"\d{4}(-(Q[1-4]|W\d\d|\d\d(-\d\d(T\d\dZ)?)?))?"
 
 with DAG(
     dag_id="chs3_month_actions",
-    description="Forget, merge, restore or unpin a period: for the loads page",
+    description="Forget, merge, discard, restore or unpin a period: for the loads page",
     schedule=None,
     # The runs of a paused DAG would wait.
     is_paused_upon_creation=False,
@@ -29,9 +30,10 @@ with DAG(
     params={
         "action": Param(
             type="string",
-            enum=["forget", "merge", "restore", "unpin"],
+            enum=["forget", "merge", "discard", "restore", "unpin"],
             description="forget: its rows stay, and no load is known to have put them there. merge: to one part a "
-            "node. restore: what it held before its last load. unpin: loads may replace what was restored",
+            "node. discard: rows that failed a check. restore: what it held before its last load. unpin: loads may "
+            "replace what was restored",
         ),
         "period": Param(
             type="string",
@@ -60,7 +62,8 @@ with DAG(
     of_ledger = where | {"staging_database": "{{ params.staging_database }}"}
     forget = ForgetPeriodsOperator(task_id="forget", **of_ledger)
     merge = OptimizePartitionOperator(task_id="merge", **where)
+    discard = DiscardPeriodsOperator(task_id="discard", **of_ledger)
     restore = RestorePeriodsOperator(task_id="restore", **of_ledger)
     unpin = UnpinPeriodsOperator(task_id="unpin", **of_ledger)
 
-    choose() >> [forget, merge, restore, unpin]
+    choose() >> [forget, merge, discard, restore, unpin]

@@ -22,7 +22,7 @@ __all__ = ["lake", "trips_lake"]
 DAGS = Path(__file__).parents[2] / "dags"
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
 
-SKIPPED = {"choose": "success", **dict.fromkeys(("forget", "merge", "restore", "unpin"), "skipped")}
+SKIPPED = {"choose": "success", **dict.fromkeys(("forget", "merge", "discard", "restore", "unpin"), "skipped")}
 
 Act = Callable[..., "DagRun"]
 

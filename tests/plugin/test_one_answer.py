@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -10,12 +11,14 @@ from io import StringIO
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.cli.main import main
+from airflow_provider_chs3.operators.held import DiscardPeriodsOperator
 from airflow_provider_chs3.operators.ledger import ForgetPeriodsOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
+from airflow_provider_chs3.operators.versions import RestorePeriodsOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
@@ -58,7 +61,7 @@ def refused(run: Callable[[], Any]) -> str:
     """What it says, or the error that ends it."""
     try:
         return str(run())
-    except AirflowFailException as error:
+    except (AirflowFailException, AirflowSkipException) as error:
         return str(error)
 
 
@@ -180,6 +183,39 @@ def test_a_period_with_other_objects(as_user: AsUser, loaded: Lake) -> None:
         changed,
     )
     assert said.doctor.endswith(f": {changed}")
+
+
+def test_a_period_with_rows_that_wait_for_somebody(as_user: AsUser, loaded: Lake) -> None:
+    loaded.upload(Trips(seed=2, rows_per_period=600, files_per_period=3))
+    hold: dict[str, Any] = {
+        "checks": {"column_mapping": {"trip_id": {"max": {"leq_to": 10}}}},
+        "policies": {"on_failed_check": "hold"},
+    }
+    assert "the table is unchanged: checks failed: max of trip_id is " in refused(lambda: loaded.load(**hold))
+    said = answers(as_user, loaded, **hold)
+    assert said.plan.startswith("held since 20")
+    assert said.plan.endswith(
+        "wanted at most 10. chs3 approve publishes it, chs3 discard drops it, and a load of other objects replaces it"
+    )
+    # What a check found may be a value of a row: not everybody sees it.
+    assert said.page == f"held: {re.sub(': max.* 10', '', said.plan)}"
+    assert said.ledger == said.plan
+    assert said.plan in said.load
+    assert said.plan in said.doctor
+    DiscardPeriodsOperator(task_id="discard", table="trips", periods=[PERIOD], **where(loaded)).execute({})
+    assert (periods(as_user, loaded)[PERIOD]["state"], ledger(loaded)[0]["standing"]) == ("unfinished", "as published")
+
+
+@pytest.mark.thorough
+def test_a_period_that_is_pinned(as_user: AsUser, loaded: Lake) -> None:
+    loaded.upload(Trips(seed=2, rows_per_period=600, files_per_period=3))
+    loaded.load(keep_versions=1)
+    RestorePeriodsOperator(task_id="restore", table="trips", periods=[PERIOD], **where(loaded)).execute({})
+    said = answers(as_user, loaded)
+    assert said.plan.startswith("pinned since 20")
+    assert (said.ledger, said.page) == (said.plan, f"pinned: {said.plan}")
+    assert said.plan in said.load
+    assert said.plan in said.doctor
 
 
 @pytest.mark.thorough

@@ -1,4 +1,4 @@
-"""What the page tells of checks, and of periods of which somebody has restored an earlier version."""
+"""What the page says of checks, of periods that are held, and of those of which an earlier version was restored."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowSkipException
 
+from airflow_provider_chs3.operators.held import DiscardPeriodsOperator
 from airflow_provider_chs3.operators.versions import RestorePeriodsOperator, UnpinPeriodsOperator
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import PERIOD, Lake
@@ -64,6 +66,38 @@ def test_a_pinned_period_is_unpinned_by_a_run_of_the_dag_for_that(
         trips_lake.database,
     )
     assert troubles == []
+
+
+@pytest.mark.parametrize("verb", ["Approve", pytest.param("Discard", marks=pytest.mark.thorough)])
+def test_a_held_period_is_decided_on_by_a_run(
+    verb: str, trips_lake: Lake, as_user: AsUser, open_page: Callable[..., tuple[Page, list[str]]]
+) -> None:
+    runs.make_known(LOADER, ACTIONS)
+    trips_lake.upload(TRIPS)
+    task = runs.start(as_user("admin"), conf={"own": 1})
+    with pytest.raises(AirflowSkipException):
+        trips_lake.operator(checks=CHECKS, policies={"on_failed_check": "hold"}).execute({"ti": task})
+    runs.set_state(task, "skipped")
+    runs.end(task.run_id)
+    period = periods(as_user, trips_lake)[PERIOD]
+    assert (period["state"], period["published_at"], period["ledger_database"]) == ("held", "", trips_lake.database)
+    assert f"held since {period['since']} UTC: checks failed" in period["why"]
+    page, troubles = open_page(PAGE, role="admin", viewport={"width": 1440, "height": 900})
+    page.get_by_role("button", name=f"{PERIOD}: held").click()
+    page.get_by_text("max of trip_id is").first.wait_for()
+    keep(page, "held")
+    act(page, f"{verb}…", verb)
+    if verb == "Approve":
+        run = runs.runs(LOADER)[-1]
+        asked = {"database": trips_lake.database, "table": "trips", "periods": [PERIOD], "approve": True}
+        assert run.conf == {"own": 1, "chs3_reload": asked}
+    else:
+        (run,) = runs.runs(ACTIONS)
+        named = [run.conf[name] for name in ("action", "period", "database", "table", "staging_database")]
+        assert named == ["discard", PERIOD, trips_lake.database, "trips", trips_lake.database]
+    assert troubles == []
+    where = {"table": "trips", "database": trips_lake.database, "cluster": trips_lake.cluster.name}
+    DiscardPeriodsOperator(task_id="discard", periods=[PERIOD], **where).execute({})
 
 
 @pytest.mark.thorough

@@ -75,21 +75,21 @@ def load(lake: Lake, task: Any) -> None:
     runs.set_state(task, "success")
 
 
-def test_a_period_that_the_next_load_would_change_is_held_while_its_dag_is_paused(
+def test_a_period_that_the_next_load_would_change_is_paused_while_its_dag_is_paused(
     as_user: AsUser, trips_lake: Lake, task: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leave_unfinished(trips_lake, task, monkeypatch)
     assert periods(as_user, trips_lake)[PERIOD]["state"] == "unfinished"
     set_dag(is_paused=True)
     period = periods(as_user, trips_lake)[PERIOD]
-    assert period["state"] == "held"
+    assert period["state"] == "paused"
     assert period["why"].startswith(f"the DAG {LOADER}, which loaded it last, is paused; its newest load ended without")
     trips_lake.load()
     assert periods(as_user, trips_lake)[PERIOD]["state"] == "published"
 
 
 @pytest.mark.thorough
-def test_a_period_that_needs_no_load_is_not_held(as_user: AsUser, trips_lake: Lake, task: Any) -> None:
+def test_a_period_that_needs_no_load_is_not_paused(as_user: AsUser, trips_lake: Lake, task: Any) -> None:
     load(trips_lake, task)
     set_dag(is_paused=True, **due(LONG_AGO))
     assert periods(as_user, trips_lake)[PERIOD]["state"] == "published"
@@ -166,7 +166,7 @@ def test_nothing_of_a_dag_is_told_to_who_may_not_read_it(
 
 
 @pytest.mark.thorough
-def test_a_held_period_is_among_those_that_need_somebody_with_a_link_to_its_dag(
+def test_a_paused_period_is_among_those_that_need_somebody_with_a_link_to_its_dag(
     as_user: AsUser, trips_lake: Lake, task: Any, monkeypatch: pytest.MonkeyPatch, open_page: Open
 ) -> None:
     leave_unfinished(trips_lake, task, monkeypatch)
@@ -175,7 +175,7 @@ def test_a_held_period_is_among_those_that_need_somebody_with_a_link_to_its_dag(
     needs = page.get_by_role("region", name="What needs attention")
     assert "1 period needs attention" in needs.inner_text()
     assert f"The DAG {LOADER}, which loaded it last, is paused" in needs.inner_text()
-    page.get_by_role("button", name=f"{PERIOD}: held").click()
+    page.get_by_role("button", name=f"{PERIOD}: paused").click()
     page.get_by_role("dialog").get_by_text(f"{LOADER}, which loaded it last, is paused").wait_for()
     page.keyboard.press("Escape")
     page.get_by_role("dialog").wait_for(state="detached")
@@ -192,7 +192,7 @@ def is_paused() -> bool:
 
 
 @pytest.mark.thorough
-def test_a_held_period_is_let_go_by_who_may_edit_its_dag(
+def test_a_paused_period_is_let_go_by_who_may_edit_its_dag(
     as_user: AsUser, trips_lake: Lake, task: Any, monkeypatch: pytest.MonkeyPatch, open_page: Open
 ) -> None:
     leave_unfinished(trips_lake, task, monkeypatch)
@@ -206,7 +206,7 @@ def test_a_held_period_is_let_go_by_who_may_edit_its_dag(
     actions = page.get_by_role("group", name=f"Actions on {PERIOD}")
     actions.get_by_text(refused).wait_for()
     assert actions.get_by_role("button").count() == 0
-    keep(page, "held-for-a-viewer")
+    keep(page, "paused-for-a-viewer")
     assert troubles == []
     page, troubles = open_page(PAGE, role="admin")
     page.get_by_role("button", name=f"Unpause {trips_lake.database}.trips {PERIOD}").click()

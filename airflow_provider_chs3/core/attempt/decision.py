@@ -143,11 +143,9 @@ def _stays(facts: PeriodFacts, policies: Policies) -> Decision | None:
         return Skip(facts.found.why)
     if facts.is_reload:
         return None
-    if facts.found.standing is ComparisonStatus.UNCHANGED:
-        return Skip(facts.found.why)
     if facts.held and facts.held.record.age_seconds < policies.hold_limit_days * _DAY_SECONDS:
         return Hold(f"held since {facts.held.since} UTC: {facts.held.why}. {TO_DECIDE}")
-    return None
+    return Skip(facts.found.why) if facts.found.standing is ComparisonStatus.UNCHANGED else None
 
 
 def reads_all(target: TableName, sizes: str, why: str) -> TargetChangedError:

@@ -172,6 +172,11 @@ def held_version(
     found = _compared({node: each.record for node, each in held.items()}, spread(periods, table_facts), wanted)
     if found is not _AS_PUBLISHED:
         return None, found.why.replace("it was published", "it was held")
+    if any(each.is_of(periods[node].record) for node, each in held.items()):
+        # What a reload has left: nobody decides about a period that is as published.
+        now = standing_unpinned(periods, wanted, table_facts)
+        if now.standing is ComparisonStatus.UNCHANGED:
+            return None, now.why
     for node, each in held.items():
         if not _is_base(each, periods[node], table_facts):
             return None, f"the table's rows of it on {node} were changed since it was held"

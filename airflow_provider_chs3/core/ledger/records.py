@@ -113,6 +113,30 @@ class Held:
         """One of its claims, which have all but the partition in common."""
         return self.records[0]
 
+    @property
+    def without_values(self) -> Held:
+        """The same, without what the checks found, which may be values of rows."""
+        return replace(self, why=self.why.partition(":")[0])
+
+    def is_of(self, published: Record | None) -> bool:
+        """Check whether it is of what is published already.
+
+        Args:
+            published: The newest record of the period.
+        """
+        one, other = self.record, published
+        if other is None or other.event != "published":
+            return False
+        return (one.fingerprint, one.definition) == (other.fingerprint, other.definition)
+
+    def on_fewer(self, nodes: int) -> Held:
+        """Return it as if it had been spread over fewer nodes.
+
+        Args:
+            nodes: Number of those that do not count.
+        """
+        return replace(self, records=tuple(replace(each, nodes=each.nodes - nodes) for each in self.records))
+
 
 @dataclass(frozen=True, slots=True)
 class PeriodOnNode:
@@ -198,7 +222,8 @@ class PeriodOnNode:
         """
         record = self.record and replace(self.record, nodes=self.record.nodes - nodes)
         several = self.partitions and tuple(each.on_fewer(nodes) for each in self.partitions)
-        return replace(self, record=record, partitions=several)
+        held = self.held and self.held.on_fewer(nodes)
+        return replace(self, record=record, partitions=several, held=held)
 
     def with_record_of(self, other: PeriodOnNode) -> PeriodOnNode:
         """Return it with the newer records of another replica.

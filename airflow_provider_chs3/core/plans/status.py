@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from airflow_provider_chs3.core.attempt.decision import PeriodFacts, Skip, decide
+from airflow_provider_chs3.core.attempt.decision import Hold, PeriodFacts, Skip, decide
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.row_policies import OF_A_PERIOD
 from airflow_provider_chs3.core.cluster.topology import TableRequest
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, standing
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, held_version, standing
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import partition_states
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
@@ -240,11 +240,13 @@ def _listed(
     found = standing(nodes, ExpectedPeriod(), context.table_facts)
     _, where, why = found
     nowhere_else = "" if len(where) in (0, len(nodes)) else f" ({', '.join(map(str, where))})"
+    held, _ = held_version(nodes, ExpectedPeriod(), context.table_facts)
+    decision = decide(PeriodFacts(found=found, held=held))
     listed = PeriodInLedger(
         period=period,
         partition_id=partition_id,
-        standing=why + nowhere_else,
-        is_as_published=isinstance(decide(PeriodFacts(found=found)), Skip),
+        standing=decision.reason if isinstance(decision, Hold) else why + nowhere_else,
+        is_as_published=isinstance(decision, Skip),
         nodes=nodes,
     )
     # A replica may go by the record of another.

@@ -49,7 +49,7 @@ def periods_answer(
             "owners": owners_of({*dag_ids, *(run["dag_id"] for run in failed)}),
             "busy_dags": sorted(runs.busy & set(readable_dags)),
             "failed_runs": failed,
-            "editable_dags": sorted(_dags_of(found, (PeriodState.HELD,), rights.editable)),
+            "editable_dags": sorted(_dags_of(found, (PeriodState.PAUSED,), rights.editable)),
             "startable_dags": sorted(_startable(found, rights)),
             "actions_dag_id": ACTIONS_DAG,
             "broken_dags": sorted(broken),
@@ -59,7 +59,7 @@ def periods_answer(
 
 def _startable(connections: Collection[Mapping[str, Any]], rights: PeriodRights) -> set[str]:
     """Return the DAGs whose runs help, and that the user may start."""
-    found = _dags_of(connections, (PeriodState.FAILED, PeriodState.CHANGED), rights.startable)
+    found = _dags_of(connections, (PeriodState.FAILED, PeriodState.CHANGED, PeriodState.HELD), rights.startable)
     needs_action = any(
         period["state"] in (PeriodState.GONE, PeriodState.PINNED)
         for seen in connections

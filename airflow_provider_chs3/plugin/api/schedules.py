@@ -1,4 +1,4 @@
-"""Runs of the DAGs that load periods: active, failed, and missing ones (held or late)."""
+"""Runs of the DAGs that load periods: active, failed, and missing ones (paused or late)."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def _waiting(period: Mapping[str, Any], dag_id: str, schedule: Schedule, *, is_l
         return {"state": PeriodState.STRANDED, "why": why}
     if schedule.is_paused and period["state"] in _WAITING:
         why = f"the DAG {dag_id}, which loaded it last, is paused; {period['why']}"
-        return {"state": PeriodState.HELD, "why": why}
+        return {"state": PeriodState.PAUSED, "why": why}
     if schedule.due_at and is_late and period["state"] in _CALM:
         at = f"{schedule.due_at.astimezone(UTC):%Y-%m-%d %H:%M}"
         why = f"a run of the DAG {dag_id} was due at {at} UTC, and Airflow has not created it; {period['why']}"

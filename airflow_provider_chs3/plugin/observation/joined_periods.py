@@ -114,7 +114,7 @@ def _periods(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedPeriod]:
             there = [found for key in ids if (found := answers.partition(table, key))]
             partitions += [(node, one) for one in there]
             each = _on_node(own, [one.state for one in there], is_of_several=len(ids) > 1)
-            nodes[node] = replace(each, has_history=period in known, has_rows=has_rows)
+            nodes[node] = replace(each, has_history=period in known, has_rows=has_rows, held=own.held if own else None)
         yield _joined(table, parsed(period), records, partitions, nodes)
 
 

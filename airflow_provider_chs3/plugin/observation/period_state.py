@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from enum import Enum, StrEnum
 
-from airflow_provider_chs3.core.attempt.decision import PeriodFacts, Refuse, Skip, decide
+from airflow_provider_chs3.core.attempt.decision import Hold, PeriodFacts, Refuse, Skip, decide
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found
+from airflow_provider_chs3.core.ledger.records import Held
 from airflow_provider_chs3.core.merges.health import Health
 from airflow_provider_chs3.core.request.load_request import Policies
 
@@ -27,8 +28,10 @@ class PeriodState(StrEnum):
     CHANGED_IN_STORAGE = "changed_in_storage"
     #: A period of which somebody has restored an earlier version: loads leave it.
     PINNED = "pinned"
-    #: A period of a paused DAG that the next load would change.
+    #: A period with rows that failed a check, and that somebody is to approve or discard.
     HELD = "held"
+    #: A period of a paused DAG that the next load would change.
+    PAUSED = "paused"
     #: A period whose DAG's run was due, and was not created.
     LATE = "late"
     #: A period that the next load would change, though no run of its DAG comes by itself.
@@ -52,13 +55,14 @@ _OF_HEALTH = {
 }
 
 
-def state_of(found: Found, load: LastLoad, health: Health) -> PeriodState:
+def state_of(found: Found, load: LastLoad, health: Health, held: Held | None = None) -> PeriodState:
     """Return the state of a period: the first that applies; states that need a person come before temporary ones.
 
     Args:
         found: The comparison of its partition with the ledger.
         load: The outcome of its newest load.
         health: The health of its merges.
+        held: The version of it that is held; None, the default, if there is none.
     """
     if load is LastLoad.RUNNING:
         return PeriodState.LOADING
@@ -66,11 +70,13 @@ def state_of(found: Found, load: LastLoad, health: Health) -> PeriodState:
         return PeriodState.STUCK
     if found.standing is ComparisonStatus.PINNED:
         return PeriodState.PINNED
-    decision = decide(PeriodFacts(found=found), _POLICIES)
+    decision = decide(PeriodFacts(found=found, held=held), _POLICIES)
     if isinstance(decision, Refuse):
         return PeriodState.CHANGED
     if load is LastLoad.FAILED:
         return PeriodState.FAILED
+    if isinstance(decision, Hold):
+        return PeriodState.HELD
     is_new = found.standing is ComparisonStatus.NEW
     if load is LastLoad.GONE or not (is_new or isinstance(decision, Skip)):
         return PeriodState.UNFINISHED

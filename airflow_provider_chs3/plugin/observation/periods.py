@@ -10,8 +10,17 @@ from typing import Any, ClassVar, NamedTuple
 
 from pydantic import ConfigDict
 
+from airflow_provider_chs3.core.attempt.decision import PeriodFacts, decide
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, Found, spread, standing
+from airflow_provider_chs3.core.ledger.comparison import (
+    ComparisonStatus,
+    ExpectedPeriod,
+    Found,
+    held_version,
+    spread,
+    standing,
+)
+from airflow_provider_chs3.core.ledger.records import Held
 from airflow_provider_chs3.core.ledger.replicas import records_of_replicas
 from airflow_provider_chs3.core.merges.health import Health, Verdict, judge, overall
 from airflow_provider_chs3.core.values.merge_arguments import Thresholds
@@ -98,7 +107,7 @@ class PeriodRow:
         together: The periods that one insert loaded together; None if it loaded this one alone.
         step: The step of the running load; None if no load runs, or it is between two steps.
         insert: The running insert.
-        ledger_database: Database of the ledger that has it; empty if it is not published.
+        ledger_database: Database of the ledger that has it; empty if it is neither published nor held.
         task: The task of its newest load; None if it is not known, or the user may not know it.
     """
 
@@ -273,11 +282,11 @@ def _between(before: str, after: str) -> tuple[str, ...]:
 def _period_overview(
     seen: ClusterSnapshot, period: JoinedPeriod, table_facts: TableFacts, tasks: TasksOfLoads, thresholds: Thresholds
 ) -> PeriodOverview:
-    found = _standing(seen, period, table_facts)
+    found, held = _standing(seen, period, table_facts)
     verdicts = _verdicts(seen, period, thresholds)
     has_query = bool(period.unpublished and is_running(seen, period.unpublished))
     load = _load(period, tasks, has_query=has_query)
-    state = state_of(found, load, overall(verdicts) if verdicts else Health.HEALTHY)
+    state = state_of(found, load, overall(verdicts) if verdicts else Health.HEALTHY, held)
     task = None if has_query else tasks.at_work.get(period.owner)
     running = period.unpublished if load is LastLoad.RUNNING and not period.failure else None
     step = running_step(seen, running, is_publishing=period.is_publishing, task=task) if running else None
@@ -287,6 +296,8 @@ def _period_overview(
     def why(*, with_values: bool) -> str:
         if load is LastLoad.RUNNING:
             return _why_loading(period, step, task, with_values=with_values)
+        if held and state is PeriodState.HELD:
+            return decide(PeriodFacts(found=found, held=held if with_values else held.without_values)).reason
         text = _why(state, found, verdicts, period, with_values=with_values)
         hides = any(part.hides_rows for each in partitions for part in each.each_part or ())
         return "; ".join(filter(None, (text, _HIDDEN if hides else "", _ORPHANED if has_query else "")))
@@ -297,8 +308,8 @@ def _period_overview(
         period=str(period.period),
         state=state,
         why=why(with_values=False),
-        why_with_values=why(with_values=True) if period.failure else "",
-        since=_since(state, period, verdicts) or (published_at if state in _AS_PUBLISHED else ""),
+        why_with_values=why(with_values=True) if period.failure or held else "",
+        since=_since(state, period, verdicts, held) or (published_at if state in _AS_PUBLISHED else ""),
         statement=way_out(verdicts, period.table) if state is PeriodState.STUCK else "",
         # One replica of a shard counts.
         rows=sum({node.shard_num: each.state.rows for node, each in period.nodes.items()}.values()),
@@ -311,8 +322,10 @@ def _period_overview(
     )
 
 
-def _since(state: PeriodState, period: JoinedPeriod, verdicts: Sequence[Verdict]) -> str:
+def _since(state: PeriodState, period: JoinedPeriod, verdicts: Sequence[Verdict], held: Held | None) -> str:
     """Return since when it is so, unless that is its publication; empty where nobody knows, as of others' changes."""
+    if held and state is PeriodState.HELD:
+        return held.since
     if state in (PeriodState.STUCK, PeriodState.TOO_MANY_PARTS):
         return unchanged_since(verdicts)
     if state is PeriodState.UNFINISHED and period.unpublished:
@@ -326,7 +339,8 @@ def _publication(period: JoinedPeriod) -> dict[str, Any]:
         (each, each.record) for each in period.records.values() if each.record and each.record.event == "published"
     ]
     if not published:
-        return {}
+        # What is held is discarded there.
+        return {"ledger_database": next((each.ledger_database for each in period.records.values() if each.held), "")}
     attempts = {record.attempt for _, record in published}
     loads = (each.load for each in period.records.values())
     load = next((load for load in loads if load.attempt in attempts), LoadRecord())
@@ -350,13 +364,13 @@ def _load(period: JoinedPeriod, tasks: TasksOfLoads, *, has_query: bool) -> Last
     return LastLoad.FAILED if period.failure else LastLoad.GONE
 
 
-def _standing(seen: ClusterSnapshot, period: JoinedPeriod, table_facts: TableFacts) -> Found:
+def _standing(seen: ClusterSnapshot, period: JoinedPeriod, table_facts: TableFacts) -> tuple[Found, Held | None]:
     nodes = records_of_replicas(period.nodes) if table_facts.is_replicated else dict(period.nodes)
     if seen.down:
         # Nodes that do not answer do not count against the period: the others decide.
         unseen = spread((*nodes, *seen.down), table_facts) - spread(nodes, table_facts)
         nodes = {node: each.on_fewer(unseen) for node, each in nodes.items()}
-    return standing(nodes, _ANY_OBJECTS, table_facts)
+    return standing(nodes, _ANY_OBJECTS, table_facts), held_version(nodes, _ANY_OBJECTS, table_facts)[0]
 
 
 def _verdicts(seen: ClusterSnapshot, period: JoinedPeriod, thresholds: Thresholds) -> list[Verdict]:

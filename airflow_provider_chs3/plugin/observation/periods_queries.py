@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE
 from airflow_provider_chs3.core.ledger.mutations import mutations_query
 from airflow_provider_chs3.core.ledger.parts import PARTITION, partition_states
-from airflow_provider_chs3.core.ledger.records import IS_CHECKED, IS_STATE, newest
+from airflow_provider_chs3.core.ledger.records import IS_CHECKED, IS_OF_HELD, IS_STATE, newest
 from airflow_provider_chs3.core.ledger.table import COLUMNS, LOADS_COLUMNS
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.sql.server_text import readable
@@ -34,9 +34,9 @@ RECORD = (
 )
 
 _KEYS = ("target_database", "target_table", "target_uuid", "period", "recorded_at")
-_OF_CLAIMS = ("partition_id", "objects", *RECORD)
+_OF_CLAIMS = ("partition_id", "objects", *RECORD, "fingerprint", "definition", "why")
 #: Whether a claim is about one of several partitions.
-_OF_SEVERAL = "length(partitions) > 1"
+_OF_SEVERAL = "length(partitions) > 1 AND event != 'held'"
 _OF_LOADS = (
     "owner",
     "running",
@@ -49,10 +49,13 @@ _OF_LOADS = (
     "together_periods",
     "together_seconds",
 )
+_HELD = "event = 'held'"
 _INSERTING = "event = 'inserting'"
 _FAILED = "event = 'failed'"
 _LOADED = "event = 'load'"
 _RECORDED_AT = "formatDateTime(recorded_at, '%F %T', 'UTC')"
+#: What is read of a held version beside its records.
+_OF_HELD = ("dateDiff('second', recorded_at, now64(3))", "why", _RECORDED_AT)
 
 
 def records(ledgers: Collection[str], loads: Collection[str], periods: Collection[str] | None = None) -> Sql:
@@ -74,22 +77,31 @@ def _records(database: str, has_ledger: bool, has_loads: bool, only: str) -> str
     text = f"leftUTF8(concat(error, ' ', error_hint), {ERROR_CHARACTERS})"
     failed = ["attempt", "owner", text, "error_type", "error_hint", _RECORDED_AT]
     loaded = ["attempt", "owner", "insert_seconds", "loaded_rows", "together_periods", "together_seconds"]
+    held = ["fingerprint", "definition", "partition_id", *RECORD, *_OF_HELD, literal(database)]
     keys = "target_database, target_table, target_uuid, period"
     ledger, loads = (table(TableName(database, name)) for name in (LEDGER_TABLE, LOADS_TABLE))
     # Find the newest claims first: there is one for each load that there ever was.
     numbers = f"SELECT {keys}, max(sequence) FROM {ledger} WHERE {IS_STATE} AND {only} GROUP BY {keys}"
-    newest_claims = f"{ledger} WHERE {IS_STATE} AND {only} AND ({keys}, sequence) IN ({numbers})"
+    of_held = f"SELECT {keys}, max(sequence) FROM {ledger} WHERE {IS_OF_HELD} AND {only} GROUP BY {keys}"
+    newest_claims = (
+        f"{ledger} WHERE {only} AND ({IS_STATE} AND ({keys}, sequence) IN ({numbers}) "
+        f"OR {_HELD} AND ({keys}, sequence) IN ({of_held}))"
+    )
     sources = ((COLUMNS, newest_claims, has_ledger), (LOADS_COLUMNS, f"{loads} WHERE {only}", has_loads))
     both = " UNION ALL ".join(
         f"SELECT {', '.join(_of_both(columns))} FROM {source}" for columns, source, is_there in sources if is_there
     )
     # Without tuples: the driver makes an object of each.
     return (
-        f"SELECT {keys}, states, checked, several, {_flat('published', len(published))}, "
+        f"SELECT {keys}, states, checked, several, "
+        # What is held of a reload is as published.
+        f"arrayFilter(each -> NOT has(of_published, (each.1, each.2)), held), {_flat('published', len(published))}, "
         f"inserts, {_flat('inserting', len(inserting))}, failures, {_flat('failed', len(failed))}, "
         f"{_flat('loaded', len(loaded))} FROM (SELECT {keys}, "
         # A later check or load makes a failure or an unsuccessful insert obsolete.
         f"groupArrayIf((partition_id, {', '.join(RECORD)}), of_several) AS several, "
+        f"groupArrayIf(({', '.join(held)}), {_HELD}) AS held, "
+        "groupUniqArrayIf((fingerprint, definition), event = 'published') AS of_published, "
         f"countIf({IS_STATE}) AS states, maxIf(sequence, {IS_CHECKED}) AS checked, "
         f"{newest(', '.join(published))} AS published, maxIf(sequence, {_INSERTING}) AS inserts, "
         f"{newest(', '.join(inserting), condition=_INSERTING)} AS inserting, maxIf(sequence, {_FAILED}) AS failures, "

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from airflow_provider_chs3.core.ledger.records import Record
+from airflow_provider_chs3.core.ledger.records import Held, Record
 from airflow_provider_chs3.core.workflow.operations import Row
 from airflow_provider_chs3.plugin.observation import periods_queries
 
 #: Where the columns of `periods_queries.records` begin, without table and period.
-_STATES, _CHECKED, _SEVERAL, _PUBLISHED, _RECORD = range(5)
+_STATES, _CHECKED, _SEVERAL, _HELD, _PUBLISHED, _RECORD = range(6)
 _OBJECTS = _RECORD + len(periods_queries.RECORD)
 _INSERTS = _OBJECTS + 3
 _FAILURES = _INSERTS + 6
@@ -91,9 +91,10 @@ class PeriodRecords(NamedTuple):
     Args:
         record: The record of its state; None if there is none, or it was forgotten.
         several: Of a period of several partitions, the record of each.
+        held: The version that is held; None if there is none.
         objects: Number of its objects.
         recorded_at: Time of that record, in UTC.
-        ledger_database: Database of the ledger with that record; empty if only inserts are known.
+        ledger_database: Database of the ledger with that record, or the held version; empty if only inserts are known.
         inserting: The newest record of an insert.
         is_inserting_newer: Whether it is newer than the record of the period's state.
         failure: The failure of its newest load; None if it did not fail.
@@ -102,6 +103,7 @@ class PeriodRecords(NamedTuple):
 
     record: Record | None
     several: tuple[Record, ...]
+    held: Held | None
     objects: int
     recorded_at: str
     ledger_database: str
@@ -162,12 +164,14 @@ def period_records(row: Row) -> PeriodRecords:
     checked = row[_CHECKED]
     record = _record(row[_PUBLISHED], *row[_RECORD:_OBJECTS]) if row[_STATES] else None
     several = tuple(filter(record.is_with, filter(None, (_record(*each) for each in row[_SEVERAL])))) if record else ()
+    held, held_in = _held(row[_HELD])
     return PeriodRecords(
         record=record,
         several=several,
+        held=held,
         objects=objects,
         recorded_at=recorded_at,
-        ledger_database=ledger_database,
+        ledger_database=ledger_database or held_in,
         inserting=InsertRecord(*row[_INSERTS + 1 : _FAILURES]) if insert_sequence else None,
         is_inserting_newer=insert_sequence > checked,
         failure=_failure(*row[_FAILURES + 1 : _LOADED]) if failure_sequence > max(checked, insert_sequence) else None,
@@ -180,6 +184,17 @@ def _record(partition_id: str, event: str, attempt: str, *others: Any) -> Record
         return None
     *numbers, restored = others
     return replace(Record(event, attempt, "", "", *numbers), partition_id=partition_id, restored=restored)
+
+
+def _held(claims: Iterable[Row]) -> tuple[Held | None, str]:
+    """Return the version that is held, and the database of its ledger."""
+    held, database = None, ""
+    for fingerprint, definition, partition_id, *record, age_seconds, why, since, held_in in claims:
+        if found := _record(partition_id, *record):
+            told = {"fingerprint": fingerprint, "definition": definition, "age_seconds": age_seconds}
+            known = held or Held((), why, since)
+            held, database = replace(known, records=(*known.records, replace(found, **told))), held_in
+    return held, database
 
 
 def _failure(attempt: str, owner: str, error: str, *more: str) -> FailureRecord:

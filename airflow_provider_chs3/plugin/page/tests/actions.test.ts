@@ -16,7 +16,8 @@ test("each state has the actions that make sense", () => {
   expect(kindsFor({ ...PERIOD, state: "pinned" })).toEqual(["unpin", "merge", "forget"]);
   expect(kindsFor({ ...PERIOD, state: "loading" })).toEqual(["end"]);
   expect(kindsFor({ ...PERIOD, task: null })).toEqual(["merge", "restore", "forget"]);
-  expect(kindsFor({ ...PERIOD, state: "held" })).toEqual(["unpause", "reload", "merge", "forget"]);
+  expect(kindsFor({ ...PERIOD, state: "paused" })).toEqual(["unpause", "reload", "merge", "forget"]);
+  expect(kindsFor({ ...PERIOD, state: "held" })).toEqual(["approve", "discard", "reload", "merge", "forget"]);
   expect(kindsFor({ ...PERIOD, parts: 0, state: "gone" })).toEqual(["forget"]);
   expect(kindsFor({ ...PERIOD, parts: 0, published_at: "", state: "failed" })).toEqual(["reload"]);
 });

@@ -29,11 +29,11 @@ export async function lastRun(task: Task): Promise<Run | null> {
 }
 
 // The new run is like the one that loaded the period last, so that the DAG's templates have the same result.
-async function reload({ table, period }: Subject, task: Task, replacesOthers: boolean): Promise<Run> {
+async function reload({ table, period }: Subject, task: Task, how: { approve?: true; replace_rows_of_others?: true }): Promise<Run> {
   const last = await lastRun(task);
-  const asked = { database: table.database, table: table.table, periods: [period.period] };
-  const conf = { ...last?.conf, chs3_reload: replacesOthers ? { ...asked, replace_rows_of_others: true } : asked };
-  const note = `Reload of ${whatOf({ table, period })}, requested on the periods page`;
+  const asked = { database: table.database, table: table.table, periods: [period.period], ...how };
+  const conf = { ...last?.conf, chs3_reload: asked };
+  const note = `${how.approve ? "Approval" : "Reload"} of ${whatOf({ table, period })}, requested on the periods page`;
   return ask<Run>(runsOf(task.dag_id), { method: "POST", body: {
     conf, note,
     ...(last?.logical_date ? {
@@ -73,7 +73,7 @@ async function unpause(task: Task): Promise<null> {
 // The run that was started; null for an action that starts none.
 export async function perform(kind: Kind, subject: Subject, replacesOthers: boolean): Promise<Run | null> {
   const { task } = subject.period;
-  if (kind !== "unpause" && kind !== "end" && kind !== "reload") {
+  if (kind !== "unpause" && kind !== "end" && kind !== "reload" && kind !== "approve") {
     return runAction(subject, kind);
   }
   if (!task) {
@@ -82,7 +82,10 @@ export async function perform(kind: Kind, subject: Subject, replacesOthers: bool
   if (kind === "unpause") {
     return unpause(task);
   }
-  return kind === "end" ? endLoad(task) : reload(subject, task, replacesOthers);
+  if (kind === "end") {
+    return endLoad(task);
+  }
+  return reload(subject, task, kind === "approve" ? { approve: true } : replacesOthers ? { replace_rows_of_others: true } : {});
 }
 
 // How a run is, in words.

@@ -34,7 +34,7 @@ export function Confirm({ kind, subject, close, onStarted }: {
   }, []);
   const client = useQueryClient();
   const last = useQuery({
-    queryKey: ["last-run", period.task], queryFn: () => (period.task ? lastRun(period.task) : null), enabled: kind === "reload",
+    queryKey: ["last-run", period.task], queryFn: () => (period.task ? lastRun(period.task) : null), enabled: kind === "reload" || kind === "approve",
   });
   // The second click of a double click comes before the button is drawn as disabled, and would start a second run.
   const isAsked = useRef(false);
@@ -67,7 +67,7 @@ export function Confirm({ kind, subject, close, onStarted }: {
               <Stack gap={3}>
                 {says(subject).map((text) => <Text key={text}>{text}</Text>)}
                 {waits ? <Text>The DAG is paused: the run waits until somebody unpauses it.</Text> : null}
-                {kind === "reload" && last.data === null ? <Note status="warning" title="It may load nothing">{GONE}</Note> : null}
+                {last.data === null ? <Note status="warning" title="It may load nothing">{GONE}</Note> : null}
                 {kind === "reload" && period.state === "changed" && !act.isSuccess ? (
                   <Checkbox.Root checked={isTicked} onCheckedChange={({ checked }) => { tick(checked === true); }} alignItems="start">
                     <Checkbox.HiddenInput />

@@ -4,7 +4,7 @@ import type { TableRow } from "../model/fleet";
 import { nameOf, titleOf } from "../model/fleet";
 import { bytes, count } from "../model/format";
 
-export type Kind = "unpause" | "unpin" | "reload" | "end" | "merge" | "restore" | "forget";
+export type Kind = "unpause" | "unpin" | "approve" | "discard" | "reload" | "end" | "merge" | "restore" | "forget";
 
 export interface Subject {
   table: TableRow;
@@ -32,7 +32,7 @@ export const KINDS: Record<Kind, ActionKind> = {
     verb: "Unpause",
     right: "may_edit",
     dag: (rights) => rights.dag,
-    isFor: (period) => period.task !== null && period.state === "held",
+    isFor: (period) => period.task !== null && period.state === "paused",
     says: ({ rights }) => [
       `Unpauses DAG ${rights.dag?.dag_id ?? ""}, with everything that it loads: Airflow starts its waiting runs, and the run that is due by its ` +
         "schedule; with catchup, all runs that were due while it was paused.",
@@ -47,6 +47,27 @@ export const KINDS: Record<Kind, ActionKind> = {
     says: ({ rights }) => [
       `Starts a run of DAG ${rights.actions_dag_id} that lets loads replace the restored version again.`,
       "The rows stay until the next load publishes the period from its objects.",
+    ],
+  },
+  approve: {
+    verb: "Approve",
+    right: "may_start_runs",
+    dag: (rights) => rights.dag,
+    isFor: (period) => period.task !== null && period.state === "held",
+    says: ({ rights }) => [
+      `Starts a run of DAG ${rights.dag?.dag_id ?? ""} that publishes the rows that are held of this period although checks failed. ` +
+        "Everything else in the DAG runs, too.",
+      "The run fails, and changes nothing, if the period's objects, or its rows in the table, have changed since the rows were held.",
+    ],
+  },
+  discard: {
+    verb: "Discard",
+    right: "may_start_runs",
+    dag: (rights) => rights.actions_dag,
+    isFor: (period) => period.state === "held",
+    says: ({ rights }) => [
+      `Starts a run of DAG ${rights.actions_dag_id} that drops the rows that are held. The table keeps what it has.`,
+      "The next load loads the period, and holds it again if a check fails: correct the objects or the checks first.",
     ],
   },
   reload: {
@@ -121,8 +142,8 @@ export function obstacle(kind: Kind, rights: Rights, owner?: string): string {
   const { dag: dagOf, right } = KINDS[kind];
   const dag = dagOf(rights);
   if (!dag) {
-    return kind === "unpause" || kind === "reload" || kind === "end" ? "Airflow cannot run the DAG that loaded this period: it is gone, or its file cannot be imported."
-      : `To force merges, restore, unpin and forget periods, add the DAG ${rights.actions_dag_id} to Airflow: its file is in the folder dags of this package's repository.`;
+    return ["unpause", "approve", "reload", "end"].includes(kind) ? "Airflow cannot run the DAG that loaded this period: it is gone, or its file cannot be imported."
+      : `To force merges, discard, restore, unpin and forget periods, add the DAG ${rights.actions_dag_id} to Airflow: its file is in the folder dags of this package's repository.`;
   }
   return dag[right] ? "" : refusal(right, dag.dag_id, dag.dag_id === rights.dag?.dag_id ? owner : undefined);
 }

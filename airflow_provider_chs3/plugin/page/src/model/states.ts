@@ -22,7 +22,8 @@ export const STATES: Record<State, Look> = {
   failed: { label: "failed", means: "The newest load ended with an error.", ...loud("red") },
   changed: { label: "changed by somebody", means: "It has rows that no load wrote.", next: "Loads stop until you decide: reload it to replace those rows, or adopt it (chs3 adopt) to keep them.", ...loud("purple") },
   pinned: { label: "pinned", means: "Somebody restored an earlier version: loads leave it.", next: "Once its objects are right, unpin it: the next load publishes it from them.", ...quiet("purple") },
-  held: { label: "held", means: "The next load would change it, but its DAG is paused.", next: "Unpause the DAG: its next run loads the period. If it has no schedule, reload the period.", ...loud("orange") },
+  held: { label: "held", means: "Its new rows failed a check, and wait: the table keeps what it has.", next: "Look at what failed, then approve the new rows, or discard them: the next load loads the period again.", ...loud("purple") },
+  paused: { label: "paused", means: "The next load would change it, but its DAG is paused.", next: "Unpause the DAG: its next run loads the period. If it has no schedule, reload the period.", ...loud("orange") },
   stranded: { label: "stranded", means: "The next load would change it, but Airflow will not start one.", next: "No load starts by itself: fix its DAG or bring it back, or reload the period.", ...loud("orange") },
   late: { label: "late", means: "A run of its DAG is due, but Airflow has not created it.", next: "Check that Airflow's scheduler and DAG processor are running: that run will load the period.", ...quiet("orange") },
   unfinished: { label: "unfinished", means: "The newest load was killed: the next one repairs it.", next: "The next load repairs it. If its DAG has no schedule, reload it.", ...loud("orange") },
@@ -37,7 +38,7 @@ export const STATES: Record<State, Look> = {
 export const ORDER = Object.keys(STATES) as State[];
 
 // Those in which nothing happens until somebody acts.
-export const NEEDS_PERSON: ReadonlySet<State> = new Set(["gone", "stuck", "failed", "changed", "pinned", "held", "stranded"]);
+export const NEEDS_PERSON: ReadonlySet<State> = new Set(["gone", "stuck", "failed", "changed", "pinned", "held", "paused", "stranded"]);
 
 export const isState = (text: string): text is State => text in STATES;
 

@@ -16,7 +16,7 @@ import { sentence } from "./text";
 
 const FEW = 5;
 // The one action that helps, where there is one.
-const WAY_OUT: Partial<Record<State, Kind>> = { failed: "reload", changed: "reload", pinned: "unpin", held: "unpause", gone: "forget" };
+const WAY_OUT: Partial<Record<State, Kind>> = { failed: "reload", changed: "reload", pinned: "unpin", held: "approve", paused: "unpause", gone: "forget" };
 
 // Who owns DAGs, and which of them the user may change.
 export type Rights = Pick<Periods, "owners" | "editable_dags" | "startable_dags" | "actions_dag_id">;
