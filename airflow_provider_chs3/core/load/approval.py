@@ -28,7 +28,7 @@ def approve(periods: Periods) -> Steps[None]:
     """Prepare the publication of what is held of periods, for `core.load.finish`.
 
     Args:
-        periods: The periods. They get what is known of them once the intent is recorded; those leave that somebody
+        periods: The periods. They get what is known about them once the intent is recorded; those leave that somebody
             else loads or changes meanwhile.
     """
     yield from periods.run(_intend)
@@ -43,7 +43,7 @@ def check_approved(load: LoadContext) -> None:
     """Check that no period was to be approved that could not be published.
 
     Args:
-        load: The load of a period that is to be loaded.
+        load: The load of a period to load.
 
     Raises:
         TransientError: If it was.
@@ -56,7 +56,7 @@ def check_approved(load: LoadContext) -> None:
 
 
 def not_held(load: LoadContext, why: str) -> TargetChangedError:
-    """Return the error of a period that is to be approved, but nothing that may be published is held of it.
+    """Return the error of a period to approve, if nothing that may be published is held of it.
 
     Args:
         load: The load of the period.

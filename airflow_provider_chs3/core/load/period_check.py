@@ -122,7 +122,7 @@ def _to_load(
     facts: Mapping[Period, PeriodFacts],
     decisions: Mapping[Period, Decision],
 ) -> Steps[Periods]:
-    """Return the periods that are to be loaded, once those are finished that a dead attempt was publishing."""
+    """Return the periods to load, once those are finished that a dead attempt was publishing."""
     results |= _held(loads, before, facts, decisions)
     periods = periods_of(
         *(
