@@ -245,7 +245,8 @@ class TestViewer:
 def test_without_the_dag_for_them_the_page_says_what_is_missing(loaded: Lake, open_page: Open) -> None:
     runs.make_known(LOADER)
     page, _ = open_period(open_page)
-    page.get_by_text(f"To force merges and forget periods, add the DAG {ACTIONS} to Airflow").wait_for()
+    missing = f"To force merges, discard, restore, unpin and forget periods, add the DAG {ACTIONS} to Airflow"
+    page.get_by_text(missing).wait_for()
     assert page.get_by_role("button", name="Force merges…").count() == 0
 
 
