@@ -9,14 +9,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, look_up_all, values_of
-from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, Staged
+from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, Staged, periods_of
 from airflow_provider_chs3.core.ledger.comparison import evidence_of
 from airflow_provider_chs3.core.ledger.parts import Contents
 from airflow_provider_chs3.core.ledger.recording import OnNodes, add_records
 from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode
 from airflow_provider_chs3.core.load.cleaning import clean_up
 from airflow_provider_chs3.core.publication.held import held_attempt, link, of_attempt
-from airflow_provider_chs3.core.staging.ending import end_earlier_attempts
+from airflow_provider_chs3.core.publication.members import members_of
+from airflow_provider_chs3.core.publication.versions import keep_versions
+from airflow_provider_chs3.core.staging.ending import end_earlier_attempts, is_staging_there
 from airflow_provider_chs3.core.staging.rivals import take_over
 from airflow_provider_chs3.core.staging.tables import Attempt, create_staging
 from airflow_provider_chs3.core.values.models import Node
@@ -71,6 +73,9 @@ def not_held(load: LoadContext, why: str) -> TargetChangedError:
 def _intend(each: PeriodLoad) -> Steps[None]:
     load, held = each.load, _on_nodes(each.before)
     nonce = next(iter(held.values())).record.attempt
+    source = held_attempt(load, nonce)
+    if not (yield from is_staging_there(load.context, source.name)):
+        raise not_held(load, f"table {source.name}, which held it, is gone. Discard it, so that it is loaded again")
     yield from Log(name=f"Publishing {load.request.period}, which was {each.reason.partition('. ')[0]}.")
     # `core.load.finish` renames it to that name without the last letter, by which all of its attempts are ended.
     own = Attempt(load.context.target, (load.request.period,), f"{nonce}{load.request.nonce}a", of=nonce)
@@ -79,12 +84,14 @@ def _intend(each: PeriodLoad) -> Steps[None]:
         yield from create_staging(load.context, own, without_merges=True)
         yield from take_over(load.context, own)
         wanted = {node: _staged(of_node) for node, of_node in held.items()}
-        staged = yield from link(load, held_attempt(load, nonce).staging(load.context), own, wanted)
+        staged = yield from link(load, source.staging(load.context), own, wanted)
         if not all(wanted[node].has_parts_of(of_node) for node, of_node in staged.items()):
             raise VerificationError(
                 f"What is held of {load.request.period} is not what was checked: somebody wrote to its table. The "
                 "period was not published. Discard it, and load it again."
             )
+        # Who completes the publication cannot: it may find some nodes replaced.
+        yield from keep_versions(periods_of(each), {each.period: members_of(each, each.before, staged)})
         yield from _record_intent(load, own, held)
     except Exception:
         yield from clean_up(replace(load, request=replace(load.request, nonce=own.nonce)))

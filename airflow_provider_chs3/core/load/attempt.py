@@ -248,7 +248,9 @@ def _record_results(
     yield from record_loads(results, periods, together=together)
     found.results.update(results)
     for each in periods:
-        if not each.held_because and any(period.held for period in each.before.values()):
+        # One that died before its claim has left a table that no record names.
+        may_be_held = each.load.request.policies.on_failed_check == "hold"
+        if not each.held_because and (may_be_held or any(period.held for period in each.before.values())):
             yield from drop_held_of(each.load)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, newest
+from airflow_provider_chs3.core.publication.held import held_attempt
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.staging.ending import (
     drop_staging,
@@ -43,7 +44,7 @@ def clean_up(load: LoadContext, *, done: Sequence[Attempt] = ()) -> Steps[None]:
 def clean_up_published(
     loads: Sequence[LoadContext], periods: Mapping[Period, Mapping[Node, PeriodOnNode]]
 ) -> Steps[None]:
-    """Remove the staging of the attempts that published periods, in case they died right afterwards.
+    """Remove the staging of the attempts that published periods, and what was held, in case they died right afterwards.
 
     Staging of other attempts stays: one that is running knows newer objects.
 
@@ -52,10 +53,11 @@ def clean_up_published(
         periods: Each period on each node.
     """
     attempts = {
-        replace(load.attempt, nonce=found.record.attempt)
+        attempt
         for load in loads
         for found in periods[load.request.period].values()
         if found.record
+        for attempt in (replace(load.attempt, nonce=found.record.attempt), held_attempt(load, found.record.attempt))
     }
     if not attempts:
         return

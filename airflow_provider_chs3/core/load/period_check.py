@@ -41,6 +41,7 @@ from airflow_provider_chs3.core.load.outcome import record_unchanged, result_of
 from airflow_provider_chs3.core.publication.evidence_renewal import renew_records
 from airflow_provider_chs3.core.publication.held import drop_held_of
 from airflow_provider_chs3.core.publication.publish import key_of_other_type
+from airflow_provider_chs3.core.publication.versions import drop_older_versions, find_versions
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.values.load_result import LoadResult
@@ -184,9 +185,12 @@ def _finish(finishing: Periods, loads: Loads) -> Steps[dict[Period, LoadResult]]
         is_approved = bool(load.request.reload and load.request.reload.approve)
         reason = _APPROVED if is_approved else _FINISHED
         results[period] = result_of(load, states, status="published", reason=reason)
+        published = finishing.those([period])
         finishing.items.pop(period)
-        if is_approved:
-            yield from drop_held_of(load)
+        yield from drop_held_of(load)
+        if is_approved and load.request.policies.keep_versions:
+            versions, _ = yield from find_versions(load.context)
+            yield from drop_older_versions(published, versions)
     return results
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import add_records
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.plans.status import LedgerRequest, ledger_key, look_at_table
 from airflow_provider_chs3.core.preflight.target_checks import partitions_of
-from airflow_provider_chs3.core.staging.ending import drop_held
+from airflow_provider_chs3.core.staging.ending import drop_held, end_attempts
 from airflow_provider_chs3.core.staging.tables import Attempt
+from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
@@ -46,17 +48,27 @@ def discard_periods(request: LedgerRequest, periods: Sequence[Period]) -> Steps[
         PreflightError: If the cluster or the table is missing, or not fit.
     """
     context = yield from look_at_table(request)
-    found = yield from look_up_periods(context, (yield from partitions_of(context, sorted(periods))))
-    discarded = []
+    owns = yield from partitions_of(context, sorted(periods))
+    found = yield from look_up_periods(context, owns)
+    attempts = dict[Period, str]()
     for period, nodes in found.items():
-        held = {node: each.held for node, each in nodes.items() if each.held}
-        if held:
-            values = {"attempt": next(iter(held.values())).record.attempt}
-            record = {node: (ledger_key(context, node, period, ""), values) for node in held}
+        if held := {node: each.held for node, each in nodes.items() if each.held}:
+            attempts[period] = next(iter(held.values())).record.attempt
+            record = {node: (ledger_key(context, node, period, ""), {"attempt": attempts[period]}) for node in held}
             sql = add_records(context, "discarded", [record])
             yield from QueryNodes(name=f"Discard what is held of {period}", sql=sql)
+            # An approval that does not know that yet loses what it publishes from.
+            yield from end_attempts(context, Attempt(context.target, (period,), attempts[period]))
         # One that died before may have recorded it already.
         yield from drop_held(context, Attempt(context.target, (period,), "", hold_limit_days=1))
-        why = next((each.why for each in held.values()), "")
-        discarded.append(DiscardedPeriod(period, was_held=bool(held), why=why))
-    return discarded
+    now = yield from look_up_periods(context, owns)
+    return [_discarded(period, nodes, attempts.get(period, ""), now[period]) for period, nodes in found.items()]
+
+
+def _discarded(
+    period: Period, before: Mapping[Node, PeriodOnNode], attempt: str, now: Mapping[Node, PeriodOnNode]
+) -> DiscardedPeriod:
+    if attempt and any(each.record and each.record.attempt == attempt for each in now.values()):
+        return DiscardedPeriod(period, was_held=False, why="it was approved just before")
+    why = next((each.held.why for each in before.values() if each.held), "")
+    return DiscardedPeriod(period, was_held=bool(attempt), why=why)

@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.attempt.load_context import LoadContext, SharedS
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Staged
 from airflow_provider_chs3.core.insertion.staged_rows import count_staged
 from airflow_provider_chs3.core.sql.quoting import literal, table
-from airflow_provider_chs3.core.staging.ending import drop_held
+from airflow_provider_chs3.core.staging.ending import drop_held, end_named
 from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
 from airflow_provider_chs3.core.staging.tables import Attempt, create_staging, ddl_settings
 from airflow_provider_chs3.core.values.models import Node, TableName
@@ -28,6 +28,8 @@ def keep_held(each: PeriodLoad) -> Steps[dict[Node, Staged]]:
     """
     load = each.load
     own = held_attempt(load, load.request.nonce)
+    # An earlier process of the same attempt may have died here.
+    yield from end_named(load.context, [own.name])
     yield from create_staging(load.context, own, without_merges=True)
     return (yield from link(each.load, load.staging, own, each.staged))
 

@@ -8,11 +8,19 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
+from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.operators.held import ApprovePeriodsOperator, DiscardPeriodsOperator
+from airflow_provider_chs3.operators.ledger import CleanStagingOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
+from airflow_provider_chs3.operators.versions import (
+    ListVersionsOperator,
+    RestorePeriodsOperator,
+    UnpinPeriodsOperator,
+)
 from tests.integration.lake import Lake
 from tests.integration.publication.test_checks import NO_NULLS, PERIOD, Trips
+from tests.integration.sets import Case, Tenants
 
 RECORDS = "('chs3_ledger', 'chs3_loads', 'chs3_objects')"
 CSV = {"file_format": "CSVWithNames"}
@@ -27,6 +35,14 @@ def trips(lake: Lake) -> Trips:
 def hold(trips: Trips, *, says: str = "held", **options: Any) -> None:
     with pytest.raises(AirflowSkipException, match=says):
         trips.load(NO_NULLS, policies=HOLDS, **options)
+
+
+def load(trips: Trips, **policies: Any) -> Any:
+    return trips.load(NO_NULLS, policies=HOLDS | policies)
+
+
+def discard(trips: Trips) -> Any:
+    return decide(trips, DiscardPeriodsOperator)
 
 
 def approve(trips: Trips) -> Any:
@@ -74,38 +90,95 @@ def decide(trips: Trips, kind: Any = ApprovePeriodsOperator, **options: Any) -> 
     """Decide by an operator of its own."""
     of_table = {"database": trips.lake.database, "table": trips.lake.table, "cluster": trips.lake.cluster.name}
     if kind is ApprovePeriodsOperator:
-        options |= {"bucket": trips.lake.bucket, "key": "t/{YYYY-MM}/", "definition": {"files": CSV}}
+        place = {"bucket": trips.lake.bucket, "key": "t/{YYYY-MM}/"}
+        options = {"definition": {"files": CSV}} | options | place
     return kind(task_id="decide", periods=[PERIOD], **of_table, **options).execute({})
 
 
-def test_what_the_table_got_meanwhile_is_not_undone_by_an_approval(trips: Trips) -> None:
-    """An INSERT, a mutation, and another load: each voids what is held, and the period loads again."""
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize(
+    ("change", "ids"),
+    [
+        ("INSERT INTO {} (at, id, fare) VALUES ('2026-10-05 12:00:00', 900, 1)", [*range(40), 900]),
+        ("ALTER TABLE {} DELETE WHERE id = 7 SETTINGS mutations_sync = 2", [*range(7), *range(8, 40)]),
+    ],
+    ids=["insert", "mutation"],
+)
+def test_what_the_table_got_meanwhile_is_not_undone_by_an_approval(trips: Trips, change: str, ids: list[int]) -> None:
+    """It voids what is held, and the period loads again."""
     trips.put("a", range(40))
     trips.load(NO_NULLS)
     trips.put("b", range(40, 50), fare="\\N")
-    target = f"{trips.lake.database}.{trips.lake.table}"
-    for change, ids in (
-        (f"INSERT INTO {target} (at, id, fare) VALUES ('2026-10-05 12:00:00', 900, 1)", [*range(40), 900]),
-        (f"ALTER TABLE {target} DELETE WHERE id = 7 SETTINGS mutations_sync = 2", [*range(7), *range(8, 40)]),
-    ):
-        hold(trips)
-        trips.lake.on_every_node(change)
-        with pytest.raises(AirflowFailException, match=r"cannot be approved: the table's rows of it on .* changed"):
-            decide(trips)
-        assert trips.ids() == ids
-        trips.load({}, policies={"on_target_changed": "reload"})
-        assert trips.ids() == [*range(50)]
-        assert tables(trips) == []
-        trips.put("b", range(40))
-        trips.load({}, policies={"max_shrink_fraction": 1})
-        trips.lake.s3.delete_object(Bucket=trips.lake.bucket, Key=f"t/{PERIOD}/b.csv")
-        trips.load({}, policies={"max_shrink_fraction": 1})
-        trips.put("b", range(40, 50), fare="\\N")
+    hold(trips)
+    trips.lake.on_every_node(change.format(f"{trips.lake.database}.{trips.lake.table}"))
+    with pytest.raises(AirflowFailException, match=r"cannot be approved: the table's rows of it on .* changed"):
+        decide(trips)
+    assert trips.ids() == ids
+    trips.load({}, policies={"on_target_changed": "reload"})
+    assert trips.ids() == [*range(50)]
+    assert tables(trips) == []
+
+
+@pytest.mark.thorough
+def test_another_load_voids_what_is_held(trips: Trips) -> None:
+    trips.put("a", range(40))
+    trips.load(NO_NULLS)
+    trips.put("b", range(40, 50), fare="\\N")
     hold(trips)
     trips.load(NO_NULLS, policies={"on_failed_check": "warn"}, context=run({"chs3_reload": of(trips)}))
     assert decide(trips)[0]["status"] == "unchanged"
     assert trips.ids() == [*range(50)]
     assert tables(trips) == []
+
+
+def versions(trips: Trips) -> list[tuple[int, str]]:
+    return [(each["rows"], each["why_broken"]) for each in decide(trips, ListVersionsOperator)]
+
+
+def test_an_approval_is_undone_as_a_load_is(trips: Trips) -> None:
+    """It keeps what it replaces; what is held beside a restored version may not be approved any more."""
+    for rows in (range(40), range(100, 130)):
+        trips.put("a", rows)
+        load(trips, keep_versions=1)
+    trips.put("a", range(200, 250), fare="\\N")
+    hold(trips)
+    decide(trips, definition={"files": CSV, "policies": {"keep_versions": 1}})
+    assert trips.ids() == [*range(200, 250)]
+    assert versions(trips) == [(30, "")]
+    trips.put("a", range(300, 345), fare="\\N")
+    hold(trips)
+    decide(trips, RestorePeriodsOperator)
+    assert trips.ids() == [*range(100, 130)]
+    assert decide(trips)[0]["status"] == "skipped"
+    decide(trips, UnpinPeriodsOperator)
+    with pytest.raises(AirflowFailException, match="cannot be approved: nothing is held of it"):
+        decide(trips)
+    assert trips.ids() == [*range(100, 130)]
+    hold(trips, says="the table is unchanged: checks failed")
+    decide(trips)
+    assert trips.ids() == [*range(300, 345)]
+    assert [each for each in tables(trips) if "version" not in each] == []
+
+
+def clean(trips: Trips) -> list[str]:
+    where = {"database": trips.lake.database, "cluster": trips.lake.cluster.name, "older_than_seconds": 0}
+    return [each["name"] for each in CleanStagingOperator(task_id="clean", **where).execute({})]
+
+
+def test_what_is_held_is_cleaned_up_only_after_its_limit(trips: Trips) -> None:
+    trips.put("a", range(40), fare="\\N")
+    hold(trips)
+    (held,) = tables(trips)
+    assert clean(trips) == []
+    assert tables(trips) == [held]
+    trips.put("a", range(50), fare="\\N")
+    with pytest.raises(AirflowSkipException, match="held"):
+        load(trips, hold_limit_days=1e-9)
+    (expired,) = tables(trips)
+    assert clean(trips) == [expired]
+    assert tables(trips) == []
+    with pytest.raises(AirflowFailException, match=f"table {expired}, which held it, is gone"):
+        decide(trips)
 
 
 def test_a_late_file_replaces_what_is_held(trips: Trips) -> None:
@@ -138,6 +211,51 @@ def test_what_is_discarded_is_gone_and_the_next_load_loads_again(trips: Trips) -
     trips.load({}, policies={**HOLDS, "hold_limit_days": 1e-9})
     assert trips.ids() == [*range(40)]
     assert tables(trips) == []
+
+
+def test_people_decide_in_a_shell(trips: Trips, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = trips.lake
+    of_table = ["--period", PERIOD, "--database", lake.database, "--table", lake.table, "--cluster", lake.cluster.name]
+    place = ["--bucket", lake.bucket, "--key", "t/{YYYY-MM}/", "--definition", json.dumps({"files": CSV})]
+    trips.put("a", range(40), fare="\\N")
+    hold(trips)
+    assert main(["discard", *of_table]) == 0
+    assert f"{PERIOD}   discarded   checks failed: null_check of fare is 40" in capsys.readouterr().out
+    assert main(["approve", *of_table, *place]) == 2
+    assert "cannot be approved: nothing is held of it" in capsys.readouterr().err
+    hold(trips)
+    assert main(["approve", *of_table, *place]) == 0
+    assert f"{PERIOD}   published     40   it was held, and is approved" in capsys.readouterr().out
+    assert trips.ids() == [*range(40)]
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.three_nodes
+@pytest.mark.parametrize("increment", [False, True])
+def test_partitions_that_the_held_version_empties_are_emptied(lake: Lake, increment: bool) -> None:
+    """Of three months of tenants on three nodes one is held, which has lost a tenant and got another."""
+    tenants = Tenants(lake, Case("(tenant, toYYYYMM(at))", "LowCardinality(String)"))
+    months, others = ["2026-09", "2026-10", "2026-11"], ("eu", "us")
+    for month in months:
+        for number in range(6):
+            tenants.put(month, str(number), *((others[row % 2], row) for row in range(8)))
+    assert tenants.load(periods=months) == ["published"] * 3
+    before = tenants.found()
+    for number in range(6):
+        if increment:
+            tenants.put(PERIOD, f"more{number}", *(("africa", 100 + row) for row in range(3)))
+        else:
+            tenants.put(PERIOD, str(number), *((("eu", "africa")[row % 2], 100 + row) for row in range(8)))
+    few = {"table_checks": {"few": {"check_statement": "max(number) < 100"}}}
+    options = {"checks": few, "policies": HOLDS, "periods": months}
+    assert tenants.load(**options) == ["unchanged", "held", "unchanged"]
+    assert tenants.load(**options) == ["unchanged", "held", "unchanged"]
+    assert tenants.found() == before
+    conf = {"database": lake.database, "table": lake.table, "periods": [PERIOD], "approve": True}
+    tenants.operator(**options).execute(run({"chs3_reload": conf}))
+    tenants.assert_exact()
+    assert tenants.load(**options) == ["unchanged"] * 3
+    assert lake.left_behind() == []
 
 
 def test_of_three_periods_the_one_that_is_held_stays(trips: Trips) -> None:
