@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from airflow_provider_chs3.core.cluster.topology import TableLocation
 from airflow_provider_chs3.core.preflight.privileges import (
+    privilege_of_filling,
     privileges_of_appending,
     privileges_of_attaching,
     privileges_of_detaching,
@@ -26,6 +27,8 @@ def privileges_of_load(request: LoadRequest, location: TableLocation) -> tuple[s
         further = (*further, f"ALTER ADD COLUMN ON {table(location.target)}")
     if request.policies.keep_versions:
         further = (*further, *privileges_of_attaching(location.target, location.ledger))
+    if request.policies.on_failed_check == "hold" or (request.reload and request.reload.approve):
+        further = (*further, privilege_of_filling(location.ledger))
     if request.policies.write_mode == "append":
         return (*privileges_of_appending(location, named_collection=named_collection, store=store), *further)
     return (*privileges_of_replacing(location, named_collection=named_collection, store=store).every, *further)
