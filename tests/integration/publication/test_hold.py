@@ -21,6 +21,7 @@ from airflow_provider_chs3.operators.versions import (
 from tests.integration.lake import Lake
 from tests.integration.publication.test_checks import NO_NULLS, PERIOD, Trips
 from tests.integration.sets import Case, Tenants
+from tests.waiting import wait_until
 
 RECORDS = "('chs3_ledger', 'chs3_loads', 'chs3_objects')"
 CSV = {"file_format": "CSVWithNames"}
@@ -175,7 +176,8 @@ def test_what_is_held_is_cleaned_up_only_after_its_limit(trips: Trips) -> None:
     with pytest.raises(AirflowSkipException, match="held"):
         load(trips, hold_limit_days=1e-9)
     (expired,) = tables(trips)
-    assert clean(trips) == [expired]
+    # Its age is in whole seconds.
+    wait_until(lambda: clean(trips) == [expired])
     assert tables(trips) == []
     with pytest.raises(AirflowFailException, match=f"table {expired}, which held it, is gone"):
         decide(trips)
