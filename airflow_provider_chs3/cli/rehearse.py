@@ -165,7 +165,7 @@ class Rehearsal:
             "a file that is overwritten": changing(self._load),
             "a file that is deleted": self._load_without_a_file,
             "a worker that dies during the insert": changing(lambda: self._die(lambda step: isinstance(step, Insert))),
-            "a worker that dies before it publishes": changing(lambda: self._die(_is("Record the intent"))),
+            "a worker that dies before it publishes": changing(lambda: self._die(_is("Record intents"))),
             "a worker that dies while it publishes": changing(lambda: self._die(_is(f"Record {PERIOD} as published"))),
             "two loads at once": changing(self._load_twice),
             "the wait for merges": self._wait_for_merges,

@@ -140,7 +140,7 @@ def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
 def _stays(facts: PeriodFacts, policies: Policies) -> Decision | None:
     """Return the decision to leave a period as it is; None if it is to change."""
     if facts.found.standing is ComparisonStatus.PINNED:
-        return Skip(facts.found.why)
+        return Refuse(facts.found.why, Refusal.NOT_HELD) if facts.is_approval else Skip(facts.found.why)
     if facts.is_reload:
         return None
     if facts.held and facts.held.record.age_seconds < policies.hold_limit_days * _DAY_SECONDS:

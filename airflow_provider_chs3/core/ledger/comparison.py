@@ -171,16 +171,27 @@ def held_version(
         return None, "nothing is held of it"
     found = _compared({node: each.record for node, each in held.items()}, spread(periods, table_facts), wanted)
     if found is not _AS_PUBLISHED:
-        return None, found.why.replace("it was published", "it was held")
+        why = found.why.replace("it was published", "it was held")
+        is_other = found.standing is ComparisonStatus.DEFINITION_CHANGED
+        return None, f"{why} (whoever approves it gives what the load gave, see --definition)" if is_other else why
     if any(each.is_of(periods[node].record) for node, each in held.items()):
         # What a reload has left: nobody decides about a period that is as published.
         now = standing_unpinned(periods, wanted, table_facts)
         if now.standing is ComparisonStatus.UNCHANGED:
             return None, now.why
+    if added := _added_since(next(iter(held.values())).record, wanted.structure):
+        return None, f"the table got {added} since it was held"
     for node, each in held.items():
         if not _is_base(each, periods[node], table_facts):
             return None, f"the table's rows of it on {node} were changed since it was held"
     return next(iter(held.values())), ""
+
+
+def _added_since(held: Record, structure: Structure | None) -> str:
+    """Return the columns that a table got, as a text: what was checked does not have them; empty if it got none."""
+    before = {name for name, *_ in json.loads(held.structure)["columns"]} if held.structure else set()
+    added = [name for name, *_ in structure["columns"] if name not in before] if structure and before else []
+    return f"{'column' if len(added) == 1 else 'columns'} {', '.join(added)}" if added else ""
 
 
 def _is_base(held: Held, period: PeriodOnNode, table_facts: TableFacts) -> bool:

@@ -209,7 +209,7 @@ def unpin_periods(request: LedgerRequest) -> Steps[list[RestoredPeriod]]:
         if restored and restored.is_pinned:
             sql = _unpinned(context, period, nodes, replace(restored, is_pinned=False))
             yield from QueryNodes(name=f"Unpin {period}", sql=sql)
-            why = "the next load replaces it"
+            why = "loads may replace it again"
             unpinned.append(RestoredPeriod(period, "unpinned", restored.version, rows, why))
         else:
             unpinned.append(RestoredPeriod(period, "unchanged", "", rows, "it is not pinned"))
@@ -339,14 +339,18 @@ def _chosen(
         if (each.attempt == wanted if wanted else each.attempt not in there and each.objects not in same)
     ]
     if not fitting:
-        known = ", ".join(dict.fromkeys(each.attempt for each in versions)) or "none"
-        which = f"version {wanted}" if wanted else "earlier version"
-        raise PreflightError(
-            [
-                f"{load.context.target} has no {which} of {load.request.period} (its versions: {known}). Loads keep "
-                "versions with policies={'keep_versions': 1}; chs3 versions lists them."
-            ]
-        )
+        of, target = load.request.period, load.context.target
+        known = ", ".join(dict.fromkeys(each.attempt for each in versions))
+        if not known:
+            why = f"{target} has no versions of {of}: loads keep them with policies={{'keep_versions': 1}}."
+        elif wanted:
+            why = f"{target} has no version {wanted} of {of}; chs3 versions lists those that it has: {known}."
+        else:
+            why = (
+                f"{target} has no earlier version of {of}: {known} came from the same objects as its rows. Name one to "
+            )
+            why += "restore it."
+        raise PreflightError([why])
     version = fitting[-1]
     shards = sorted({node.shard_num for node in load.context.nodes})
     why = version.why_broken

@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity
 
 #: What to do about a version that is held.
-TO_DECIDE = "chs3 approve publishes it, chs3 discard drops it, and a load of other objects replaces it"
+TO_DECIDE = "chs3 approve publishes it, chs3 discard drops the held rows, and a load of other objects replaces them"
 
 
 @dataclass(frozen=True)
