@@ -246,7 +246,9 @@ def test_seconds_by_step_add_up_to_the_load(trips_lake: Lake) -> None:
     started = time.monotonic()
     result = trips_lake.load()
     seconds = time.monotonic() - started
-    assert list(result["seconds_by_step"]) == ["list", "inspect", "plan", "stage", "insert", "verify", "publish"]
+    # A load that lists in the moment in which another ends starts over.
+    steps = [each for each in result["seconds_by_step"] if each != "start_over"]
+    assert steps == ["list", "inspect", "plan", "stage", "insert", "verify", "publish"]
     assert result["insert_seconds"] <= result["seconds_by_step"]["insert"] <= sum(result["seconds_by_step"].values())
     assert sum(result["seconds_by_step"].values()) < seconds
     assert list(trips_lake.load()["seconds_by_step"]) == ["list", "inspect"]
