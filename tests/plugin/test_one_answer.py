@@ -195,7 +195,8 @@ def test_a_period_with_rows_that_wait_for_somebody(as_user: AsUser, loaded: Lake
     said = answers(as_user, loaded, **hold)
     assert said.plan.startswith("held since 20")
     assert said.plan.endswith(
-        "wanted at most 10. chs3 approve publishes it, chs3 discard drops it, and a load of other objects replaces it"
+        "wanted at most 10. chs3 approve publishes it, chs3 discard drops the held rows, and a load of other objects "
+        "replaces them"
     )
     # What a check found may be a value of a row: not everybody sees it.
     assert said.page == f"held: {re.sub(': max.* 10', '', said.plan)}"
