@@ -10,7 +10,7 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.operators._support.declared import takes
 from airflow_provider_chs3.operators.emit_period import emit_periods
-from airflow_provider_chs3.operators.ledger import LedgerOperator
+from airflow_provider_chs3.operators.ledger import NO_PERIODS, LedgerOperator
 from airflow_provider_chs3.operators.period import PeriodOperator
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.core.plans.discard import DiscardedPeriod
     from airflow_provider_chs3.core.values.load_result import LoadResult
-
-_NO_PERIODS = "No periods are given: name them, such as periods=['2026-10']."
 
 
 @takes(*OF_APPROVAL)
@@ -62,16 +60,15 @@ class ApprovePeriodsOperator(PeriodOperator):
         from airflow_provider_chs3.core.request.reload import Reload
         from airflow_provider_chs3.core.values.run_period import parse_periods
         from airflow_provider_chs3.operators._support.load_request import what_is_loaded
-        from airflow_provider_chs3.runners.blocking import Runner
 
         with airflow_errors():
             if not self.periods:
-                raise ConfigurationError(_NO_PERIODS)
+                raise ConfigurationError(NO_PERIODS)
             listing, periods = self.listing(), parse_periods(self.periods)
-            runner = Runner(hook=self.hook(), listing=listing, log=self.log, progress_interval_seconds=10)
             loaded = what_is_loaded(self, listing, self.definition or {})
             reload = Reload(target=loaded["target"], periods=periods, approve=True)
-            outcome = runner.run(load_periods(LoadRequest(**loaded, period=periods[0], reload=reload), periods))
+            request = LoadRequest(**loaded, period=periods[0], reload=reload)
+            outcome = self.runner(listing).run(load_periods(request, periods))
             if outcome.error:
                 raise outcome.error
             return [outcome.results[period] for period in periods]
@@ -100,10 +97,7 @@ class DiscardPeriodsOperator(LedgerOperator):
         from airflow_provider_chs3.core.plans.discard import discard_periods
 
         with airflow_errors():
-            request = self.request()
-            if not request.periods:
-                raise ConfigurationError(_NO_PERIODS)
-            return self.runner().run(discard_periods(request, request.periods))
+            return self.runner().run(discard_periods(self._request_of_named()))
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Discard what is held."""

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.values.period import Period
 
 
+#: The error of tasks that need periods.
+NO_PERIODS = "No periods are given: name them, such as periods=['2026-10']."
+
+
 @takes(*OF_LEDGERS)
 class LedgerOperator(OnTable, BaseOperator):
     """The base of operators on a table's ledgers."""
@@ -69,6 +73,16 @@ class LedgerOperator(OnTable, BaseOperator):
             staging_database=self.staging_database,
             periods=parse_periods(self.periods) if self.periods else None,
         )
+
+    def _request_of_named(self) -> LedgerRequest:
+        """Return the request for periods that must be named.
+
+        Raises:
+            ConfigurationError: If none are.
+        """
+        if not self.periods:
+            raise ConfigurationError(NO_PERIODS)
+        return self.request()
 
 
 @takes()

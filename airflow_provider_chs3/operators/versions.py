@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.values.load_arguments import OF_RESTORING, templated
-from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.operators._support.declared import takes
 from airflow_provider_chs3.operators.ledger import LedgerOperator
@@ -17,7 +16,6 @@ from airflow_provider_chs3.operators.ledger import LedgerOperator
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.plans.status import LedgerRequest
     from airflow_provider_chs3.core.plans.versions import ListedVersion, RestoredPeriod
 
 
@@ -43,16 +41,6 @@ class ListVersionsOperator(LedgerOperator):
 
 
 class _OfNamedPeriods(LedgerOperator):
-    def named(self) -> LedgerRequest:
-        """Return the request.
-
-        Raises:
-            ConfigurationError: If it names no periods.
-        """
-        if not self.periods:
-            raise ConfigurationError("No periods are given: name them, such as periods=['2026-10'].")
-        return self.request()
-
     def report(self, periods: Sequence[RestoredPeriod]) -> list[dict[str, Any]]:
         """Log what became of periods, and return it as JSON-safe values."""
         for each in periods:
@@ -87,7 +75,7 @@ class RestorePeriodsOperator(_OfNamedPeriods):
         from airflow_provider_chs3.core.plans.versions import RestoreRequest, restore_periods
 
         with airflow_errors():
-            request = self.named()
+            request = self._request_of_named()
             given = {each.name: getattr(request, each.name) for each in fields(request)}
             asked = RestoreRequest(
                 **given,
@@ -118,7 +106,7 @@ class UnpinPeriodsOperator(_OfNamedPeriods):
         from airflow_provider_chs3.core.plans.versions import unpin_periods
 
         with airflow_errors():
-            return self.runner().run(unpin_periods(self.named()))
+            return self.runner().run(unpin_periods(self._request_of_named()))
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Unpin the periods."""

@@ -284,7 +284,7 @@ class LoadContext:
             intended=intended(before, self.wanted, self.context.table_facts),
             held=held,
             why_not_held=why_not_held,
-            is_approval=bool(self.request.reload and self.request.reload.approve),
+            is_approval=self.request.is_approval,
             is_published_table=self.request.period == WHOLE_TABLE and was_published(before),
         )
 

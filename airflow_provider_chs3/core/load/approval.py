@@ -50,7 +50,7 @@ def check_approved(load: LoadContext) -> None:
     Raises:
         TransientError: If it was.
     """
-    if load.request.reload and load.request.reload.approve:
+    if load.request.is_approval:
         raise TransientError(
             f"{load.context.target} {load.request.period} was approved, but could not be published: the log says why. "
             "Nothing is held of it any more: load it again."

@@ -180,17 +180,18 @@ def _complete(periods: Periods, decisions: Mapping[Period, Decision], loads: Loa
 def _finish(finishing: Periods, loads: Loads) -> Steps[dict[Period, LoadResult]]:
     """Complete what dead attempts were publishing, and return its results; the others are left."""
     results = dict[Period, LoadResult]()
-    for period, states in (yield from finish(finishing)).items():
+    completed = yield from finish(finishing)
+    published = finishing.those(completed)
+    for period, states in completed.items():
         load = loads.items[period]
-        is_approved = bool(load.request.reload and load.request.reload.approve)
-        reason = _APPROVED if is_approved else _FINISHED
+        reason = _APPROVED if load.request.is_approval else _FINISHED
         results[period] = result_of(load, states, status="published", reason=reason)
-        published = finishing.those([period])
         finishing.items.pop(period)
         yield from drop_held_of(load)
-        if is_approved and load.request.policies.keep_versions:
-            versions, _ = yield from find_versions(load.context)
-            yield from drop_older_versions(published, versions)
+    # One that only completes what a dead load published does not keep any.
+    if published.items and (request := published.first.load.request).is_approval and request.policies.keep_versions:
+        versions, _ = yield from find_versions(published.first.load.context)
+        yield from drop_older_versions(published, versions)
     return results
 
 
@@ -239,8 +240,8 @@ def _states(before: Mapping[Node, PeriodOnNode]) -> dict[Node, PartitionState]:
 
 
 def _is_reload(load: LoadContext, own: Collection[Period]) -> bool:
-    reload = load.request.reload
-    return bool(reload and not reload.approve and load.request.period not in own)
+    request = load.request
+    return request.reload is not None and not request.is_approval and request.period not in own
 
 
 def sizes_text(load: LoadContext) -> str:

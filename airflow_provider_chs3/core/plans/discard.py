@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,18 +37,17 @@ class DiscardedPeriod:
         return {"period": str(self.period), "was_held": self.was_held, "why": self.why}
 
 
-def discard_periods(request: LedgerRequest, periods: Sequence[Period]) -> Steps[list[DiscardedPeriod]]:
+def discard_periods(request: LedgerRequest) -> Steps[list[DiscardedPeriod]]:
     """Record on each node that what is held of periods is discarded, and drop it.
 
     Args:
-        request: The table.
-        periods: The periods.
+        request: The request; it names periods.
 
     Raises:
         PreflightError: If the cluster or the table is missing, or not fit.
     """
     context = yield from look_at_table(request)
-    owns = yield from partitions_of(context, sorted(periods))
+    owns = yield from partitions_of(context, sorted(request.periods or ()))
     found = yield from look_up_periods(context, owns)
     attempts = dict[Period, str]()
     for period, nodes in found.items():

@@ -72,7 +72,7 @@ class VersionOnNode:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all is there, and nothing else."""
+        """Check whether all that was kept is there."""
         return all(key in self.states and _fits(self.states[key], proof) for key, proof in self.proofs.items())
 
 
@@ -114,7 +114,7 @@ class Version:
 
     @property
     def why_broken(self) -> str:
-        """What is missing of it, as a text; empty if it is whole."""
+        """Return what is missing of it, as a text; empty if it is whole."""
         for node, each in self.nodes.items():
             if not each.is_whole:
                 wanted = sum(proof.rows for proof in each.proofs.values())

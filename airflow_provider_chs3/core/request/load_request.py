@@ -142,6 +142,11 @@ class LoadRequest(TableRequest):
                 "checks look at rows before they are published, but write_mode='append' inserts them directly."
             )
 
+    @property
+    def is_approval(self) -> bool:
+        """Check whether the run asks to publish what is held, instead of loading it."""
+        return self.reload is not None and self.reload.approve
+
     def _check_object_column(self) -> None:
         """Check that the column holds what the period's objects are listed by."""
         name, path = self.policies.object_column, self.source.kind.path

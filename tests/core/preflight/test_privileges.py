@@ -28,12 +28,12 @@ from tests.core.surroundings import ONE, TWO
 from tests.narrow_user import documented, documented_also
 
 
-def needed(*, cluster="c", collection=None, staging="taxi", is_durable=False, store=S3, reload=None, **policies):
+def needed(*, cluster="c", collection=None, staging="taxi", is_durable=False, store=S3, is_approval=False, **policies):
     request = SimpleNamespace(
         source=SimpleNamespace(named_collection=collection, kind=store),
         policies=Policies(**policies),
         is_durable=is_durable,
-        reload=reload,
+        is_approval=is_approval,
     )
     place = TableLocation(
         cluster=cluster, target=TableName("taxi", "trips"), ledger=TableName(staging, "chs3_ledger"), nodes=(ONE, TWO)
@@ -57,7 +57,7 @@ def test_so_it_does_for_loads_that_keep_versions():
     assert also == {*documented_also("Also for `keep_versions`"), "ALTER DELETE ON taxi.chs3_*"}
 
 
-@pytest.mark.parametrize("options", [{"on_failed_check": "hold"}, {"reload": SimpleNamespace(approve=True)}])
+@pytest.mark.parametrize("options", [{"on_failed_check": "hold"}, {"is_approval": True}])
 def test_what_is_held_is_attached_to_tables_beside_staging(options):
     assert set(needed(**options)) - set(needed()) == {"ALTER DELETE ON `taxi`.chs3_*"}
 
