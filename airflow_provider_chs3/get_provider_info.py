@@ -39,7 +39,7 @@ def get_provider_info() -> dict[str, object]:
                 "hook-class-name": "airflow_provider_chs3.hooks.clickhouse.ClickHouseHook",
                 "hook-name": "ClickHouse (S3 loads)",
                 "ui-field-behaviour": _FIELD_BEHAVIOUR,
-                "conn-fields": _CONNECTION_FIELDS,
+                "conn-fields": CONNECTION_FIELDS,
             }
         ],
         "asset-uris": [
@@ -157,75 +157,51 @@ _FIELD_BEHAVIOUR = {
     },
 }
 
-_CONNECTION_FIELDS = {
-    "alt_hosts": {
-        "label": "Further hosts",
-        "description": "For failover, tried in this order: host or host:port, separated by commas.",
-        "schema": {"type": ["string", "null"]},
-    },
-    "http_port": {
-        "label": "HTTP port",
-        "description": "8123 by default, 8443 with TLS.",
-        "schema": {"type": ["integer", "null"], "minimum": 1, "maximum": 65535},
-    },
-    "secure": {
-        "label": "TLS",
-        "schema": {"type": ["boolean", "null"], "default": False},
-    },
-    "verify": {
-        "label": "Verify the server's certificate",
-        "schema": {"type": ["boolean", "null"], "default": True},
-    },
-    "ca_certs": {
-        "label": "CA certificates",
-        "description": "A file on the workers; by default the authorities that certifi or the system trusts.",
-        "schema": {"type": ["string", "null"]},
-    },
-    "certfile": {
-        "label": "Client certificate",
-        "description": "A file on the workers.",
-        "schema": {"type": ["string", "null"]},
-    },
-    "keyfile": {
-        "label": "Client key",
-        "description": "A file on the workers; not needed if the certificate's file also holds the key.",
-        "schema": {"type": ["string", "null"]},
-    },
-    "compression": {
-        "label": "Compression",
-        "description": "Between Airflow and ClickHouse.",
-        "schema": {"type": ["string", "null"], "enum": ["lz4", "zstd", "none"], "default": "lz4"},
-    },
-    "connect_timeout_seconds": {
-        "label": "Connect timeout, seconds",
-        "schema": {"type": ["number", "null"], "exclusiveMinimum": 0, "default": 10},
-    },
-    "send_receive_timeout_seconds": {
-        "label": "Send and receive timeout, seconds",
-        "description": "How long to wait for the next packet; not a limit on a query's run time.",
-        "schema": {"type": ["number", "null"], "exclusiveMinimum": 0, "default": 300},
-    },
-    "cluster": {
-        "label": "Default cluster",
-        "description": "A name from system.clusters.",
-        "schema": {"type": ["string", "null"]},
-    },
-    "node_addresses": {
-        "label": "Node addresses",
-        "description": (
-            "From host_name or host_name:port, as in system.clusters, to the address that workers reach: "
-            '{"ch-1": "10.0.0.1:9000"}'
-        ),
-        "schema": {"type": ["object", "null"]},
-    },
-    "node_specs": {
-        "label": "Node specs",
-        "description": 'From host name, or "default", to its size: {"default": {"cores": 8, "memory": "32GiB"}}',
-        "schema": {"type": ["object", "null"]},
-    },
-    "settings": {
-        "label": "Query settings",
-        "description": 'Sent with every query: {"max_execution_time": 3600}',
-        "schema": {"type": ["object", "null"]},
-    },
+
+def _field(label: str, kind: str, description: str = "", **schema: object) -> dict[str, object]:
+    about = {"description": description} if description else {}
+    return {"label": label, **about, "schema": {"type": [kind, "null"], **schema}}
+
+
+#: The extras of a connection, with their fields in Airflow's form.
+CONNECTION_FIELDS = {
+    "alt_hosts": _field(
+        "Further hosts", "string", "For failover, tried in this order: host or host:port, separated by commas."
+    ),
+    "http_port": _field("HTTP port", "integer", "8123 by default, 8443 with TLS.", minimum=1, maximum=65535),
+    "secure": _field("TLS", "boolean", default=False),
+    "verify": _field("Verify the server's certificate", "boolean", default=True),
+    "ca_certs": _field(
+        "CA certificates",
+        "string",
+        "A file on the workers; by default the authorities that certifi or the system trusts.",
+    ),
+    "certfile": _field("Client certificate", "string", "A file on the workers."),
+    "keyfile": _field(
+        "Client key", "string", "A file on the workers; not needed if the certificate's file also holds the key."
+    ),
+    "compression": _field(
+        "Compression", "string", "Between Airflow and ClickHouse.", enum=["lz4", "zstd", "none"], default="lz4"
+    ),
+    "connect_timeout_seconds": _field("Connect timeout, seconds", "number", exclusiveMinimum=0, default=10),
+    "send_receive_timeout_seconds": _field(
+        "Send and receive timeout, seconds",
+        "number",
+        "How long to wait for the next packet; not a limit on a query's run time.",
+        exclusiveMinimum=0,
+        default=300,
+    ),
+    "cluster": _field("Default cluster", "string", "A name from system.clusters."),
+    "node_addresses": _field(
+        "Node addresses",
+        "object",
+        "From host_name or host_name:port, as in system.clusters, to the address that workers reach: "
+        '{"ch-1": "10.0.0.1:9000"}',
+    ),
+    "node_specs": _field(
+        "Node specs",
+        "object",
+        'From host name, or "default", to its size: {"default": {"cores": 8, "memory": "32GiB"}}',
+    ),
+    "settings": _field("Query settings", "object", 'Sent with every query: {"max_execution_time": 3600}'),
 }

@@ -264,9 +264,19 @@ class ClickHouseHook(StatementRuns):
     @property
     def sqlalchemy_url(self) -> URL:
         """The URL for SQLAlchemy, with the dialect of the package clickhouse-sqlalchemy."""
-        from airflow_provider_chs3.hooks.statements.sqlalchemy_url import sqlalchemy_url
+        from sqlalchemy.engine import URL
 
-        return sqlalchemy_url(self.options)
+        options = self.options
+        (host, port), *further = options.hosts
+        query = {name: str(value) for name, value in options.settings.items()}
+        if options.secure:
+            query |= {"secure": "True", "verify": str(options.verify)}
+            files = {name: getattr(options, name) for name in ("ca_certs", "certfile", "keyfile")}
+            query |= {name: path for name, path in files.items() if path}
+        if further:
+            query["alt_hosts"] = ",".join(f"{host}:{port}" for host, port in further)
+        login = {"username": options.user, "password": options.password}
+        return URL.create("clickhouse+native", host=host, port=port, database=options.database, query=query, **login)
 
     def get_sqlalchemy_engine(self, engine_kwargs: dict[str, Any] | None = None) -> Engine:
         """Return an engine of SQLAlchemy over the native protocol.

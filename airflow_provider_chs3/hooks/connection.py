@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from airflow_provider_chs3.core.cluster.node_capacity import parse_memory
 from airflow_provider_chs3.core.values.models import NodeSpec
 from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.get_provider_info import CONNECTION_FIELDS
 from airflow_provider_chs3.hooks.extras import Extras, check_names, parse_port
-from airflow_provider_chs3.hooks.official_connection import described
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Connection
@@ -23,25 +23,22 @@ if TYPE_CHECKING:
 Address = tuple[str, int]
 SettingValue = str | int | float
 
-KNOWN_EXTRAS = (
-    "alt_hosts",
-    "http_port",
-    "secure",
-    "verify",
-    "ca_certs",
-    "certfile",
-    "keyfile",
-    "compression",
-    "connect_timeout_seconds",
-    "send_receive_timeout_seconds",
-    "cluster",
-    "node_addresses",
-    "node_specs",
-    "settings",
-)
+KNOWN_EXTRAS = tuple(CONNECTION_FIELDS)
 COMPRESSIONS = ("lz4", "zstd", "none")
 
 _SETTING_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+
+#: The type of connections of Airflow's own provider, `apache-airflow-providers-clickhousedb`, which speaks HTTP.
+OFFICIAL_CONN_TYPE = "clickhouse"
+#: Its extras of the same meaning: theirs → ours.
+_SAME = {
+    "secure": "secure",
+    "verify": "verify",
+    "connect_timeout": "connect_timeout_seconds",
+    "send_receive_timeout": "send_receive_timeout_seconds",
+    "session_settings": "settings",
+}
+_OFFICIAL_EXTRAS = (*_SAME, "compress", "client_name", "client_kwargs", "native_port")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,14 +96,13 @@ class ConnectionOptions:
             ConfigurationError: If a field is wrong: it names the field, its value and the values that it may have.
         """
         where = f"Connection {connection.conn_id!r}"
-        said = described(connection, where=where)
-        values = said.extra
+        port, values = _described(connection, where=where)
         check_names(values, KNOWN_EXTRAS, where=f"{where}, extra,")
         extras = Extras(values, where=f"{where}: extra")
         secure = extras.flag("secure", default=False)
         native_port = 9440 if secure else 9000
         return cls(
-            hosts=_hosts(connection.host, said.port, extras, default_port=native_port, where=where),
+            hosts=_hosts(connection.host, port, extras, default_port=native_port, where=where),
             http_port=extras.port("http_port", default=8443 if secure else 8123),
             database=connection.schema or "default",
             user=connection.login or "default",
@@ -163,6 +159,29 @@ class ConnectionOptions:
         """
         addresses = self.node_addresses
         return addresses.get(f"{host_name}:{port}") or addresses.get(host_name) or (host_name, port)
+
+
+def _described(connection: Connection, *, where: str) -> tuple[int | None, Mapping[str, Any]]:
+    """Return the native port, None for the usual one, and the extras, of a connection of either type.
+
+    Raises:
+        ConfigurationError: If it has `client_kwargs`, which only `clickhouse-connect` understands.
+    """
+    given = connection.extra_dejson
+    if connection.conn_type != OFFICIAL_CONN_TYPE:
+        return connection.port, given
+    extras = Extras(given, where=f"{where}: extra")
+    if extras.mapping("client_kwargs"):
+        raise ConfigurationError(
+            f"{where}: extra 'client_kwargs' is for clickhouse-connect, and this package speaks the native protocol: "
+            "create a connection of type chs3."
+        )
+    own = {name: value for name, value in given.items() if name not in _OFFICIAL_EXTRAS}
+    translated = {ours: given[theirs] for theirs, ours in _SAME.items() if theirs in given}
+    translated["compression"] = "lz4" if extras.flag("compress", default=True) else "none"
+    # Theirs is no native port.
+    translated["http_port"] = connection.port
+    return extras.port("native_port", default=0) or None, translated | own
 
 
 def parse_address(text: str, *, default_port: int, where: str) -> Address:

@@ -79,8 +79,6 @@ class OptimizePartitionOperator(OnLoadsPage, BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Merge the periods."""
         from airflow_provider_chs3.core.optimize.optimize import find_work, merge
-        from airflow_provider_chs3.core.workflow.driving import drive
-        from airflow_provider_chs3.runners.background import with_starts
 
         with airflow_errors():
             request = self._request()
@@ -90,7 +88,7 @@ class OptimizePartitionOperator(OnLoadsPage, BaseOperator):
             if work and self.deferrable:
                 self._defer(request, work)
             self._running = (request, work)
-            result = drive(merge(request, work), with_starts(runner))
+            result = runner.run(merge(request, work))
         self._running = None
         return result
 

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
+from airflow_provider_chs3.core.optimize.request import ENDED, GOES_ON, StartOnNodes
 from airflow_provider_chs3.core.sql.complete_answers import OF_FEW_ROWS
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.models import Node
@@ -40,8 +41,9 @@ from airflow_provider_chs3.core.workflow.operations import (
     TimeQueryNodes,
     TryQueryNodes,
 )
-from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, ClickHouseServerError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.connection import Address
 from airflow_provider_chs3.hooks.diagnosis import check_one_server
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
 from airflow_provider_chs3.runners.insert import ProgressLog, Quiet, run_insert
@@ -58,6 +60,8 @@ _RANGE_BYTES = 4 * 1024**2
 _LONGEST_WAIT_SECONDS = 60.0
 #: Seconds between two checks of the memory of inserts whose progress is not logged.
 _QUIET_INTERVAL_SECONDS = 0.5
+#: Servers reject a wrong statement at once; one that takes longer than this to start continues in the background.
+_START_SECONDS = 2.0
 
 
 def _read_side_by_side(listing: WritableListing, step: ReadBytes) -> Iterator[bytes]:
@@ -224,6 +228,26 @@ class Runner:
         return [each.result() for each in ended]
 
     @_perform.register
+    def _(self, step: StartOnNodes) -> dict[Node, str | Chs3Error]:
+        return self._of_each(step.sql, lambda node: self._start_on(node, step))
+
+    def _start_on(self, node: Node, step: StartOnNodes) -> str | Chs3Error:
+        try:
+            self.hook.query(
+                step.sql[node].text,
+                query_id=step.query_id[node],
+                settings={**step.settings, **self.log_comment},
+                address=self._address_of(node),
+                send_receive_timeout_seconds=_START_SECONDS,
+            )
+        except ClickHouseConnectionError:
+            # No answer yet, a lost connection, or never sent: the next query of the node shows which.
+            return GOES_ON
+        except ClickHouseServerError as error:
+            return error
+        return ENDED
+
+    @_perform.register
     def _(self, step: CheckHosts) -> list[tuple[bool, str]]:
         return self.hook.test_hosts()
 
@@ -239,8 +263,10 @@ class Runner:
         """Kept for all steps: to start a thread for each node takes a worker longer than to ask it something."""
         return ThreadPoolExecutor(max_workers=_PARALLEL_STATEMENTS)
 
+    def _address_of(self, node: Node) -> Address | None:
+        return None if node == ONLY_NODE else self.hook.options.worker_address(node.host, node.port)
+
     def _ask_node(self, node: Node, sql: Sql, step: QueryNodes) -> list[Row]:
-        address = None if node == ONLY_NODE else self.hook.options.worker_address(node.host, node.port)
         query_id = f"{step.query_id}_{node.shard_num}_{node.replica_num}" if step.query_id else None
         try:
             with self._at_one_server(is_only=node == ONLY_NODE):
@@ -248,7 +274,7 @@ class Runner:
                     sql.text,
                     query_id=query_id,
                     settings={**({} if step.is_under_profile else OF_FEW_ROWS), **step.settings, **self.log_comment},
-                    address=address,
+                    address=self._address_of(node),
                     secrets=sql.secrets,
                     under_profile=step.is_under_profile,
                 )

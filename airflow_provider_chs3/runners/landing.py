@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.landing.request import LandingRequest
     from airflow_provider_chs3.core.values.period import Period
     from airflow_provider_chs3.hooks.landing.topic import Topic
-    from airflow_provider_chs3.hooks.landing.written_once import WrittenOnce
+    from airflow_provider_chs3.hooks.shared_objects import SharedObjects
     from airflow_provider_chs3.runners.insert import ProgressLog
 
 
@@ -58,7 +58,7 @@ class Landing:
         *,
         request: LandingRequest,
         topic: Topic,
-        objects: WrittenOnce,
+        objects: SharedObjects,
         lands_the_rest: bool,
         log: ProgressLog,
     ) -> None:
@@ -118,16 +118,16 @@ class Landing:
     def _claim(self) -> None:
         """Record the run; of two that overlap, at least one sees the other."""
         request = self._request
-        request.check_overlaps(self._objects.keys(request.runs))
+        request.check_overlaps(self._objects.listed(request.runs))
         request.check_layout(self._objects.agreed(request.run_key, request.layout()))
-        request.check_overlaps(self._objects.keys(request.runs))
+        request.check_overlaps(self._objects.listed(request.runs))
 
     def _offsets_at(self, at: datetime) -> dict[int, int]:
         key = self._request.point_key(at)
         if (recorded := self._objects.get(key)) is not None:
             return offsets_of_json(recorded)
         found = self._topic.offsets_at(at)
-        earlier_key, later_key = neighbours(self._objects.keys(self._request.points), key)
+        earlier_key, later_key = neighbours(list(self._objects.listed(self._request.points)), key)
         earlier, later = self._recorded(earlier_key), self._recorded(later_key)
         if at == self._request.start and earlier is not None:
             skipped = sum(each.offsets for each in ranges_between(earlier, found))

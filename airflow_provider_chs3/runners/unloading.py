@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.unload.manifest import Fingerprint
     from airflow_provider_chs3.core.unload.request import UnloadRequest
     from airflow_provider_chs3.core.unload.steps import UnloadContext
-    from airflow_provider_chs3.hooks.manifest_bucket import ManifestBucket
+    from airflow_provider_chs3.hooks.shared_objects import SharedObjects
     from airflow_provider_chs3.runners.blocking import Runner
 
 
@@ -35,7 +35,7 @@ class Unload:
         objects: The bucket.
     """
 
-    def __init__(self, *, request: UnloadRequest, runner: Runner, objects: ManifestBucket) -> None:
+    def __init__(self, *, request: UnloadRequest, runner: Runner, objects: SharedObjects) -> None:
         self._request = request
         self._runner = runner
         self._objects = objects
@@ -56,7 +56,7 @@ class Unload:
         context = self._context = self._runner.run(steps.inspect(self._request))
         held, etag = self._held(context)
         found = self._runner.run(steps.fingerprints(context, self._attempt))
-        listed = self._objects.sizes(self._request.folder)
+        listed = self._objects.listed(self._request.folder)
         status = "unchanged"
         if held is None or not held.holds(context.columns, found) or not held.are_there(listed):
             status = "unloaded"
@@ -119,7 +119,7 @@ class Unload:
         written = self._runner.run(steps.read_back(context, request, attempt, nodes))
         if written != found:
             self._explain(context, found, written)
-        listed = self._objects.sizes(request.folder)
+        listed = self._objects.listed(request.folder)
         own = self._keys(found)
         return UnloadManifest(
             table=str(context.target),

@@ -88,14 +88,14 @@ class ClickHouseToS3Operator(PeriodTask):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Unload the period, and return the result."""
-        from airflow_provider_chs3.hooks.manifest_bucket import ManifestBucket
+        from airflow_provider_chs3.hooks.shared_objects import SharedObjects
         from airflow_provider_chs3.runners.unloading import Unload
 
         with airflow_errors():
             self._unload = Unload(
                 request=self._request(context),
                 runner=self.runner(),
-                objects=ManifestBucket(self.bucket, self.aws_conn_id),
+                objects=SharedObjects(self.bucket, self.aws_conn_id),
             )
             result = self._unload.run()
         self._unload = None

@@ -106,14 +106,14 @@ class KafkaToS3Operator(BaseOperator):
             AirflowFailException: If an argument is wrong, or a retry would end the same way.
         """
         from airflow_provider_chs3.hooks.landing.topic import Topic
-        from airflow_provider_chs3.hooks.landing.written_once import WrittenOnce
+        from airflow_provider_chs3.hooks.shared_objects import SharedObjects
         from airflow_provider_chs3.runners.landing import Landing
 
         with airflow_errors():
             if self.on_expired not in ("fail", "land_rest"):
                 raise ConfigurationError(f"on_expired={self.on_expired!r} is not known: use one of fail, land_rest.")
             request = self._request(context)
-            objects = WrittenOnce(self.bucket, self.aws_conn_id)
+            objects = SharedObjects(self.bucket, self.aws_conn_id)
             with Topic(self.topic, self.kafka_conn_id) as topic:
                 lands_the_rest = self.on_expired == "land_rest"
                 self._topic = topic

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow.triggers.base import TriggerEvent
@@ -15,25 +15,19 @@ from airflow_provider_chs3.triggers.running_query import RunningQueryTrigger
 from airflow_provider_chs3.triggers.servers import run_blocking
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class InsertTrigger(RunningQueryTrigger):
     """Wait until no node runs an insert, and log progress. The task finds out how the insert ended.
 
     If a person fails or clears the task meanwhile, it ends the load: queries on every node, then staging.
 
     Args:
-        total_rows: Rows that the insert will read, if known.
         cancel_on_kill: Whether to end the load if a person ends the task.
         load: The load, as `StopRequest.as_json` gives it.
-        **kwargs: As for `RunningQueryTrigger`.
     """
 
-    arguments = (*RunningQueryTrigger.arguments, "total_rows", "cancel_on_kill", "load")
-
-    def __init__(self, *, total_rows: int | None, cancel_on_kill: bool, load: Mapping[str, Any], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.total_rows = total_rows
-        self.cancel_on_kill = cancel_on_kill
-        self.load = dict(load)
+    cancel_on_kill: bool
+    load: Mapping[str, Any]
 
     async def on_kill(self) -> None:
         """End the load when a person ends the task."""

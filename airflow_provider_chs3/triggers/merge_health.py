@@ -119,6 +119,7 @@ class MergeWait:
         )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MergeHealthTrigger(ServerTrigger):
     """Wait until merges have settled, or a person must act.
 
@@ -126,7 +127,6 @@ class MergeHealthTrigger(ServerTrigger):
     retry can fix.
 
     Args:
-        clickhouse_conn_id: Connection of type `chs3`.
         table: The table.
         database: Its database; None takes the connection's.
         cluster: The cluster; None takes the Distributed table's, else the connection's.
@@ -136,32 +136,13 @@ class MergeHealthTrigger(ServerTrigger):
         poll_interval_seconds: Seconds between two polls while parts change; they grow while nothing does.
     """
 
-    arguments = (
-        *("clickhouse_conn_id", "table", "database", "cluster"),
-        *("periods", "thresholds", "reactions", "poll_interval_seconds"),
-    )
-
-    def __init__(
-        self,
-        *,
-        clickhouse_conn_id: str,
-        table: str,
-        database: str | None,
-        cluster: str | None,
-        periods: Sequence[str],
-        thresholds: Mapping[str, Any],
-        reactions: Mapping[str, str],
-        poll_interval_seconds: float,
-    ) -> None:
-        super().__init__()
-        self.clickhouse_conn_id = clickhouse_conn_id
-        self.table = table
-        self.database = database
-        self.cluster = cluster
-        self.periods = list(periods)
-        self.thresholds = dict(thresholds)
-        self.reactions = dict(reactions)
-        self.poll_interval_seconds = poll_interval_seconds
+    table: str
+    database: str | None
+    cluster: str | None
+    periods: Sequence[str]
+    thresholds: Mapping[str, Any]
+    reactions: Mapping[str, str]
+    poll_interval_seconds: float
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Poll until the wait is over."""
@@ -178,11 +159,8 @@ class MergeHealthTrigger(ServerTrigger):
             conn_id=self.clickhouse_conn_id, table=self.table, database=self.database, cluster=self.cluster
         )
         periods = tuple(map(Period.parse, self.periods))
-        watch = MergeWatch(
-            Thresholds(**self.thresholds),
-            Reactions(**self.reactions),
-            poll_interval_seconds=self.poll_interval_seconds,
-        )
+        thresholds, reactions = Thresholds(**self.thresholds), Reactions(**self.reactions)
+        watch = MergeWatch(thresholds, reactions, poll_interval_seconds=self.poll_interval_seconds)
         after_seconds, at_least_seconds = shared_poll.FIRST_POLL_SECONDS, shared_poll.FIRST_POLL_SECONDS
         while True:
             states = await shared_poll.answer(

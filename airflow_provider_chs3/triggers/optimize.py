@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from airflow.triggers.base import TriggerEvent
@@ -16,7 +17,6 @@ from airflow_provider_chs3.core.workflow.driving import drive_async
 from airflow_provider_chs3.core.workflow.operations import AnyStep, Log, Sleep, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.runners.background import with_starts
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.triggers.servers import Server, ServerTrigger, server
 from airflow_provider_chs3.triggers.shared_poll import FIRST_POLL_SECONDS
@@ -27,26 +27,19 @@ _T = TypeVar("_T")
 _RETRY_SECONDS = (5.0, 10.0, 20.0, 40.0, 60.0, 60.0, 60.0, 60.0)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OptimizeTrigger(ServerTrigger):
     """Merge periods, and report the result. Restarted elsewhere, it resumes from the servers' state.
 
     Args:
-        clickhouse_conn_id: Connection of type `chs3`.
         request: The request, as returned by `OptimizeRequest.as_json`.
         work: The result of `find_work`.
         cancel_on_kill: Whether to end the OPTIMIZEs if a person ends the task.
     """
 
-    arguments = ("clickhouse_conn_id", "request", "work", "cancel_on_kill")
-
-    def __init__(
-        self, *, clickhouse_conn_id: str, request: Mapping[str, Any], work: Mapping[str, Any], cancel_on_kill: bool
-    ) -> None:
-        super().__init__()
-        self.clickhouse_conn_id = clickhouse_conn_id
-        self.request = dict(request)
-        self.work = dict(work)
-        self.cancel_on_kill = cancel_on_kill
+    request: Mapping[str, Any]
+    work: Mapping[str, Any]
+    cancel_on_kill: bool
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Merge the periods, and wait for the merges."""
@@ -88,7 +81,7 @@ class OptimizeTrigger(ServerTrigger):
             return None
 
         def perform(hook: ClickHouseHook) -> Any:
-            return with_starts(Runner(hook=hook, log=self.log))(step)
+            return Runner(hook=hook, log=self.log).perform(step)
 
         # A node that is down for a moment must not end the merges of others. All these steps may be repeated.
         for wait_seconds in _RETRY_SECONDS:

@@ -6,7 +6,7 @@ import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import TriggerEvent
 
@@ -48,44 +48,34 @@ class RunningQueries(shared_poll.Subject[str, InsertProgress]):
         return ask
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RunningQueryTrigger(ServerTrigger):
     """The base of triggers that wait until no node runs a query, and log progress. The task finds out how it ended.
 
     Args:
-        clickhouse_conn_id: Connection of type `chs3`.
         query_id: The query.
         cluster: The cluster that it runs on; None for one server.
         started_at: When it was sent, in seconds since 1970, by the clock of the worker.
         ends_at: When to stop waiting, like `started_at`; None: never.
         poll_interval_seconds: Seconds between two polls, each of which logs progress.
+        total_rows: Rows that it will read, if known.
+        address: Host and native port of the server that runs it; None for all nodes of the cluster, or the server that
+            the connection leads to.
     """
 
-    arguments: ClassVar[tuple[str, ...]] = (
-        *("clickhouse_conn_id", "query_id", "cluster", "started_at", "ends_at"),
-        "poll_interval_seconds",
-    )
-    #: Rows that it will read, if known.
+    query_id: str
+    cluster: str | None
+    started_at: float
+    ends_at: float | None
+    poll_interval_seconds: float
     total_rows: int | None = None
-    #: The server that runs it; None for a cluster, or the one that the connection leads to.
     address: Address | None = None
 
-    def __init__(
-        self,
-        *,
-        clickhouse_conn_id: str,
-        query_id: str,
-        cluster: str | None,
-        started_at: float,
-        ends_at: float | None,
-        poll_interval_seconds: float,
-    ) -> None:
-        super().__init__()
-        self.clickhouse_conn_id = clickhouse_conn_id
-        self.query_id = query_id
-        self.cluster = cluster
-        self.started_at = started_at
-        self.ends_at = ends_at
-        self.poll_interval_seconds = poll_interval_seconds
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.address:
+            # JSON makes it a list.
+            self.address = (self.address[0], self.address[1])
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Poll until the query has ended, or the time is up."""
@@ -108,7 +98,7 @@ class RunningQueryTrigger(ServerTrigger):
             after_seconds, at_least_seconds = self.poll_interval_seconds, None
 
     @staticmethod
-    def times_of(task: BaseOperator, context: Context) -> dict[str, float | None]:
+    def times_of(task: BaseOperator, context: Context) -> dict[str, Any]:
         """Return the times that a trigger gets from a task which defers now, until its `execution_timeout` is over.
 
         Args:

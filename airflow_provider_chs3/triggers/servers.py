@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from airflow.triggers.base import BaseTrigger
 
@@ -33,18 +33,22 @@ _THREADS_PER_CONNECTION = 2
 _SEND_RECEIVE_TIMEOUT_SECONDS = 30.0
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ServerTrigger(BaseTrigger):
-    """The base of this package's triggers. Their attributes are called as the arguments that Airflow keeps.
+    """The base of this package's triggers, whose fields are the arguments that Airflow keeps.
 
-    Attributes:
-        arguments: The names of those of `__init__`.
+    Args:
+        clickhouse_conn_id: Connection of type `chs3`.
     """
 
-    arguments: ClassVar[tuple[str, ...]]
+    clickhouse_conn_id: str
+
+    def __post_init__(self) -> None:
+        super().__init__()
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the path of the class, and its arguments: names and numbers."""
-        values = {name: getattr(self, name) for name in self.arguments}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
         return f"{type(self).__module__}.{type(self).__qualname__}", values
 
 

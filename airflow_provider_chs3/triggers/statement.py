@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from airflow.triggers.base import TriggerEvent
 
@@ -13,6 +12,7 @@ from airflow_provider_chs3.triggers.running_query import RunningQueryTrigger
 from airflow_provider_chs3.triggers.servers import run_blocking
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class StatementTrigger(RunningQueryTrigger):
     """A trigger that waits until no node runs a statement, and logs progress. The task finds out how it ended.
 
@@ -20,16 +20,9 @@ class StatementTrigger(RunningQueryTrigger):
 
     Args:
         number: Its place among the statements of the task, from 0.
-        address: Host and native port of the server that runs it; None for all nodes of the cluster.
-        **kwargs: As for `RunningQueryTrigger`.
     """
 
-    arguments = (*RunningQueryTrigger.arguments, "number", "address")
-
-    def __init__(self, *, number: int, address: Sequence[Any] | None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.number = number
-        self.address = (address[0], address[1]) if address else None
+    number: int
 
     async def on_kill(self) -> None:
         """End the statement when a person ends the task."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.hooks.landing.written_once import WrittenOnce
+from airflow_provider_chs3.hooks.shared_objects import SharedObjects
 from tests.sources.kafka import KafkaServer
 from tests.sources.landing_lake import HOUR, NIGHTS, Dead, LandingLake, settled
 from tests.sources.topics import Topic
@@ -88,10 +88,10 @@ def test_a_worker_that_dies_at_any_write_leaves_what_the_next_try_completes(
         lake.topic.send(datetime(2025, 12, 24, tzinfo=UTC), b"late %d" % number)
         sent += Counter([b"%d" % number, b"late %d" % number])
     lake.topic.send(NIGHTS[2] + HOUR, b"of the next night")
-    put = WrittenOnce.put
+    put = SharedObjects.put
     deadly: list[str] = []
 
-    def dying(objects: WrittenOnce, key: str, body: Any) -> bool:
+    def dying(objects: SharedObjects, key: str, body: Any) -> bool:
         if key in deadly:
             return put(objects, key, body)
         deadly.append(key)
@@ -99,7 +99,7 @@ def test_a_worker_that_dies_at_any_write_leaves_what_the_next_try_completes(
             put(objects, key, body)
         raise Dead
 
-    monkeypatch.setattr(WrittenOnce, "put", dying)
+    monkeypatch.setattr(SharedObjects, "put", dying)
     while True:
         try:
             lake.land(1, messages_per_object=3)
@@ -109,7 +109,7 @@ def test_a_worker_that_dies_at_any_write_leaves_what_the_next_try_completes(
             lake.topic.send(NIGHTS[3], b"much later")
     # The topic's id, a record of the run, two of offsets, the periods of four ranges, and the result.
     assert len(deadly) == 1 + 1 + 2 + 7 + 1
-    monkeypatch.setattr(WrittenOnce, "put", put)
+    monkeypatch.setattr(SharedObjects, "put", put)
     lake.land(2)
     lake.land(3)
     assert lake.values() == sent + Counter({b"much later": len(deadly)})
@@ -181,15 +181,15 @@ def test_what_compaction_took_between_two_tries_is_in_no_object_twice(
     lake: LandingLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake.topic.send(NIGHTS[0] + HOUR, *(b"%d" % number for number in range(10)))
-    put = WrittenOnce.put
+    put = SharedObjects.put
 
-    def dying(objects: WrittenOnce, key: str, body: Any) -> bool:
+    def dying(objects: SharedObjects, key: str, body: Any) -> bool:
         if key.endswith("-00000000000000000008.parquet"):
             raise Dead
         return put(objects, key, body)
 
     with monkeypatch.context() as patch:
-        patch.setattr(WrittenOnce, "put", dying)
+        patch.setattr(SharedObjects, "put", dying)
         with pytest.raises(Dead):
             lake.land(0, messages_per_object=4)
     # The first object has offsets 0 to 3; the log begins in the middle of them now.

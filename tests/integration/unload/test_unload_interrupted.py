@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.hooks.manifest_bucket import ManifestBucket
+from airflow_provider_chs3.hooks.shared_objects import SharedObjects
 from airflow_provider_chs3.runners.blocking import Runner
 from tests.faults.killing import performing
 from tests.integration.lake import Lake
@@ -37,9 +37,9 @@ def killed_at(step: int, *, has_effect: bool) -> Iterator[None]:
             raise Killed
         return answer
 
-    tried = ManifestBucket._tried
+    tried = SharedObjects._tried
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ManifestBucket, "_tried", lambda self, *arguments: struck(lambda: tried(self, *arguments)))
+        patch.setattr(SharedObjects, "_tried", lambda self, *arguments: struck(lambda: tried(self, *arguments)))
         with performing(lambda runner, each: struck(lambda: PERFORM.__get__(runner, Runner)(each))):
             yield
 

@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core.unload import steps
 from airflow_provider_chs3.exceptions import TransientError
-from airflow_provider_chs3.hooks.manifest_bucket import ManifestBucket
+from airflow_provider_chs3.hooks.shared_objects import SharedObjects
 from airflow_provider_chs3.runners.unloading import Unload
 from tests.integration.lake import Lake
 from tests.integration.unloading import MANIFEST, body, ids, ids_of_table, keys, loaded, manifest, operator, unload
@@ -22,14 +22,14 @@ pytestmark = pytest.mark.three_nodes
 
 
 def test_of_two_at_once_the_second_writes_nothing(loaded: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    swap = ManifestBucket.swap
+    swap = SharedObjects.swap
 
     def swap_behind_another(self: Any, *arguments: Any) -> bool:
-        monkeypatch.setattr(ManifestBucket, "swap", swap)
+        monkeypatch.setattr(SharedObjects, "swap", swap)
         unload(loaded)
         return swap(self, *arguments)
 
-    monkeypatch.setattr(ManifestBucket, "swap", swap_behind_another)
+    monkeypatch.setattr(SharedObjects, "swap", swap_behind_another)
     with pytest.raises(TransientError, match="Another task unloaded"):
         unload(loaded)
     assert sorted(keys(loaded)) == sorted([*(each["key"] for each in manifest(loaded)["files"]), MANIFEST])
@@ -39,8 +39,8 @@ def test_of_two_at_once_the_second_writes_nothing(loaded: Lake, monkeypatch: pyt
 
 @pytest.mark.thorough
 def test_an_answer_that_got_lost_is_no_failure(loaded: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    swap = ManifestBucket.swap
-    monkeypatch.setattr(ManifestBucket, "swap", lambda *arguments: swap(*arguments) and swap(*arguments))
+    swap = SharedObjects.swap
+    monkeypatch.setattr(SharedObjects, "swap", lambda *arguments: swap(*arguments) and swap(*arguments))
     assert unload(loaded)["status"] == "unloaded"
     assert ids(loaded) == ids_of_table(loaded)
 
