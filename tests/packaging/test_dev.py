@@ -74,7 +74,7 @@ def test_of_two_at_once_one_builds_and_the_other_waits(checkout: Path) -> None:
     said = sorted(process.communicate(timeout=300)[1] for process in both)
     assert [process.returncode for process in both] == [0, 0]
     assert said == [
-        "./dev: building the page\n",
+        "./dev: fetching the page's libraries, a minute or so\n./dev: building the page, half a minute or so\n",
         "./dev: waiting for another ./dev, which makes the environment or the page\n",
     ]
     assert (checkout / "npm.log").read_text().splitlines() == ["begin ci", "end ci", "begin run build", "end run build"]
