@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @takes(*OF_APPROVAL)
 class ApprovePeriodsOperator(PeriodOperator):
-    """Publish what loads with `policies={'on_failed_check': 'hold'}` hold of periods.
+    """Publish what loads hold of periods, as with `policies={'on_failed_check': 'hold'}`.
 
     A version is published only if the objects are those that it was loaded from, and the table holds what it held when
     the version was checked; otherwise the task fails, and the period is to be loaded. It is published as a load is: an

@@ -208,6 +208,20 @@ def test_a_period_with_rows_that_wait_for_somebody(as_user: AsUser, loaded: Lake
 
 
 @pytest.mark.thorough
+def test_a_period_of_others_that_waits_for_somebody(as_user: AsUser, loaded: Lake) -> None:
+    """Its objects are as published, so the held rows are of the same ones as those of the table."""
+    loaded.on_every_node(f"INSERT INTO {loaded.database}.trips (trip_id, pickup_at) VALUES (1, '{PERIOD}-05')")
+    hold = {"policies": {"on_target_changed": "hold"}}
+    assert "the table is unchanged: the partition was changed since" in refused(lambda: loaded.load(**hold))
+    said = answers(as_user, loaded, **hold)
+    assert said.plan.startswith("held since 20")
+    assert (said.ledger, said.page) == (said.plan, f"held: {said.plan}")
+    assert said.plan in said.load
+    assert said.plan in said.doctor
+    DiscardPeriodsOperator(task_id="discard", table="trips", periods=[PERIOD], **where(loaded)).execute({})
+
+
+@pytest.mark.thorough
 def test_a_period_that_is_pinned(as_user: AsUser, loaded: Lake) -> None:
     loaded.upload(Trips(seed=2, rows_per_period=600, files_per_period=3))
     loaded.load(keep_versions=1)

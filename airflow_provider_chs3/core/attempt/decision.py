@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found
@@ -11,6 +11,7 @@ from airflow_provider_chs3.core.request.load_request import Policies
 from airflow_provider_chs3.core.request.reload import ASKED_FOR
 from airflow_provider_chs3.core.values.load_result import TO_DECIDE
 from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.quantities import size_text
 from airflow_provider_chs3.exceptions import TargetChangedError
 
 
@@ -22,9 +23,15 @@ class Refusal(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What happens to a period; `reason` says why, as a text."""
+    """What happens to a period.
+
+    Args:
+        reason: Why, as a text.
+        held_because: If it is loaded, why its rows are held rather than published; empty, the default, if they are not.
+    """
 
     reason: str
+    held_because: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +64,6 @@ class Finish(Decision):
     """A dead attempt has staged it: its publication is completed, if its staging is there as it was."""
 
 
-_DAY_SECONDS = 24 * 60 * 60
 #: What may also be what a load did between two looks of a server.
 OF_OTHERS = (ComparisonStatus.ROWS_UNKNOWN, ComparisonStatus.TARGET_CHANGED)
 #: Where a table is loaded for the first time, or another policy allows to load it again.
@@ -115,8 +121,8 @@ def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
         policies: The policies of the load. Default: those of a load without any.
     """
     policies = policies or Policies()
-    found, _, why = facts.found
-    if stays := _stays(facts, policies):
+    why = facts.found.why
+    if stays := _stays(facts):
         return stays
     if facts.is_approval and not facts.intended:
         return Refuse(facts.why_not_held or "it was held for too long", Refusal.NOT_HELD)
@@ -126,24 +132,29 @@ def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
         return Skip(reason, has_no_objects=True) if is_skipped else Refuse(reason, Refusal.NO_OBJECTS)
     if refusal := _refusal(facts, policies):
         return Refuse(why, refusal)
+    return _loaded(facts, policies)
+
+
+def _loaded(facts: PeriodFacts, policies: Policies) -> Decision:
+    (found, _, why), held_because = facts.found, _why_held(facts, policies)
     if found is ComparisonStatus.UNCHANGED:
         return Whole(ASKED_FOR)
     if facts.intended and not facts.is_reload:
         return Finish(why)
     if found is ComparisonStatus.OBJECTS_CHANGED and facts.why_whole == "":
-        return Add(why)
+        return Add(why, held_because=held_because)
     if _reloads_table(facts) and not policies.reload_whole_table:
         return Refuse(facts.why_whole or why, Refusal.WHOLE_TABLE)
-    return Whole(why)
+    return Whole(why, held_because=held_because)
 
 
-def _stays(facts: PeriodFacts, policies: Policies) -> Decision | None:
+def _stays(facts: PeriodFacts) -> Decision | None:
     """Return the decision to leave a period as it is; None if it is to change."""
     if facts.found.standing is ComparisonStatus.PINNED:
         return Refuse(facts.found.why, Refusal.NOT_HELD) if facts.is_approval else Skip(facts.found.why)
     if facts.is_reload:
         return None
-    if facts.held and facts.held.record.age_seconds < policies.hold_limit_days * _DAY_SECONDS:
+    if facts.held and not facts.held.is_over:
         return Hold(f"held since {facts.held.since} UTC: {facts.held.why}. {TO_DECIDE}")
     return Skip(facts.found.why) if facts.found.standing is ComparisonStatus.UNCHANGED else None
 
@@ -173,14 +184,32 @@ def _reloads_table(facts: PeriodFacts) -> bool:
 
 def _refusal(facts: PeriodFacts, policies: Policies) -> Refusal | None:
     found = facts.found.standing
-    if policies.on_target_changed == "fail":
+    if policies.on_target_changed != "reload":
         if found in OF_OTHERS and facts.lacks_replica:
             return Refusal.REPLICA_DOWN
-        if found is ComparisonStatus.TARGET_CHANGED:
-            return Refusal.TARGET_CHANGED
         if found is ComparisonStatus.FEWER_NODES:
             return Refusal.FEWER_NODES
-    if found is ComparisonStatus.ROWS_UNKNOWN and not policies.replace_unknown:
-        return Refusal.ROWS_UNKNOWN
-    shrank = facts.size_bytes < facts.published_bytes * (1 - policies.max_shrink_fraction)
-    return Refusal.SHRANK if facts.objects and shrank else None
+    if _is_of_others(facts, policies) and policies.on_target_changed != "hold":
+        return Refusal.ROWS_UNKNOWN if found is ComparisonStatus.ROWS_UNKNOWN else Refusal.TARGET_CHANGED
+    return Refusal.SHRANK if _shrank(facts, policies) and policies.on_shrink == "fail" else None
+
+
+def _why_held(facts: PeriodFacts, policies: Policies) -> str:
+    """Return why a person decides about what a load would replace; empty if none does. No other policy forbids it."""
+    whys = [facts.found.why] if _is_of_others(facts, policies) else []
+    if _shrank(facts, policies):
+        shrank = f"shrank from {size_text(facts.published_bytes)} to {size_text(facts.size_bytes)}"
+        whys.append(f"its {facts.contents} {shrank} since they were published")
+    return "; ".join(whys)
+
+
+def _is_of_others(facts: PeriodFacts, policies: Policies) -> bool:
+    """Check whether a load would replace rows of others, and no argument allows it."""
+    if facts.found.standing is ComparisonStatus.ROWS_UNKNOWN:
+        return not policies.replace_unknown
+    return facts.found.standing is ComparisonStatus.TARGET_CHANGED and policies.on_target_changed != "reload"
+
+
+def _shrank(facts: PeriodFacts, policies: Policies) -> bool:
+    least_bytes = facts.published_bytes * (1 - policies.max_shrink_fraction)
+    return bool(facts.objects) and facts.size_bytes < least_bytes

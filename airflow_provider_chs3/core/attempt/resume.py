@@ -65,6 +65,7 @@ class RecordedPeriod:
         newest: Time of the last write to the newest of them.
         before: The period's partitions on each node, by shard and replica, when the load began.
         reason: The reason of the load.
+        held_because: Why its rows are held rather than published; empty if they are not.
         increment: For an increment, the load that it adds to, and the fingerprint of the new objects.
         records: The records on which the load decided, as `core.attempt.newer_records` compares them.
     """
@@ -73,6 +74,7 @@ class RecordedPeriod:
     newest: datetime
     before: Mapping[str, Sequence[PartitionState]]
     reason: str
+    held_because: str
     increment: Mapping[str, Any] | None
     records: Mapping[str, str]
 
@@ -199,6 +201,7 @@ def _values_of(each: PeriodLoad) -> dict[str, Value]:
             node_key(node): [_as_json(one.state) for one in period.each] for node, period in each.before.items()
         },
         "records": records_of(each.before),
+        "held_because": each.held_because,
         "increment": _increment_as_json(load.increment, load.files.manifest) if load.increment else None,
     }
     return {"reason": each.reason, **load.read_sizes, "basis": json.dumps(basis)}
@@ -355,6 +358,7 @@ def _of_record(found: _Found) -> RecordedPeriod:
             for node, states in basis["before"].items()
         },
         reason=found.reason,
+        held_because=basis["held_because"],
         increment=basis["increment"],
         records=basis["records"],
     )

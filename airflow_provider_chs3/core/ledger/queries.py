@@ -236,7 +236,7 @@ def _held(source: str, of_table: str, *, number: str = _ONLY_ONE, by: str = "") 
     newest = f"SELECT {keys}, max(sequence) FROM {source} WHERE {of_table} AND {IS_OF_HELD} GROUP BY {keys}"
     since = "formatDateTime(recorded_at, '%F %T', 'UTC')"
     return (
-        f"(SELECT groupArray(({number}, period, ({record_columns()}), why, {since})) FROM {source} "
+        f"(SELECT groupArray(({number}, period, ({record_columns()}), why, {since}, hold_limit_days)) FROM {source} "
         f"WHERE {of_table} AND event = 'held' AND ({keys}, sequence) {'GLOBAL IN' if by else 'IN'} ({newest}))"
     )
 
@@ -249,8 +249,8 @@ def _held_of(rows: Iterable[Row]) -> dict[tuple[int, str], Held]:
     """
     found = dict[tuple[int, str], Held]()
     for *_, claims in rows:
-        for number, period, fields, why, since in claims:
-            known = found.get((number, period), Held((), why, since))
+        for number, period, fields, why, since, limit_days in claims:
+            known = found.get((number, period), Held((), why, since, limit_days))
             found[number, period] = replace(known, records=(*known.records, Record(*fields)))
     return found
 

@@ -12,6 +12,8 @@ from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.values.models import Node
 
+_DAY_SECONDS = 24 * 60 * 60
+
 
 @dataclass(frozen=True, slots=True)
 class Restored:
@@ -102,16 +104,23 @@ class Held:
         records: The claim of each of its partitions: what is held of it is beside the evidence of the published one.
         why: Why it is held.
         since: When it was, in UTC.
+        limit_days: Days after which it cannot be approved.
     """
 
     records: tuple[Record, ...]
     why: str
     since: str
+    limit_days: float
 
     @property
     def record(self) -> Record:
         """One of its claims, which have all but the partition in common."""
         return self.records[0]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was held for too long to be approved."""
+        return self.record.age_seconds >= self.limit_days * _DAY_SECONDS
 
     @property
     def without_values(self) -> Held:

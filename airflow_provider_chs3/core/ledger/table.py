@@ -49,6 +49,7 @@ COLUMNS = {
     "restored": "LowCardinality(String) COMMENT "
     "'JSON: the version that was restored, by whom and when, and whether the period is pinned; empty for a load'",
     "why": "String COMMENT 'why a version is held'",
+    "hold_limit_days": "Float64 COMMENT 'after which it cannot be approved'",
     "cluster": "LowCardinality(String) COMMENT 'the cluster that the table was loaded on'",
 }
 #: The columns of the table of loads; the same rule applies.

@@ -249,8 +249,8 @@ def _record_results(
     found.results.update(results)
     for each in periods:
         # One that died before its claim has left a table that no record names.
-        may_be_held = each.load.request.policies.on_failed_check == "hold"
-        if not each.held_because and (may_be_held or any(period.held for period in each.before.values())):
+        may_hold = each.load.request.policies.may_hold
+        if not each.held_because and (may_hold or any(period.held for period in each.before.values())):
             yield from drop_held_of(each.load)
 
 
@@ -302,7 +302,8 @@ def _planned_before(resumable: ResumableLoad, found: Found, listed: Mapping[Peri
     several = []
     for period, recorded in resumable.periods.items():
         load = yield from load_of_resumable(found.loads[period], recorded, listed[period])
-        several.append(PeriodLoad(load=load, before={}, reason=recorded.reason, plan=resumable.plan))
+        each = PeriodLoad(load=load, before={}, reason=recorded.reason, held_because=recorded.held_because)
+        several.append(replace(each, plan=resumable.plan))
     if len(several) == 1:
         return Planned(load=several[0].load, plan=resumable.plan, periods=periods_of(*several))
     planned = yield from planned_together(several, resumable.plan)

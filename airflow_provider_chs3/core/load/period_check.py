@@ -127,7 +127,12 @@ def _to_load(
     results |= _held(loads, before, facts, decisions)
     periods = periods_of(
         *(
-            PeriodLoad(load=load, before=before[period], reason=decisions[period].reason)
+            PeriodLoad(
+                load=load,
+                before=before[period],
+                reason=decisions[period].reason,
+                held_because=decisions[period].held_because,
+            )
             for period, load in loads.items.items()
             if period not in results
         )

@@ -239,6 +239,8 @@ def _planned(
         is_skipped = False
     if found.standing is ComparisonStatus.NEW and not objects.count:
         is_skipped, reason = is_skipped or request.leave_out_empty, f"it has no {contents} yet"
+    if decision.held_because:
+        reason = f"its load will be held: {decision.held_because}"
     if isinstance(decision, Refuse) and decision.refusal is Refusal.WHOLE_TABLE:
         reason = f"its load will stop: {reads_all(target, objects.sizes, reason)}"
     return PlannedPeriod(

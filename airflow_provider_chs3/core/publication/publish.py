@@ -20,6 +20,7 @@ from airflow_provider_chs3.core.increment.completion import attached, require_ba
 from airflow_provider_chs3.core.increment.removal import with_kept
 from airflow_provider_chs3.core.insertion.staged_rows import partitions_of, partitions_query, staged_of
 from airflow_provider_chs3.core.ledger.comparison import is_changed
+from airflow_provider_chs3.core.ledger.partition_changes import is_explained
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
 from airflow_provider_chs3.core.ledger.recording import Values, add_records
@@ -107,7 +108,9 @@ def _hold(
     claims = dict[Period, _Records]()
     for each in periods:
         values = _values_of_intent(each, members_of(each, now[each.period], kept[each.period]))
-        claims[each.period] = [(node, key, {**of_one, "why": each.held_because}) for node, key, of_one in values]
+        limit_days = float(each.load.request.policies.hold_limit_days)
+        told: Values = {"why": each.held_because, "hold_limit_days": limit_days}
+        claims[each.period] = [(node, key, {**of_one, **told}) for node, key, of_one in values]
     yield from periods.ask(lambda some: _record(some, "held", claims, name="Record {} as held"))
     yield from periods.run(lambda each: drop_held_of(each.load, but=each.load.request.nonce))
     return {each.period: {node: period.state for node, period in now[each.period].items()} for each in periods}
@@ -447,8 +450,9 @@ def _is_written_by_others(load: LoadContext, before: PeriodOnNode, now: PeriodOn
         and before.record == now.record
         and is_changed(before, table_facts=load.context.table_facts)
     ):
-        # A server lost parts of it before this load began: none may have been added since.
-        return bool(set(is_now.each_part or ()) - set(was.each_part or ()))
+        # It may have lost parts before this load began, and may lose more: none may have been added, but by merges.
+        added = set(is_now.each_part or ()) - set(was.each_part or ())
+        return bool(added) and not is_explained(was.evidence(), is_now, table_facts=load.context.table_facts)
     if now.record is not None:
         return is_changed(now, table_facts=load.context.table_facts)
     # Replicas number from 0, so that the first block of others has no higher number than no block at all.

@@ -39,6 +39,11 @@ class Policies(PolicyGroup, Increments, Proof):
     write_mode: str = field_of(WRITE_MODE)
     distribution: str = field_of(DISTRIBUTION)
 
+    @property
+    def may_hold(self) -> bool:
+        """Whether a load may hold rows instead of publishing them."""
+        return "hold" in (self.on_failed_check, self.on_shrink, self.on_target_changed)
+
 
 def definition_of(
     selection: Selection, *, on_other_periods: str, distribution: str, file_format: Format | None, compression: str

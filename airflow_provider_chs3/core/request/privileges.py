@@ -27,7 +27,7 @@ def privileges_of_load(request: LoadRequest, location: TableLocation) -> tuple[s
         further = (*further, f"ALTER ADD COLUMN ON {table(location.target)}")
     if request.policies.keep_versions:
         further = (*further, *privileges_of_attaching(location.target, location.ledger))
-    if request.policies.on_failed_check == "hold" or request.is_approval:
+    if request.policies.may_hold or request.is_approval:
         further = (*further, privilege_of_filling(location.ledger))
     if request.policies.write_mode == "append":
         return (*privileges_of_appending(location, named_collection=named_collection, store=store), *further)

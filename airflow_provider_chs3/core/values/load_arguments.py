@@ -99,23 +99,25 @@ class PolicyGroup(Group):
         0, "Minimum age of the objects, in seconds; if one is younger, the task fails for a retry.", least=0
     )
     max_shrink_fraction: float = argument(
-        0.5, "Stop if the period lost more than this fraction of its published bytes.", least=0, most=1
+        0.5, "The largest fraction of its published bytes that a period may lose; see `on_shrink`.", least=0, most=1
+    )
+    on_shrink: str = argument(
+        "fail", "If it lost more: `fail`, or `hold` its rows (see `on_failed_check`).", choices=("fail", "hold")
     )
     on_other_periods: str = argument(
         "fail", "`fail`, or `leave_out` rows that belong to another period.", choices=("fail", "leave_out")
     )
     on_target_changed: str = argument(
         "fail",
-        "`fail`, or `reload` a period that was changed by others since it was published.",
-        choices=("fail", "reload"),
+        "If others changed the period since it was published: `fail`, `reload` it, or `hold` its new rows, also if no "
+        "known load has written what is there.",
+        choices=("fail", "reload", "hold"),
     )
     replace_unknown: bool = argument(
         False, "Whether to replace rows that no known load has written, instead of stopping."
     )
     reload_whole_table: bool = argument(
-        False,
-        "Whether to load a table without partitions whole again where new objects cannot be added to it, instead of "
-        "stopping.",
+        False, "Whether to load a table without partitions whole again where new objects cannot be added, or to stop."
     )
     on_new_columns: str = argument(
         "warn",
@@ -133,9 +135,7 @@ class PolicyGroup(Group):
         7, "Days after which rows that are held cannot be approved, and the period is loaded again.", above=0
     )
     keep_versions: int = argument(
-        0,
-        "How many earlier versions of each period to keep for `chs3 restore`, as links to the files of its parts.",
-        least=0,
+        0, "How many earlier versions of each period to keep for `chs3 restore`, as links to its parts.", least=0
     )
     allow_duplicates: bool = argument(
         False, "Whether `write_mode='append'`, which a retry doubles, may be combined with retries."

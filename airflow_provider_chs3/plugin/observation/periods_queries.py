@@ -34,7 +34,7 @@ RECORD = (
 )
 
 _KEYS = ("target_database", "target_table", "target_uuid", "period", "recorded_at")
-_OF_CLAIMS = ("partition_id", "objects", *RECORD, "fingerprint", "definition", "why")
+_OF_CLAIMS = ("partition_id", "objects", *RECORD, "fingerprint", "definition", "why", "hold_limit_days")
 #: Whether a claim is about one of several partitions.
 _OF_SEVERAL = "length(partitions) > 1 AND event != 'held'"
 _OF_LOADS = (
@@ -55,7 +55,7 @@ _FAILED = "event = 'failed'"
 _LOADED = "event = 'load'"
 _RECORDED_AT = "formatDateTime(recorded_at, '%F %T', 'UTC')"
 #: What is read of a held version beside its records.
-_OF_HELD = ("dateDiff('second', recorded_at, now64(3))", "why", _RECORDED_AT)
+_OF_HELD = ("dateDiff('second', recorded_at, now64(3))", "why", _RECORDED_AT, "hold_limit_days")
 
 
 def records(ledgers: Collection[str], loads: Collection[str], periods: Collection[str] | None = None) -> Sql:
@@ -93,9 +93,8 @@ def _records(database: str, has_ledger: bool, has_loads: bool, only: str) -> str
     )
     # Without tuples: the driver makes an object of each.
     return (
-        f"SELECT {keys}, states, checked, several, "
-        # What is held of a reload is as published.
-        f"arrayFilter(each -> NOT has(of_published, (each.1, each.2)), held), {_flat('published', len(published))}, "
+        f"SELECT {keys}, states, checked, several, held, "
+        f"arrayExists(each -> has(of_published, (each.1, each.2)), held), {_flat('published', len(published))}, "
         f"inserts, {_flat('inserting', len(inserting))}, failures, {_flat('failed', len(failed))}, "
         f"{_flat('loaded', len(loaded))} FROM (SELECT {keys}, "
         # A later check or load makes a failure or an unsuccessful insert obsolete.

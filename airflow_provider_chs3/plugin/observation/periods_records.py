@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.workflow.operations import Row
 from airflow_provider_chs3.plugin.observation import periods_queries
 
 #: Where the columns of `periods_queries.records` begin, without table and period.
-_STATES, _CHECKED, _SEVERAL, _HELD, _PUBLISHED, _RECORD = range(6)
+_STATES, _CHECKED, _SEVERAL, _HELD, _IS_OF_HELD, _PUBLISHED, _RECORD = range(7)
 _OBJECTS = _RECORD + len(periods_queries.RECORD)
 _INSERTS = _OBJECTS + 3
 _FAILURES = _INSERTS + 6
@@ -165,6 +165,9 @@ def period_records(row: Row) -> PeriodRecords:
     record = _record(row[_PUBLISHED], *row[_RECORD:_OBJECTS]) if row[_STATES] else None
     several = tuple(filter(record.is_with, filter(None, (_record(*each) for each in row[_SEVERAL])))) if record else ()
     held, held_in = _held(row[_HELD])
+    if record and held and row[_IS_OF_HELD]:
+        # What it was published from, too, is read only where that is compared.
+        record = replace(record, fingerprint=held.record.fingerprint, definition=held.record.definition)
     return PeriodRecords(
         record=record,
         several=several,
@@ -189,10 +192,10 @@ def _record(partition_id: str, event: str, attempt: str, *others: Any) -> Record
 def _held(claims: Iterable[Row]) -> tuple[Held | None, str]:
     """Return the version that is held, and the database of its ledger."""
     held, database = None, ""
-    for fingerprint, definition, partition_id, *record, age_seconds, why, since, held_in in claims:
+    for fingerprint, definition, partition_id, *record, age_seconds, why, since, limit_days, held_in in claims:
         if found := _record(partition_id, *record):
             told = {"fingerprint": fingerprint, "definition": definition, "age_seconds": age_seconds}
-            known = held or Held((), why, since)
+            known = held or Held((), why, since, limit_days)
             held, database = replace(known, records=(*known.records, replace(found, **told))), held_in
     return held, database
 

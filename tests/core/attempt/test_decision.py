@@ -108,6 +108,26 @@ class TestEachStatus:
         assert decide(facts(status, why_whole=why_whole)) == (Add(WHY) if adds else STATUSES[status][0])
 
 
+def test_what_would_be_refused_is_held_where_that_is_asked_for():
+    held, holds = Whole(WHY, held_because=WHY), Policies(on_target_changed="hold")
+    shrinks = {"size_bytes": 49, "published_bytes": 100}
+    for status in (ComparisonStatus.TARGET_CHANGED, ComparisonStatus.ROWS_UNKNOWN):
+        assert decide(facts(status), holds) == held
+        assert decide(facts(status, is_reload=True), holds) == held
+        assert decide(facts(status, lacks_replica=True), holds) == Refuse(WHY, Refusal.REPLICA_DOWN)
+        assert decide(facts(status, **shrinks), holds) == Refuse(WHY, Refusal.SHRANK)
+    assert decide(facts(ComparisonStatus.ROWS_UNKNOWN), replace(holds, replace_unknown=True)) == WHOLE
+    fewer = facts(ComparisonStatus.FEWER_NODES)
+    assert decide(fewer, holds) == decide(fewer) == Refuse(WHY, Refusal.FEWER_NODES)
+    shrank, holds = facts(ComparisonStatus.OBJECTS_CHANGED, **shrinks), Policies(on_shrink="hold")
+    why = "its objects shrank from 100 bytes to 49 bytes since they were published"
+    assert decide(shrank, holds) == Whole(WHY, held_because=why)
+    assert decide(replace(shrank, why_whole=""), holds) == Add(WHY, held_because=why)
+    assert decide(replace(shrank, size_bytes=50), holds) == WHOLE
+    both = replace(shrank, found=Found(ComparisonStatus.TARGET_CHANGED, (), WHY))
+    assert decide(both, Policies(on_shrink="hold", on_target_changed="hold")).held_because == f"{WHY}; {why}"
+
+
 def test_a_reload_loads_what_is_as_published_and_nothing_that_is_refused():
     answers = {status: decide(facts(status, is_reload=True)) for status in ComparisonStatus}
     expected = {status: decision for status, (decision, *_) in STATUSES.items()}

@@ -53,6 +53,7 @@ def recorded() -> RecordedPeriod:
         newest=AT,
         before={},
         reason="never loaded",
+        held_because="",
         increment=None,
         records={},
     )

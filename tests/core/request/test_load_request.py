@@ -48,7 +48,7 @@ class TestPolicies:
             ("on_no_objects", "", "give one of fail, skip, empty"),
             ("on_no_objects", None, "give one of fail, skip, empty"),
             ("on_target_changed", "reload", None),
-            ("on_target_changed", "Fail", "give one of fail, reload"),
+            ("on_target_changed", "Fail", "give one of fail, reload, hold"),
             ("on_other_periods", "leave_out", None),
             ("on_other_periods", "load", "give one of fail, leave_out"),
             ("max_shrink_fraction", 0, None),

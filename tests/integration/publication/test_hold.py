@@ -120,6 +120,71 @@ def test_what_the_table_got_meanwhile_is_not_undone_by_an_approval(trips: Trips,
     assert tables(trips) == []
 
 
+def test_what_shrank_is_held_until_it_is_approved(trips: Trips) -> None:
+    trips.put("a", range(40))
+    trips.put("b", range(40, 140))
+    trips.load({})
+    trips.put("b", range(40, 42))
+    shrank = r"its objects shrank from 3\.. KiB to 1\.. KiB since they were published"
+    checks = {"table_checks": {"few": {"check_statement": "count() < 10"}}}
+    with pytest.raises(AirflowSkipException, match=f"held, the table is unchanged: {shrank}; checks failed: few is"):
+        trips.load(checks, policies={"on_shrink": "hold", "on_failed_check": "hold"})
+    with pytest.raises(AirflowSkipException, match=f"held since .* UTC: {shrank}"):
+        trips.load({})
+    assert trips.ids() == [*range(140)]
+    assert [each["status"] for each in decide(trips)] == ["published"]
+    assert trips.ids() == [*range(42)]
+    assert tables(trips) == []
+
+
+INSERT = "INSERT INTO {} (at, id, fare) VALUES ('2026-10-05 12:00:00', 900, 1)"
+DELETE = "ALTER TABLE {} DELETE WHERE id < 20 SETTINGS mutations_sync = 2"
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize(
+    ("is_loaded", "changes", "why"),
+    [
+        (True, [INSERT], "the partition was changed since it was published"),
+        (True, [DELETE], r"the partition was changed since it was published: ALTER TABLE … DELETE WHERE …"),
+        (True, [INSERT, "ALTER TABLE {} DROP PARTITION 202610"], "the partition was changed since it was published"),
+        (False, [INSERT], "the partition holds rows that no load wrote"),
+    ],
+)
+def test_rows_of_others_stay_until_somebody_approves_those_of_the_objects(
+    trips: Trips, is_loaded: bool, changes: list[str], why: str
+) -> None:
+    """And one that comes after the hold voids it: the approval publishes only over what it was checked beside."""
+
+    def change(*some: str) -> None:
+        for each in some:
+            trips.lake.on_every_node(each.format(f"{trips.lake.database}.{trips.lake.table}"))
+
+    trips.put("a", range(40))
+    if is_loaded:
+        trips.load({})
+    change(*changes)
+    before = trips.ids()
+    for _ in range(2):
+        with pytest.raises(AirflowSkipException, match=f"held, the table is unchanged: {why}"):
+            trips.load({}, policies={"on_target_changed": "hold"})
+        with pytest.raises(AirflowSkipException, match=f"held since .* UTC: {why}"):
+            trips.load({}, policies={"on_target_changed": "hold"})
+        assert trips.ids() == before
+        change(INSERT.replace("900", "901"))
+        with pytest.raises(AirflowFailException, match=r"cannot be approved: the table's rows of it on .* changed"):
+            decide(trips)
+        before = trips.ids()
+        why = why.partition(":")[0]
+    with pytest.raises(AirflowSkipException, match=f"held, the table is unchanged: {why}"):
+        trips.load({}, policies={"on_target_changed": "hold"})
+    assert not any(each.is_to_load for each in plan(trips))
+    assert [each["status"] for each in decide(trips)] == ["published"]
+    assert trips.ids() == [*range(40)]
+    assert trips.load({})["status"] == "unchanged"
+    assert tables(trips) == []
+
+
 @pytest.mark.thorough
 def test_another_load_voids_what_is_held(trips: Trips) -> None:
     trips.put("a", range(40))
@@ -177,10 +242,16 @@ def test_what_is_held_is_cleaned_up_only_after_its_limit(trips: Trips) -> None:
     with pytest.raises(AirflowSkipException, match="held"):
         load(trips, hold_limit_days=1e-9)
     (expired,) = tables(trips)
+    with pytest.raises(AirflowFailException, match="cannot be approved: it was held for too long"):
+        decide(trips)
     # Its age is in whole seconds.
     wait_until(lambda: clean(trips) == [expired])
     assert tables(trips) == []
-    with pytest.raises(AirflowFailException, match=f"table {expired}, which held it, is gone"):
+    with pytest.raises(AirflowSkipException, match="the table is unchanged: checks failed"):
+        load(trips)
+    (held,) = tables(trips)
+    trips.lake.on_every_node(f"DROP TABLE {trips.lake.database}.{held} SYNC")
+    with pytest.raises(AirflowFailException, match=f"table {held}, which held it, is gone"):
         decide(trips)
 
 
@@ -209,9 +280,10 @@ def test_what_is_discarded_is_gone_and_the_next_load_loads_again(trips: Trips) -
     assert not decide(trips, DiscardPeriodsOperator)[0]["was_held"]
     with pytest.raises(AirflowFailException, match="cannot be approved: nothing is held of it"):
         decide(trips)
-    hold(trips, says="the table is unchanged: checks failed")
-    # Nothing is held for longer than its limit: the period loads again.
-    trips.load({}, policies={**HOLDS, "hold_limit_days": 1e-9})
+    with pytest.raises(AirflowSkipException, match="the table is unchanged: checks failed"):
+        load(trips, hold_limit_days=1e-9)
+    # Nothing is held for longer than the limit of its load: the period loads again.
+    trips.load({}, policies=HOLDS)
     assert trips.ids() == [*range(40)]
     assert tables(trips) == []
 
