@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -17,12 +17,11 @@ from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.defaults import PAGE_CACHE_SECONDS
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.plugin.api import cluster_schemas, schemas, throughput_schemas
+from airflow_provider_chs3.plugin.api import schemas
 from airflow_provider_chs3.plugin.api.cluster import ClusterAnswer, cluster_answers
 from airflow_provider_chs3.plugin.api.period_details import look_at_details, look_at_parts, question_of
 from airflow_provider_chs3.plugin.api.periods import PeriodsAnswer, period_answers, question_about
 from airflow_provider_chs3.plugin.api.periods_answer import periods_answer
-from airflow_provider_chs3.plugin.api.sections import one_for_each_cluster
 from airflow_provider_chs3.plugin.api.throughput import Days, ThroughputAnswer, throughput_answers
 from airflow_provider_chs3.plugin.cache import SharedAnswers
 from airflow_provider_chs3.plugin.connections import connection_ids
@@ -119,24 +118,44 @@ def _add_view_routes(app: FastAPI) -> None:
         answer = await asyncio.to_thread(periods_answer, seen, scope=scope, rights=rights, are_newest=not until)
         return Response(answer, media_type="application/json")
 
-    @app.get("/api/throughput", response_model=throughput_schemas.Speed)
+    @app.get("/api/throughput", response_model=schemas.Speed)
     async def throughput(scope: ReadableScope, readable_dags: ReadableDags, days: Days = Days.WEEK) -> dict[str, Any]:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(loads[days].get(conn_id) for conn_id in conn_ids))
         found = [each.as_json(scope=scope, readable_dags=readable_dags) for each in seen]
-        return {"days": int(days), "connections": one_for_each_cluster(found)}
+        return {"days": int(days), "connections": _one_for_each_cluster(found)}
 
-    @app.get("/api/cluster", response_model=cluster_schemas.Cluster, response_model_exclude_unset=True)
+    @app.get("/api/cluster", response_model=schemas.Cluster, response_model_exclude_unset=True)
     async def cluster(readable_dags: ReadableDags) -> dict[str, Any]:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(
             *(asyncio.gather(nodes.get(each), looks.get(question_about(each))) for each in conn_ids)
         )
         found = (each.as_json(periods, readable_dags=readable_dags) for each, periods in seen)
-        return {"connections": one_for_each_cluster(found)}
+        return {"connections": _one_for_each_cluster(found)}
 
-    app.get("/api/rights", response_model=cluster_schemas.Rights)(rights)
+    app.get("/api/rights", response_model=schemas.Rights)(rights)
     _add_period_routes(app, pool)
+
+
+def _one_for_each_cluster(connections: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the answer of one connection for each cluster, with the ids of all connections that lead to it.
+
+    Connections lead to the same cluster if they see the same nodes. Users of fewer privileges may see fewer loads, so
+    the answer with most loads stands for all; one with an error stands for itself.
+
+    Args:
+        connections: The answer of each connection: `conn_id`, `error`, `cluster`, `nodes` and `loads`.
+    """
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for seen in connections:
+        names = tuple(sorted(filter(None, (node["name"] for node in seen["nodes"]))))
+        is_known = names and not seen["error"]
+        key = (seen["cluster"], *names) if is_known else ("connection", seen["conn_id"], seen["error"])
+        known = found.get(key, {"conn_ids": [], "loads": ()})
+        fullest = seen if not known["conn_ids"] or len(seen["loads"]) > len(known["loads"]) else known
+        found[key] = {**fullest, "conn_ids": [*known["conn_ids"], seen["conn_id"]]}
+    return list(found.values())
 
 
 def _add_period_routes(app: FastAPI, pool: Executor) -> None:

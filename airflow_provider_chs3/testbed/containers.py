@@ -16,6 +16,7 @@ from typing import Any
 from airflow_provider_chs3.testbed import node_config
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.processes import HOST, free_ports, is_listening
+from airflow_provider_chs3.testbed.programs.packages import ProgramMissingError
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
 # The oldest supported release, as the engine of the local cluster is the newest.
@@ -26,31 +27,22 @@ _START_TIMEOUT_SECONDS = 180.0
 _POLL_SECONDS = 0.2
 
 
-class DockerUnavailableError(RuntimeError):
-    """No Docker daemon answers here."""
-
-
 @contextmanager
-def clickhouse_containers(
-    nodes: int = 3, *, replicas: int = 1, named_collections: Mapping[str, Mapping[str, str]] | None = None
-) -> Iterator[Cluster]:
-    """Run a cluster with the same configuration as a local one.
+def clickhouse_containers(named_collections: Mapping[str, Mapping[str, str]]) -> Iterator[Cluster]:
+    """Run a cluster of three nodes with the same configuration as a local one.
 
     Args:
-        nodes: Number of nodes; 3 by default.
-        replicas: Nodes per shard, with Keeper in the first node if more than 1; 1 by default.
-        named_collections: Name of the collection → its keys and values; none by default.
+        named_collections: Name of the collection → its keys and values.
 
     Yields:
         The cluster; all nodes answer.
 
     Raises:
-        DockerUnavailableError: If no Docker daemon answers.
+        ProgramMissingError: If no Docker daemon answers.
     """
     with tempfile.TemporaryDirectory(prefix="chs3-docker-", ignore_cleanup_errors=True) as folder, ExitStack() as stack:
-        described = node_config.describe(nodes, Path(folder))
-        options = node_config.Options(named_collections=named_collections or {}, replicas=replicas)
-        node_config.write(described, options=options)
+        described = node_config.describe(3, Path(folder))
+        node_config.write(described, options=node_config.Options(named_collections=named_collections))
         for node in described:
             # The server writes into the folder as us, so that we can remove it.
             container = _container(CLICKHOUSE_IMAGE, user=f"{os.getuid()}:{os.getgid()}")
@@ -70,7 +62,7 @@ def s3_container() -> Iterator[S3Endpoint]:
         The server and the keys to it.
 
     Raises:
-        DockerUnavailableError: If no Docker daemon answers.
+        ProgramMissingError: If no Docker daemon answers.
     """
     port, console_port = free_ports(2)
     endpoint = S3Endpoint(f"http://{HOST}:{port}", access_key="chs3", secret_key="chs3-test-bed")
@@ -90,7 +82,7 @@ def _container(image: str, **options: Any) -> Any:
     try:
         return DockerContainer(image, network_mode="host", **options)
     except DockerException as error:
-        raise DockerUnavailableError(f"No Docker daemon answers, which {image} needs: {error}") from error
+        raise ProgramMissingError(f"No Docker daemon answers, which {image} needs: {error}") from error
 
 
 def _wait(port: int, image: str) -> None:

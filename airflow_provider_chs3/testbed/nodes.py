@@ -71,23 +71,18 @@ class RunningNode:
 class Cluster:
     """Nodes that form one cluster, each a shard."""
 
-    def __init__(
-        self,
-        nodes: Sequence[RunningNode],
-        *,
-        name: str = CLUSTER,
-        single_node_name: str = SINGLE_NODE_CLUSTER,
-    ) -> None:
+    #: Name of a second cluster with only the first node.
+    single_node_name = SINGLE_NODE_CLUSTER
+
+    def __init__(self, nodes: Sequence[RunningNode], *, name: str = CLUSTER) -> None:
         """Describe running nodes.
 
         Args:
             nodes: The nodes, in the order of their shards.
             name: Name of the cluster in the nodes' `remote_servers`; `chs3` by default.
-            single_node_name: Name of a second cluster with only the first node; `chs3_single` by default.
         """
         self.nodes = list(nodes)
         self.name = name
-        self.single_node_name = single_node_name
 
     def airflow_connection(self) -> dict[str, Any]:
         """Return the cluster as an Airflow connection, ready to be the JSON of `AIRFLOW_CONN_CHS3_DEFAULT`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -108,6 +110,23 @@ class Stoppable:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.stop()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalServer(Stoppable):
+    """A running server on this machine: `stop` it, or use it in a `with` block.
+
+    However this process ends, the server ends with it.
+    """
+
+    process: subprocess.Popen[bytes] = field(repr=False)
+    folder: Path = field(repr=False)
+
+    def stop(self) -> None:
+        """End the server; its data is gone."""
+        if self.process.poll() is None:
+            terminate(self.process)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def spawn(

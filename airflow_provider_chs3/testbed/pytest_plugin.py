@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_chs3.testbed.sources.local import started_or_skip
+
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
     from airflow_provider_chs3.testbed.s3 import S3Endpoint
@@ -64,13 +66,10 @@ def chs3_s3(request: pytest.FixtureRequest) -> Iterator[S3Endpoint]:
 
     match request.config.getoption("--chs3-s3"):
         case "docker":
-            from airflow_provider_chs3.testbed.containers import DockerUnavailableError, s3_container
+            from airflow_provider_chs3.testbed.containers import s3_container
 
-            try:
-                with s3_container() as endpoint:
-                    yield endpoint
-            except DockerUnavailableError as error:
-                pytest.skip(str(error))
+            with started_or_skip(s3_container) as endpoint:
+                yield endpoint
         case "env":
             from airflow_provider_chs3.testbed.external import s3_from
 
@@ -98,13 +97,10 @@ def chs3_cluster(
     named_collections = {S3_NAMED_COLLECTION: chs3_s3.named_collection()}
     match request.config.getoption("--chs3-clickhouse"):
         case "docker":
-            from airflow_provider_chs3.testbed.containers import DockerUnavailableError, clickhouse_containers
+            from airflow_provider_chs3.testbed.containers import clickhouse_containers
 
-            try:
-                with clickhouse_containers(named_collections=named_collections) as cluster:
-                    yield cluster
-            except DockerUnavailableError as error:
-                pytest.skip(str(error))
+            with started_or_skip(lambda: clickhouse_containers(named_collections)) as docker_cluster:
+                yield docker_cluster
         case "env":
             from airflow_provider_chs3.testbed.external import cluster_from
 
@@ -123,7 +119,6 @@ def chs3_azure() -> Iterator[AzureServer]:
     npm fetches it once on a machine. A test that asks for it skips, with what to install, where Node is missing.
     """
     from airflow_provider_chs3.testbed.sources.azure import AzureServer
-    from airflow_provider_chs3.testbed.sources.local import started_or_skip
 
     with started_or_skip(AzureServer.start) as server:
         yield server
@@ -136,7 +131,6 @@ def chs3_gcs() -> Iterator[GcsServer]:
     Go compiles it once on a machine, in about a minute. A test that asks for it skips where Go is missing.
     """
     from airflow_provider_chs3.testbed.sources.gcs import GcsServer
-    from airflow_provider_chs3.testbed.sources.local import started_or_skip
 
     with started_or_skip(GcsServer.start) as server:
         yield server
@@ -148,7 +142,6 @@ def chs3_postgres() -> Iterator[PostgresServer]:
 
     A test that asks for it skips where PostgreSQL is not installed.
     """
-    from airflow_provider_chs3.testbed.sources.local import started_or_skip
     from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
 
     with started_or_skip(PostgresServer.start) as server:
@@ -161,7 +154,6 @@ def chs3_mysql() -> Iterator[MySqlServer]:
 
     A test that asks for it skips where MariaDB is not installed.
     """
-    from airflow_provider_chs3.testbed.sources.local import started_or_skip
     from airflow_provider_chs3.testbed.sources.mysql import MySqlServer
 
     with started_or_skip(MySqlServer.start) as server:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import http.client
 import importlib.util
 import logging
-import shutil
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field, replace
@@ -16,11 +14,10 @@ from typing import Any, Self
 from airflow_provider_chs3.testbed.processes import (
     HOST,
     INSTALL_HINT,
-    Stoppable,
+    LocalServer,
     die_with_parent,
     free_ports,
     is_listening,
-    kill,
     spawn,
     wait_until,
 )
@@ -84,14 +81,11 @@ class S3Endpoint:
 
 
 @dataclass(frozen=True)
-class S3Server(Stoppable, S3Endpoint):
+class S3Server(LocalServer, S3Endpoint):
     """A running server on this machine: `start` it, and `stop` it or use it in a `with` block.
 
     However this process ends, the server ends with it.
     """
-
-    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
-    folder: Path | None = field(default=None, repr=False)
 
     @classmethod
     def start(cls, *, anonymous: bool = False) -> Self:
@@ -126,13 +120,6 @@ class S3Server(Stoppable, S3Endpoint):
         except BaseException:
             server.stop()
             raise
-
-    def stop(self) -> None:
-        """End the server; its objects are gone."""
-        if self.process is not None and self.process.poll() is None:
-            kill(self.process)
-        if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
 
     def _with_checked_keys(self) -> Self:
         iam = self.client("iam")

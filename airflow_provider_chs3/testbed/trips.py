@@ -5,17 +5,20 @@ The same seed gives the same bytes (with the same pyarrow), in whatever order th
 
 from __future__ import annotations
 
+import gzip
+import io
+import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
-
-from airflow_provider_chs3.testbed.trip_files import WRITERS, Format
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+
+Format = Literal["parquet", "csv.gz", "jsonl", "jsonl.gz"]
 
 COLUMNS: Mapping[str, str] = {
     "trip_id": "UInt64",
@@ -235,6 +238,52 @@ def read_facts(client: Any, source: str, period: str) -> PeriodFacts:
         f"sum(passenger_count), {_CHECKSUM_SQL} FROM {source} WHERE toYYYYMM(pickup_at) = {period.replace('-', '')}"
     )[0]
     return PeriodFacts(period, *row)
+
+
+def _parquet(table: pa.Table) -> bytes:
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    return buffer.getvalue()
+
+
+def _csv_gz(table: pa.Table) -> bytes:
+    from pyarrow import csv
+
+    buffer = io.BytesIO()
+    csv.write_csv(_without_zone(table), buffer)
+    return _gzip(buffer.getvalue())
+
+
+def _jsonl(table: pa.Table) -> bytes:
+    lines = [json.dumps(row, default=str, ensure_ascii=False) for row in _without_zone(table).to_pylist()]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _without_zone(table: pa.Table) -> pa.Table:
+    """Return the table with times as ClickHouse's text formats read them by default: without `Z` or `+00:00`."""
+    import pyarrow as pa
+
+    local = pa.timestamp("s")
+    schema = pa.schema(
+        [(column.name, local if pa.types.is_timestamp(column.type) else column.type) for column in table.schema]
+    )
+    return table.cast(schema)
+
+
+def _gzip(content: bytes) -> bytes:
+    # Without the time, with which the same rows would give different bytes.
+    return gzip.compress(content, mtime=0)
+
+
+#: The same rows give the same bytes.
+WRITERS: Mapping[Format, Callable[[pa.Table], bytes]] = {
+    "parquet": _parquet,
+    "csv.gz": _csv_gz,
+    "jsonl": _jsonl,
+    "jsonl.gz": lambda table: _gzip(_jsonl(table)),
+}
 
 
 def _checksum(raw: Mapping[str, np.ndarray[Any, Any]]) -> int:

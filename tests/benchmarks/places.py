@@ -18,8 +18,7 @@ from airflow_provider_chs3.testbed.sources.azure import AzureServer
 from airflow_provider_chs3.testbed.sources.gcs import GcsServer
 from airflow_provider_chs3.testbed.sources.mysql import MySqlServer
 from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
-from airflow_provider_chs3.testbed.trip_files import WRITERS
-from airflow_provider_chs3.testbed.trips import Trips
+from airflow_provider_chs3.testbed.trips import WRITERS, Trips
 from tests.sources.hdfs import HdfsServer
 from tests.sources.lakehouses import DeltaTable, IcebergTable
 from tests.sources.objects import AzureObjects, GcsObjects, HdfsObjects, Objects, S3Objects

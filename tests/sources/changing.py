@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_provider_chs3.testbed.trip_files import WRITERS
-from airflow_provider_chs3.testbed.trips import PeriodFacts, Trips, read_facts
+from airflow_provider_chs3.testbed.trips import WRITERS, PeriodFacts, Trips, read_facts
 from tests.sources.store_lake import PERIOD, StoreLake
 
 if TYPE_CHECKING:

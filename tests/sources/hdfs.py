@@ -13,9 +13,9 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from airflow_provider_chs3.testbed.processes import HOST, free_ports
+from airflow_provider_chs3.testbed.processes import HOST, LocalServer, free_ports
 from airflow_provider_chs3.testbed.programs.packages import from_maven, required
-from airflow_provider_chs3.testbed.sources.local import LocalServer, launch, new_folder
+from airflow_provider_chs3.testbed.sources.local import launch, new_folder
 
 _VERSION = "3.4.2"
 _JARS = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-from airflow_provider_chs3.testbed.processes import HOST, free_ports
+from airflow_provider_chs3.testbed.processes import HOST, LocalServer, free_ports
 from airflow_provider_chs3.testbed.programs.packages import from_maven, required
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
-from airflow_provider_chs3.testbed.sources.local import LocalServer, launch, new_folder
+from airflow_provider_chs3.testbed.sources.local import launch, new_folder
 from tests.sources.hdfs import JAVA_OPTIONS
 
 _VERSION = "1.10.0"

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from airflow_provider_chs3.testbed.processes import HOST, free_ports
+from airflow_provider_chs3.testbed.processes import HOST, LocalServer, free_ports
 from airflow_provider_chs3.testbed.programs.packages import from_maven, required
-from airflow_provider_chs3.testbed.sources.local import LocalServer, launch, new_folder
+from airflow_provider_chs3.testbed.sources.local import launch, new_folder
 from tests.sources.hdfs import JAVA_OPTIONS
 
 _VERSION = "4.1.1"

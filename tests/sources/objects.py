@@ -13,8 +13,7 @@ from airflow_provider_chs3.core.sql.quoting import literal, literals
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.sources.azure import AzureServer
 from airflow_provider_chs3.testbed.sources.gcs import GcsServer
-from airflow_provider_chs3.testbed.trip_files import Format
-from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
+from airflow_provider_chs3.testbed.trips import COLUMNS, Format, Trips
 from tests.sources.hdfs import HdfsServer
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import pytest
 
 from airflow_provider_chs3.core.sql.quoting import literals
-from airflow_provider_chs3.testbed.sources.databases import DatabaseServer
+from airflow_provider_chs3.testbed.sources.local import DatabaseServer
 from airflow_provider_chs3.testbed.trips import COLUMNS
 
 if TYPE_CHECKING:

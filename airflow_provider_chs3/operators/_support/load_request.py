@@ -24,7 +24,7 @@ from airflow_provider_chs3.core.workflow.operations import Insert
 from airflow_provider_chs3.hooks.connection import check_settings, parse_node_specs
 from airflow_provider_chs3.hooks.native.log_comment import owner_of
 from airflow_provider_chs3.runners.blocking import Runner
-from airflow_provider_chs3.runners.detached_insert import DetachingRunner
+from airflow_provider_chs3.runners.detached import DetachingRunner
 from airflow_provider_chs3.sources.listing import Listing
 
 if TYPE_CHECKING:

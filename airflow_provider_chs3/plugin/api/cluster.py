@@ -30,7 +30,7 @@ class ClusterAnswer(Answer):
     seen: ClusterOverview = _NOTHING
 
     def as_json(self, periods: PeriodsAnswer, *, readable_dags: Collection[str]) -> dict[str, Any]:
-        """Return the values that `api.cluster_schemas.ConnectionNodes` is made of.
+        """Return the values that `api.schemas.ConnectionNodes` is made of.
 
         Args:
             periods: The state of the periods, with what the inserts load.

@@ -1,4 +1,4 @@
-"""The schemas of the API's answers, from which the page's types are made.
+"""The schemas of the API's answers, made of what is observed, from which the page's types are made.
 
 FastAPI checks each answer against them, and tests check those of the periods, as there are many.
 """
@@ -9,8 +9,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from airflow_provider_chs3.plugin.observation.cluster import InsertOverview, NodeOverview
 from airflow_provider_chs3.plugin.observation.period_details import FinishedLoad, NodeShare, PastLoad
-from airflow_provider_chs3.plugin.observation.periods import PeriodRow, UnreadPeriods
+from airflow_provider_chs3.plugin.observation.periods import PeriodRow, Task, UnreadPeriods
+from airflow_provider_chs3.plugin.observation.speed.load_history import LoadSpeed
 
 
 class TablePeriods(BaseModel):
@@ -197,3 +199,87 @@ class PeriodParts(BaseModel):
     begun_at: float | None
     now: float | None
     nodes: list[NodePartsSince]
+
+
+class ClusterNode(NodeError):
+    """A node; without its state if it did not answer."""
+
+    state: NodeOverview | None
+
+
+class RunningLoad(BaseModel):
+    """A running load; an append is in no ledger and has no table here."""
+
+    table: str | None
+    period: str | None
+    task: Task | None
+    total_rows: int | None
+    insert: InsertOverview | None
+
+
+class ConnectionNodes(SeenByAll):
+    """The nodes behind a connection."""
+
+    nodes: list[ClusterNode]
+    loads: list[RunningLoad]
+
+
+class Cluster(BaseModel):
+    """The nodes of all connections."""
+
+    connections: list[ConnectionNodes]
+
+
+class DagRights(BaseModel):
+    """The rights of the user on a DAG."""
+
+    dag_id: str
+    is_paused: bool
+    may_start_runs: bool
+    may_end_tasks: bool
+    may_edit: bool
+
+
+class Rights(BaseModel):
+    """The rights on the DAG of a period and on that of the actions; None without that DAG."""
+
+    dag: DagRights | None
+    actions_dag: DagRights | None
+    actions_dag_id: str
+
+
+class SilentNode(NodeError):
+    """A node, and the logs that it lacks."""
+
+    silent: list[str]
+
+
+class NodeParts(BaseModel):
+    """The parts of one node at each time; None before its log begins."""
+
+    name: str
+    parts: list[int | None]
+    backlog: list[int | None]
+
+
+class History(BaseModel):
+    """Parts over time; the last value of each node is that of `seen_at`."""
+
+    at: list[float]
+    nodes: list[NodeParts]
+
+
+class ConnectionSpeed(SeenByAll):
+    """The speed of a connection's loads."""
+
+    is_cut: bool
+    nodes: list[SilentNode]
+    loads: list[LoadSpeed]
+    history: History
+
+
+class Speed(BaseModel):
+    """The speed of loads of the last days."""
+
+    days: int
+    connections: list[ConnectionSpeed]

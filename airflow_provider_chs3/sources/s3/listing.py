@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -89,60 +89,59 @@ class S3Listing(WritableListing):
         self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
     ) -> Iterator[ObjectPage]:
         """Yield the pages of the objects whose keys begin with a prefix, as they are asked for; see `Listing.pages`."""
-        from botocore.exceptions import BotoCoreError, ClientError
-        from botocore.parsers import ResponseParserError
-
-        where = f"s3://{bucket}/{prefix} (connection {self.aws_conn_id!r})"
-        try:
-            if bucket.endswith(_DIRECTORY_BUCKET):
-                narrower = None
+        if bucket.endswith(_DIRECTORY_BUCKET):
+            narrower = None
+        with self._errors_of(f"list s3://{bucket}/{prefix}"):
             # Side by side, listings would each make a client of their own.
             with self._lock:
                 client = self._client
             yield from pages_of(partial(_page, client, bucket), prefix, narrower)
-        except ClientError as error:
-            code = error.response.get("Error", {}).get("Code", "")
-            if code in _TERMINAL:
-                raise SourceError(f"Cannot list {where}: {_TERMINAL[code]}.") from error
-            raise TransientError(f"Cannot list {where}: {code}.") from error
-        except (BotoCoreError, ResponseParserError) as error:
-            raise TransientError(f"Cannot list s3://{bucket}/{prefix}: {_first_line(error)}") from error
 
     def read(self, bucket: str, key: str, start: int, length: int) -> Iterator[bytes]:
         """Yield a part of an object in pieces; see `WritableListing.read`."""
-        from botocore.exceptions import BotoCoreError, ClientError
+        wanted = f"bytes={start}-{start + length - 1}"
+        with (
+            self._errors_of(f"read s3://{bucket}/{key}"),
+            closing(self._client.get_object(Bucket=bucket, Key=key, Range=wanted)["Body"]) as body,
+        ):
+            yield from body.iter_chunks(_PIECE_BYTES)
 
-        failed = f"Cannot read s3://{bucket}/{key} (connection {self.aws_conn_id!r})"
+    @contextmanager
+    def _errors_of(self, what: str) -> Iterator[None]:
+        """Raise an error that says what could not be done, and why."""
+        from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.parsers import ResponseParserError
+
+        failed = f"Cannot {what} (connection {self.aws_conn_id!r})"
         try:
-            wanted = f"bytes={start}-{start + length - 1}"
-            with closing(self._client.get_object(Bucket=bucket, Key=key, Range=wanted)["Body"]) as body:
-                yield from body.iter_chunks(_PIECE_BYTES)
+            yield
         except ClientError as error:
             code = error.response.get("Error", {}).get("Code", "")
             if code in _TERMINAL:
                 raise SourceError(f"{failed}: {_TERMINAL[code]}.") from error
             raise TransientError(f"{failed}: {code}.") from error
-        except BotoCoreError as error:
-            raise TransientError(f"{failed}: {_first_line(error)}") from error
+        except (BotoCoreError, ResponseParserError) as error:
+            # A page may follow.
+            reason, _, _ = str(error).partition("\n")
+            raise TransientError(f"{failed}: {reason}") from error
 
     def put(self, bucket: str, key: str, body: bytes) -> None:
         """Write an object; see `WritableListing.put`."""
-        self._change(f"{bucket}/{key}", lambda client: client.put_object(Bucket=bucket, Key=key, Body=body))
+        self._change("put_object", bucket, key, Body=body)
 
     def delete(self, bucket: str, prefix: str) -> None:
         """Delete the objects whose keys begin with a prefix; see `WritableListing.delete`."""
         for each in list(self.objects(bucket, prefix)):
-            key = each.path.removeprefix(f"{bucket}/")
-            self._change(each.path, partial(_delete, bucket=bucket, key=key))
+            self._change("delete_object", bucket, each.key)
 
-    def _change(self, path: str, change: Callable[[Any], object]) -> None:
+    def _change(self, operation: str, bucket: str, key: str, **sent: bytes) -> None:
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
-            change(self._client)
+            getattr(self._client, operation)(Bucket=bucket, Key=key, **sent)
         except (BotoCoreError, ClientError) as error:
             raise SourceError(
-                f"Cannot write or delete s3://{path} (connection {self.aws_conn_id!r}): {error}"
+                f"Cannot write or delete s3://{bucket}/{key} (connection {self.aws_conn_id!r}): {error}"
             ) from error
 
     def access(self) -> tuple[Credentials, str]:
@@ -163,10 +162,6 @@ class S3Listing(WritableListing):
             )
         keys = found.get_frozen_credentials()
         return Credentials(keys.access_key, keys.secret_key, keys.token), endpoint_url
-
-
-def _delete(client: Any, *, bucket: str, key: str) -> None:
-    client.delete_object(Bucket=bucket, Key=key)
 
 
 def _page(client: Any, bucket: str, prefix: str, token: str | None) -> Page:
@@ -205,11 +200,6 @@ def _times(texts: Sequence[str]) -> list[datetime]:
         return list(map(datetime.fromisoformat, texts))
     except ValueError:
         return list(map(parse_time, texts))
-
-
-def _first_line(error: Exception) -> str:
-    """Return the message of an error, without a page that may follow it."""
-    return str(error).partition("\n")[0]
 
 
 def _s3_object(bucket: str, listed: dict[str, Any]) -> Unit:

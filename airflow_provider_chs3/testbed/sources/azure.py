@@ -7,9 +7,9 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Self
 
-from airflow_provider_chs3.testbed.processes import HOST, free_ports
+from airflow_provider_chs3.testbed.processes import HOST, LocalServer, free_ports
 from airflow_provider_chs3.testbed.programs.packages import from_npm, required
-from airflow_provider_chs3.testbed.sources.local import LocalServer, launch, new_folder
+from airflow_provider_chs3.testbed.sources.local import launch, new_folder
 
 VERSION = "3.35.0"
 _PUBLISHED_BEFORE = "2026-01-01"

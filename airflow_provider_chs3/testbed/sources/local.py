@@ -7,35 +7,37 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from airflow_provider_chs3.testbed.processes import Stoppable, is_listening, terminate, wait_until
+from airflow_provider_chs3.testbed.processes import LocalServer, is_listening, terminate, wait_until
 from airflow_provider_chs3.testbed.programs.foreign import spawn_program
 from airflow_provider_chs3.testbed.programs.packages import ProgramMissingError
 
 _START_TIMEOUT_SECONDS = 180.0
 
-Server = TypeVar("Server", bound="LocalServer")
+Server = TypeVar("Server")
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalServer(Stoppable):
-    """A running server on this machine: `stop` it, or use it in a `with` block.
+class DatabaseServer(LocalServer):
+    """A running database server, which refuses a wrong password.
 
-    However this process ends, the server ends with it.
+    Attributes:
+        host: Its address.
+        port: Its port.
+        database: An empty database.
+        user: A user who may do everything in it.
+        password: The user's password.
     """
 
-    process: subprocess.Popen[bytes] = field(repr=False)
-    folder: Path = field(repr=False)
-
-    def stop(self) -> None:
-        """End the server; its data is gone."""
-        if self.process.poll() is None:
-            terminate(self.process)
-        shutil.rmtree(self.folder, ignore_errors=True)
+    host: str
+    port: int
+    database: str
+    user: str
+    password: str = field(repr=False)
 
 
 @contextmanager
@@ -104,7 +106,7 @@ def launch(
 
 
 @contextmanager
-def started_or_skip(start: Callable[[], Server]) -> Iterator[Server]:
+def started_or_skip(start: Callable[[], AbstractContextManager[Server]]) -> Iterator[Server]:
     """Run a server for tests, which skip where its program is missing.
 
     Args:
@@ -115,9 +117,9 @@ def started_or_skip(start: Callable[[], Server]) -> Iterator[Server]:
     """
     import pytest
 
-    try:
-        server = start()
-    except ProgramMissingError as error:
-        pytest.skip(str(error))
-    with server:
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(start())
+        except ProgramMissingError as error:
+            pytest.skip(str(error))
         yield server

@@ -11,8 +11,7 @@ from typing import Any, Self
 from airflow_provider_chs3.testbed.processes import HOST, free_ports
 from airflow_provider_chs3.testbed.programs.foreign import hand_over
 from airflow_provider_chs3.testbed.programs.packages import required
-from airflow_provider_chs3.testbed.sources.databases import DatabaseServer
-from airflow_provider_chs3.testbed.sources.local import launch, new_folder
+from airflow_provider_chs3.testbed.sources.local import DatabaseServer, launch, new_folder
 
 _USER = "chs3"
 _DATABASE = "postgres"
