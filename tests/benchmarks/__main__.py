@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
-import tempfile
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
+
+from tests.long_run import own_airflow
 
 
 def main() -> int:
@@ -19,18 +18,8 @@ def main() -> int:
     Returns:
         The exit code.
     """
-    # Before anything imports Airflow: no other Airflow's settings, and no log lines between the figures.
-    for name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))]:
-        del os.environ[name]
-    # Ends `with` blocks as Ctrl-C does, so that servers and folders are gone.
-    signal.signal(signal.SIGTERM, _interrupt)
-    with tempfile.TemporaryDirectory(prefix="chs3-bench-airflow-") as home:
-        os.environ.update(AIRFLOW_HOME=home, AIRFLOW__LOGGING__LOGGING_LEVEL="ERROR")
+    with own_airflow("bench"):
         return _run()
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _run() -> int:

@@ -9,26 +9,20 @@ file of the folder as a line of JSON; `--resume` goes on where that ends, as lon
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import random
-import signal
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
+
+from tests.long_run import SERVERS, narrow_cluster, narrow_lake, own_airflow
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
     from tests.faults.random_run import Round
-    from tests.integration.lake import Lake
 
-#: The program of the nodes.
-SERVERS = {"engine": "engine", "plain": "server", "replicated": "server"}
 #: Of each server, where a run breaks off.
 _LOG_LINES = 40
 
@@ -40,19 +34,13 @@ def main() -> int:
         The exit code: 1 where anything was not as it must be.
     """
     given = _arguments()
-    # Ends `with` blocks as Ctrl-C does, so that servers and folders are gone.
-    signal.signal(signal.SIGTERM, _interrupt)
-    with tempfile.TemporaryDirectory(prefix="chs3-faults-") as home:
-        # Before anything imports Airflow: no other Airflow's settings.
-        for name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))]:
-            del os.environ[name]
-        os.environ.update(AIRFLOW_HOME=home, CHS3_CLICKHOUSE_PROGRAM=SERVERS[given.on])
+    with own_airflow("faults", CHS3_CLICKHOUSE_PROGRAM=SERVERS[given.on]) as home:
         if given.report:
             from tests.faults.record import Record, table_of
 
             print(table_of(Record(given.resume).current()))
             return 0
-        return _strike(given, Path(home))
+        return _strike(given, home)
 
 
 def _arguments() -> argparse.Namespace:
@@ -74,14 +62,12 @@ def _arguments() -> argparse.Namespace:
     return given
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 def _strike(given: argparse.Namespace, home: Path) -> int:
+    from airflow_provider_chs3.testbed.s3 import S3Server
     from tests.faults.power import Power, disks_of
     from tests.faults.random_run import RandomRun, report
     from tests.faults.record import Record
+    from tests.servers.replicas import replicated
 
     record = Record(given.resume or home / "results")
     of = {"servers": f"{given.nodes} {given.on}", "kind": "power" if given.power else "all", "seed": given.seed}
@@ -91,8 +77,9 @@ def _strike(given: argparse.Namespace, home: Path) -> int:
     with ExitStack() as stack:
         # Where the nodes will live.
         disks = stack.enter_context(disks_of(given.nodes, home / "cluster")) if given.power else []
-        cluster = stack.enter_context(_cluster(given, home / "cluster"))
-        lake = _lake(stack, cluster, is_replicated=given.on == "replicated")
+        cluster = stack.enter_context(narrow_cluster(given.on, given.nodes, home / "cluster"))
+        lake = narrow_lake("faults", cluster, stack.enter_context(S3Server.start()))
+        lake.create_table(**({"engine": replicated(lake)} if given.on == "replicated" else {}))
         power = Power(cluster, disks) if disks else None
         run = RandomRun(lake, cluster, folder=home, seed=given.seed, power=power)
         server = lake.on_node(0, "SELECT version()")[0][0]
@@ -114,31 +101,6 @@ def _tell_what_servers_said(cluster: ClickHouseCluster) -> None:
     for node in cluster.nodes:
         for log in sorted(node.folder.glob("*.log")) if node.folder else ():
             print(f"--- {log}", *log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:], sep="\n", flush=True)
-
-
-def _cluster(given: argparse.Namespace, folder: Path) -> ClickHouseCluster:
-    from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-    from tests.narrow_user import WITH_NARROW_USER, WITH_NARROW_USER_OF_REPLICAS
-
-    if given.on == "replicated":
-        return ClickHouseCluster.start(given.nodes, replicas=2, folder=folder, **WITH_NARROW_USER_OF_REPLICAS)
-    return ClickHouseCluster.start(given.nodes, folder=folder, **WITH_NARROW_USER)
-
-
-def _lake(stack: ExitStack, cluster: ClickHouseCluster, *, is_replicated: bool) -> Lake:
-    from airflow_provider_chs3.testbed.s3 import S3Server
-    from tests.integration.lake import Lake
-    from tests.narrow_user import narrow_connection
-    from tests.servers.replicas import replicated
-
-    s3 = stack.enter_context(S3Server.start())
-    os.environ["AIRFLOW_CONN_CHS3_DEFAULT"] = json.dumps(narrow_connection(cluster))
-    os.environ["AIRFLOW_CONN_AWS_DEFAULT"] = json.dumps(s3.airflow_connection())
-    s3.client().create_bucket(Bucket="faults")
-    lake = Lake(cluster, s3.client(), "faults", "test_faults")
-    lake.on_every_node("CREATE DATABASE test_faults")
-    lake.create_table(**({"engine": replicated(lake)} if is_replicated else {}))
-    return lake
 
 
 if __name__ == "__main__":

@@ -9,25 +9,20 @@ results of the folder end, as long as a load takes the same steps; `--report` te
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import signal
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
+from tests.long_run import SERVERS, narrow_cluster, narrow_lake, own_airflow
+
 if TYPE_CHECKING:
-    from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
     from tests.nights.engines import Engine
     from tests.nights.servers import Servers
     from tests.nights.spans import Span
-
-_SERVERS = {"engine": "engine", "plain": "server", "replicated": "server"}
 
 
 def main() -> int:
@@ -37,21 +32,14 @@ def main() -> int:
         The exit code: 1 where a table differs.
     """
     given = _arguments()
-    # Ends `with` blocks as Ctrl-C does, so that servers and folders are gone.
-    signal.signal(signal.SIGTERM, _interrupt)
-    with tempfile.TemporaryDirectory(prefix="chs3-nights-") as home:
-        # Before anything imports Airflow: no other Airflow's settings, and no line for each step of each load.
-        for name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))]:
-            del os.environ[name]
-        os.environ.update(AIRFLOW_HOME=home, AIRFLOW__LOGGING__LOGGING_LEVEL="ERROR")
-        # Modules of the tests ask for it when they are imported.
-        os.environ["CHS3_CLICKHOUSE_PROGRAM"] = _SERVERS[given.on]
+    # Modules of the tests ask for the program when they are imported.
+    with own_airflow("nights", CHS3_CLICKHOUSE_PROGRAM=SERVERS[given.on]) as home:
         if given.report:
             from tests.nights.record import Record, table_of
 
             print(table_of(Record(given.resume).current()))
             return 0
-        return _run(given, Path(home))
+        return _run(given, home)
 
 
 def _arguments() -> argparse.Namespace:
@@ -61,7 +49,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--nights", type=int, default=100, help="how many nights, over all tables (100)")
     parser.add_argument("--each", type=int, default=15, help="nights of each table (15)")
     parser.add_argument("--seed", type=int, default=1, help="of all choices (1)")
-    parser.add_argument("--on", choices=_SERVERS, default="engine", help="which servers (engine)")
+    parser.add_argument("--on", choices=SERVERS, default="engine", help="which servers (engine)")
     parser.add_argument("--nodes", type=int, help="how many of them (1; 2 replicas)")
     parser.add_argument("--engine", action="append", default=[], help="an engine; may be repeated (all)")
     parser.add_argument("--span", action="append", default=[], help="a length of periods; may be repeated (all)")
@@ -75,10 +63,6 @@ def _arguments() -> argparse.Namespace:
         parser.error(why)
     given.nodes = given.nodes or (2 if given.on == "replicated" else 1)
     return given
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _run(given: argparse.Namespace, home: Path) -> int:
@@ -139,33 +123,17 @@ def _play(
 def _servers(given: argparse.Namespace, home: Path) -> Iterator[Servers]:
     from airflow_provider_chs3.testbed.s3 import S3Server
     from tests.faults.power import Power, disks_of
-    from tests.integration.lake import Lake
-    from tests.narrow_user import narrow_connection
     from tests.nights.servers import Servers
 
     with ExitStack() as stack:
         disks = stack.enter_context(disks_of(given.nodes, home / "cluster")) if given.power else []
         s3 = stack.enter_context(S3Server.start())
-        cluster = stack.enter_context(_cluster(given, home / "cluster"))
-        connection = narrow_connection(cluster)
-        if given.on == "replicated":
-            connection["extra"]["alt_hosts"] = f"127.0.0.1:{cluster.nodes[1].tcp_port}"
-        os.environ["AIRFLOW_CONN_CHS3_DEFAULT"] = json.dumps(connection)
-        os.environ["AIRFLOW_CONN_AWS_DEFAULT"] = json.dumps(s3.airflow_connection())
-        s3.client().create_bucket(Bucket="nights")
-        lake = Lake(cluster, s3.client(), "nights", "test_nights")
-        lake.on_every_node(f"CREATE DATABASE {lake.database}")
+        cluster = stack.enter_context(narrow_cluster(given.on, given.nodes, home / "cluster"))
+        is_replicated = given.on == "replicated"
+        other_hosts = {"alt_hosts": f"127.0.0.1:{cluster.nodes[1].tcp_port}"} if is_replicated else {}
+        lake = narrow_lake("nights", cluster, s3, **other_hosts)
         power = Power(cluster, disks) if disks else None
-        yield Servers(lake, cluster, replicas=2 if given.on == "replicated" else 1, power=power)
-
-
-def _cluster(given: argparse.Namespace, folder: Path) -> ClickHouseCluster:
-    from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-    from tests.narrow_user import WITH_NARROW_USER, WITH_NARROW_USER_OF_REPLICAS
-
-    if given.on == "replicated":
-        return ClickHouseCluster.start(given.nodes, replicas=2, folder=folder, **WITH_NARROW_USER_OF_REPLICAS)
-    return ClickHouseCluster.start(given.nodes, folder=folder, **WITH_NARROW_USER)
+        yield Servers(lake, cluster, replicas=2 if is_replicated else 1, power=power)
 
 
 if __name__ == "__main__":

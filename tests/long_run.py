@@ -1,0 +1,113 @@
+"""What all long runs share: an Airflow and servers of their own, and results as lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+    from airflow_provider_chs3.testbed.s3 import S3Server
+    from tests.integration.lake import Lake
+
+#: Which servers, and their program.
+SERVERS = {"engine": "engine", "plain": "server", "replicated": "server"}
+
+
+@contextmanager
+def own_airflow(name: str, **variables: str) -> Iterator[Path]:
+    """Give the process a folder, and an Airflow in it, with no other Airflow's settings: before anything imports it.
+
+    Args:
+        name: Of the run.
+        **variables: Others of the environment.
+    """
+    # Ends `with` blocks as Ctrl-C does, so that servers and folders are gone.
+    signal.signal(signal.SIGTERM, _interrupt)
+    with tempfile.TemporaryDirectory(prefix=f"chs3-{name}-") as home:
+        for each in [each for each in os.environ if each.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))]:
+            del os.environ[each]
+        # No line for each step of each load.
+        os.environ.update(AIRFLOW_HOME=home, AIRFLOW__LOGGING__LOGGING_LEVEL="ERROR", **variables)
+        yield Path(home)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def narrow_cluster(on: str, nodes: int, folder: Path) -> ClickHouseCluster:
+    """Start nodes that know the user of loads; see `SERVERS`."""
+    from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+    from tests.narrow_user import WITH_NARROW_USER, WITH_NARROW_USER_OF_REPLICAS
+
+    if on == "replicated":
+        return ClickHouseCluster.start(nodes, replicas=2, folder=folder, **WITH_NARROW_USER_OF_REPLICAS)
+    return ClickHouseCluster.start(nodes, folder=folder, **WITH_NARROW_USER)
+
+
+def narrow_lake(name: str, cluster: ClickHouseCluster, s3: S3Server, **extra: str) -> Lake:
+    """Make a bucket, a database, and Airflow's connections to both, as the user of loads.
+
+    Args:
+        name: Of the run.
+        cluster: Knows that user.
+        s3: The S3 server.
+        **extra: Further extras of the connection.
+    """
+    from tests.integration.lake import Lake
+    from tests.narrow_user import narrow_connection
+
+    connection = narrow_connection(cluster)
+    connection["extra"] |= extra
+    os.environ["AIRFLOW_CONN_CHS3_DEFAULT"] = json.dumps(connection)
+    os.environ["AIRFLOW_CONN_AWS_DEFAULT"] = json.dumps(s3.airflow_connection())
+    s3.client().create_bucket(Bucket=name)
+    lake = Lake(cluster, s3.client(), name, f"test_{name}")
+    lake.on_every_node(f"CREATE DATABASE {lake.database}")
+    return lake
+
+
+class Results:
+    """A folder of results: a file for each seed and its servers, so that runs side by side do not mix lines.
+
+    Args:
+        folder: The folder, which need not be there yet.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def current(self) -> list[dict[str, Any]]:
+        """Results of the code as it is now, as far as it writes and publishes."""
+        from tests.protocol_sources import steps_hash
+
+        now, files = steps_hash(), sorted(self._folder.glob("*.jsonl"))
+        lines = (json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines())
+        return [line for line in lines if line["steps"] == now]
+
+    def of(self, **values: Any) -> list[dict[str, Any]]:
+        """The lines that have these values."""
+        return [line for line in self.current() if all(line[name] == value for name, value in values.items())]
+
+    def write(self, name: str, *, server: str, **line: Any) -> None:
+        """One more result; it is in its file when this returns."""
+        from tests.protocol_sources import steps_hash
+        from tests.tested import commit
+
+        line = {"commit": commit(), "steps": steps_hash(), "clickhouse": server, **line}
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / f"{name.replace(' ', '-')}.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def listed(values: Iterable[Any]) -> str:
+    """The different values, in order."""
+    return ", ".join(map(str, sorted(set(values))))
