@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_chs3.core.attempt.load_context import SharedStaging
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Staged, periods_of
-from airflow_provider_chs3.core.cluster.node_facts import RecordTable
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.cluster.topology import KeeperPlace
 from airflow_provider_chs3.core.files.file_groups import Reading
@@ -19,10 +19,9 @@ from airflow_provider_chs3.core.insertion.insert import Inserted, verify
 from airflow_provider_chs3.core.insertion.staged_rows import partitions_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Contents
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
-from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas
+from airflow_provider_chs3.core.ledger.queries import look_up_periods
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record, records_of_replicas
 from airflow_provider_chs3.core.ledger.table import LedgerKey, Own
-from airflow_provider_chs3.core.plans.plan import look_up_periods
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.publication.publish import publish
 from airflow_provider_chs3.core.request.load_request import Policies
@@ -132,18 +131,18 @@ class TestPublishers:
 class TestRecords:
     def test_of_a_replica_that_was_set_up_anew_are_those_of_its_shard(self):
         periods = {node: PeriodOnNode(RECORD if node in (ONE, TWO) else None, PartitionState(10)) for node in NODES}
-        assert {period.record for period in with_records_of_replicas(AROUND, periods).values()} == {RECORD}
+        assert {period.record for period in records_of_replicas(periods).values()} == {RECORD}
 
     def test_of_a_node_stay_its_own_where_they_are_of_the_same_attempt(self):
         periods = {
             node: PeriodOnNode(replace(RECORD, sequence=number), PartitionState()) for number, node in enumerate(NODES)
         }
-        assert with_records_of_replicas(AROUND, periods) == periods
+        assert records_of_replicas(periods) == periods
 
     def test_of_a_replica_that_was_down_are_the_newest_of_its_shard(self):
         newer = replace(RECORD, attempt="b", sequence=7)
         periods = {node: PeriodOnNode(newer if node == ONE_B else RECORD, PartitionState()) for node in NODES}
-        found = with_records_of_replicas(AROUND, periods)
+        found = records_of_replicas(periods)
         assert {node: period.record for node, period in found.items()} == {
             ONE: newer,
             ONE_B: newer,
@@ -154,11 +153,18 @@ class TestRecords:
 
     def test_of_another_shard_do_not_count(self):
         periods = {node: PeriodOnNode(RECORD if node == ONE else None, PartitionState()) for node in NODES}
-        assert with_records_of_replicas(AROUND, periods)[TWO].record is None
+        assert records_of_replicas(periods)[TWO].record is None
 
     def test_of_plain_tables_are_each_nodes_own(self):
-        periods = {node: PeriodOnNode(RECORD if node == ONE else None, PartitionState()) for node in PLAIN.nodes}
-        assert with_records_of_replicas(PLAIN, periods) == periods
+        assert [period.record for period in self.looked_up(AROUND)] == [RECORD, RECORD, None, None]
+        assert [period.record for period in self.looked_up(surroundings(nodes=NODES))] == [RECORD, None, None, None]
+
+    def looked_up(self, context: TargetContext) -> list[PeriodOnNode]:
+        """The period on each node, of which the first one alone has a record."""
+        fields = tuple(getattr(RECORD, name) for name in Record.__dataclass_fields__)
+        records = {node: [("2026-10", fields, [""])] * (node == ONE) for node in NODES}
+        answer = {node: [(records[node], [], [], [], [], [], 0, "u")] for node in NODES}
+        return [*drive(look_up_periods(context, {PERIOD: Own("202610")}), answer).result[PERIOD].values()]
 
 
 def load(*, before=()):
@@ -215,10 +221,10 @@ STILL_STAGED = {node: [("202610", "202610", "202610", each.rows, ["hash"])] for 
 def published(under_way, *answers, staged=STAGED):
     """The steps of a publication, or its error."""
 
-    def look_up_beside(loads, beside, *, name, with_records=True):
+    def look_up_beside(context, owns, beside, *, name, with_records=True):
         ask = QueryNodes(name=name, sql=dict.fromkeys(NODES, Sql(beside)))
         answers = (yield from ask) if beside else {}
-        return [next(each.looks) for each in loads], {node: row for node, (row,) in answers.items()}
+        return {PERIOD: next(under_way.looks)}, {node: row for node, (row,) in answers.items()}
 
     before = of_nodes(0, 0, 0, 0)
     periods = periods_of(PeriodLoad(load=under_way, before=before, reason="new", plan=PLAN, staged=staged))
@@ -323,12 +329,3 @@ def as_before(staged):
 def nothing():
     return None, {PERIOD: Manifest(())}
     yield
-
-
-def test_a_plan_asks_each_replica_for_itself():
-    facts = {node: replace(facts, ledger=RecordTable()) for node, facts in AROUND.nodes.items()}
-    asked = drive(
-        look_up_periods(replace(AROUND, nodes=facts), {PERIOD: Own("202610")}),
-        lambda step: {node: [([], [], [], [], [])] for node in step.sql},
-    ).steps[0]
-    assert len(set(statements(asked).values())) == 4

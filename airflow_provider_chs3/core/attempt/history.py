@@ -63,19 +63,18 @@ def read_history(load: LoadContext) -> Steps[TableHistory]:
     Args:
         load: The load.
     """
-    coordinator = load.context.coordinator
-    if not load.context.nodes[coordinator].has_ledger:
+    context = load.context
+    if not context.nodes[context.coordinator].has_ledger:
         return TableHistory()
-    sql = _history_query(load)
-    answer = yield from QueryNodes(name="Look up earlier loads of the table", sql={coordinator: sql})
-    loads, profiles, version = answer[coordinator][0]
+    ask = context.on_coordinator(name="Look up earlier loads of the table", sql=_history_query(load))
+    ((loads, profiles, version),) = yield from ask
     memory_steps, memory_bytes = loads[0] if loads else (0, 0)
     uuid, found = profiles[0] if profiles else ("", "")
     return TableHistory(
         memory_steps=memory_steps,
         memory_bytes=memory_bytes,
         profile=Profile.of_json(json.loads(found)["profile"]) if profiles else None,
-        is_of_this_table=uuid == load.key_on(coordinator).target_uuid,
+        is_of_this_table=uuid == load.key_on(context.coordinator).target_uuid,
         version=short_version(version),
     )
 

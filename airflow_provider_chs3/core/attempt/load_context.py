@@ -23,10 +23,9 @@ from airflow_provider_chs3.core.ledger.comparison import (
 )
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
-from airflow_provider_chs3.core.ledger.queries import LOOKED_UP, look_up, periods_on_node
+from airflow_provider_chs3.core.ledger.queries import look_up_beside
 from airflow_provider_chs3.core.ledger.recording import Value
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.ledger.replicas import with_records_of_replicas
 from airflow_provider_chs3.core.ledger.table import LedgerKey, Own
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.source.csv_dialect import reading_settings
@@ -38,7 +37,7 @@ from airflow_provider_chs3.core.staging.tables import Attempt
 from airflow_provider_chs3.core.values.models import Manifest, Node, ObjectChanges, SettingValues, TableName
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period, range_text
 from airflow_provider_chs3.core.workflow.batch import Batch
-from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Row, Steps
+from airflow_provider_chs3.core.workflow.operations import Log, Steps
 from airflow_provider_chs3.core.workflow.step_timer import NO_STEPS, StepTimer
 from airflow_provider_chs3.exceptions import ReplicasBehindError
 
@@ -245,15 +244,14 @@ class LoadContext:
         return replace(self, context=replace(self.context, nodes=nodes))
 
     def key_on(self, node: Node, partition_id: str | None = None) -> LedgerKey:
-        """Return the key of records on a node: its own table may have been created again only there.
+        """Return the key of records on a node.
 
         Args:
             node: The node.
             partition_id: The partition that they are about. Default: all of the period.
         """
-        uuid = (self.context.nodes[node].target or self.context.table_facts).uuid
         own = self.own.value if partition_id is None else partition_id
-        return LedgerKey(self.context.target, uuid, self.request.period, own)
+        return LedgerKey.on(self.context, node, self.request.period, own)
 
     @property
     def wanted(self) -> ExpectedPeriod:
@@ -314,36 +312,9 @@ def look_up_all(loads: Sequence[LoadContext], *, with_records: bool = True) -> S
         Each period on each node, in the order of the loads.
     """
     name = f"Look up {periods_text(loads)}" + (" in the ledger" if with_records else "")
-    return (yield from look_up_beside(loads, "", name=name, with_records=with_records))[0]
-
-
-def look_up_beside(
-    loads: Sequence[LoadContext], beside: str, *, name: str, with_records: bool = True
-) -> Steps[tuple[list[dict[Node, PeriodOnNode]], dict[Node, Row]]]:
-    """Look periods up with one statement, which asks for something else, too.
-
-    Args:
-        loads: The loads of the periods, into one table; at least one.
-        beside: Further columns; empty for none.
-        name: Name of the step.
-        with_records: Whether to ask for the records. True by default.
-
-    Returns:
-        Each period on each node, in the order of the loads; and the further columns of each node.
-    """
-    context = loads[0].context
-    keys, owns = {node: [load.key_on(node) for load in loads] for node in context.nodes}, [load.own for load in loads]
-    sql = {
-        node: look_up(context.ledger, keys[node], owns, with_records=with_records and facts.has_ledger, beside=beside)
-        for node, facts in context.nodes.items()
-    }
-    rows = {node: row for node, (row,) in (yield from QueryNodes(name=name, sql=sql)).items()}
-    found = {node: periods_on_node(row[:LOOKED_UP], keys[node], owns) for node, row in rows.items()}
-    several = [
-        with_records_of_replicas(context, {node: periods[number] for node, periods in found.items()})
-        for number in range(len(loads))
-    ]
-    return several, {node: row[LOOKED_UP:] for node, row in rows.items()}
+    owns = {load.request.period: load.own for load in loads}
+    found, _ = yield from look_up_beside(loads[0].context, owns, name=name, with_records=with_records)
+    return [found[load.request.period] for load in loads]
 
 
 def look_up_caught_up(loads: Sequence[LoadContext]) -> Steps[list[dict[Node, PeriodOnNode]]]:

@@ -250,8 +250,7 @@ def _newest(context: TargetContext, key: LedgerKey, columns: str, *, condition: 
         f"SELECT {columns} FROM {table(context.loads)} WHERE {key.table_condition} AND {condition} "
         f"AND event = 'inserting' {NEWEST_FIRST} LIMIT 1 BY period"
     )
-    ask = QueryNodes(name="Look for an insert of this task", sql={context.coordinator: sql})
-    return (yield from ask)[context.coordinator]
+    return (yield from context.on_coordinator(name="Look for an insert of this task", sql=sql))
 
 
 class _Found(NamedTuple):
@@ -318,16 +317,14 @@ def attempts_of(context: TargetContext, periods: Sequence[Period], owner: str) -
         f"SELECT DISTINCT period, attempt FROM {table(context.loads)} WHERE {key.table_condition} "
         f"AND {one_of('period', map(str, periods))} AND event = 'inserting' AND owner = {literal(owner)}"
     )
-    ask = QueryNodes(name="Look for loads of this task", sql={context.coordinator: sql})
-    return {(Period.parse(period), nonce) for period, nonce in (yield from ask)[context.coordinator]}
+    rows = yield from context.on_coordinator(name="Look for loads of this task", sql=sql)
+    return {(Period.parse(period), nonce) for period, nonce in rows}
 
 
 def _key_of(context: TargetContext, period: Period) -> LedgerKey | None:
     """Return the key of a period's records on the coordinator; None if it has no such table, or records no loads."""
     facts = context.nodes[context.coordinator]
-    if facts.target is None or not facts.has_loads:
-        return None
-    return LedgerKey(context.target, facts.target.uuid, period, "")
+    return LedgerKey.on(context, context.coordinator, period) if facts.target and facts.has_loads else None
 
 
 def _of_records(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, OtherParts
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, is_table, literal, table
 from airflow_provider_chs3.core.values.models import Manifest, Node, TableName
 from airflow_provider_chs3.core.values.quantities import size_text
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
@@ -32,10 +32,9 @@ def fill_statements(load: LoadContext, node: Node) -> Steps[list[str]]:
         The statements, by the views' names, without views that the user may not see.
     """
     target = load.context.target
-    of_target = f"database = {literal(target.database)} AND name = {literal(target.table)}"
     views = (
         "SELECT view.1, view.2 FROM (SELECT arrayJoin(arrayZip(dependencies_database, dependencies_table)) AS view "
-        f"FROM system.tables WHERE {of_target})"
+        f"FROM system.tables WHERE {is_table(target)})"
     )
     sql = Sql(
         "SELECT database, name, any(create_table_query), any(as_select), groupArray((columns.position, columns.name)) "

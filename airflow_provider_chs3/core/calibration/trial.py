@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, SizedNode
 from airflow_provider_chs3.core.files.data_volume import DataVolume, shape_of
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.insertion.insert_statement import insert_step
-from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table
 from airflow_provider_chs3.core.staging.ending import end_attempts
 from airflow_provider_chs3.core.staging.tables import Attempt, create_staging
 from airflow_provider_chs3.core.tuning.calibrated_profile import BY_RULE, Circumstances, Knobs, Profile
@@ -198,9 +198,6 @@ def _insert(bench: TrialContext, candidate: Candidate, plan: InsertPlan, trial: 
 def _count_parts(bench: TrialContext, trial: TrialAttempt) -> Steps[int]:
     """Count the parts that were written, including those that have been merged since: they are still listed."""
     staging = trial.staging(bench.load.context)
-    sql = Sql(
-        f"SELECT countIf(level = 0) FROM system.parts WHERE database = {literal(staging.database)} "
-        f"AND table = {literal(staging.table)}"
-    )
+    sql = Sql(f"SELECT countIf(level = 0) FROM system.parts WHERE {in_table(staging)}")
     answers = yield bench.load.context.on_each(name="Count the parts of the trial", sql=sql)
     return sum(answers[node][0][0] for node in bench.load.context.publishers)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from airflow_provider_chs3.core.cluster.topology import TableLocation, have_one_replica
-from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps, TryQueryNodes
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
@@ -47,7 +47,7 @@ def _check_absent(
     target = location.target
     sql = Sql(
         "SELECT zookeeper_name, replica_name, mapKeys(mapFilter((name, is_active) -> is_active, replica_is_active)) "
-        f"FROM system.replicas WHERE database = {literal(target.database)} AND table = {literal(target.table)}"
+        f"FROM system.replicas WHERE {in_table(target)}"
     )
     answers = yield from QueryNodes(name=f"Check the replicas of {target} in Keeper", sql=dict.fromkeys(up, sql))
     for node, error in down.items():

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.cluster.node_facts import NodeFacts, TargetContext
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, literal, one_of
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Node, NodeSpec, TableName
 from airflow_provider_chs3.core.values.quantities import size_text
@@ -132,9 +132,9 @@ def _node_now(row: Row, facts: NodeFacts) -> NodeNow:
 
 
 def _now_query(target: TableName, own: str, facts: NodeFacts) -> str:
-    of_target = f"database = {literal(target.database)} AND name = {literal(target.table)}"
+    of_target = is_table(target)
     policy = facts.target.storage_policy if facts.target else ""
-    of_others = f"active AND database = {literal(target.database)} AND table = {literal(target.table)} AND NOT ({own})"
+    of_others = f"active AND {in_table(target)} AND NOT ({own})"
     return f"""
 SELECT
     (SELECT [(sum(memory_usage), uniqExactIf(initial_query_id, query_kind = 'Insert'))] FROM system.processes),

@@ -213,6 +213,11 @@ class TargetContext:
         """Return a step that runs the same statement on every node."""
         return QueryNodes(name=name, sql=dict.fromkeys(self.nodes, sql), settings=settings or {})
 
+    def on_coordinator(self, *, name: str, sql: Sql, settings: SettingValues | None = None) -> Steps[list[Row]]:
+        """Run a statement on the coordinator, and return its rows."""
+        answers = yield from QueryNodes(name=name, sql={self.coordinator: sql}, settings=settings or {})
+        return answers[self.coordinator]
+
 
 def inspect_target(
     request: TableRequest, *, settings: Iterable[str] = (), needs_all: bool = False, policies_on: Collection[str] = ()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.sql.quoting import literal
+from airflow_provider_chs3.core.sql.quoting import in_table, is_table, literal
 from airflow_provider_chs3.core.sql.server_text import after, items, top_level
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.workflow.operations import Row
@@ -157,11 +157,11 @@ def target_query(target: TableName) -> str:
     Args:
         target: The local table.
     """
-    of_target = f"database = {literal(target.database)} AND table = {literal(target.table)}"
+    of_target = in_table(target)
     return f"""
     (SELECT groupArray((engine, engine_full, partition_key, sorting_key, primary_key, sampling_key, toString(uuid),
             storage_policy))
-        FROM system.tables WHERE database = {literal(target.database)} AND name = {literal(target.table)}),
+        FROM system.tables WHERE {is_table(target)}),
     (SELECT groupArray((position, name, type, default_kind, default_expression, is_in_partition_key))
         FROM system.columns WHERE {of_target}),
     (SELECT groupArray((name, type_full, expr, granularity)) FROM system.data_skipping_indices WHERE {of_target}),

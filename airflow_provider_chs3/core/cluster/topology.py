@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.sql.quoting import Sql, is_table, literal
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import Query, QueryNodes, Row, Steps
 from airflow_provider_chs3.exceptions import PreflightError
@@ -195,7 +195,7 @@ def _engine_of(target: TableName) -> Steps[Sequence[Row]]:
 
 
 def _from_tables(target: TableName) -> str:
-    return f"FROM system.tables WHERE database = {literal(target.database)} AND name = {literal(target.table)}"
+    return f"FROM system.tables WHERE {is_table(target)}"
 
 
 def _local_table(

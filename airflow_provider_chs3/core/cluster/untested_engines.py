@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.sql.quoting import Sql, is_table, literal, table
 from airflow_provider_chs3.core.values.models import TableName
 
 #: Prefix of the tables of rehearsals and of their folders in the bucket.
@@ -64,6 +64,5 @@ def _circumstances(name: TableName) -> str:
     families = literal(f"^({'|'.join(_UNTESTED)})")
     return (
         "(SELECT any(toJSONString(map('version', version(), 'engine', "
-        f"extract(engine, {families}), 'storage_policy', storage_policy))) FROM system.tables "
-        f"WHERE database = {literal(name.database)} AND name = {literal(name.table)})"
+        f"extract(engine, {families}), 'storage_policy', storage_policy))) FROM system.tables WHERE {is_table(name)})"
     )

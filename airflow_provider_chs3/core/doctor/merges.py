@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.doctor.report import Check, in_a_line
 from airflow_provider_chs3.core.merges.health import Health, Verdict, judge
 from airflow_provider_chs3.core.merges.observation import observe
 from airflow_provider_chs3.core.preflight.target_checks import periods_of_partitions
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, one_of
 from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.core.values.models import Node
@@ -31,8 +31,7 @@ def check_merges_of(context: TargetContext) -> Steps[Check]:
         context: The nodes that answer, and their table.
     """
     target = context.target
-    of_table = f"database = {literal(target.database)} AND table = {literal(target.table)}"
-    sql = Sql(f"SELECT DISTINCT partition_id FROM system.parts WHERE active AND {of_table}")
+    sql = Sql(f"SELECT DISTINCT partition_id FROM system.parts WHERE active AND {in_table(target)}")
     errors: dict[Node, Chs3Error] = {}
     rows = yield from query_reachable(f"Find the partitions of {target}", dict.fromkeys(context.nodes, sql), errors)
     ids = {row[0] for found in rows.values() for row in found}

@@ -15,14 +15,13 @@ from airflow_provider_chs3.core.increment.removal import check_objects, remove_o
 from airflow_provider_chs3.core.insertion.staged_rows import count_partitions, staged_of
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import parts_of
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
-from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
-from airflow_provider_chs3.core.staging.tables import ddl_settings
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table
+from airflow_provider_chs3.core.staging.partitions import attach_partitions
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity
-from airflow_provider_chs3.core.workflow.operations import Gather, Log, QueryNodes, Sleep, Steps, TryQueryNodes
+from airflow_provider_chs3.core.workflow.operations import Gather, Log, Sleep, Steps, TryQueryNodes
 from airflow_provider_chs3.exceptions import BaseChangedError, ClickHouseServerError, VerificationError
 
 #: REPLACE PARTITION cancels the merges of its partition. With a load every few minutes no longer one would ever end.
@@ -185,20 +184,20 @@ def _without_removed(each: PeriodLoad) -> Steps[PeriodLoad]:
 
 def _attach(some: Sequence[PeriodLoad]) -> Steps[Sequence[PeriodLoad]]:
     load = some[0].load
-    commands = [
-        {node: Command(f"ATTACH PARTITION ID {literal(partition_id)} FROM {table(load.context.target)}")}
+    published = (
+        (node, key)
         for each in some
         for node in load.context.publishers
-        for partition_id in _attached_ids(each.load, each.before[node], each.staged[node])
-    ]
-    if not commands:
-        return some
+        for key in _attached_ids(each.load, each.before[node], each.staged[node])
+    )
     periods = periods_text([each.load for each in some])
     try:
-        yield from QueryNodes(
+        yield from attach_partitions(
+            load.context,
+            load.context.target,
+            load.staging,
+            published,
             name=f"Attach the published rows of {periods}",
-            sql=alter_partitions(load.staging, commands),
-            settings=ddl_settings(load.context),
             query_id=f"{load.attempt.name}_attach",
         )
     except ClickHouseServerError as error:
@@ -246,11 +245,10 @@ def _wait_for_merges(several: Sequence[PeriodLoad]) -> Steps[bool]:
     A user who may not see merges does not wait.
     """
     loads = [each.load for each in several]
-    context, target, texts = loads[0].context, loads[0].context.target, periods_text(loads)
+    context, texts = loads[0].context, periods_text(loads)
     sql = Sql(
-        f"SELECT max(elapsed), min(progress) FROM system.merges WHERE database = {literal(target.database)} "
-        f"AND table = {literal(target.table)} AND {parts_of([load.own for load in loads])} "
-        "HAVING count() > 0"
+        f"SELECT max(elapsed), min(progress) FROM system.merges WHERE {in_table(context.target)} "
+        f"AND {parts_of([load.own for load in loads])} HAVING count() > 0"
     )
     waited_seconds = 0.0
     while waited_seconds < _LONGEST_WAIT_FOR_MERGES_SECONDS:

@@ -23,7 +23,7 @@ from airflow_provider_chs3.core.object_history.replaced import objects_to_read, 
 from airflow_provider_chs3.core.preflight.privileges import privileges_of_attaching, why_not_granted
 from airflow_provider_chs3.core.request.load_request import Policies
 from airflow_provider_chs3.core.source.source import Source
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, one_of
 from airflow_provider_chs3.core.values.models import Manifest, Node, ObjectChanges
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity, size_text
@@ -213,8 +213,8 @@ def _why_not_attached(periods: Periods) -> Steps[dict[Period, str]]:
         return dict.fromkeys(periods.items, why)
     ids = {each.period: {one.partition_id for found in each.before.values() for one in found.each} for each in periods}
     detached = Sql(
-        f"SELECT DISTINCT partition_id FROM system.detached_parts WHERE database = {literal(target.database)} "
-        f"AND table = {literal(target.table)} AND {one_of('partition_id', sorted(set().union(*ids.values())))}"
+        f"SELECT DISTINCT partition_id FROM system.detached_parts WHERE {in_table(target)} "
+        f"AND {one_of('partition_id', sorted(set().union(*ids.values())))}"
     )
     found = yield from QueryNodes(name="Look for detached parts", sql=dict.fromkeys(context.nodes, detached))
     nodes = {partition_id: node for node, rows in found.items() for (partition_id,) in rows}

@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.period_load import Staged
 from airflow_provider_chs3.core.insertion.staged_rows import count_staged
 from airflow_provider_chs3.core.object_history.records import recorded_rows
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, literals, table
 from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.values.models import Manifest, Node, TableName, Unit
@@ -193,7 +193,7 @@ def _look(staging: TableName, nodes: Collection[Node]) -> Steps[_Progress | None
 
     A replica that has not learnt of it yet shows no mutation.
     """
-    of_staging = f"database = {literal(staging.database)} AND table = {literal(staging.table)}"
+    of_staging = in_table(staging)
     sql = Sql(
         "SELECT count() = countIf(is_done) AND count() > 0, sum(parts_to_do), "
         f"max({readable('latest_fail_reason')}) "

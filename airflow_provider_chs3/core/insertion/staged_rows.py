@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.period_load import Staged
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.ledger.parts import CONTENT, MOST_PARTS, Contents
-from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.operations import Steps
 
@@ -89,7 +89,7 @@ def partitions_query(load: LoadContext) -> str:
         "(SELECT groupArray((partition_id, shown, own, total, contents)) FROM (SELECT partition_id, "
         f"any(partition) AS shown, any({own}) AS own, sum(rows) AS total, "
         f"groupArrayIf({MOST_PARTS + 1})({CONTENT}, rows > 0) AS contents FROM system.parts WHERE active "
-        f"AND database = {literal(staging.database)} AND table = {literal(staging.table)} GROUP BY partition_id))"
+        f"AND {in_table(staging)} GROUP BY partition_id))"
     )
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST
 from airflow_provider_chs3.core.ledger.table import COLUMNS, LOAD_EVENTS, LedgerKey
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, is_table, literal, literals, table
 from airflow_provider_chs3.core.values.models import Node, TableName
 
 #: A value of a column; numbers by name are those of a Map.
@@ -176,10 +176,7 @@ def _renewed(ledger: TableName, renewal: Renewal) -> str:
 def _number_of_creation(staging: TableName) -> str:
     """Return the lowest number of a record of an attempt whose staging is replicated; see `add_records`."""
     # A thousand records fit between it and the next one, which is many transactions later.
-    paths = (
-        f"SELECT zookeeper_path FROM system.replicas WHERE database = {literal(staging.database)} "
-        f"AND table = {literal(staging.table)}"
-    )
+    paths = f"SELECT zookeeper_path FROM system.replicas WHERE {in_table(staging)}"
     return f"(SELECT bitShiftLeft(toUInt64(min(czxid)), 10) FROM system.zookeeper WHERE path IN ({paths}))"
 
 
@@ -189,6 +186,5 @@ def is_there(staging: TableName) -> str:
     Args:
         staging: The staging.
     """
-    tables = f"database = {literal(staging.database)} AND name = {literal(staging.table)}"
-    is_gone = f"(SELECT count() FROM system.tables WHERE {tables}) = 0"
+    is_gone = f"(SELECT count() FROM system.tables WHERE {is_table(staging)}) = 0"
     return f"NOT throwIf({is_gone}, 'the staging of this attempt is gone: another one took over')"

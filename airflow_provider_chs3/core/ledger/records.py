@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, total
 from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.sql.quoting import literal
+from airflow_provider_chs3.core.sql.quoting import is_table
 from airflow_provider_chs3.core.values.models import Node
 
 _DAY_SECONDS = 24 * 60 * 60
@@ -271,6 +271,30 @@ def restored_of(periods: Mapping[Node, PeriodOnNode]) -> Restored | None:
     return max(several, key=lambda each: each.is_pinned, default=None)
 
 
+def records_of_replicas(periods: Mapping[Node, PeriodOnNode]) -> dict[Node, PeriodOnNode]:
+    """Give each replica of a replicated table the newest record of the period that any replica of its shard has.
+
+    Block numbers come from Keeper and are the same on all replicas. A replica that was set up again, or was down while
+    others published, has their rows, but not their records.
+
+    Args:
+        periods: The period on each node.
+    """
+    newest: dict[int, PeriodOnNode] = {}
+    for node, period in periods.items():
+        known = newest.get(node.shard_num)
+        if period.record and (known is None or not known.record or period.record.sequence > known.record.sequence):
+            newest[node.shard_num] = period
+    return {node: _with_record(period, newest.get(node.shard_num)) for node, period in periods.items()}
+
+
+def _with_record(period: PeriodOnNode, newest: PeriodOnNode | None) -> PeriodOnNode:
+    own, other = period.record, newest.record if newest else None
+    if newest is None or other is None or (own and own.is_with(other)):
+        return period
+    return period.with_record_of(newest)
+
+
 _EVENTS = "'intent', 'published', 'forgotten'"
 #: Records that decide the state of a period on a node.
 IS_STATE = f"event IN ({_EVENTS})"
@@ -309,5 +333,4 @@ def uuid_now(key: LedgerKey) -> str:
     Args:
         key: The period.
     """
-    where = f"database = {literal(key.target.database)} AND name = {literal(key.target.table)}"
-    return f"(SELECT any(toString(uuid)) FROM system.tables WHERE {where})"
+    return f"(SELECT any(toString(uuid)) FROM system.tables WHERE {is_table(key.target)})"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from airflow_provider_chs3.core.cluster.node_facts import RecordTable, TargetContext
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE, OBJECTS_TABLE, RECORDS_SCHEMA
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, one_of, table
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Query, QueryNodes, Row, Steps
@@ -144,7 +144,7 @@ class Own:
             return f"_partition_id = {literal(self.value)}"
         return (
             f"_partition_id IN (SELECT partition_id FROM system.parts WHERE active AND {self.parts} "
-            f"AND database = {literal(name.database)} AND table = {literal(name.table)})"
+            f"AND {in_table(name)})"
         )
 
     @property
@@ -171,6 +171,12 @@ class LedgerKey:
     period: Period
     partition_id: str
 
+    @classmethod
+    def on(cls, context: TargetContext, node: Node, period: Period, partition_id: str = "") -> LedgerKey:
+        """Return the key of records on a node: its own table may have been created again only there."""
+        uuid = (context.nodes[node].target or context.table_facts).uuid
+        return cls(context.target, uuid, period, partition_id)
+
     @property
     def name_condition(self) -> str:
         """Condition for records of all tables that have had this name."""
@@ -184,12 +190,7 @@ class LedgerKey:
     @property
     def condition(self) -> str:
         """Condition for records of this period of this very table."""
-        return f"{self.table_condition} AND {self.period_condition}"
-
-    @property
-    def period_condition(self) -> str:
-        """Condition for records of this period."""
-        return f"period = {literal(str(self.period))}"
+        return f"{self.table_condition} AND period = {literal(str(self.period))}"
 
 
 def ledgers_query() -> Sql:
@@ -330,5 +331,4 @@ def make_ledger(context: TargetContext, nodes: Collection[Node]) -> Steps[None]:
 def make_loads_table(context: TargetContext) -> Steps[None]:
     """Create the table of loads on the coordinator, if it lacks it."""
     if not context.nodes[context.coordinator].has_loads:
-        sql = create_loads_table(context.loads)
-        yield from QueryNodes(name="Create the table of loads", sql={context.coordinator: sql})
+        yield from context.on_coordinator(name="Create the table of loads", sql=create_loads_table(context.loads))

@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.staging.ending import (
 from airflow_provider_chs3.core.staging.tables import Attempt
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import Log, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
 
@@ -94,12 +94,12 @@ def drop_dead_groups(loads: Collection[LoadContext], own: Collection[tuple[Perio
 
 def _are_published(load: LoadContext, periods: Collection[str], nonce: str, began: int) -> Steps[bool]:
     """Check that each period was published by a load, or since it began, by the coordinator's records and its clock."""
-    coordinator = load.context.coordinator
     sql = Sql(
         f"SELECT count() FROM (SELECT {newest('event, toUnixTimestamp(recorded_at), attempt')} AS found "
-        f"FROM {table(load.context.ledger)} WHERE {load.key_on(coordinator).table_condition} "
+        f"FROM {table(load.context.ledger)} WHERE {load.key_on(load.context.coordinator).table_condition} "
         f"AND {one_of('period', sorted(periods))} GROUP BY period "
         f"HAVING found.1 = 'published' AND (found.2 > {began} OR startsWith({literal(nonce)}, found.3)))"
     )
-    ask = QueryNodes(name="Check whether its periods have been published since", sql={coordinator: sql})
-    return bool((yield from ask)[coordinator][0][0] == len(periods))
+    name = "Check whether its periods have been published since"
+    ((count,),) = yield from load.context.on_coordinator(name=name, sql=sql)
+    return bool(count == len(periods))

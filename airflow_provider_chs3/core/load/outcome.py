@@ -145,10 +145,8 @@ def _values_of(each: PeriodLoad, result: LoadResult, together: tuple[str, float]
 
 
 def _tell_if_slow(load: LoadContext, result: LoadResult) -> Steps[None]:
-    coordinator = load.context.coordinator
-    ask = read_pace(load.context.loads, load.key_on(coordinator), coordinator, but=load.request.nonce)
     try:
-        pace = yield from ask
+        pace = yield from read_pace(load.context, but=load.request.nonce)
     except Chs3Error as error:
         yield from Log(name=f"Could not read how long earlier loads took: {error}")
         return
@@ -203,9 +201,9 @@ def record_unchanged(
         f"FROM ({' UNION ALL '.join(each)}) GROUP BY period "
         "HAVING newest IN ('failed', 'inserting')"
     )
-    ask = QueryNodes(name="See how the newest load ended", sql={coordinator: newest})
     try:
-        ended = {period: staged for period, _, staged in (yield from ask)[coordinator]}
+        rows = yield from context.on_coordinator(name="See how the newest load ended", sql=newest)
+        ended = {period: staged for period, _, staged in rows}
         # One that is still at it knows of newer objects.
         over = list[tuple[LoadContext, Values]]()
         for load in loads:

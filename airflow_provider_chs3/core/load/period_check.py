@@ -43,7 +43,7 @@ from airflow_provider_chs3.core.publication.held import drop_held_of
 from airflow_provider_chs3.core.publication.publish import key_of_other_type
 from airflow_provider_chs3.core.publication.versions import drop_older_versions, find_versions
 from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, one_of, table
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
@@ -283,10 +283,7 @@ def _check_none_newer(load: LoadContext, before: _Looks, now: _Looks) -> None:
 def _check_no_first_ledger(loads: Loads) -> Steps[None]:
     """Check that nodes which had no ledger when these loads inspected them still have none."""
     context = loads.first.context
-    sql = Sql(
-        f"SELECT count() FROM system.tables WHERE database = {literal(context.ledger.database)} "
-        f"AND name = {literal(context.ledger.table)}"
-    )
+    sql = Sql(f"SELECT count() FROM system.tables WHERE {is_table(context.ledger)}")
     lacking = [node for node, facts in context.nodes.items() if not facts.has_ledger]
     answers = (yield from QueryNodes(name="Look for a ledger", sql=dict.fromkeys(lacking, sql))) if lacking else {}
     if any(rows[0][0] for rows in answers.values()):
@@ -423,8 +420,7 @@ def _are_broken(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) -> Step
         return False
     target, ids = load.context.target, sorted({key for _, key, _ in missing})
     sql = Sql(
-        "SELECT partition_id, min_block_number, max_block_number FROM system.detached_parts "
-        f"WHERE database = {literal(target.database)} AND table = {literal(target.table)} "
+        f"SELECT partition_id, min_block_number, max_block_number FROM system.detached_parts WHERE {in_table(target)} "
         f"AND {one_of('partition_id', ids)} AND position(name, 'broken') > 0"
     )
     ask = QueryNodes(name="Look for parts that were broken when a server started", sql=dict.fromkeys(periods, sql))

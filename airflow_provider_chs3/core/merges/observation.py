@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.ledger.table import Own, parts_of
 from airflow_provider_chs3.core.preflight.target_checks import partitions_of
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, one_of
 from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Node, TableName
@@ -152,7 +152,7 @@ def ids_of(context: TargetContext, owns: Mapping[Period, Own]) -> Steps[dict[str
     target = context.target
     sql = Sql(
         f"SELECT DISTINCT partition_id, {of_part} FROM system.parts WHERE active AND {parts_of([*owns.values()])} "
-        f"AND database = {literal(target.database)} AND table = {literal(target.table)}"
+        f"AND {in_table(target)}"
     )
     answers = yield from context.on_each(name="Look for the partitions of the periods", sql=sql)
     found = {partition_id: periods[own] for rows in answers.values() for partition_id, own in rows}
@@ -194,9 +194,9 @@ def check_table(context: TargetContext) -> None:
 
 
 def _query(table: TableName, partition_ids: Iterable[str]) -> Sql:
-    of_table = f"database = {literal(table.database)} AND table = {literal(table.table)}"
+    of_table = in_table(table)
     of_periods = f"{of_table} AND {one_of('partition_id', partition_ids)}"
-    name_of_table = f"database = {literal(table.database)} AND name = {literal(table.table)}"
+    name_of_table = is_table(table)
     limits = one_of("name", Limits.__slots__)
     # A part is named <partition id>_<min block>_<max block>_<level>: the text before the first `_` is its partition.
     return Sql(f"""
@@ -228,7 +228,7 @@ SELECT
 
 def _lost_part(table: TableName) -> str:
     """Return the condition on `system.detached_parts` that a part's rows are missing."""
-    of_table = f"database = {literal(table.database)} AND table = {literal(table.table)}"
+    of_table = in_table(table)
     # A replica fetches such parts again. Plain tables merge across the gap, so a part that spans it proves nothing.
     is_restored = f"""(SELECT count() FROM system.replicas WHERE {of_table}) > 0 AND arrayExists(
         range -> range.1 = partition_id AND range.2 <= min_block_number AND max_block_number <= range.3,
@@ -239,10 +239,7 @@ def _lost_part(table: TableName) -> str:
 
 def replicas_query(table: TableName) -> str:
     """Return the sub-query for the replica of a table on a node; its array is empty if the table is not replicated."""
-    return (
-        "(SELECT groupArray((is_readonly, absolute_delay)) FROM system.replicas "
-        f"WHERE database = {literal(table.database)} AND table = {literal(table.table)})"
-    )
+    return f"(SELECT groupArray((is_readonly, absolute_delay)) FROM system.replicas WHERE {in_table(table)})"
 
 
 def queue_query(table: TableName) -> str:
@@ -251,7 +248,7 @@ def queue_query(table: TableName) -> str:
         f"(SELECT groupArray((splitByChar('_', new_part_name)[1], {readable('last_exception')}, postpone_reason)) "
         "FROM system.replication_queue "
         "WHERE type IN ('GET_PART', 'ATTACH_PART', 'MERGE_PARTS', 'MUTATE_PART', 'REPLACE_RANGE') "
-        f"AND database = {literal(table.database)} AND table = {literal(table.table)})"
+        f"AND {in_table(table)})"
     )
 
 

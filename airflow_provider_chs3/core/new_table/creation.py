@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.new_table.suggestion import (
     suggest_table_of,
     table_over_all,
 )
-from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table
 from airflow_provider_chs3.core.sql.quoting import table as quoted
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
@@ -59,9 +59,8 @@ def create_if_missing(request: NewTableRequest, periods: Collection[Period]) -> 
 
 def _definitions(nodes: tuple[Node, ...], table: TableName) -> Steps[dict[Node, str]]:
     """Return the CREATE TABLE of each node that has the table."""
-    where = f"database = {literal(table.database)} AND name = {literal(table.table)}"
     sql = Sql(
-        f"SELECT create_table_query FROM system.tables WHERE {where} "
+        f"SELECT create_table_query FROM system.tables WHERE {is_table(table)} "
         "SETTINGS show_table_uuid_in_table_create_query_if_not_nil = 0"
     )
     answers = yield from QueryNodes(name=f"Look for {table}", sql=dict.fromkeys(nodes, sql))
@@ -79,8 +78,7 @@ def _create_over_all(nodes: tuple[Node, ...], local: TableName, cluster: str | N
     """Create the Distributed table, before the last node has the local one: then it is not looked for again."""
     if cluster is None:
         return
-    where = f"database = {literal(local.database)} AND table = {literal(local.table)}"
-    sql = Sql(f"SELECT name, type FROM system.columns WHERE {where} ORDER BY position")
+    sql = Sql(f"SELECT name, type FROM system.columns WHERE {in_table(local)} ORDER BY position")
     first = nodes[0]
     columns = (yield from QueryNodes(name=f"Read the columns of {local}", sql={first: sql}))[first]
     over_all, engine = table_over_all(local), distributed_engine(local, cluster)

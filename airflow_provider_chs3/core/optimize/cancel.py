@@ -8,7 +8,7 @@ from typing import Any
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.optimize.optimize import inspect_table
 from airflow_provider_chs3.core.optimize.request import OptimizeRequest, query_id_of
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literals, table
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Sleep, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError
@@ -53,10 +53,9 @@ def stop_merging(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]
 
 def _find_merging(context: TargetContext, query_ids: str) -> Steps[dict[Node, list[str]]]:
     """Find the partitions of the table that are merging, on each node where one of the queries runs."""
-    of_table = f"database = {literal(context.target.database)} AND table = {literal(context.target.table)}"
     sql = Sql(
         f"SELECT (SELECT count() FROM system.processes WHERE query_id IN ({query_ids})), "
-        f"(SELECT groupArray(partition_id) FROM system.merges WHERE {of_table})"
+        f"(SELECT groupArray(partition_id) FROM system.merges WHERE {in_table(context.target)})"
     )
     answers = yield from context.on_each(name="Find running OPTIMIZEs", sql=sql)
     return {node: rows[0][1] for node, rows in answers.items() if rows[0][0]}

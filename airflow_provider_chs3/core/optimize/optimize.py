@@ -23,8 +23,8 @@ from airflow_provider_chs3.core.optimize.request import (
 )
 from airflow_provider_chs3.core.preflight.partition_key import time_of_key
 from airflow_provider_chs3.core.preflight.target_checks import partitions_of, periods_of_partitions
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
-from airflow_provider_chs3.core.values.models import Node, SettingValues, TableName
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, table
+from airflow_provider_chs3.core.values.models import Node, SettingValues
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.workflow.operations import Log, Row, Sleep, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
@@ -47,7 +47,7 @@ def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
     """
     context = yield from inspect_table(request)
     sql = Sql(
-        f"SELECT partition_id, count() AS parts FROM system.parts WHERE active AND {_of(context.target)} "
+        f"SELECT partition_id, count() AS parts FROM system.parts WHERE active AND {in_table(context.target)} "
         f"GROUP BY partition_id HAVING parts > {request.target_parts}"
     )
     answers = yield from context.on_each(name=f"Count the parts of {context.target}", sql=sql)
@@ -170,10 +170,6 @@ def _period_in(name: str) -> Period:
 def _executors(context: TargetContext) -> tuple[Node, ...]:
     """Return the nodes that run OPTIMIZE: of the replicas of a shard one, as the others follow."""
     return context.publishers if context.table_facts.is_replicated else tuple(context.nodes)
-
-
-def _of(name: TableName) -> str:
-    return f"database = {literal(name.database)} AND table = {literal(name.table)}"
 
 
 def _running_seconds(context: TargetContext, job: Job, running: Mapping[Node, list[Row]]) -> float | None:

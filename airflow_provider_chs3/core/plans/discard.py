@@ -9,7 +9,8 @@ from typing import Any
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.plans.status import LedgerRequest, ledger_key, look_at_table
+from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.plans.status import LedgerRequest, look_at_table
 from airflow_provider_chs3.core.preflight.target_checks import partitions_of
 from airflow_provider_chs3.core.staging.ending import drop_held, end_attempts
 from airflow_provider_chs3.core.staging.tables import Attempt
@@ -53,7 +54,7 @@ def discard_periods(request: LedgerRequest) -> Steps[list[DiscardedPeriod]]:
     for period, nodes in found.items():
         if held := {node: each.held for node, each in nodes.items() if each.held}:
             attempts[period] = next(iter(held.values())).record.attempt
-            record = {node: (ledger_key(context, node, period, ""), {"attempt": attempts[period]}) for node in held}
+            record = {node: (LedgerKey.on(context, node, period), {"attempt": attempts[period]}) for node in held}
             sql = add_records(context, "discarded", [record])
             yield from QueryNodes(name=f"Discard what is held of {period}", sql=sql)
             # An approval that does not know that yet loses what it publishes from.

@@ -11,11 +11,11 @@ from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect
 from airflow_provider_chs3.core.ledger.recording import OnNodes, add_records
 from airflow_provider_chs3.core.ledger.records import IS_STATE, newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.plans.status import LedgerRequest, ledger_key, list_periods_of
+from airflow_provider_chs3.core.plans.status import LedgerRequest, list_periods_of
 from airflow_provider_chs3.core.preflight.target_checks import check_target
 from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
 
@@ -60,7 +60,7 @@ def forget_periods(request: LedgerRequest) -> Steps[list[ForgottenPeriod]]:
         found = listed.get(period)
         knowing = [node for node, each in found.nodes.items() if each.record] if found else []
         if found and knowing:
-            keys = {node: ledger_key(context, node, period, found.partition_id) for node in knowing}
+            keys = {node: LedgerKey.on(context, node, period, found.partition_id) for node in knowing}
             yield from _record(context, period, keys)
         forgotten.append(ForgottenPeriod(period, was_known=bool(knowing), rows=found.rows if found else 0))
     return forgotten
@@ -68,7 +68,7 @@ def forget_periods(request: LedgerRequest) -> Steps[list[ForgottenPeriod]]:
 
 def _forget_gone(context: TargetContext, wanted: Collection[Period] | None) -> Steps[list[ForgottenPeriod]]:
     columns = f"target_uuid, period, {newest('partition_id, event')}"
-    name = LedgerKey(context.target, "", Period.of_month(2000, 1), "").name_condition
+    name = LedgerKey(context.target, "", WHOLE_TABLE, "").name_condition
     sql = Sql(f"SELECT {columns} FROM {table(context.ledger)} WHERE {name} AND {IS_STATE} GROUP BY target_uuid, period")
     asked = [node for node, facts in context.nodes.items() if facts.has_ledger]
     answers = yield from QueryNodes(name="Ask the ledgers for their periods", sql=dict.fromkeys(asked, sql))

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.ledger.records import IS_STATE, newest
+from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.object_history.table import objects_table
-from airflow_provider_chs3.core.plans.status import LedgerRequest, ledger_key, look_at_table
+from airflow_provider_chs3.core.plans.status import LedgerRequest, look_at_table
 from airflow_provider_chs3.core.sql.quoting import Sql, one_of, table
-from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
+from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period
+from airflow_provider_chs3.core.workflow.operations import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def list_objects(request: LedgerRequest) -> Steps[list[LoadedObject]]:
     node = context.coordinator
     if not (context.nodes[node].objects and context.nodes[node].has_ledger):
         return []
-    of_table = ledger_key(context, node, Period.of_month(2000, 1), "").table_condition
+    of_table = LedgerKey.on(context, node, WHOLE_TABLE).table_condition
     if request.periods is not None:
         of_table += f" AND {one_of('period', map(str, request.periods))}"
     ledger = table(context.ledger)
@@ -69,7 +70,7 @@ def list_objects(request: LedgerRequest) -> Steps[list[LoadedObject]]:
         f"FROM {table(objects_table(context.ledger))} WHERE {of_table} AND attempt IN ({published}) "
         "ORDER BY period, path, loaded_at"
     )
-    rows = (yield from QueryNodes(name="List the objects that were loaded", sql={node: sql}))[node]
+    rows = yield from context.on_coordinator(name="List the objects that were loaded", sql=sql)
     return [_loaded_object(*row) for row in rows]
 
 

@@ -27,7 +27,6 @@ from airflow_provider_chs3.core.new_table.creation import create_if_missing
 from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
 from airflow_provider_chs3.core.pace.past_loads import Forecast
 from airflow_provider_chs3.core.pace.records import read_pace
-from airflow_provider_chs3.core.plans.status import ledger_key
 from airflow_provider_chs3.core.preflight.target_checks import check_target, find_grain, partitions_of
 from airflow_provider_chs3.core.preflight.time_zones import check_zones
 from airflow_provider_chs3.core.request.load_request import Policies
@@ -182,8 +181,7 @@ def _with_forecasts(context: TargetContext, planned: list[PlannedPeriod]) -> Ste
     to_load = [each for each in planned if each.is_to_load and each.objects.count]
     if not to_load or not context.nodes[context.coordinator].has_loads:
         return planned
-    key = LedgerKey(context.target, context.table_facts.uuid, to_load[0].period, "")
-    pace = yield from read_pace(context.loads, key, context.coordinator)
+    pace = yield from read_pace(context)
     forecasts = {each.period: pace.forecast(each.new_bytes) for each in to_load}
     planned = [replace(each, forecast=forecasts.get(each.period)) for each in planned]
     if expected := forecast_text(planned):
@@ -263,7 +261,7 @@ def _why_table_is_read(
 ) -> Steps[str | None]:
     if found.standing is not ComparisonStatus.OBJECTS_CHANGED or request.reload:
         return None
-    key = ledger_key(context, context.coordinator, WHOLE_TABLE, "")
+    key = LedgerKey.on(context, context.coordinator, WHOLE_TABLE)
     return (yield from why_table_is_read(request.source, request.policies, context, key, nodes))
 
 

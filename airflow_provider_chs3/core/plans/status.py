@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -17,10 +17,10 @@ from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST, PeriodOnNode, newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.preflight.target_checks import check_target, grain_of_key, partitions_of
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, table
 from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
+from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,36 +194,25 @@ def _periods_query(context: TargetContext, node: Node) -> Sql:
     periods = "emptyArrayString()"
     if context.nodes[node].has_ledger:
         fields = newest("formatDateTime(recorded_at, '%F %T', 'UTC'), objects, is_adopted")
+        of_table = LedgerKey.on(context, node, WHOLE_TABLE).table_condition
         periods = (
             f"(SELECT groupArray(found) FROM (SELECT (period, {fields}) AS found FROM {table(context.ledger)} "
-            f"WHERE {_table_condition(context, node)} AND {IS_STATE} GROUP BY period))"
+            f"WHERE {of_table} AND {IS_STATE} GROUP BY period))"
         )
-    of_table = f"database = {literal(context.target.database)} AND table = {literal(context.target.table)}"
-    states = partition_states(f"{of_table} AND rows > 0", with_content=False)
+    states = partition_states(f"{in_table(context.target)} AND rows > 0", with_content=False)
     return Sql(f"SELECT {periods}, (SELECT groupArray(found) FROM ({states}))")
-
-
-def ledger_key(context: TargetContext, node: Node, period: Period, partition_id: str) -> LedgerKey:
-    """Return the key of a period's records on a node."""
-    target = context.nodes[node].target
-    assert target is not None  # checked by the preflight
-    return LedgerKey(context.target, target.uuid, period, partition_id)
-
-
-def _table_condition(context: TargetContext, node: Node) -> str:
-    return ledger_key(context, node, Period.of_month(2000, 1), "").table_condition
 
 
 def _ask_for_loads(context: TargetContext) -> Steps[dict[str, tuple[float, int]]]:
     """Read what loads did, by their attempts, from the coordinator."""
-    coordinator = context.coordinator
-    if not context.nodes[coordinator].has_loads:
+    if not context.nodes[context.coordinator].has_loads:
         return {}
+    of_table = LedgerKey.on(context, context.coordinator, WHOLE_TABLE).table_condition
     sql = Sql(
         f"SELECT attempt, insert_seconds, loaded_rows FROM {table(context.loads)} "
-        f"WHERE {_table_condition(context, coordinator)} AND event = 'load' {NEWEST_FIRST} LIMIT 1 BY period"
+        f"WHERE {of_table} AND event = 'load' {NEWEST_FIRST} LIMIT 1 BY period"
     )
-    rows: Sequence[Row] = (yield from QueryNodes(name="Ask what the loads did", sql={coordinator: sql}))[coordinator]
+    rows = yield from context.on_coordinator(name="Ask what the loads did", sql=sql)
     return {attempt: (insert_seconds, loaded_rows) for attempt, insert_seconds, loaded_rows in rows}
 
 

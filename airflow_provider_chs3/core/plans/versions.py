@@ -13,29 +13,28 @@ from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.row_policies import OF_A_PERIOD
 from airflow_provider_chs3.core.cluster.table_facts import Column, TableFacts, target_facts, target_query
-from airflow_provider_chs3.core.insertion.staged_rows import count_staged
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, standing_unpinned
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import CONTENT
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import Renewal, Values, renew
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Restored, restored_of
-from airflow_provider_chs3.core.ledger.table import Own, make_ledger
+from airflow_provider_chs3.core.ledger.table import LedgerKey, Own, make_ledger
 from airflow_provider_chs3.core.load.cleaning import clean_up, clean_up_published
 from airflow_provider_chs3.core.object_history.table import make_objects_table
-from airflow_provider_chs3.core.plans.status import LedgerRequest, ledger_key
+from airflow_provider_chs3.core.plans.status import LedgerRequest
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of
+from airflow_provider_chs3.core.publication.held import link
 from airflow_provider_chs3.core.publication.publish import publish
-from airflow_provider_chs3.core.publication.versions import Version, find_versions, objects_of, of_table
+from airflow_provider_chs3.core.publication.versions import Version, find_versions, objects_of
 from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import Format
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.source.store_kind import StoreKind
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, table
 from airflow_provider_chs3.core.staging.ending import check_not_superseded, end_earlier_attempts
-from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
 from airflow_provider_chs3.core.staging.rivals import take_over
 from airflow_provider_chs3.core.staging.tables import create_staging, ddl_settings
 from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS, EMPTY_SOURCE
@@ -139,7 +138,7 @@ def list_versions(request: LedgerRequest) -> Steps[list[ListedVersion]]:
     """
     context = yield from inspect_target(request, policies_on=OF_A_PERIOD)
     check_target(context, required_settings=())
-    parts = f"(SELECT groupUniqArray({CONTENT}) FROM system.parts WHERE active AND {of_table(context.target)})"
+    parts = f"(SELECT groupUniqArray({CONTENT}) FROM system.parts WHERE active AND {in_table(context.target)})"
     versions, answers = yield from find_versions(context, beside=parts)
     known = {node: set(contents) for node, (contents,) in answers.items()}
     listed = list[ListedVersion]()
@@ -226,7 +225,7 @@ def _unpinned(
             context.ledger,
             [
                 Renewal(
-                    ledger_key(context, node, period, one.partition_id),
+                    LedgerKey.on(context, node, period, one.partition_id),
                     one.attempt,
                     {"restored": restored.as_text()},
                     one.structure,
@@ -421,33 +420,15 @@ def _add(column: Column) -> str:
 
 def _stage(load: LoadContext, version: Version) -> Steps[dict[Node, Staged]]:
     """Link the version into staging, and prove that it is there."""
-    context, of_shards = load.context, {node.shard_num: node for node in version.nodes}
-    commands = [
-        {
-            node: Command(
-                f"ATTACH PARTITION ID {literal(key)} FROM {table(TableName(context.staging_database, version.table))}"
-            )
-        }
-        for node in of_shards.values()
-        for key in version.nodes[node].proofs
-    ]
-    yield from QueryNodes(
-        name=f"Take what was kept of {version.period}",
-        sql=alter_partitions(load.staging, commands),
-        settings=ddl_settings(context),
-        query_id=f"{load.attempt.name}_fill",
-    )
-    staged = yield from count_staged(load, name="Count what is staged")
-    for node in of_shards.values():
-        found, wanted = staged[node], {key: state.contents for key, state in version.nodes[node].states.items()}
-        if (
-            found.other_rows
-            or found.partitions.keys() != wanted.keys()
-            or not all(
-                contents.rows == found.at(key).rows
-                and (contents.of_parts is None or contents.has_parts_of(found.at(key)))
-                for key, contents in wanted.items()
-            )
+    wanted = {
+        node: Staged({key: state.contents for key, state in of_node.states.items()})
+        for node, of_node in version.nodes.items()
+    }
+    source = TableName(load.context.staging_database, version.table)
+    staged = yield from link(load, source, load.attempt, wanted)
+    for node, each in wanted.items():
+        if not all(
+            one.of_parts is None or one.has_parts_of(staged[node].at(key)) for key, one in each.partitions.items()
         ):
             raise VerificationError(
                 f"Staging {load.staging} on {node} does not hold what was kept of {version.period} in version "

@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of, table
 from airflow_provider_chs3.core.sql.server_text import elements, strings
 from airflow_provider_chs3.core.values.period import Grain, Period
-from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import Steps
 
 _VALUE = "_partition_value"
 _INTEGER_PART = re.compile(r"CAST\((.*) AS U?Int(?:8|16|32|64)\)", re.DOTALL)
@@ -150,12 +150,11 @@ def parts_of_key(context: TargetContext, of_time: TimeOfKey) -> Steps[PartsOfKey
     key = context.table_facts.partition_key
     if any(is_the_month(column, key) for column in context.table_facts.columns):
         return PartsOfKey((_typed(key, "UInt32"),), "")
-    ask = QueryNodes(
+    rows = yield from context.on_coordinator(
         name="Ask for the types of the partition key",
-        sql={context.coordinator: Sql(f"DESCRIBE TABLE {table(context.target)}")},
+        sql=Sql(f"DESCRIBE TABLE {table(context.target)}"),
         settings={"describe_include_virtual_columns": 1},
     )
-    rows = (yield from ask)[context.coordinator]
     of_key = next(ColumnType(row[1]) for row in rows if row[0] == _VALUE)
     typed = list(zip(elements(key), of_key.inner, strict=True))
     if of_time.is_all:
@@ -182,9 +181,8 @@ def zones_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
     if not names:
         return ()
     sql = Sql(f"SELECT time_zone FROM system.time_zones WHERE {one_of('time_zone', names)}")
-    ask = QueryNodes(name="Ask for the time zones of the partition key", sql={context.coordinator: sql})
-    known = {zone for (zone,) in (yield from ask)[context.coordinator]}
-    return tuple(name for name in names if name in known)
+    rows = yield from context.on_coordinator(name="Ask for the time zones of the partition key", sql=sql)
+    return tuple(name for name in names if (name,) in rows)
 
 
 def partitions_query(column: Column, key: PartsOfKey, periods: Sequence[Period], *, zone: str | None) -> str:

@@ -127,9 +127,8 @@ def _of_reading(location: TableLocation, named_collection: str | None, store: St
 
 def privileges_of_planning(location: TableLocation) -> RequiredPrivileges:
     """Return the privileges for planning, and for listing the ledger."""
-    of_cluster = ("SELECT ON system.clusters", "READ ON REMOTE") if location.cluster else ()
     return RequiredPrivileges(
-        ("CREATE TEMPORARY TABLE ON *.*", *of_cluster, *_on_system((*_OF_TARGET, "mutations"))),
+        ("CREATE TEMPORARY TABLE ON *.*", *_on_system((*_of_cluster(location), *_OF_TARGET, "mutations"))),
         (*_sight_of(location), *_of_records(location.ledger)),
     )
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.topology import KeeperPlace
 from airflow_provider_chs3.core.preflight.privileges import check_privileges, privileges_of_replication
-from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.exceptions import PreflightError
@@ -59,7 +59,7 @@ def _ask(context: TargetContext) -> QueryNodes:
     sql = Sql(
         "SELECT zookeeper_name, zookeeper_path, replica_name, "
         f"(SELECT any(engine) FROM system.databases WHERE name = {literal(context.staging_database)}) "
-        f"FROM system.replicas WHERE database = {literal(target.database)} AND table = {literal(target.table)}"
+        f"FROM system.replicas WHERE {in_table(target)}"
     )
     return QueryNodes(name=f"Ask for the replicas of {target}", sql=dict.fromkeys(context.nodes, sql))
 

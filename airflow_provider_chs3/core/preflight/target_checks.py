@@ -259,14 +259,14 @@ def periods_of_partitions(context: TargetContext, partition_ids: Collection[str]
     ledgers = [node for node, facts in context.nodes.items() if facts.has_ledger]
     if len(found) == len(partition_ids) or not ledgers:
         return found
-    target, sql = context.target, {}
-    for node in ledgers:
-        uuid = facts.uuid if (facts := context.nodes[node].target) else ""
-        of_table = LedgerKey(target, uuid, WHOLE_TABLE, "").table_condition
-        sql[node] = Sql(
+    sql = {
+        node: Sql(
             f"SELECT DISTINCT partition_id, period FROM {table(context.ledger)} "
-            f"WHERE {of_table} AND {one_of('partition_id', partition_ids)}"
+            f"WHERE {LedgerKey.on(context, node, WHOLE_TABLE).table_condition} "
+            f"AND {one_of('partition_id', partition_ids)}"
         )
+        for node in ledgers
+    }
     answers = yield from QueryNodes(name="Ask the ledgers for the periods of partitions", sql=sql)
     return found | {partition_id: Period.parse(period) for rows in answers.values() for partition_id, period in rows}
 
@@ -397,12 +397,8 @@ def _partitions_by(context: TargetContext, key: _KeyOfTime, periods: Sequence[Pe
     # Hours are in UTC, whatever zone the key names.
     for zone in (*(() if grain is Grain.HOUR else key.zones), None):
         sql = Sql(partitions_query(key.column, key.parts, periods, zone=zone))
-        ask = QueryNodes(
-            name=f"Ask for the partition of {range_text(periods)}",
-            sql={context.coordinator: sql},
-            settings=context.evaluating,
-        )
-        rows = (yield from ask)[context.coordinator]
+        name = f"Ask for the partition of {range_text(periods)}"
+        rows = yield from context.on_coordinator(name=name, sql=sql, settings=context.evaluating)
         why = _why_not_of_periods(periods, rows)
         if not why:
             ids = {number: str(partition_id) for number, partition_id in rows}

@@ -26,7 +26,7 @@ from airflow_provider_chs3.core.values.error_codes import is_of_servers
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity
-from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Row, Steps
+from airflow_provider_chs3.core.workflow.operations import Log, Row, Steps
 from airflow_provider_chs3.exceptions import CheckFailedError, ClickHouseServerError, ConfigurationError, TransientError
 
 _NO_ROWS = "0"
@@ -143,16 +143,13 @@ def _shown(value: object) -> str:
 
 
 def _ask(context: TargetContext, sql: str, *, name: str, checks: Sequence[Check]) -> Steps[Sequence[Row]]:
-    ask = QueryNodes(name=name, sql={context.coordinator: Sql(sql)}, settings=context.evaluating)
     try:
-        answers = yield from ask
+        return (yield from context.on_coordinator(name=name, sql=Sql(sql), settings=context.evaluating))
     except ClickHouseServerError as error:
         if is_of_servers(error):
             raise
         names = ", ".join(each.name for each in checks)
         raise ConfigurationError(f"The check {names} cannot be computed: {reason_of(error)}.") from error
-    rows: Sequence[Row] = answers[context.coordinator]
-    return rows
 
 
 class _Rows:

@@ -8,12 +8,11 @@ from dataclasses import replace
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, SharedStaging
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Staged
 from airflow_provider_chs3.core.insertion.staged_rows import count_staged
-from airflow_provider_chs3.core.sql.quoting import literal, table
 from airflow_provider_chs3.core.staging.ending import drop_held, end_named
-from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
-from airflow_provider_chs3.core.staging.tables import Attempt, create_staging, ddl_settings
+from airflow_provider_chs3.core.staging.partitions import attach_partitions
+from airflow_provider_chs3.core.staging.tables import Attempt, create_staging
 from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import Log, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, VerificationError
 
 
@@ -41,31 +40,26 @@ def link(load: LoadContext, source: TableName, to: Attempt, wanted: Mapping[Node
         load: The load of the period.
         source: The table.
         to: The attempt that names the other one, which is new: a repeated ATTACH would double rows.
-        wanted: What must be there afterwards.
+        wanted: What must be there afterwards, on one replica of each shard or on all.
 
     Raises:
         VerificationError: If it does not hold that.
     """
-    # Query ids begin as those of the load's attempt do: who ends it ends these statements.
-    commands = [
-        {node: Command(f"ATTACH PARTITION ID {literal(partition_id)} FROM {table(source)}")}
-        for node in load.context.publishers
-        for partition_id in wanted[node].partitions
-    ]
-    target = to.staging(load.context)
-    if commands:
-        yield from QueryNodes(
-            name=f"Take the rows of {load.request.period} out of {source}",
-            sql=alter_partitions(target, commands),
-            settings=ddl_settings(load.context),
-            query_id=f"{load.attempt.name if to.hold_limit_days else to.name}_link",
-        )
-    of_table = of_attempt(load, to)
-    now = yield from count_staged(of_table, name=f"Count what {target} holds")
-    for node, staged in now.items():
-        if staged.counts[0] != wanted[node].counts[0]:
+    target, of_shards = to.staging(load.context), {node.shard_num: node for node in sorted(wanted, reverse=True)}
+    yield from attach_partitions(
+        load.context,
+        source,
+        target,
+        ((node, key) for node in of_shards.values() for key in wanted[node].partitions),
+        name=f"Take the rows of {load.request.period} out of {source}",
+        # It begins as those of the load's attempt do: who ends it ends these statements.
+        query_id=f"{load.attempt.name if to.hold_limit_days else to.name}_link",
+    )
+    now = yield from count_staged(of_attempt(load, to), name=f"Count what {target} holds")
+    for node, each in wanted.items():
+        if now[node].counts != (each.counts[0], {}):
             raise VerificationError(
-                f"{target} on {node} got {staged.rows} of the {wanted[node].rows} rows of {load.request.period} that "
+                f"{target} on {node} got {now[node].rows} of the {each.rows} rows of {load.request.period} that "
                 f"{source} held: somebody drops parts of these tables. The period was not published."
             )
     return now

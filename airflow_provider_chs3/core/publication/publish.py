@@ -8,7 +8,6 @@ from functools import partial
 
 from airflow_provider_chs3.core.attempt.load_context import (
     LoadContext,
-    look_up_beside,
     periods_text,
     values_of,
 )
@@ -23,6 +22,7 @@ from airflow_provider_chs3.core.ledger.comparison import is_changed
 from airflow_provider_chs3.core.ledger.partition_changes import is_explained
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
+from airflow_provider_chs3.core.ledger.queries import look_up_beside
 from airflow_provider_chs3.core.ledger.recording import Values, add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.object_history.records import ObjectsOfPeriod, record_objects
@@ -35,7 +35,6 @@ from airflow_provider_chs3.core.publication.replaced_parts import held_nodes, lo
 from airflow_provider_chs3.core.publication.versions import drop_older_versions, keep_versions
 from airflow_provider_chs3.core.sql.quoting import literal, table
 from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
-from airflow_provider_chs3.core.staging.tables import ddl_settings
 from airflow_provider_chs3.core.tuning.exact_settings import EMPTY_SOURCE
 from airflow_provider_chs3.core.values.models import Node, Unit
 from airflow_provider_chs3.core.values.period import Period
@@ -129,11 +128,11 @@ def _look_once_more(some: Sequence[PeriodLoad]) -> Steps[list[tuple[dict[Node, P
     """Look at periods, and with the same statement at staging and the target's structure: it takes little longer."""
     load = some[0].load
     tables = f"{partitions_query(load)}, {target_query(load.context.target)}"
-    looks = look_up_beside([each.load for each in some], tables, name="Count what is staged once more")
-    found, beside = yield from looks
+    owns = {each.period: each.load.own for each in some}
+    found, beside = yield from look_up_beside(load.context, owns, tables, name="Count what is staged once more")
     _check_schema_drift(load, {node: target_facts(facts) for node, (_, *facts) in beside.items()})
     partitions = {node: partitions_of(staged) for node, (staged, *_) in beside.items()}
-    return [(now, staged_of(each.load, partitions)) for each, now in zip(some, found, strict=True)]
+    return [(found[each.period], staged_of(each.load, partitions)) for each in some]
 
 
 def _check_schema_drift(load: LoadContext, tables: Mapping[Node, TableFacts | None]) -> None:
@@ -230,10 +229,10 @@ def _replace(periods: Periods, members: _Members) -> Steps[None]:
     """
     commands = {each.period: _replacements(each.load, members[each.period]) for each in periods}
     every = [one for of_period in commands.values() for one in of_period]
-    first = {node: min(command.settings for other, command in every if other == node) for node, _ in every}
+    first = {node: min(each.settings for each in every if each.node == node) for node in {each.node for each in every}}
     for is_first in (True, False):
         some = {
-            period: [{node: each} for node, each in of_period if (each.settings == first[node]) is is_first]
+            period: [each for each in of_period if (each.settings == first[each.node]) is is_first]
             for period, of_period in commands.items()
         }
         replaced = periods.those({period for period, of_period in some.items() if of_period})
@@ -241,17 +240,15 @@ def _replace(periods: Periods, members: _Members) -> Steps[None]:
         periods.merge(replaced)
 
 
-def _replacements(load: LoadContext, members: Mapping[Node, Sequence[Member]]) -> list[tuple[Node, Command]]:
+def _replacements(load: LoadContext, members: Mapping[Node, Sequence[Member]]) -> list[Command]:
     """Return the commands, in the order of the nodes."""
     # Older servers do not know the setting, and accept an empty source.
     known = EMPTY_SOURCE in load.context.known_settings
     return [
-        (
+        Command(
             node,
-            Command(
-                f"REPLACE PARTITION ID {literal(one.partition_id)} FROM {table(load.staging)}",
-                f"{EMPTY_SOURCE} = {int(not one.staged.rows)}" if known else "",
-            ),
+            f"REPLACE PARTITION ID {literal(one.partition_id)} FROM {table(load.staging)}",
+            f"{EMPTY_SOURCE} = {int(not one.staged.rows)}" if known else "",
         )
         for node in load.context.publishers
         for one in members[node]
@@ -260,14 +257,15 @@ def _replacements(load: LoadContext, members: Mapping[Node, Sequence[Member]]) -
 
 
 def _replace_some(
-    some: Sequence[PeriodLoad], *, commands: Mapping[Period, Sequence[Mapping[Node, Command]]]
+    some: Sequence[PeriodLoad], *, commands: Mapping[Period, Sequence[Command]]
 ) -> Steps[Sequence[PeriodLoad]]:
     load = some[0].load
     try:
-        yield from QueryNodes(
+        yield from alter_partitions(
+            load.context,
+            load.context.target,
+            (one for each in some for one in commands[each.period]),
             name=f"Publish {periods_text([each.load for each in some])}",
-            sql=alter_partitions(load.context.target, [one for each in some for one in commands[each.period]]),
-            settings=ddl_settings(load.context),
             query_id=f"{load.attempt.name}_publish",
         )
     except ClickHouseServerError as error:

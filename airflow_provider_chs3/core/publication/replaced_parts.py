@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from airflow_provider_chs3.core.attempt.load_context import look_up_beside, periods_text
+from airflow_provider_chs3.core.attempt.load_context import periods_text
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods
 from airflow_provider_chs3.core.cluster.replication import follow
+from airflow_provider_chs3.core.ledger.queries import look_up_beside
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.publication.members import Member
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, table
 from airflow_provider_chs3.core.staging.tables import ddl_settings
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
@@ -72,17 +73,16 @@ def look_at_published(
         Each period on each node, with the partitions of the table that have replaced parts on the disk of one of them.
     """
     load = some[0].load
-    target = load.context.target
     replaced = (
-        f"(SELECT groupUniqArray(partition_id) FROM system.parts WHERE database = {literal(target.database)} "
-        f"AND table = {literal(target.table)} AND rows > 0 AND _state IN ('Outdated', 'Deleting'))"
+        f"(SELECT groupUniqArray(partition_id) FROM system.parts WHERE {in_table(load.context.target)} AND rows > 0 "
+        "AND _state IN ('Outdated', 'Deleting'))"
     )
-    loads = [each.load for each in some]
     found, beside = yield from look_up_beside(
-        loads,
+        load.context,
+        {each.period: each.load.own for each in some},
         replaced if held else "",
-        name=f"Look for replaced parts of {periods_text(loads)}",
+        name=f"Look for replaced parts of {periods_text([each.load for each in some])}",
         with_records=False,
     )
     left = {partition_id for node in held for partition_id in beside[node][0]}
-    return [(now, left) for now in found]
+    return [(found[each.period], left) for each in some]

@@ -17,14 +17,13 @@ from airflow_provider_chs3.core.increment.completion import begin_increments, co
 from airflow_provider_chs3.core.insertion.staged_rows import count_partitions, staged_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.publication.publish import publish
-from airflow_provider_chs3.core.sql.quoting import literal, table
 from airflow_provider_chs3.core.staging.ending import check_not_superseded
-from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
+from airflow_provider_chs3.core.staging.partitions import attach_partitions
 from airflow_provider_chs3.core.staging.rivals import settle_with_rivals
-from airflow_provider_chs3.core.staging.tables import Attempt, create_staging, ddl_settings, superseded
+from airflow_provider_chs3.core.staging.tables import Attempt, create_staging, superseded
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import Log, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, SupersededError, TransientError, VerificationError
 
 #: How many tables other loads may end, one after the other; then each period is loaded by itself.
@@ -130,18 +129,13 @@ def _fill(load: LoadContext, periods: Periods, found: Mapping[Period, Mapping[No
 def _attach(
     load: LoadContext, some: Sequence[PeriodLoad], found: Mapping[Period, Mapping[Node, Staged]]
 ) -> Steps[Sequence[PeriodLoad]]:
-    """Attach partitions. Of replicas one does it, and the others follow."""
-    commands = [
-        {node: Command(f"ATTACH PARTITION ID {literal(partition_id)} FROM {table(load.staging)}")}
-        for each in some
-        for node in load.context.publishers
-        for partition_id in found[each.period][node].partitions
-    ]
-    attempt = some[0].load.attempt
-    yield from QueryNodes(
+    attempt, nodes = some[0].load.attempt, load.context.publishers
+    yield from attach_partitions(
+        load.context,
+        load.staging,
+        attempt.staging(load.context),
+        ((node, key) for each in some for node in nodes for key in found[each.period][node].partitions),
         name=f"Take the rows of {periods_text([each.load for each in some])} out of the group's",
-        sql=alter_partitions(attempt.staging(load.context), commands),
-        settings=ddl_settings(load.context),
         query_id=f"{attempt.name}_fill",
     )
     return some

@@ -22,8 +22,8 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import PARTITION, Contents, partition_states
 from airflow_provider_chs3.core.ledger.records import Record
 from airflow_provider_chs3.core.publication.members import Member
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
-from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, one_of, table
+from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions, attach_partitions
 from airflow_provider_chs3.core.staging.tables import ddl_settings, in_staging, shaped_as_target
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
@@ -194,20 +194,17 @@ def _keep(
         settings=context.permissions,
         query_id=f"{load.attempt.name}_create_version",
     )
-    commands = [
-        {node: Command(f"ATTACH PARTITION ID {literal(key)} FROM {table(context.target)}")}
-        for states in kept.values()
-        for node, of_node in states.items()
-        for key in of_node
-    ]
-    yield from QueryNodes(
+    partitions = ((node, key) for states in kept.values() for node, of_node in states.items() for key in of_node)
+    yield from attach_partitions(
+        context,
+        context.target,
+        version,
+        partitions,
         name=f"Keep what {context.target} holds of {periods_text([each.load for each in periods])}",
-        sql=alter_partitions(version, commands),
-        settings=ddl_settings(context),
         query_id=f"{load.attempt.name}_keep",
     )
     ids = sorted({key for states in kept.values() for of_node in states.values() for key in of_node})
-    of_target = partition_states(f"{of_table(context.target)} AND {one_of(PARTITION, ids)}")
+    of_target = partition_states(f"{in_table(context.target)} AND {one_of(PARTITION, ids)}")
     versions, answers = yield from find_versions(context, beside=f"(SELECT groupArray(found) FROM ({of_target}))")
     now: dict[Node, _States] = {
         node: {key: PartitionState.of(key, fields) for key, fields in rows} for node, (rows,) in answers.items()
@@ -264,11 +261,6 @@ def _as_now(context: TargetContext, states: Mapping[Node, _States], now: Mapping
 def _fits(state: PartitionState, proof: Proof) -> bool:
     found = Proof.of(state.contents)
     return found.rows == proof.rows and (found.digest == proof.digest or not proof.digest)
-
-
-def of_table(name: TableName) -> str:
-    """Return the condition on `system.parts` that finds those of a table."""
-    return f"database = {literal(name.database)} AND table = {literal(name.table)}"
 
 
 def find_versions(context: TargetContext, *, beside: str = "") -> Steps[tuple[list[Version], dict[Node, Row]]]:
@@ -349,15 +341,14 @@ def _drop_versions(context: TargetContext, gone: Sequence[Version], needed: set[
         if name not in needed:
             yield from _drop(context, name, [node for each in some for node in each.nodes])
             continue
-        commands = [
-            {node: Command(f"DROP PARTITION ID {literal(key)}")}
+        commands = (
+            Command(node, f"DROP PARTITION ID {literal(key)}")
             for each in some
             for node, on_node in each.nodes.items()
             for key in on_node.states
-        ]
-        if commands:
-            sql = alter_partitions(TableName(context.staging_database, name), commands)
-            yield from QueryNodes(name=f"Drop older versions out of {name}", sql=sql, settings=ddl_settings(context))
+        )
+        altered = TableName(context.staging_database, name)
+        yield from alter_partitions(context, altered, commands, name=f"Drop older versions out of {name}")
 
 
 def _drop(context: TargetContext, name: str, nodes: Sequence[Node]) -> Steps[None]:

@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, TableLocat
 from airflow_provider_chs3.core.cluster.untested_engines import family, remember
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, is_table, literal, table
 from airflow_provider_chs3.core.staging.orphans import missing_database
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
@@ -203,12 +203,7 @@ def look_at_servers(where: Where, nodes: Sequence[Node]) -> Steps[tuple[tuple[st
         where: The place.
         nodes: The nodes.
     """
-    target = where.target
-    engine = (
-        f"(SELECT any(engine_full) FROM system.tables WHERE database = {literal(target.database)} "
-        f"AND name = {literal(target.table)})"
-    )
-    sql = Sql(f"SELECT version(), {engine}")
+    sql = Sql(f"SELECT version(), (SELECT any(engine_full) FROM system.tables WHERE {is_table(where.target)})")
     answers = yield from QueryNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, sql))
     versions = sorted({rows[0][0] for rows in answers.values()})
     return tuple(versions), answers[nodes[0]][0][1]

@@ -52,6 +52,16 @@ def table(name: TableName) -> str:
     return f"{identifier(name.database)}.{identifier(name.table)}"
 
 
+def in_table(name: TableName) -> str:
+    """Return the condition that finds what a table has in `system.parts` and others that call it `table`."""
+    return f"database = {literal(name.database)} AND table = {literal(name.table)}"
+
+
+def is_table(name: TableName) -> str:
+    """Return the condition that finds a table in `system.tables`."""
+    return f"database = {literal(name.database)} AND name = {literal(name.table)}"
+
+
 def literals(texts: Iterable[str]) -> str:
     """Quote string literals and join them with commas."""
     return ", ".join(literal(text) for text in texts)

@@ -3,43 +3,78 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from airflow_provider_chs3.core.sql.quoting import Sql, table
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.staging.tables import ddl_settings
 from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.workflow.operations import QueryNodes
 
 
 class Command(NamedTuple):
     """The change that an ALTER makes to a partition.
 
     Args:
+        node: The node.
         text: What follows ALTER TABLE, such as `ATTACH PARTITION …`.
         settings: Its settings, which are those of the whole statement; none by default.
     """
 
+    node: Node
     text: str
     settings: str = ""
 
 
-def alter_partitions(target: TableName, several: Sequence[Mapping[Node, Command]]) -> dict[Node, Sql]:
-    """Return the statement for each node that alters partitions of a table.
+def alter_partitions(
+    context: TargetContext, altered: TableName, commands: Iterable[Command], *, name: str, query_id: str | None = None
+) -> QueryNodes:
+    """Return the step that alters partitions of a table, with one statement on each node.
 
     It is not atomic: if it fails, some of its commands may have taken effect.
 
     Args:
-        target: The table.
-        several: The command for each partition on nodes. Those of one node must have the same settings, as a statement
-            has one set of them.
+        context: The nodes.
+        altered: The table.
+        commands: The command for each partition. Those of one node must have the same settings, as a statement has one
+            set of them.
+        name: Name of the step.
+        query_id: Beginning of the statements' query ids. By default the runner chooses.
     """
     by_node = defaultdict[Node, list[Command]](list)
-    for commands in several:
-        for node, command in commands.items():
-            by_node[node].append(command)
-    return {node: _one_alter(target, some) for node, some in by_node.items()}
+    for command in commands:
+        by_node[command.node].append(command)
+    sql = {node: _one_alter(altered, some) for node, some in by_node.items()}
+    return QueryNodes(name=name, sql=sql, settings=ddl_settings(context), query_id=query_id)
 
 
-def _one_alter(target: TableName, commands: Sequence[Command]) -> Sql:
+def _one_alter(altered: TableName, commands: list[Command]) -> Sql:
     (settings,) = {each.settings for each in commands}
     texts = ", ".join(each.text for each in commands)
-    return Sql(f"ALTER TABLE {table(target)} {texts}" + (f" SETTINGS {settings}" if settings else ""))
+    return Sql(f"ALTER TABLE {table(altered)} {texts}" + (f" SETTINGS {settings}" if settings else ""))
+
+
+def attach_partitions(
+    context: TargetContext,
+    source: TableName,
+    to: TableName,
+    partitions: Iterable[tuple[Node, str]],
+    *,
+    name: str,
+    query_id: str,
+) -> QueryNodes:
+    """Return the step that attaches partitions of one table to another, which is hard links.
+
+    Of replicas one does it, and the others follow.
+
+    Args:
+        context: The nodes.
+        source: The table.
+        to: The other one. A repeated ATTACH would double rows.
+        partitions: The partitions: the node of each, and its id.
+        name: Name of the step.
+        query_id: Beginning of the statements' query ids.
+    """
+    commands = (Command(node, f"ATTACH PARTITION ID {literal(key)} FROM {table(source)}") for node, key in partitions)
+    return alter_partitions(context, to, commands, name=name, query_id=query_id)

@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.staging.tables import (
     nonce_of,
     superseded,
 )
-from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import SupersededError
 
 
@@ -36,8 +36,7 @@ def take_over(context: TargetContext, attempt: Attempt) -> Steps[None]:
         f"SELECT name, {own} FROM system.tables WHERE {in_staging(context)} "
         f"AND ({own} OR {holds_any([attempt])}) ORDER BY metadata_modification_time DESC, name DESC"
     )
-    ask = QueryNodes(name="Look for other attempts", sql={context.coordinator: Sql(query)})
-    found = (yield from ask)[context.coordinator]
+    found = yield from context.on_coordinator(name="Look for other attempts", sql=Sql(query))
     names = [name for name, is_of_period in found if is_of_period]
     if not names or names[0] != attempt.name:
         raise SupersededError(superseded(attempt))
@@ -67,8 +66,7 @@ def settle_with_rivals(context: TargetContext, attempt: Attempt, periods: Collec
         f"{begins_with_any(prefixes)} AS is_of_one, {holds_any(periods)} AS is_of_several FROM system.tables "
         f"WHERE {in_staging(context)} AND {IS_STAGING}"
     )
-    ask = QueryNodes(name="Look for other attempts", sql={context.coordinator: Sql(query)})
-    rows = (yield from ask)[context.coordinator]
+    rows = yield from context.on_coordinator(name="Look for other attempts", sql=Sql(query))
     if attempt.name not in {name for name, *_ in rows}:
         raise SupersededError(superseded(attempt))
     began: dict[str, int] = {}

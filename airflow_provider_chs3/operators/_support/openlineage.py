@@ -149,12 +149,9 @@ class LoadLineage(PeriodTask):
     def _schema(self, table: TableName) -> dict[str, DatasetFacet]:
         from openlineage.client.facet_v2 import schema_dataset
 
-        from airflow_provider_chs3.core.sql.quoting import literal
+        from airflow_provider_chs3.core.sql.quoting import in_table
 
-        sql = (
-            "SELECT name, type, comment, position FROM system.columns "
-            f"WHERE database = {literal(table.database)} AND table = {literal(table.table)} ORDER BY position"
-        )
+        sql = f"SELECT name, type, comment, position FROM system.columns WHERE {in_table(table)} ORDER BY position"
         try:
             rows = self.hook().query(sql)
         except Chs3Error:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from airflow_provider_chs3.core.merges.health import Verdict, overall
-from airflow_provider_chs3.core.sql.quoting import literal
+from airflow_provider_chs3.core.sql.quoting import in_table, literal
 from airflow_provider_chs3.core.sql.quoting import table as quoted
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.values.quantities import quantity
@@ -67,10 +67,7 @@ def way_out(verdicts: Sequence[Verdict], table: TableName) -> str:
     failed = sorted({each.command for verdict in verdicts for each in verdict.state.mutations if each.fail_reason})
     if failed:
         commands = ", ".join(map(literal, failed))
-        return (
-            f"KILL MUTATION WHERE database = {literal(table.database)} AND table = {literal(table.table)} "
-            f"AND command IN ({commands})"
-        )
+        return f"KILL MUTATION WHERE {in_table(table)} AND command IN ({commands})"
     if any("SYSTEM START MERGES" in verdict.reason for verdict in verdicts):
         return f"SYSTEM START MERGES {quoted(table)}"
     return ""

@@ -11,7 +11,7 @@ from typing import Any
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE, nodes_of
 from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST
 from airflow_provider_chs3.core.preflight.target_checks import usual_partition_ids
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, literal, literals, table
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
@@ -200,7 +200,7 @@ def _finished(period: str, rows: int, seconds: Iterable[tuple[str, float]], publ
 
 def _of_period(target: TableName, period: Period, ledgers: Collection[str], loads: Collection[str]) -> Sql:
     """Return the query for the newest record of each event, for the newest loads, and for the parts."""
-    name = f"database = {literal(target.database)} AND table = {literal(target.table)}"
+    name = in_table(target)
     of_loads = [TableName(database, LOADS_TABLE) for database in loads]
     further = [expression or column for column, expression in _OF_LOAD.items()]
     newest_loads = [_newest_load(target, each) for each in of_loads]
@@ -251,7 +251,7 @@ def _of_period_in(target: TableName, period: Period, records: TableName) -> str:
 
 def _of_table(target: TableName, records: TableName) -> str:
     """Return the part of a query that names a table of records, and the condition for those of the current table."""
-    name = f"database = {literal(target.database)} AND name = {literal(target.table)}"
+    name = is_table(target)
     return (
         f"FROM {table(records)} WHERE target_database = {literal(target.database)} "
         f"AND target_table = {literal(target.table)} "

@@ -20,8 +20,7 @@ from airflow_provider_chs3.core.ledger.comparison import (
     spread,
     standing,
 )
-from airflow_provider_chs3.core.ledger.records import Held
-from airflow_provider_chs3.core.ledger.replicas import records_of_replicas
+from airflow_provider_chs3.core.ledger.records import Held, records_of_replicas
 from airflow_provider_chs3.core.merges.health import Health, Verdict, judge, overall
 from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.core.values.models import TableName

@@ -42,9 +42,9 @@ LOADED = PeriodOnNode(PUBLISHED, AS_PUBLISHED)
 EMPTY = PeriodOnNode(None, PartitionState(partition_id="202610"))
 UNKNOWN = PeriodOnNode(None, AS_PUBLISHED)
 HOSTILE = LedgerKey(TableName("d'b", "t; DROP TABLE y --"), "uu'id", Period.of_month(2026, 10), "20'2610")
-OWN = Own(HOSTILE.partition_id)
+OWNS = {HOSTILE.period: Own(HOSTILE.partition_id)}
 LEDGER = TableName("st`aging", LEDGER_TABLE)
-LOOK_UP = look_up(LEDGER, [HOSTILE], [OWN], with_records=True).text
+LOOK_UP = look_up(LEDGER, HOSTILE, OWNS, with_records=True).text
 
 
 def with_names(text: str) -> str:
@@ -62,11 +62,11 @@ class TestStatements:
         assert "CREATE TABLE IF NOT EXISTS `st\\`aging`.`chs3_ledger`" in create_ledger(LEDGER).text
 
     def test_the_look_up_reads_no_ledger_that_is_not_there(self):
-        assert LEDGER_TABLE not in look_up(LEDGER, [HOSTILE], [OWN], with_records=False).text
+        assert LEDGER_TABLE not in look_up(LEDGER, HOSTILE, OWNS, with_records=False).text
 
     @pytest.mark.parametrize("with_records", [True, False])
     def test_the_look_up_counts_the_periods_active_parts(self, with_records):
-        text = look_up(LEDGER, [HOSTILE], [OWN], with_records=with_records).text
+        text = look_up(LEDGER, HOSTILE, OWNS, with_records=with_records).text
         assert f" AND {PARTITION} IN ({literal(HOSTILE.partition_id)}) AND active GROUP BY id" in text
 
     def test_the_look_up_reads_the_newest_record_by_its_number(self):
@@ -132,7 +132,7 @@ class TestRecords:
 
 
 class TestAnswer:
-    KEY = LedgerKey(TableName("db", "trips"), "u", Period.of_month(2026, 10), "202610")
+    PERIOD = Period.of_month(2026, 10)
     PARTITIONS = (("202610", (10, 3, 1, 5, 7, 7, [])),)
 
     def found(
@@ -141,11 +141,11 @@ class TestAnswer:
         """Of an answer with these records, each with whether all partitions of its period have one."""
         names = Record.__dataclass_fields__
         rows = [
-            (0, "2026-10", tuple(getattr(each, name) for name in names), [""] if is_whole else ["", "another"])
+            ("2026-10", tuple(getattr(each, name) for name in names), [""] if is_whole else ["", "another"])
             for each, is_whole in records
         ]
-        row = (rows, [], [(0, "2026-10")] * known, partitions, [], bool(partitions), "u", [])
-        (period,) = periods_on_node(row, [self.KEY], [Own("202610")])
+        row = (rows, [], ["2026-10"] * known, [], partitions, [], bool(partitions), "u")
+        (period,) = periods_on_node(row, {self.PERIOD: Own("202610")}).values()
         return period
 
     def test_with_a_record(self):
@@ -165,12 +165,10 @@ class TestAnswer:
 
     def test_structures_are_sent_once(self):
         fields = [getattr(PUBLISHED, name) for name in Record.__dataclass_fields__]
-        rows = [(0, period, (*fields[:-1], "digest"), [""]) for period in ("2026-10", "2026-11")]
-        keys = [self.KEY, replace(self.KEY, period=Period.of_month(2026, 11))]
-        found = periods_on_node(
-            (rows, [("digest", "{}")], [], [], [], False, "", []), keys, [Own("202610"), Own("202611")]
-        )
-        assert [each.record.structure for each in found if each.record] == ["{}", "{}"]
+        rows = [(period, (*fields[:-1], "digest"), [""]) for period in ("2026-10", "2026-11")]
+        owns = {self.PERIOD: Own("202610"), Period.of_month(2026, 11): Own("202611")}
+        found = periods_on_node((rows, [("digest", "{}")], [], [], [], [], False, ""), owns)
+        assert [each.record.structure for each in found.values() if each.record] == ["{}", "{}"]
 
     def test_the_record_is_asked_for_in_its_fields_order(self):
         asked = re.search(r"argMax\(\(([^()]*)\), ", with_names(LOOK_UP))[1]

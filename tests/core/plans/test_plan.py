@@ -132,46 +132,37 @@ PARTS = [(5, 7, 1, 5, 10, "hash", "", 0)]
 MUTATION = (8, "", "(DELETE WHERE 1)", 1, [])
 STATE = PartitionState.of("202610", (10, 1, 99, 5, 7, 7, PARTS), mutations_of([MUTATION]))
 STATE_FIELDS = (10, 1, 99, 5, 7, 7, PARTS)
-MUTATIONS = [(number, [MUTATION]) for number in (1, 2)]
-OCTOBER_ALONE = {OCTOBER: Own("202610")}
+PARTS_OF_OCTOBER = [("202610", STATE_FIELDS)]
 KNOWING = replace(FACTS, ledger=RecordTable())
 
 
 class TestLookUp:
-    def test_one_statement_asks_for_all_periods_of_all_nodes(self):
-        context = surroundings(KNOWING, KNOWING, KNOWING)
-        parts = [(2, "202610", STATE_FIELDS), (1, "202610", STATE_FIELDS)]
-        rows = [([(2, "2026-10", FIELDS, [""])], STRUCTURES, [(2, "2026-10")], parts, MUTATIONS, [])]
-        driven = drive(look_up_periods(context, {SEPTEMBER: Own("202609"), OCTOBER: Own("202610")}), rows)
-        (step,) = driven.steps
-        assert isinstance(step, Query)
-        assert driven.result[OCTOBER] == {
-            ONE: PeriodOnNode(None, STATE, has_rows=True),
-            TWO: PeriodOnNode(RECORD, STATE, has_history=True, has_rows=True),
-            THREE: PeriodOnNode(None, PartitionState(partition_id="202610")),
-        }
-        nothing = PeriodOnNode(None, PartitionState(partition_id="202609"))
-        holding = replace(nothing, has_rows=True)
-        assert driven.result[SEPTEMBER] == {ONE: holding, TWO: holding, THREE: nothing}
-
-    def test_a_period_that_was_forgotten_has_no_record_but_rows(self):
-        forgotten = tuple(getattr(replace(RECORD, event="forgotten"), name) for name in RECORD.__slots__)
-        rows = [([(1, "2026-10", forgotten, [])], [], [(1, "2026-10")], [(1, "202610", STATE_FIELDS)], MUTATIONS, [])]
-        driven = drive(look_up_periods(surroundings(KNOWING, nodes=(ONE,)), OCTOBER_ALONE), rows)
-        assert driven.result[OCTOBER] == {ONE: PeriodOnNode(None, STATE, has_history=True, has_rows=True)}
-
-    def test_nodes_without_a_ledger_are_asked_for_their_rows(self):
+    def test_each_node_is_asked_once_for_all_periods(self):
         context = surroundings(KNOWING, FACTS, KNOWING)
-        known = [(1, "2026-10")]
-        told = ([(1, "2026-10", FIELDS, [""])], STRUCTURES, known, [(1, "202610", STATE_FIELDS)], MUTATIONS, [])
-        parts = ([], [], [], [(2, "202610", STATE_FIELDS)], MUTATIONS, [])
-        answer = {ONE: [told], TWO: [parts], THREE: [([], [], [], [], [], [])]}
-        driven = drive(look_up_periods(context, OCTOBER_ALONE), answer)
+        answer = {
+            ONE: [([("2026-10", FIELDS, [""])], STRUCTURES, ["2026-10"], [], PARTS_OF_OCTOBER, [MUTATION], 1, "u")],
+            TWO: [([], [], [], [], PARTS_OF_OCTOBER, [MUTATION], 1, "u")],
+            THREE: [([], [], [], [], [], [], 0, "u")],
+        }
+        driven = drive(look_up_periods(context, {SEPTEMBER: Own("202609"), OCTOBER: Own("202610")}), answer)
         (step,) = driven.steps
         assert isinstance(step, QueryNodes)
         assert ["chs3_ledger" in sql.text for sql in step.sql.values()] == [True, False, True]
-        assert driven.result[OCTOBER][ONE] == PeriodOnNode(RECORD, STATE, has_history=True, has_rows=True)
-        assert driven.result[OCTOBER][TWO] == PeriodOnNode(None, STATE, has_rows=True)
+        there, gone = {"has_rows": True, "table_uuid": "u"}, {"has_rows": False, "table_uuid": "u"}
+        assert driven.result[OCTOBER] == {
+            ONE: PeriodOnNode(RECORD, STATE, has_history=True, **there),
+            TWO: PeriodOnNode(None, STATE, **there),
+            THREE: PeriodOnNode(None, PartitionState(partition_id="202610"), **gone),
+        }
+        nothing = PartitionState(partition_id="202609")
+        assert driven.result[SEPTEMBER] == {
+            **{node: PeriodOnNode(None, replace(nothing, mutations=STATE.mutations), **there) for node in (ONE, TWO)},
+            THREE: PeriodOnNode(None, nothing, **gone),
+        }
+
+    def test_for_no_periods_nobody_is_asked(self):
+        driven = drive(look_up_periods(surroundings(KNOWING), {}))
+        assert (driven.result, driven.steps) == ({}, [])
 
 
 def test_a_planned_period_says_what_why_and_how_much():

@@ -14,6 +14,7 @@ from airflow_provider_chs3.core.workflow.batch import Batch
 from airflow_provider_chs3.core.workflow.driving import drive
 from airflow_provider_chs3.core.workflow.operations import AnyStep, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import TransientError
+from tests.core.surroundings import surroundings
 
 ONE = Node(1, 1, "ch-1", 9000)
 
@@ -125,11 +126,12 @@ TARGET = TableName("d", "t")
 
 
 def test_one_alter_has_the_commands_of_all_partitions() -> None:
-    statements = alter_partitions(TARGET, [{ONE: Command(f"ATTACH {number}")} for number in (1, 2, 3)])
+    commands = [Command(ONE, f"ATTACH {number}") for number in (1, 2, 3)]
+    statements = alter_partitions(surroundings(), TARGET, commands, name="Attach").sql
     assert statements[ONE].text == "ALTER TABLE `d`.`t` ATTACH 1, ATTACH 2, ATTACH 3"
 
 
 def test_commands_of_unlike_settings_are_never_in_one_statement() -> None:
-    commands = [{ONE: Command("REPLACE 1", "x = 1")}, {ONE: Command("REPLACE 2", "x = 0")}]
+    commands = [Command(ONE, "REPLACE 1", "x = 1"), Command(ONE, "REPLACE 2", "x = 0")]
     with pytest.raises(ValueError, match="too many values"):
-        alter_partitions(TARGET, commands)
+        alter_partitions(surroundings(), TARGET, commands, name="Replace")

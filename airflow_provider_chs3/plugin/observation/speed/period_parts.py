@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.cluster.topology import nodes_of
-from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
@@ -95,7 +95,7 @@ def look_at_period_parts(cluster: str | None, target: TableName, period: Period)
 def _now(target: TableName, condition: str) -> Sql:
     return Sql(
         f"SELECT toFloat64(now64(3)), count() FROM system.parts WHERE active AND rows > 0 "
-        f"AND database = {literal(target.database)} AND table = {literal(target.table)} AND {condition}"
+        f"AND {in_table(target)} AND {condition}"
     )
 
 
