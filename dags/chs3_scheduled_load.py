@@ -48,6 +48,8 @@ with DAG(
         key="{{ params.key }}",
         database="{{ params.database }}",
         table="{{ params.table }}",
+        # What a load replaces can be published again: chs3 restore.
+        policies={"keep_versions": 1},
         # Safe, because a load that runs again gives the same rows; and late objects are worth waiting for.
         retries=2,
         retry_delay=timedelta(minutes=1),

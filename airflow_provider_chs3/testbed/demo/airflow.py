@@ -8,23 +8,25 @@ import queue
 import re
 import shlex
 import signal
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from airflow_provider_chs3.testbed.processes import kill, spawn
+from airflow_provider_chs3.testbed.processes import HOST, free_ports, is_listening, kill, spawn, wait_until
 
-_POLL_SECONDS = 0.1
+_POLL_SECONDS = 0.02
 #: A line of Airflow's console log: time, level, message, logger. A message of several lines has no logger in its first.
 _LOG_LINE = re.compile(r"\S+ \[\w+ *\] (?P<message>.*?)(?: +\[(?P<logger>[\w.]+)\].*)?$")
 _LOADER = "airflow.task.operators.airflow_provider_chs3."
-_RESULT = re.compile(r" (published|unchanged) \(")
+_RESULT = re.compile(r" (published|unchanged) \(| skipped: ")
 _ERROR = re.compile(r"[\w.]*(Error|Exception): ")
 _END = "chs3-demo: the command ended with exit code "
+_READY_TIMEOUT_SECONDS = 300
 
 
 class DemoError(RuntimeError):
@@ -60,34 +62,67 @@ class DemoAirflow:
         self.log = log
         self._output = log.open(encoding="utf-8", errors="replace")
         self._unfinished_line = ""
-        self._process = spawn(__name__, log=log, environment=self.environment)
+        self._process = self._spawn()
 
-    def run(self, *arguments: str, tell: Callable[[str], None]) -> None:
+    def run(self, *arguments: str, tell: Callable[[str], None], is_whole: bool = False) -> None:
         """Run an `airflow` command to its end.
 
         Args:
             *arguments: The arguments of the command.
             tell: Called with the results of loads, and with errors, while the command runs.
+            is_whole: Whether to call it with all lines but those of the log. Default: False.
 
         Raises:
             DemoError: If it fails.
         """
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(arguments).encode() + b"\n")
-        self._process.stdin.flush()
+        self._send(arguments)
         exit_code = None
-        while exit_code is None:
-            time.sleep(_POLL_SECONDS)
-            has_ended = self._process.poll() is not None
-            for line in self._new_lines():
-                if line.startswith(_END):
-                    exit_code = line.removeprefix(_END)
-                elif text := _text_to_show(line):
-                    tell(text)
-            if has_ended:
+        for line in self._lines():
+            if line.startswith(_END):
+                exit_code = line.removeprefix(_END)
                 break
+            if text := _text_to_show(line) if not is_whole or _LOG_LINE.match(line) else line:
+                tell(text)
         if exit_code != "0":
             raise DemoError(f"`{command(arguments)}` failed; errors are above, and the full log is in {self.log}")
+
+    def kill_in(self, *arguments: str, at: str) -> None:
+        """Run an `airflow` command, and `kill -9` its process at a line of its log; another one takes its place.
+
+        Args:
+            *arguments: The arguments of the command.
+            at: A text in that line.
+
+        Raises:
+            DemoError: If the command ended before.
+        """
+        self._send(arguments)
+        if not any(at in line for line in self._lines()):
+            raise DemoError(f"`{command(arguments)}` ended before `{at}`; the full log is in {self.log}")
+        self._restart()
+
+    def serve(self) -> str:
+        """Start Airflow with its UI, and without a login, until the `with` block ends.
+
+        Returns:
+            Its address.
+        """
+        (port,) = free_ports(1)
+        self._restart(
+            "standalone",
+            AIRFLOW__API__HOST=HOST,
+            AIRFLOW__API__PORT=str(port),
+            AIRFLOW__CORE__PARALLELISM="4",
+            AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS="True",
+        )
+        wait_until(
+            lambda: is_listening(port),
+            process=self._process,
+            name="Airflow's API server",
+            logs=[self.log],
+            timeout_seconds=_READY_TIMEOUT_SECONDS,
+        )
+        return f"http://{HOST}:{port}"
 
     def __enter__(self) -> Self:
         return self
@@ -95,12 +130,38 @@ class DemoAirflow:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        kill(self._process)
+        self._kill()
         self._output.close()
 
-    def _new_lines(self) -> list[str]:
-        *lines, self._unfinished_line = (self._unfinished_line + self._output.read()).split("\n")
-        return lines
+    def _kill(self) -> None:
+        # With the servers that it has started: it leads a session of its own.
+        os.killpg(self._process.pid, signal.SIGKILL)
+        kill(self._process)
+
+    def _spawn(self, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+        return spawn(__name__, *arguments, log=self.log, environment=self.environment | environment)
+
+    def _restart(self, *arguments: str, **environment: str) -> None:
+        self._kill()
+        self._output.seek(0, os.SEEK_END)
+        self._unfinished_line = ""
+        self._process = self._spawn(*arguments, **environment)
+
+    def _send(self, arguments: Sequence[str]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(arguments).encode() + b"\n")
+        self._process.stdin.flush()
+
+    def _lines(self) -> Iterator[str]:
+        """Yield the lines of a command, up to its end."""
+        has_ended = False
+        while not has_ended:
+            has_ended = self._process.poll() is not None
+            *lines, self._unfinished_line = (self._unfinished_line + self._output.read()).split("\n")
+            for line in lines:
+                yield line
+                has_ended = has_ended or line.startswith(_END)
+            time.sleep(_POLL_SECONDS)
 
 
 def command(arguments: Sequence[str]) -> str:
@@ -116,17 +177,19 @@ def _text_to_show(line: str) -> str:
 
 
 def _serve() -> None:
-    """Run the commands from standard input, a JSON list in each line; the end of input ends this process at once."""
+    """Run the command of the command line, or those from standard input, a JSON list in each line, until it ends."""
     commands: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
 
     def read() -> None:
         for line in sys.stdin:
             commands.put(json.loads(line))
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.killpg(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=read, daemon=True).start()
     from airflow.__main__ import main
 
+    if sys.argv[1:]:
+        return main()
     while True:
         sys.argv = ["airflow", *commands.get()]
         try:

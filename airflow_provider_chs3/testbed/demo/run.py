@@ -12,9 +12,11 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
+from airflow_provider_chs3.plugin.constants import NAVIGATION_ROUTE
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.demo.airflow import DemoAirflow, DemoError, command
 from airflow_provider_chs3.testbed.demo.lake import BUCKET, DATABASE, DISTRIBUTED_TABLE, TABLE, Lake, periods_from
@@ -37,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     """Load periods of trips into a local cluster with a real Airflow, and show and check the results.
 
     Args:
-        arguments: The command line: `--periods`, `--rows-per-period`, `--keep`.
+        arguments: The command line: `--periods`, `--rows-per-period`, `--settings`, `--stay`.
 
     Returns:
         The exit code: 0 if every period has exactly the rows of its files, else 1.
@@ -45,19 +47,20 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__)
     parser.add_argument("--periods", type=int, default=6, help="number of periods (%(default)s)")
     parser.add_argument("--rows-per-period", type=int, default=500_000, help="rows of each period (%(default)s)")
-    parser.add_argument("--keep", action="store_true", help="keep the servers running at the end, until Ctrl-C")
+    parser.add_argument("--settings", action="store_true", help="show the settings of a load, each with its reason")
+    parser.add_argument("--stay", action="store_true", help="at the end, start Airflow's UI, and stay until Ctrl-C")
     given = parser.parse_args(arguments)
     if given.periods < 1 or given.rows_per_period < _FILES_PER_PERIOD:
         parser.error(f"give at least 1 period and {_FILES_PER_PERIOD} rows per period")
     screen = Screen()
     try:
-        return _demo(screen, periods=given.periods, rows_per_period=given.rows_per_period, keep=given.keep)
+        return _demo(screen, given)
     except RuntimeError as error:
         print(f"./dev demo: {error}", file=sys.stderr)
         return 1
 
 
-def _demo(screen: Screen, *, periods: int, rows_per_period: int, keep: bool) -> int:
+def _demo(screen: Screen, given: argparse.Namespace) -> int:
     if not _DAG.exists():
         raise DemoError(f"The demo runs {_DAG}, which does not exist: run it in a clone of the repository.")
     _remove_airflow_settings()
@@ -73,15 +76,25 @@ def _demo(screen: Screen, *, periods: int, rows_per_period: int, keep: bool) -> 
             connections={"chs3_default": cluster.airflow_connection(), "aws_default": s3.airflow_connection()},
         ) as airflow,
     ):
-        names = periods_from(_FIRST_PERIOD, periods)
-        trips = Trips(rows_per_period=rows_per_period, files_per_period=_FILES_PER_PERIOD)
-        lake = Lake(cluster, s3, trips, names, late_period=names[periods // 2])
+        names = periods_from(_FIRST_PERIOD, given.periods)
+        trips = Trips(rows_per_period=given.rows_per_period, files_per_period=_FILES_PER_PERIOD)
+        lake = Lake(cluster, s3, trips, names, late_period=names[given.periods // 2])
         _prepare(screen, lake, airflow)
-        unchanged = _run(screen, lake, airflow)
-        exit_code = _last_screen(screen, lake, unchanged)
-        if keep:
-            _wait(screen, lake, airflow)
-    return exit_code
+        is_right = all(step(screen, lake, airflow) for step in _STEPS)
+        screen.line()
+        if given.settings:
+            screen.settings(lake.loads()[-1])
+        screen.periods(lake)
+        screen.line(
+            f"{'Every step was right' if is_right else 'WRONG, as the last step says'}. Done in {screen.seconds:.0f} s."
+        )
+        if given.stay:
+            _stay(screen, lake, airflow)
+        else:
+            screen.line(
+                "`./dev demo --stay` ends with all of this on the page in Airflow's UI, `--settings` explains a load."
+            )
+    return 0 if is_right else 1
 
 
 def _remove_airflow_settings() -> None:
@@ -106,72 +119,92 @@ def _prepare(screen: Screen, lake: Lake, airflow: DemoAirflow) -> None:
     screen.detail(f"{files} Parquet files, {size_bytes / 1024**2:.0f} MiB; one file of {lake.late_period} is late")
 
 
-def _run(screen: Screen, lake: Lake, airflow: DemoAirflow) -> bool:
-    """Run the DAG three times.
-
-    Returns:
-        Whether unchanged data was not loaded again: periods without a load in the ledger, and the objects before the
-        late one.
-    """
+def _load(screen: Screen, lake: Lake, airflow: DemoAirflow) -> bool:
     screen.step("Loading every period")
     _run_dag(screen, airflow, lake.periods)
+    return _check(screen, lake, f"{lake.late_period} waits for a file", but=lake.late_period)
+
+
+def _load_again(screen: Screen, lake: Lake, airflow: DemoAirflow) -> bool:
+    screen.step("Running it again: nothing changed, so nothing is loaded")
     names = [node.names for node in lake.parts()]
-
-    again = lake.periods[0]
-    screen.step(f"Running {again} again: nothing changed, so nothing is loaded")
-    _run_dag(screen, airflow, [again])
+    _run_dag(screen, airflow, lake.periods[:1])
     is_unchanged = names == [node.names for node in lake.parts()]
+    return _check(screen, lake, "the table has the same parts", is_unchanged, but=lake.late_period)
 
-    screen.step(f"The late file arrives: s3://{BUCKET}/{lake.upload_late_file()}")
-    screen.detail("Running every period again: one of them has a new file, and only that file is loaded")
+
+def _load_a_late_file(screen: Screen, lake: Lake, airflow: DemoAirflow) -> bool:
+    screen.step(f"A file arrives late: s3://{BUCKET}/{lake.upload_late_file()}")
     _run_dag(screen, airflow, lake.periods)
-    loads = lake.loads()
-    loaded = Counter(load["period"] for load in loads)
-    is_alone = loads[-1]["loaded_objects"] == 1
-    return is_unchanged and is_alone and loaded == Counter([*lake.periods, lake.late_period])
+    load = lake.loads()[-1]
+    loaded = Counter(each["period"] for each in lake.loads())
+    is_alone = load["loaded_objects"] == 1 and loaded == Counter([*lake.periods, lake.late_period])
+    return _check(screen, lake, f"only that file was read, {load['loaded_rows']:,} rows", is_alone)
+
+
+def _kill_a_load(screen: Screen, lake: Lake, airflow: DemoAirflow) -> bool:
+    period, others = lake.periods[0], replace(lake.trips, seed=lake.trips.seed + 1)
+    screen.step(f"The files of {period} are overwritten, and the worker that loads them is killed (kill -9)")
+    lake.rewrite(period, others)
+    screen.detail(f"$ {command(_dag_test([period]))}")
+    airflow.kill_in(*_dag_test([period]), at="INSERT INTO")
+    rows = f"{period} still has its {lake.rows(period):,} rows of before"
+    if lake.differences():
+        # Where this process had to wait for its turn, the load may have ended.
+        lake.rewritten[period], rows = others, f"{period} has its new rows, as the kill came too late"
+    is_right = _check(screen, lake, rows)
+    screen.step("Airflow runs the task again")
+    _run_dag(screen, airflow, [period])
+    lake.rewritten[period] = others
+    return _check(screen, lake, f"{period} has the rows of the files that overwrote the others") and is_right
+
+
+def _undo(screen: Screen, lake: Lake, airflow: DemoAirflow) -> bool:
+    period = lake.periods[0]
+    screen.step("The new files were wrong. Undo: the rows of before are still there")
+    for name in ("versions", "restore"):
+        arguments = ("chs3", name, "--table", f"{DATABASE}.{TABLE}", "--period", period)
+        screen.detail(f"$ {command(arguments)}")
+        airflow.run(*arguments, tell=lambda text: screen.detail(f"  {text}"), is_whole=True)
+    screen.detail("The next night does not undo the undo:")
+    _run_dag(screen, airflow, [period])
+    del lake.rewritten[period]
+    return _check(screen, lake, f"{period} has the rows of before")
+
+
+#: What the demo shows after its preparation, in this order; each returns whether it was right.
+_STEPS = (_load, _load_again, _load_a_late_file, _kill_a_load, _undo)
+
+
+def _check(screen: Screen, lake: Lake, what: str, is_so: bool = True, *, but: str = "") -> bool:
+    """Show whether a step was right, and every period but one holds what it must."""
+    differences = lake.differences(but=but)
+    total = sum(lake.rows(period) for period in lake.periods)
+    which = "every other period" if but else "every period"
+    exact = f"{total:,} rows; rows, sums and checksum of {which} are as computed without ClickHouse"
+    screen.detail(f"{'WRONG' if differences or not is_so else 'Right'}: {what}. {exact}.")
+    for line in differences:
+        screen.detail(f"  {line}")
+    return is_so and not differences
+
+
+def _dag_test(periods: Sequence[str]) -> tuple[str, ...]:
+    return ("dags", "test", _DAG_ID, "--conf", json.dumps({"periods": list(periods)}))
 
 
 def _run_dag(screen: Screen, airflow: DemoAirflow, periods: Sequence[str]) -> None:
-    arguments = ("dags", "test", _DAG_ID, "--conf", json.dumps({"periods": list(periods)}))
-    screen.detail(f"$ {command(arguments)}")
-    airflow.run(*arguments, tell=lambda text: screen.detail(f"  {text}"))
+    screen.detail(f"$ {command(_dag_test(periods))}")
+    airflow.run(*_dag_test(periods), tell=lambda text: screen.detail(f"  {text}"))
 
 
-def _last_screen(screen: Screen, lake: Lake, unchanged: bool) -> int:
-    screen.line()
-    screen.settings(lake.loads()[-1])
-    screen.periods(lake)
-    node = lake.parts()[0]
-    screen.line(
-        f"Servers slow inserts down at {node.delay_limit} parts in one partition, and refuse at {node.throw_limit}."
-    )
-    differences = lake.differences()
-    if differences:
-        screen.line("WRONG: rows, sums or checksums differ from the files:")
-        for line in differences:
-            screen.line(f"  {line}")
-    else:
-        total = len(lake.periods) * lake.trips.rows_per_period
-        screen.line(f"Right: {total:,} rows; rows, sums and checksum of every period are those of its files.")
-    if unchanged:
-        late = lake.loads()[-1]
-        screen.line(
-            f"Right: for the late file {late['loaded_objects']} of {late['objects']} objects of {lake.late_period} was "
-            f"read, {late['loaded_rows']:,} rows in {late['insert_seconds']:.2f} s; no other period was touched."
-        )
-    else:
-        screen.line("WRONG: unchanged objects were loaded again.")
-    screen.line(f"Done in {screen.seconds:.0f} s.")
-    return 1 if differences or not unchanged else 0
-
-
-def _wait(screen: Screen, lake: Lake, airflow: DemoAirflow) -> None:
+def _stay(screen: Screen, lake: Lake, airflow: DemoAirflow) -> None:
     node = lake.cluster.nodes[0]
     login = shlex.quote(f"{node.credentials.login}:{node.credentials.password}")
     query = f"SELECT count() FROM {DATABASE}.{DISTRIBUTED_TABLE}"
-    screen.line("\nThe servers run until Ctrl-C. Query them:")
+    screen.step("Starting Airflow with its UI")
+    screen.line(f"\nThe page: {airflow.serve()}/plugin/{NAVIGATION_ROUTE} stays up until Ctrl-C. So do the servers:")
     screen.line(f'  curl --user {login} http://{node.host}:{node.http_port}/ --data "{query}"')
-    screen.line("Run the DAG from another terminal (`./dev run airflow dags test …`) with:")
+    screen.line("To run `./dev run airflow dags test …` or `./dev run chs3 …` in another terminal:")
     for name, value in airflow.environment.items():
         screen.line(f"  export {name}={shlex.quote(value)}")
     threading.Event().wait()
