@@ -32,8 +32,6 @@ Nothing here imports Airflow, so that `core` can raise these too. Operators turn
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 
 class Chs3Error(Exception):
     """Base of every error that this package raises."""
@@ -71,12 +69,12 @@ class PreflightError(TerminalError):
     """The cluster or the table cannot take the load.
 
     Args:
-        findings: One sentence per problem: the node, the fact and what to do.
+        *findings: One sentence per problem: the node, the fact and what to do.
     """
 
-    def __init__(self, findings: Sequence[str]) -> None:
-        super().__init__(findings)
-        self.findings = tuple(findings)
+    def __init__(self, *findings: str) -> None:
+        super().__init__(*findings)
+        self.findings = findings
 
     def __str__(self) -> str:
         return "\n".join(self.findings)

@@ -24,9 +24,8 @@ from airflow_provider_chs3.core.plans.versions import ListedVersion, RestoredPer
 from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.staging.orphans import Orphan
 from airflow_provider_chs3.core.values.load_result import LoadResult
-from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.models import PeriodObjects, TableName
 from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.operators.held import ApprovePeriodsOperator, DiscardPeriodsOperator

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.values.models import Unit
-from airflow_provider_chs3.core.values.object_page import ObjectPage
+from airflow_provider_chs3.core.values.models import ObjectPage, Unit
 from airflow_provider_chs3.core.workflow.operations import Gather, Step, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 

@@ -42,7 +42,7 @@ def test_objects_that_are_not_there_are_waited_for_long() -> None:
 
 
 @by_error
-@pytest.mark.parametrize("error", [SupersededError("newer"), PreflightError(["disk full"])])
+@pytest.mark.parametrize("error", [SupersededError("newer"), PreflightError("disk full")])
 def test_what_no_retry_can_mend_fails_at_once(error: Chs3Error) -> None:
     assert decision(error) == ("fail", None)
 

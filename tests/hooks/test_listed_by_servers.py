@@ -10,9 +10,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.models import Manifest
+from airflow_provider_chs3.core.values.models import Manifest, PeriodObjects
 from airflow_provider_chs3.core.values.period import Grain, Period
-from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.core.workflow.driving import drive
 from airflow_provider_chs3.core.workflow.operations import Gather
 from airflow_provider_chs3.sources.s3.page_reader import read_leanly

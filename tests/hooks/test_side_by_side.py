@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.models import Unit
-from airflow_provider_chs3.core.values.object_page import ObjectPage
+from airflow_provider_chs3.core.values.models import ObjectPage, Unit
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.sources.s3.listing import S3Listing

@@ -13,12 +13,19 @@ from airflow_provider_chs3.core.cluster.topology import (
     check_distribution,
     resolve_table,
 )
-from airflow_provider_chs3.core.preflight.privileges import check_privileges
+from airflow_provider_chs3.core.preflight.privileges import (
+    check_privileges,
+    privilege_of_filling,
+    privileges_of_appending,
+    privileges_of_attaching,
+    privileges_of_detaching,
+    privileges_of_replacing,
+)
 from airflow_provider_chs3.core.preflight.profile_constraints import check_constraints, explain_refusal
 from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.request.privileges import privileges_of_load
 from airflow_provider_chs3.core.source.csv_dialect import reading_settings
 from airflow_provider_chs3.core.source.source import Source
+from airflow_provider_chs3.core.sql.quoting import table
 from airflow_provider_chs3.core.tuning.exact_settings import needed_settings
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
 from airflow_provider_chs3.core.values.error_codes import SETTING_CONSTRAINT
@@ -155,6 +162,26 @@ def _check_servers(request: LoadRequest, place: TableLocation) -> Steps[None]:
     """Check what takes less time than to connect, one after the other over one connection to each node."""
     yield from check_constraints(place.nodes, needed_by(request), own=request.settings)
     yield from check_privileges(place.nodes, privileges_of_load(request, place))
+
+
+def privileges_of_load(request: LoadRequest, location: TableLocation) -> tuple[str, ...]:
+    """Return the privileges that a load needs on every node, as written in a GRANT.
+
+    Args:
+        request: The load.
+        location: The table, and the nodes that hold it.
+    """
+    named_collection, store = request.source.named_collection, request.source.kind
+    further = privileges_of_detaching(location.cluster) if request.is_durable else ()
+    if request.policies.on_new_columns == "add":
+        further = (*further, f"ALTER ADD COLUMN ON {table(location.target)}")
+    if request.policies.keep_versions:
+        further = (*further, *privileges_of_attaching(location.target, location.ledger))
+    if request.policies.may_hold or request.is_approval:
+        further = (*further, privilege_of_filling(location.ledger))
+    if request.policies.write_mode == "append":
+        return (*privileges_of_appending(location, named_collection=named_collection, store=store), *further)
+    return (*privileges_of_replacing(location, named_collection=named_collection, store=store).every, *further)
 
 
 def needed_by(request: LoadRequest) -> dict[str, SettingValue]:

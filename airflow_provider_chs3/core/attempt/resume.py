@@ -25,7 +25,6 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.recording import Value, Values, add_records
 from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST, PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.object_history.replaced import objects_to_read
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
@@ -104,7 +103,7 @@ class RecordedPeriod:
         assert self.increment is not None
         recorded = dict(self.increment)
         recorded["removed"] = tuple(recorded["removed"])
-        new = objects_to_read(ObjectChanges.between(published, period), period, recorded["removed"])
+        new = ObjectChanges.between(published, period).to_read(period, recorded["removed"])
         if new.fingerprint != recorded.pop("fingerprint"):
             raise ObjectsChangedError("The record of the period's objects changed while new ones were loaded.")
         return Increment(period=period, **recorded), new

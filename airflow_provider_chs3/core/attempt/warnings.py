@@ -76,7 +76,7 @@ def warn_of_risks(load: LoadContext, now: Mapping[Node, NodeNow]) -> Steps[None]
     """
     without_room, too_full = list(nodes_without_room(load, now)), list(_too_full(load, now))
     if without_room:
-        raise PreflightError([*without_room, *too_full])
+        raise PreflightError(*without_room, *too_full)
     if too_full:
         raise TransientError("\n".join(too_full))
     for remark in (*_slowed_down(load, now), *_remarks(load, now)):

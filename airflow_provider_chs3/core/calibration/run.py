@@ -24,7 +24,6 @@ from airflow_provider_chs3.core.files.file_schema import read_columns
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of_one
-from airflow_provider_chs3.core.preflight.time_zones import check_zones
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.staging.ending import end_attempts, end_earlier_attempts
@@ -123,8 +122,7 @@ def _prepare(request: LoadRequest) -> Steps[LoadContext]:
         raise NotReadyError(
             f"No objects for {request.period} under {where} to calibrate with: name a period that has some."
         )
-    check_target(context, required_settings=REQUIRED_SETTINGS)
-    check_zones(context, request.settings)
+    check_target(context, required_settings=REQUIRED_SETTINGS, settings=request.settings)
     context = yield from find_replicas(context)
     own = yield from partitions_of_one(context, request.period)
     return LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, own=own)
@@ -134,7 +132,7 @@ def _check_nodes(load: LoadContext) -> Steps[Mapping[Node, NodeNow]]:
     """Read the state of the nodes, after an earlier calibration was ended and its resources are free again."""
     now = yield from ask_nodes_now(load.context, load.own.parts)
     if findings := list(nodes_without_room(load, now)):
-        raise PreflightError(findings)
+        raise PreflightError(*findings)
     return now
 
 

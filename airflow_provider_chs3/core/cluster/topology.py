@@ -145,7 +145,7 @@ def check_distribution(location: TableLocation, *, distribution: str, target: Ta
             f"distribution='sharding_key' needs a sharding key, which {target} lacks: create it with one, as "
             f"Distributed(cluster, database, table, key), or {way_out}."
         )
-    raise PreflightError([finding])
+    raise PreflightError(finding)
 
 
 def _check_replication(location: TableLocation) -> Steps[None]:
@@ -158,12 +158,10 @@ def _check_replication(location: TableLocation) -> Steps[None]:
     )
     if not rows[0][0]:
         raise PreflightError(
-            [
-                f"Cluster {location.cluster!r} has internal_replication = false: with a sharding key it would write "
-                "each row to every replica of a shard, and the replicas would replicate it as well. Set "
-                "internal_replication to true in the definition of the cluster, or leave distribution out: each node "
-                "then keeps the rows that it reads."
-            ]
+            f"Cluster {location.cluster!r} has internal_replication = false: with a sharding key it would write "
+            "each row to every replica of a shard, and the replicas would replicate it as well. Set "
+            "internal_replication to true in the definition of the cluster, or leave distribution out: each node "
+            "then keeps the rows that it reads."
         )
 
 
@@ -206,20 +204,15 @@ def _local_table(
     matched = _DISTRIBUTED.match(rows[0][1])
     if matched is None:
         raise PreflightError(
-            [
-                f"The definition of the Distributed table {target} is not understood ({rows[0][1]}): name its "
-                "local table."
-            ]
+            f"The definition of the Distributed table {target} is not understood ({rows[0][1]}): name its local table."
         )
     named, database, name = (re.sub(r"\\(.)", r"\1", part) for part in matched.groups()[:3])
     # Servers expand macros in the cluster's name alone (seen on 25.8 and 26.9).
     of_cluster = yield from _expanded(named)
     if cluster and (yield from _expanded(cluster)) != of_cluster:
         raise PreflightError(
-            [
-                f"{target} is Distributed over cluster {of_cluster!r}, but the load names cluster={cluster!r}: leave "
-                "cluster out."
-            ]
+            f"{target} is Distributed over cluster {of_cluster!r}, but the load names cluster={cluster!r}: leave "
+            "cluster out."
         )
     return TableName(database, name), of_cluster, _first_argument(matched[4])
 
@@ -251,11 +244,9 @@ def with_macros(cluster: str, macros: Mapping[str, str]) -> str:
         names = _MACRO.findall(expanded)
         if unknown := [name for name in names if name not in macros]:
             raise PreflightError(
-                [
-                    f"The cluster's name {cluster!r} has a macro {{{unknown[0]}}} that the server of the connection "
-                    "does not have: add it to the server's macros, or name the cluster. Known macros: "
-                    f"{', '.join(sorted(macros)) or 'none'}."
-                ]
+                f"The cluster's name {cluster!r} has a macro {{{unknown[0]}}} that the server of the connection "
+                "does not have: add it to the server's macros, or name the cluster. Known macros: "
+                f"{', '.join(sorted(macros)) or 'none'}."
             )
         expanded = _MACRO.sub(lambda found: macros[found[1]], expanded)
     return expanded
@@ -297,7 +288,7 @@ def _nodes_of(cluster: str | None, rows: Sequence[Row]) -> tuple[Node, ...]:
     nodes = tuple(sorted(Node(*row[1:]) for row in rows if row[0] == cluster))
     if not nodes:
         known = ", ".join(sorted({row[0] for row in rows})) or "none"
-        raise PreflightError([f"Cluster {cluster!r} is not known to the server. Known clusters: {known}."])
+        raise PreflightError(f"Cluster {cluster!r} is not known to the server. Known clusters: {known}.")
     return nodes
 
 
@@ -311,7 +302,7 @@ def check_versions(nodes: tuple[Node, ...]) -> Steps[None]:
         name="Check the version of every node", sql=dict.fromkeys(nodes, Sql("SELECT version()"))
     )
     if old := list(too_old({node: rows[0][0] for node, rows in answers.items()})):
-        raise PreflightError(old)
+        raise PreflightError(*old)
 
 
 def too_old(versions: Mapping[Node, str]) -> Iterator[str]:

@@ -20,7 +20,6 @@ from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.load.period_check import judge, look_at_period
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of_one
-from airflow_provider_chs3.core.preflight.time_zones import check_zones
 from airflow_provider_chs3.core.proof.failed_insert import explain_sample
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.source.source import Source
@@ -69,8 +68,7 @@ def check_table(context: TargetContext, *, own: SettingValues) -> Check:
         own: The connection's settings that loads use.
     """
     try:
-        check_target(context, required_settings=REQUIRED_SETTINGS)
-        check_zones(context, own)
+        check_target(context, required_settings=REQUIRED_SETTINGS, settings=own)
     except PreflightError as error:
         return Check(name="table", findings=tuple(map(in_a_line, error.findings)))
     table_facts = context.table_facts

@@ -19,7 +19,6 @@ from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import loaded_as_recorded
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.object_history.records import recorded_objects
-from airflow_provider_chs3.core.object_history.replaced import objects_to_read, removed_objects
 from airflow_provider_chs3.core.preflight.privileges import privileges_of_attaching, why_not_granted
 from airflow_provider_chs3.core.request.load_request import Policies
 from airflow_provider_chs3.core.source.source import Source
@@ -73,10 +72,10 @@ def _increment(load: LoadContext, record: Record, published: Manifest) -> tuple[
     load = replace(load, changes=changes)
     if why:
         return load, why
-    removed = removed_objects(changes, load.manifest)
+    removed = changes.removed(load.manifest)
     if removed and (why := why_not_removed(load, published, removed)):
         return load, f"since the period was published, {changes}, and {why}"
-    new = objects_to_read(changes, load.manifest, removed)
+    new = changes.to_read(load.manifest, removed)
     increment = Increment(
         base=record.base,
         number=record.increments + 1,
@@ -95,7 +94,7 @@ def _changes(
     if published.fingerprint != record.fingerprint:
         return None, "the record of those loaded before does not match the period's"
     changes = ObjectChanges.between(published, listed)
-    is_whole = removed_objects(changes, listed) and not policies.object_column
+    is_whole = changes.removed(listed) and not policies.object_column
     return changes, f"since the period was published, {changes}" if is_whole else ""
 
 

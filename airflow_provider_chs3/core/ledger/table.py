@@ -322,7 +322,7 @@ def make_ledger(context: TargetContext, nodes: Collection[Node]) -> Steps[None]:
         PreflightError: If one of them has a ledger of another schema.
     """
     if findings := list(other_schemas(context)):
-        raise PreflightError(findings)
+        raise PreflightError(*findings)
     if missing := [node for node in nodes if not context.nodes[node].has_ledger]:
         sql = create_ledger(context.ledger)
         yield from QueryNodes(name="Create the ledger", sql=dict.fromkeys(missing, sql))

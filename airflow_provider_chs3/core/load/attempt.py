@@ -33,7 +33,6 @@ from airflow_provider_chs3.core.load.rounds import Found, Round
 from airflow_provider_chs3.core.object_history.table import make_objects_table
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of
-from airflow_provider_chs3.core.preflight.time_zones import check_zones
 from airflow_provider_chs3.core.publication.checks import try_checks
 from airflow_provider_chs3.core.publication.held import drop_held_of
 from airflow_provider_chs3.core.publication.publish import publish
@@ -98,8 +97,8 @@ def _load(request: LoadRequest, one: Round, found: Found) -> Steps[None]:
         manifests = {period: each for period, each in manifests.items() if not found.has(period)}
     if not manifests:
         return
-    check_target(context, required_settings=REQUIRED_SETTINGS, object_column=request.policies.object_column)
-    check_zones(context, request.settings)
+    column = request.policies.object_column
+    check_target(context, required_settings=REQUIRED_SETTINGS, object_column=column, settings=request.settings)
     context = context if appends else (yield from find_replicas(context))
     owns = {} if appends else (yield from partitions_of(context, sorted(manifests)))
     found.loads = {

@@ -14,8 +14,7 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.recording import Value, Values, add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import make_loads_table
-from airflow_provider_chs3.core.pace.past_loads import SLOW_SECONDS
-from airflow_provider_chs3.core.pace.records import read_pace
+from airflow_provider_chs3.core.pace.past_loads import SLOW_SECONDS, read_pace
 from airflow_provider_chs3.core.sql.quoting import Sql, literals, one_of, table
 from airflow_provider_chs3.core.staging.ending import begins_with_any
 from airflow_provider_chs3.core.staging.tables import PERIODS_IN_COMMENT, Attempt, holds_any, in_staging, nonce_of

@@ -34,9 +34,8 @@ from airflow_provider_chs3.core.ledger.partition_changes import missing_parts
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Evidence
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.load.approval import approve, check_approved, not_held
 from airflow_provider_chs3.core.load.cleaning import clean_up_published
-from airflow_provider_chs3.core.load.finish import finish
+from airflow_provider_chs3.core.load.finish import approve, check_approved, finish, not_held
 from airflow_provider_chs3.core.load.outcome import record_unchanged, result_of
 from airflow_provider_chs3.core.publication.evidence_renewal import renew_records
 from airflow_provider_chs3.core.publication.held import drop_held_of
@@ -309,7 +308,7 @@ def look_at_period(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> St
         return facts
     changed, why = {node: before[node] for node in facts.found.nodes}, ""
     if other := [node for node, period in changed.items() if is_elsewhere(period)]:
-        raise PreflightError([key_of_other_type(load, str(other[0]))])
+        raise PreflightError(key_of_other_type(load, str(other[0])))
     if (yield from _are_broken(load, changed)):
         why = _BROKEN
     elif (yield from _is_of_stale(load, changed)):

@@ -130,8 +130,7 @@ def observe_periods(
     Raises:
         PreflightError: If the table is missing on a node, or is not partitioned by period.
     """
-    context = yield from inspect_target(request)
-    check_table(context)
+    context = yield from inspect_table(request)
     owns = {} if known is None else known.setdefault(context.table_facts, {})
     if missing := [period for period in periods if period not in owns]:
         owns |= yield from partitions_of(context, missing)
@@ -177,20 +176,20 @@ def observe(context: TargetContext, partitions: Mapping[str, Period]) -> Steps[t
     )
 
 
-def check_table(context: TargetContext) -> None:
-    """Check that every node has the table.
+def inspect_table(request: TableRequest) -> Steps[TargetContext]:
+    """Inspect a table, which every node must have.
 
     Raises:
         PreflightError: If the table is missing on a node.
     """
+    context = yield from inspect_target(request)
     missing = ", ".join(str(node) for node, facts in context.nodes.items() if facts.target is None)
     if missing:
         raise PreflightError(
-            [
-                f"Table {context.target} does not exist on {missing}: create it there, or check table, database and "
-                "cluster."
-            ]
+            f"Table {context.target} does not exist on {missing}: create it there, or check table, database and "
+            "cluster."
         )
+    return context
 
 
 def _query(table: TableName, partition_ids: Iterable[str]) -> Sql:

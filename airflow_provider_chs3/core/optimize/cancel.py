@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
-from airflow_provider_chs3.core.optimize.optimize import inspect_table
+from airflow_provider_chs3.core.merges.observation import inspect_table
 from airflow_provider_chs3.core.optimize.request import OptimizeRequest, query_id_of
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literals, table
 from airflow_provider_chs3.core.values.models import Node

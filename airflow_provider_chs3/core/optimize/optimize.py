@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
-from airflow_provider_chs3.core.merges.observation import check_table, ids_of, observe
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.merges.observation import ids_of, inspect_table, observe
 from airflow_provider_chs3.core.merges.poll_interval import grown_seconds
 from airflow_provider_chs3.core.optimize.job import Job, Status, advanced, failed, results, started
 from airflow_provider_chs3.core.optimize.request import (
@@ -67,17 +67,6 @@ def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
     parts = f"more than {request.target_parts} part{'s' if request.target_parts > 1 else ''}"
     yield from Log(name=f"{context.target}: closed periods with {parts} on a node: {', '.join(work) or 'none'}.")
     return work
-
-
-def inspect_table(request: OptimizeRequest) -> Steps[TargetContext]:
-    """Inspect the table on every node.
-
-    Raises:
-        PreflightError: If the table is missing on a node.
-    """
-    context = yield from inspect_target(request)
-    check_table(context)
-    return context
 
 
 def _periods_of(

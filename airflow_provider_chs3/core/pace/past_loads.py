@@ -1,4 +1,4 @@
-"""Past loads of a table, and what follows from them for the next ones. Pure."""
+"""Past loads of a table, and what follows from them for the next ones."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.values.period import WHOLE_TABLE
 from airflow_provider_chs3.core.values.quantities import duration_text, quantity
+from airflow_provider_chs3.core.workflow.operations import Steps
 
 #: Fewer loads say too little.
 _LEAST_LOADS = 5
 #: A load is slow if it took so many times what its past says, and so many seconds more: short ones vary by chance.
 _SLOW_FACTOR, SLOW_SECONDS = 2.0, 10.0
 _INSERT = "insert"
+#: A period of nights, or of periods of a backfill.
+_MOST_LOADS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +112,20 @@ class Pace:
             f"{duration_text(expected)} for as many bytes. Most of the difference is {step.replace('_', ' ')}: "
             f"{duration_text(seconds_by_step[step])} instead of {duration_text(usual.get(step, 0.0))}."
         )
+
+
+def read_pace(context: TargetContext, *, but: str = "") -> Steps[Pace]:
+    """Read the newest loads of a table from the coordinator, which has the table of loads.
+
+    Args:
+        context: The table and its nodes.
+        but: An attempt that does not count. None by default.
+    """
+    of_table = LedgerKey.on(context, context.coordinator, WHOLE_TABLE).table_condition
+    sql = Sql(
+        "SELECT loaded_bytes, source_bytes, table_bytes, CAST(seconds_by_step AS Array(Tuple(String, Float64))) "
+        f"FROM {table(context.loads)} WHERE {of_table} AND event = 'load' AND attempt != {literal(but)} "
+        f"AND loaded_bytes > 0 ORDER BY recorded_at DESC LIMIT {_MOST_LOADS}"
+    )
+    rows = yield from context.on_coordinator(name="Look up how long loads of the table took", sql=sql)
+    return Pace([PastLoad(loaded, source, in_table, dict(steps)) for loaded, source, in_table, steps in rows])

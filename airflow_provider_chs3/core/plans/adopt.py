@@ -141,7 +141,7 @@ def adopt_period(request: LoadRequest) -> Steps[AdoptedPeriod]:
 def _look(request: LoadRequest) -> Steps[LoadContext]:
     source, manifest = yield from list_ready_period(request)
     context = yield from inspect_target(request, needs_all=True, policies_on=OF_A_PERIOD)
-    check_target(context, required_settings=())
+    check_target(context)
     own = yield from partitions_of_one(context, request.period)
     return LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, own=own)
 

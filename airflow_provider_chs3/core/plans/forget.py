@@ -53,7 +53,7 @@ def forget_periods(request: LedgerRequest) -> Steps[list[ForgottenPeriod]]:
     context = yield from inspect_target(request, needs_all=True)
     if not any(facts.target for facts in context.nodes.values()):
         return (yield from _forget_gone(context, request.periods))
-    check_target(context, required_settings=())
+    check_target(context)
     listed = {each.period: each for each in (yield from list_periods_of(context, request.periods)) if each.period}
     forgotten = []
     for period in sorted(listed if request.periods is None else set(request.periods)):
@@ -79,7 +79,7 @@ def _forget_gone(context: TargetContext, wanted: Collection[Period] | None) -> S
             if event != "forgotten" and (wanted is None or period in wanted):
                 of_periods[period][uuid][node] = LedgerKey(context.target, uuid, period, partition_id)
     if not of_periods:
-        check_target(context, required_settings=())
+        check_target(context)
     for period, of_tables in sorted(of_periods.items()):
         for keys in of_tables.values():
             yield from _record(context, period, keys)

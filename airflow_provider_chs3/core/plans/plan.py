@@ -25,16 +25,13 @@ from airflow_provider_chs3.core.ledger.structure_record import structure_of
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.new_table.creation import create_if_missing
 from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
-from airflow_provider_chs3.core.pace.past_loads import Forecast
-from airflow_provider_chs3.core.pace.records import read_pace
+from airflow_provider_chs3.core.pace.past_loads import Forecast, read_pace
 from airflow_provider_chs3.core.preflight.target_checks import check_target, find_grain, partitions_of
-from airflow_provider_chs3.core.preflight.time_zones import check_zones
 from airflow_provider_chs3.core.request.load_request import Policies
 from airflow_provider_chs3.core.request.reload import Reload
 from airflow_provider_chs3.core.source.source import Source
-from airflow_provider_chs3.core.values.models import Node, SettingValues, TableName
+from airflow_provider_chs3.core.values.models import Node, PeriodObjects, SettingValues, TableName
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period
-from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.core.values.quantities import duration_text, quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Log, Steps
 
@@ -125,9 +122,7 @@ def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
     if request.new_table and not (yield from create_if_missing(request.new_table, _with_objects(listed))):
         return [_planned(request, request.target, period, objects) for period, objects in sorted(listed.items())]
     context = context or (yield from inspect_target(request, policies_on=OF_A_PERIOD))
-    check_target(context, required_settings=())
-    if request.settings is not None:
-        check_zones(context, request.settings)
+    check_target(context, settings=request.settings)
     # An empty list of periods has no partition to ask for.
     owns = (yield from partitions_of(context, sorted(listed))) if listed else {}
     published = yield from look_up_periods(context, owns)

@@ -130,7 +130,7 @@ def look_at_table(request: LedgerRequest) -> Steps[TargetContext]:
         PreflightError: If the cluster or the table is missing, or not fit.
     """
     context = yield from inspect_target(request, policies_on=OF_A_PERIOD)
-    check_target(context, required_settings=())
+    check_target(context)
     return context
 
 

@@ -137,7 +137,7 @@ def list_versions(request: LedgerRequest) -> Steps[list[ListedVersion]]:
         PreflightError: If the cluster or the table is missing, or not fit.
     """
     context = yield from inspect_target(request, policies_on=OF_A_PERIOD)
-    check_target(context, required_settings=())
+    check_target(context)
     parts = f"(SELECT groupUniqArray({CONTENT}) FROM system.parts WHERE active AND {in_table(context.target)})"
     versions, answers = yield from find_versions(context, beside=parts)
     known = {node: set(contents) for node, (contents,) in answers.items()}
@@ -178,7 +178,7 @@ def restore_periods(request: RestoreRequest) -> Steps[list[RestoredPeriod]]:
     """
     settings = (EMPTY_SOURCE, ADAPTIVE_BUFFERS, *DDL_SETTINGS)
     context = yield from inspect_target(request, settings=settings, needs_all=True, policies_on=OF_A_PERIOD)
-    check_target(context, required_settings=())
+    check_target(context)
     context = yield from find_replicas(context)
     periods = sorted(set(request.periods or ()))
     owns = yield from partitions_of(context, periods)
@@ -199,7 +199,7 @@ def unpin_periods(request: LedgerRequest) -> Steps[list[RestoredPeriod]]:
         request: The request; it names periods.
     """
     context = yield from inspect_target(request, needs_all=True)
-    check_target(context, required_settings=())
+    check_target(context)
     owns = yield from partitions_of(context, sorted(set(request.periods or ())))
     found = yield from look_up_periods(context, owns)
     unpinned = list[RestoredPeriod]()
@@ -349,7 +349,7 @@ def _chosen(
                 f"{target} has no earlier version of {of}: {known} came from the same objects as its rows. Name one to "
             )
             why += "restore it."
-        raise PreflightError([why])
+        raise PreflightError(why)
     version = fitting[-1]
     shards = sorted({node.shard_num for node in load.context.nodes})
     why = version.why_broken
@@ -357,10 +357,8 @@ def _chosen(
         why = f"the period was spread over shards {', '.join(map(str, version.shards))}"
     if why:
         raise PreflightError(
-            [
-                f"Version {version.attempt} of {load.request.period} cannot be restored into {load.context.target}: "
-                f"{why}. Nothing was changed. Choose another version (chs3 versions), or load the period."
-            ]
+            f"Version {version.attempt} of {load.request.period} cannot be restored into {load.context.target}: "
+            f"{why}. Nothing was changed. Choose another version (chs3 versions), or load the period."
         )
     return version
 
@@ -380,11 +378,9 @@ def _follow_structure(context: TargetContext, version: Version) -> Steps[None]:
         assert was  # It was there a moment ago.
         if differences := _differences(was, target):
             raise PreflightError(
-                [
-                    f"Version {version.attempt} of {version.period} cannot be restored: {context.target} was altered "
-                    f"since ({'; '.join(differences)}), and only added columns can be followed. Nothing was changed. "
-                    "Undo the ALTER, or load the period."
-                ]
+                f"Version {version.attempt} of {version.period} cannot be restored: {context.target} was altered "
+                f"since ({'; '.join(differences)}), and only added columns can be followed. Nothing was changed. "
+                "Undo the ALTER, or load the period."
             )
         if new := [each for each in _stored(target) if each.name not in {one.name for one in _stored(was)}]:
             added[node] = Sql(f"ALTER TABLE {table(name)} {', '.join(map(_add, new))}")

@@ -258,7 +258,7 @@ def check_privileges(nodes: Sequence[Node], needed: Sequence[str]) -> Steps[None
                 missing[node].append(privilege)
     who = Sql(f"SELECT currentUser(), {FORBIDDING}")
     users = yield from QueryNodes(name="Ask for the user", sql=dict.fromkeys(lacking, who))
-    raise PreflightError([_lacks(node, privileges, *users[node][0]) for node, privileges in missing.items()])
+    raise PreflightError(*(_lacks(node, privileges, *users[node][0]) for node, privileges in missing.items()))
 
 
 def why_not_granted(nodes: Sequence[Node], needed: Sequence[str]) -> Steps[str]:

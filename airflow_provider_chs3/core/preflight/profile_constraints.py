@@ -106,7 +106,7 @@ def check_constraints(nodes: Iterable[Node], needed: SettingValues, *, own: Sett
     rows = yield from _ask(nodes)
     old = list(too_old({node: version for node, (version, *_) in rows.items()}))
     if findings := old or _findings_of(rows, needed, own):
-        raise PreflightError(findings)
+        raise PreflightError(*findings)
 
 
 def find_constraints(nodes: Iterable[Node], needed: SettingValues, *, own: SettingValues) -> Steps[list[str]]:
@@ -147,10 +147,8 @@ def explain_refusal(error: ClickHouseServerError, needed: SettingValues, *, own:
     if not rows or name in own or name not in needed:
         return
     raise PreflightError(
-        [
-            f"{error.host}: {_named(rows[0][0])} forbids what every load needs, {name} = {str(needed[name])!r} "
-            f"({matched[0] if matched else ''}): change that constraint, or give loads a user without it."
-        ]
+        f"{error.host}: {_named(rows[0][0])} forbids what every load needs, {name} = {str(needed[name])!r} "
+        f"({matched[0] if matched else ''}): change that constraint, or give loads a user without it."
     )
 
 
@@ -204,7 +202,7 @@ def check_taken(own: SettingValues) -> Steps[None]:
             finding = (
                 f"settings: {error.host} does not accept {name} = {value!r} ({error.message}): give another value."
             )
-            raise PreflightError([finding]) from error
+            raise PreflightError(finding) from error
 
 
 def check_passed_on(context: TargetContext, sent: SettingValues) -> Steps[None]:
@@ -233,14 +231,14 @@ def check_passed_on(context: TargetContext, sent: SettingValues) -> Steps[None]:
                 f"{error.host}: the user that other nodes use to query it has a profile that rewrites answers "
                 f"({error.message}): remove select, filter, sort, order, page and additional_result_filter from it."
             )
-            raise PreflightError([finding]) from error
+            raise PreflightError(finding) from error
         if error.code != ACCESS_DENIED:
             raise
         # Which loads can do without.
         yield from Log(name="Without READ ON REMOTE, it is unknown whether the settings of this load reach all nodes.")
         return
     if findings := list(_not_passed_on(by_node, sent, nodes=len(context.nodes))):
-        raise PreflightError(findings)
+        raise PreflightError(*findings)
 
 
 def _ask_what_reached(cluster: str, sent: SettingValues, names: Collection[str]) -> Steps[_ByNode]:

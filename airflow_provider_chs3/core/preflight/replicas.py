@@ -33,7 +33,7 @@ def find_replicas(context: TargetContext) -> Steps[TargetContext]:
     answers = yield from _ask(context)
     places = _places(answers)
     if findings := [*_databases(context, answers), *_shards(context, places)]:
-        raise PreflightError(findings)
+        raise PreflightError(*findings)
     return replace(context, nodes={node: replace(facts, keeper=places[node]) for node, facts in context.nodes.items()})
 
 
@@ -50,7 +50,7 @@ def check_shards(context: TargetContext) -> Steps[None]:
         return
     answers = yield from _ask(context)
     if findings := [*_shards(context, _places(answers))]:
-        raise PreflightError(findings)
+        raise PreflightError(*findings)
 
 
 def _ask(context: TargetContext) -> QueryNodes:

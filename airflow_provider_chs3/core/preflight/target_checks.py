@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.table_facts import Column
+from airflow_provider_chs3.core.cluster.time_zones import going_by_servers
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.ledger.table import LedgerKey, Own, other_schemas
 from airflow_provider_chs3.core.preflight.partition_key import (
@@ -25,7 +26,7 @@ from airflow_provider_chs3.core.preflight.partition_key import (
 )
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, one_of, table
 from airflow_provider_chs3.core.sql.server_text import elements
-from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.models import Node, SettingValues
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period, range_text
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.exceptions import ConfigurationError, PreflightError
@@ -68,13 +69,21 @@ _HOLD_PATHS = ("String", "LowCardinality(String)")
 _STRUCTURE = ("columns", "partition_key", "sorting_key", "primary_key", "sampling_key", "indices", "projections")
 
 
-def check_target(context: TargetContext, *, required_settings: Iterable[str], object_column: str | None = None) -> None:
+def check_target(
+    context: TargetContext,
+    *,
+    required_settings: Iterable[str] = (),
+    object_column: str | None = None,
+    settings: SettingValues | None = None,
+) -> None:
     """Check the nodes' facts.
 
     Args:
         context: The facts.
-        required_settings: Settings without which a load could go wrong silently.
+        required_settings: Settings without which a load could go wrong silently; none by default.
         object_column: The column that holds the object of each row, if the load has one; none by default.
+        settings: The user's settings, with which times must mean the same on every node; None, the default, does not
+            check that.
 
     Raises:
         PreflightError: With all problems.
@@ -89,8 +98,8 @@ def check_target(context: TargetContext, *, required_settings: Iterable[str], ob
         *other_schemas(context),
         *_object_column(context, object_column),
     ]
-    if findings:
-        raise PreflightError(findings)
+    if findings or (settings is not None and (findings := [*zone_findings(context, settings)])):
+        raise PreflightError(*findings)
 
 
 def _named(nodes: Iterable[Node]) -> str:
@@ -220,6 +229,32 @@ def _unknown_settings(context: TargetContext, required: Iterable[str]) -> Iterat
             yield f"Node {node} does not know {', '.join(unknown)}, which a load depends on: upgrade it."
 
 
+def zone_findings(context: TargetContext, settings: SettingValues) -> Iterator[str]:
+    """Yield a sentence for each way in which values depend on the node that reads them.
+
+    Args:
+        context: The facts; each node has the target.
+        settings: The user's settings.
+    """
+    if settings.get("session_timezone") == "":
+        yield "settings={'session_timezone': ''} names no time zone: leave it out, or give a name like 'Europe/Berlin'."
+    if len(context.server_zones) < 2:
+        return
+    zones = "; ".join(f"{zone} on {', '.join(map(str, nodes))}" for zone, nodes in context.server_zones.items())
+    if not context.zone_of(settings):
+        yield (
+            f"The nodes have different time zones ({zones}), so a time without a zone would mean a different moment "
+            "on each: set one timezone on all, or give the zone of such times, as in "
+            "settings={'session_timezone': 'Europe/Berlin'}."
+        )
+    for what in going_by_servers(context.table_facts):
+        yield (
+            f"The nodes have different time zones ({zones}), and {context.target} computes {what} in the zone of each "
+            "node, whatever session_timezone is: set one timezone on all, or recreate the table with zones in its "
+            "times, as in DateTime('UTC')."
+        )
+
+
 def period_of_partition(partition_id: str, *, key: str) -> Period | None:
     """Return the period of a partition's id with the usual keys; None with other keys.
 
@@ -318,7 +353,7 @@ def find_grain(
     context = yield from inspect_target(request, policies_on=policies_on)
     if may_lack and not any(facts.target for facts in context.nodes.values()):
         return Grain.MONTH, None
-    check_target(context, required_settings=())
+    check_target(context)
     return (yield from grain_of_key(context)), context
 
 
@@ -368,7 +403,7 @@ def partitions_of(context: TargetContext, periods: Sequence[Period]) -> Steps[di
         if grain is Grain.ALL and not key:
             return {WHOLE_TABLE: Own(_ID_OF_ALL)}
         why = "it has one" if key else "it has none, so the whole table is one period: give period='all'"
-        raise PreflightError([_does_not_fit(context, grain, why)])
+        raise PreflightError(_does_not_fit(context, grain, why))
     of_time = time_of_key(context)
     if of_time and grain is Grain.MONTH and is_the_month(of_time.column, key):
         return {period: Own(str(number_of(period))) for period in periods}
@@ -386,7 +421,7 @@ def _key_of_time(context: TargetContext, grain: Grain) -> Steps[_KeyOfTime]:
     of_time = time_of_key(context)
     if of_time is None or not is_of_days(of_time.column):
         why = "a part of it must depend on a Date or DateTime column alone, and the others on no such column"
-        raise PreflightError([_does_not_fit(context, grain, why)])
+        raise PreflightError(_does_not_fit(context, grain, why))
     parts = yield from parts_of_key(context, of_time)
     zones = (yield from zones_of_key(context)) if has_times(of_time.column) and grain is not Grain.HOUR else ()
     return _KeyOfTime(of_time.column, parts, zones)
@@ -404,7 +439,7 @@ def _partitions_by(context: TargetContext, key: _KeyOfTime, periods: Sequence[Pe
             ids = {number: str(partition_id) for number, partition_id in rows}
             return {period: Own(ids[number_of(period)], key.parts.of_part) for period in periods}
         whys.append(why)
-    raise PreflightError([_does_not_fit(context, grain, whys[0])])
+    raise PreflightError(_does_not_fit(context, grain, whys[0]))
 
 
 def _does_not_fit(context: TargetContext, grain: Grain, why: str) -> str:

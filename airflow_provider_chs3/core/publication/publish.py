@@ -270,7 +270,7 @@ def _replace_some(
         )
     except ClickHouseServerError as error:
         if error.code in _OTHER_KEY and _OTHER_KEY[error.code] in error.message:
-            raise PreflightError([key_of_other_type(load, error.host)]) from error
+            raise PreflightError(key_of_other_type(load, error.host)) from error
         if error.code != _BAD_ARGUMENTS or EMPTY_SOURCE not in error.message:
             raise
         raise VerificationError(

@@ -111,7 +111,7 @@ def plan_table(where: Where) -> Steps[Plan]:
     """
     context = yield from _inspect_target(where, where.like or where.target, staging_database=where.target.database)
     if findings := list(_hindrances(where, context)):
-        raise PreflightError(findings)
+        raise PreflightError(*findings)
     if where.like:
         context = yield from find_replicas(context)
     location = TableLocation(

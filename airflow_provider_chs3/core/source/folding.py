@@ -8,10 +8,8 @@ from itertools import islice
 from operator import lt
 
 from airflow_provider_chs3.core.source.key_template import END, KeyTemplate
-from airflow_provider_chs3.core.values.models import Fingerprint
-from airflow_provider_chs3.core.values.object_page import ObjectPage
+from airflow_provider_chs3.core.values.models import Fingerprint, ObjectPage, PeriodObjects
 from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 
 #: What levels begin with that do not count, and how folders end; `PeriodKeys.select` is the same for one key.
 _MAYBE_NO_DATA = re.compile(f"/[_.{END}]")

@@ -7,9 +7,8 @@ from collections.abc import Collection, Sequence
 from typing import Self
 
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.values.models import Manifest, Unit
+from airflow_provider_chs3.core.values.models import Manifest, PeriodObjects, Unit
 from airflow_provider_chs3.core.values.period import Grain, Period
-from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import ConfigurationError
 

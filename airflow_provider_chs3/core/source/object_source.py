@@ -19,10 +19,8 @@ from airflow_provider_chs3.core.source.prefixes import PeriodKeys
 from airflow_provider_chs3.core.source.reading import Batch
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals
-from airflow_provider_chs3.core.values.models import Manifest, Unit
-from airflow_provider_chs3.core.values.object_page import ObjectPage
+from airflow_provider_chs3.core.values.models import Manifest, ObjectPage, PeriodObjects, Unit
 from airflow_provider_chs3.core.values.period import Grain, Period, grain_of
-from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.core.workflow.operations import Gather, ListObjects, Query, Steps
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 

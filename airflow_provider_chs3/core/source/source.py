@@ -2,9 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from airflow_provider_chs3.core.source.listing import SourceListing
-from airflow_provider_chs3.core.source.proof import SourceProof
 from airflow_provider_chs3.core.source.reading import SourceReading
+from airflow_provider_chs3.core.values.models import Manifest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checksum:
+    """A sum of the values of a column: a row in place of another one would show.
+
+    Args:
+        column: The column, of whole numbers.
+        total: Their sum.
+    """
+
+    column: str
+    total: int
+
+
+class SourceProof:
+    """What a source itself says about the rows of a period; nothing by default."""
+
+    def known_rows(self, manifest: Manifest) -> int | None:
+        """Return the rows of all objects, if the source itself knows them; else None."""
+        return None
+
+    def checksum_of(self, manifest: Manifest) -> Checksum | None:
+        """Return the sum of the keys of all rows, if the source itself knows it; else None."""
+        return None
+
+    def left_out_rows(self, path: str) -> int:
+        """Return how many rows of an object `rows_of` leaves out."""
+        return 0
+
+    def for_worker(self, path: str) -> tuple[str, str] | None:
+        """Return the bucket and the key by which the worker reads an object; None if only servers get in."""
+        return None
 
 
 class Source(SourceListing, SourceReading, SourceProof):

@@ -84,7 +84,7 @@ def clean_staging(request: CleanRequest) -> Steps[list[Orphan]]:
     )
     context = yield from inspect_target(ledger, settings=DDL_SETTINGS)
     if finding := missing_database(request.database, context):
-        raise PreflightError([finding])
+        raise PreflightError(finding)
     answers = yield from context.on_each(name="Look for staging", sql=_look(request.database))
     orphans = list(_orphans(answers, request))
     yield from Log(name=f"{len(orphans)} staging tables are older than {request.older_than_seconds:g} s.")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.cluster.topology import have_one_replica
 from airflow_provider_chs3.core.ledger.table import Own
-from airflow_provider_chs3.core.merges.observation import check_table
+from airflow_provider_chs3.core.merges.observation import inspect_table
 from airflow_provider_chs3.core.preflight.replicas import check_shards
 from airflow_provider_chs3.core.preflight.target_checks import partitions_of_one
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql, identifier, literal, table
@@ -70,8 +70,7 @@ def inspect(request: UnloadRequest) -> Steps[UnloadContext]:
             nothing says which nodes have the same rows.
         ReplicasBehindError: If a replica that is to write lacks parts which another one has.
     """
-    context = yield from inspect_target(request)
-    check_table(context)
+    context = yield from inspect_table(request)
     columns = _columns(context)
     _check_engines(context)
     yield from check_shards(context)
@@ -91,13 +90,11 @@ def _check_engines(context: TargetContext) -> None:
         return
     what = f"{context.target} on {plain[0]} is a {engines[plain[0]]}"
     if len(plain) < len(engines):
-        raise PreflightError([f"Table {what}, and replicated on other nodes: give it one engine on all."])
+        raise PreflightError(f"Table {what}, and replicated on other nodes: give it one engine on all.")
     if not have_one_replica(context.nodes):
         raise PreflightError(
-            [
-                f"Shards of cluster {context.cluster!r} have several replicas, but {what}, so they may all have the "
-                "same rows, or each its own: name a cluster with one replica per shard."
-            ]
+            f"Shards of cluster {context.cluster!r} have several replicas, but {what}, so they may all have the "
+            "same rows, or each its own: name a cluster with one replica per shard."
         )
 
 
@@ -111,17 +108,13 @@ def _columns(context: TargetContext) -> tuple[tuple[str, str], ...]:
     facts = context.nodes[context.coordinator].target
     if facts and any(each.name == "_partition_id" for each in facts.columns):
         raise PreflightError(
-            [
-                f"Table {context.target} has a column '_partition_id'. It hides ClickHouse's virtual column, which "
-                "finds the period's rows: rename the column."
-            ]
+            f"Table {context.target} has a column '_partition_id'. It hides ClickHouse's virtual column, which "
+            "finds the period's rows: rename the column."
         )
     if odd := [str(node) for node, others in by_node.items() if others != columns]:
         raise PreflightError(
-            [
-                f"Table {context.target} has other columns on {', '.join(odd)} than on {context.coordinator}: make its "
-                "structure the same on every node."
-            ]
+            f"Table {context.target} has other columns on {', '.join(odd)} than on {context.coordinator}: make its "
+            "structure the same on every node."
         )
     return columns
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -136,6 +136,29 @@ class ObjectChanges:
             deleted=tuple(path for path in known if path not in listed),
         )
 
+    def removed(self, period: Manifest) -> tuple[str, ...]:
+        """Return the paths of the objects whose published rows must go.
+
+        An insert needs an object. If objects were only deleted, the smallest that is left is read again.
+
+        Args:
+            period: All objects of the period now.
+        """
+        gone = (*self.overwritten, *self.deleted)
+        if self.new or self.overwritten or not (gone and period.objects):
+            return gone
+        return (*gone, min(period.objects, key=lambda each: (each.size_bytes, each.path)).path)
+
+    def to_read(self, period: Manifest, removed: Iterable[str]) -> Manifest:
+        """Return the objects whose rows are not published, or will be removed.
+
+        Args:
+            period: All objects of the period now.
+            removed: What `removed` returned.
+        """
+        paths = {*removed, *(each.path for each in self.new)}
+        return Manifest(tuple(each for each in period.objects if each.path in paths))
+
     @property
     def counts(self) -> dict[str, int]:
         """The number of each, without those that are 0."""
@@ -147,6 +170,66 @@ class ObjectChanges:
             f"{count:,} {name}{f' ({examples[name][0]}…)' if name in examples else ''}"
             for name, count in self.counts.items()
         )
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodObjects:
+    """A period's objects, as far as a comparison needs them.
+
+    Args:
+        count: Number of the objects.
+        size_bytes: Their total size, in bytes.
+        fingerprint: A digest of their paths, sizes and versions; see `Manifest.fingerprint`.
+        rows: Number of the period's rows, if it is rows of a database, and no objects. Default: None; it is of objects.
+    """
+
+    count: int
+    size_bytes: int
+    fingerprint: str
+    rows: int | None = None
+
+    @classmethod
+    def of(cls, manifest: Manifest, *, rows: int | None = None) -> PeriodObjects:
+        """Return what a comparison needs of a manifest."""
+        return cls(len(manifest.objects), manifest.size_bytes, manifest.fingerprint, rows)
+
+    @property
+    def sizes(self) -> str:
+        """The period's rows, or number and size of its objects, for people."""
+        if self.rows is not None:
+            return quantity(self.rows, "row")
+        return objects_text(self.count, self.size_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectPage:
+    """Some objects of a listing, in the storage's order, as columns: an `Unit` each takes longer than all else.
+
+    Args:
+        paths: `<bucket>/<key>` of each.
+        sizes_bytes: The size of each, in bytes.
+        etags: The ETag of each, without quotes.
+        read_times: Returns the time of each one's last write, in UTC. It is called only where times are needed.
+    """
+
+    paths: Sequence[str]
+    sizes_bytes: Sequence[int]
+    etags: Sequence[str]
+    read_times: Callable[[], Sequence[datetime]]
+
+    @classmethod
+    def of(cls, objects: Sequence[Unit]) -> ObjectPage:
+        """Create a page of these objects."""
+        return cls(
+            [each.path for each in objects],
+            [each.size_bytes for each in objects],
+            [each.version for each in objects],
+            lambda: [each.last_modified for each in objects],
+        )
+
+    def objects(self) -> Iterator[Unit]:
+        """Return the objects themselves."""
+        return map(Unit, self.paths, self.sizes_bytes, self.etags, self.read_times())
 
 
 class TableName(NamedTuple):

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.values.models import Node, SettingValues
-from airflow_provider_chs3.core.values.object_page import ObjectPage
+from airflow_provider_chs3.core.values.models import Node, ObjectPage, SettingValues
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.table_snapshot import TableSnapshot
 from airflow_provider_chs3.exceptions import Chs3Error

@@ -13,8 +13,7 @@ from contextlib import closing, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_provider_chs3.core.values.models import Unit
-from airflow_provider_chs3.core.values.object_page import ObjectPage
+from airflow_provider_chs3.core.values.models import ObjectPage, Unit
 from airflow_provider_chs3.core.values.period import Grain, Period
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, SourceError, TransientError
 from airflow_provider_chs3.sources.database.dialect import Dialect, SqlColumn, SqlTable, periods_touched

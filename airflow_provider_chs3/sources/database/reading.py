@@ -8,15 +8,13 @@ from datetime import UTC, datetime
 from typing import Self
 
 from airflow_provider_chs3.core.source.listing import AccessTrial
-from airflow_provider_chs3.core.source.proof import Checksum
 from airflow_provider_chs3.core.source.reading import Batch
-from airflow_provider_chs3.core.source.source import Source
+from airflow_provider_chs3.core.source.source import Checksum, Source
 from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of
 from airflow_provider_chs3.core.values.error_codes import UNKNOWN_FUNCTION
-from airflow_provider_chs3.core.values.models import Manifest, SettingValues, Unit
+from airflow_provider_chs3.core.values.models import Manifest, PeriodObjects, SettingValues, Unit
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period
-from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, PreflightError, SourceError
 from airflow_provider_chs3.sources.database.dialect import Dialect, SqlColumn, SqlTable, own_prefix
@@ -160,10 +158,8 @@ class SqlSource(Source):
         if error.code != UNKNOWN_FUNCTION or "`query`" not in error.message:
             return error
         return PreflightError(
-            [
-                f"The servers are too old to read {self.place}: 26.9 passes queries to a database, 25.8 does not. "
-                "Upgrade them, or export the period as files and load those."
-            ]
+            f"The servers are too old to read {self.place}: 26.9 passes queries to a database, 25.8 does not. "
+            "Upgrade them, or export the period as files and load those."
         )
 
     def known_rows(self, manifest: Manifest) -> int:

@@ -13,9 +13,8 @@ from airflow_provider_chs3.core.source.object_source import read_a_little
 from airflow_provider_chs3.core.source.reading import Batch
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.quoting import Sql, literals
-from airflow_provider_chs3.core.values.models import Manifest, Unit
+from airflow_provider_chs3.core.values.models import Manifest, PeriodObjects, Unit
 from airflow_provider_chs3.core.values.period import Grain, Period
-from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.core.values.table_snapshot import TableSnapshot
 from airflow_provider_chs3.core.workflow.operations import ListSnapshot, Steps
 from airflow_provider_chs3.exceptions import SourceError

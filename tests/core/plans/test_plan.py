@@ -15,9 +15,8 @@ from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.table import Own
 from airflow_provider_chs3.core.plans.plan import PlannedPeriod, group_periods
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.models import Manifest, TableName, Unit
+from airflow_provider_chs3.core.values.models import Manifest, PeriodObjects, TableName, Unit
 from airflow_provider_chs3.core.values.period import Grain, Period
-from airflow_provider_chs3.core.values.period_objects import PeriodObjects
 from airflow_provider_chs3.core.workflow.driving import drive as carry_out
 from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, QueryNodes
 from airflow_provider_chs3.exceptions import SourceError

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from airflow_provider_chs3.core.attempt.discovery import privileges_of_load
 from airflow_provider_chs3.core.cluster.topology import ONLY_NODE, TableLocation
 from airflow_provider_chs3.core.preflight.privileges import (
     check_privileges,
@@ -19,7 +20,6 @@ from airflow_provider_chs3.core.preflight.privileges import (
     privileges_of_replication,
 )
 from airflow_provider_chs3.core.request.load_request import Policies
-from airflow_provider_chs3.core.request.privileges import privileges_of_load
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.exceptions import PreflightError
 from airflow_provider_chs3.sources.s3.reading import S3

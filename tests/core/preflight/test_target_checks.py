@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
-from airflow_provider_chs3.core.preflight.target_checks import check_target, period_of_partition
+from airflow_provider_chs3.core.preflight.target_checks import check_target, period_of_partition, zone_findings
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.exceptions import PreflightError
@@ -180,3 +180,41 @@ def test_nodes_are_named_in_order_of_shards():
 )
 def test_an_id_is_a_period_if_the_key_says_so(partition_id, key, period):
     assert period_of_partition(partition_id, key=key) == period
+
+
+ZONED = with_target(columns=(Column("at", "DateTime('UTC')", in_partition_key=True),), sorting_key="at")
+
+
+def in_zones(*zones: str, facts=ZONED):
+    return surroundings(*(replace(facts, time_zone=zone) for zone in zones))
+
+
+def test_nodes_of_one_zone_pass():
+    check_target(in_zones("Asia/Tokyo", "Asia/Tokyo"), settings={})
+    check_target(in_zones("Asia/Tokyo", "Asia/Tokyo", facts=with_target()), settings={"session_timezone": "UTC"})
+
+
+def test_others_are_named_with_the_setting():
+    with pytest.raises(PreflightError) as error:
+        check_target(in_zones("UTC", "Asia/Tokyo", "UTC"), settings={})
+    (finding,) = error.value.findings
+    assert f"(Asia/Tokyo on {TWO}; UTC on {ONE}, " in finding
+    assert "settings={'session_timezone': " in finding
+
+
+def test_they_pass_where_it_is_given():
+    check_target(in_zones("UTC", "Asia/Tokyo"), settings={"session_timezone": "Europe/Berlin"})
+
+
+def test_but_not_where_a_key_goes_by_each():
+    (finding,) = zone_findings(in_zones("UTC", "Asia/Tokyo", facts=with_target()), {"session_timezone": "UTC"})
+    assert "computes its partition key 'toYYYYMM(at)' in the zone of each node" in finding
+
+
+def test_an_empty_zone_is_none():
+    assert len(list(zone_findings(in_zones("UTC", "UTC"), {"session_timezone": ""}))) == 1
+
+
+@pytest.mark.parametrize(("given", "zone"), [({}, "Asia/Tokyo"), ({"session_timezone": "Etc/UTC"}, "UTC")])
+def test_the_zone_of_a_load(given, zone):
+    assert in_zones("Asia/Tokyo", "Asia/Tokyo").zone_of(given) == zone

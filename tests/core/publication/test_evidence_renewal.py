@@ -82,7 +82,7 @@ def test_a_replica_that_goes_by_the_record_of_another_gets_none():
 
 
 def test_an_error_of_another_kind_is_no_error_of_the_period():
-    _, said = renewed(RECORD, RECORD, PreflightError(["it did not work"]), None)
+    _, said = renewed(RECORD, RECORD, PreflightError("it did not work"), None)
     assert said.name.startswith("The period is as published, but its current parts could not be recorded: ")
 
 

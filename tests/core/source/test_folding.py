@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_chs3.core.source.folding import Folding
 from airflow_provider_chs3.core.source.key_template import END, KeyTemplate
-from airflow_provider_chs3.core.values.models import Manifest, Unit
-from airflow_provider_chs3.core.values.object_page import ObjectPage
+from airflow_provider_chs3.core.values.models import Manifest, ObjectPage, Unit
 from airflow_provider_chs3.core.values.period import Period
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)

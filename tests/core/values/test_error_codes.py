@@ -122,7 +122,7 @@ def test_what_is_not_known_has_no_hint():
         TerminalError("x"),
         ConfigurationError("x"),
         RowError(1, "x"),
-        PreflightError(["x"]),
+        PreflightError("x"),
         SourceError("x"),
         TargetChangedError("x"),
         SupersededError("x"),
@@ -147,7 +147,7 @@ def test_every_error_is_in_the_tree_that_its_module_draws(error):
 
 
 def test_a_preflight_error_shows_every_finding():
-    assert str(PreflightError(["one", "two"])) == "one\ntwo"
+    assert str(PreflightError("one", "two")) == "one\ntwo"
 
 
 def test_a_server_error_names_code_node_and_query():

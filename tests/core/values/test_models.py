@@ -202,3 +202,35 @@ class TestObjectChanges:
     def test_a_copy_over_itself_is_no_change(self):
         now = Manifest.of([replace(FIRST, last_modified=FIRST.last_modified.replace(year=2030))])
         assert ObjectChanges.between(Manifest.of([FIRST]), now).counts == {}
+
+
+def manifest_of(**sizes: int) -> Manifest:
+    return Manifest.of(Unit(name, size, f"etag{size}", WRITTEN) for name, size in sizes.items())
+
+
+LOADED_BEFORE = manifest_of(a=10, b=20, c=30)
+
+
+@pytest.mark.parametrize(
+    ("now", "removed", "read"),
+    [
+        (manifest_of(a=10, b=20, c=30, d=5), (), ["d"]),
+        (manifest_of(a=11, b=20, c=30), ("a",), ["a"]),
+        (manifest_of(a=11, c=30, d=5), ("a", "b"), ["a", "d"]),
+        (manifest_of(a=10, c=30), ("b", "a"), ["a"]),
+        (manifest_of(a=10, c=30, d=5), ("b",), ["d"]),
+        (manifest_of(), ("a", "b", "c"), []),
+    ],
+    ids=[
+        "added",
+        "overwritten",
+        "all at once",
+        "deleted: the smallest is read again",
+        "deleted and added",
+        "none left",
+    ],
+)
+def test_what_is_removed_and_read(now, removed, read):
+    changes = ObjectChanges.between(LOADED_BEFORE, now)
+    assert changes.removed(now) == removed
+    assert [each.path for each in changes.to_read(now, removed).objects] == read
