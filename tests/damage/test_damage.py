@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
 #: The long run, `python -m tests.damage`, has thousands of cases; these are the same ones each time.
-_CASES, _AT_ONCE = 100, 20
+_CASES, _AT_ONCE = 100, 10
 
 
 @pytest.fixture

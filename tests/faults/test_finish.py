@@ -54,7 +54,7 @@ def inserts(lake: Lake, **options: Any) -> int:
     return len(load.inserts)
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("name", "told"), STRIKES)
 @pytest.mark.parametrize("begin", [False, True])
 def test_a_publication_that_was_broken_off_is_completed(trips_lake: Lake, name: str, told: slice, begin: bool) -> None:
@@ -172,7 +172,7 @@ def add_a_default(lake: Lake) -> None:
 BREAKS = [drop_staged, drop_staging, write_to_staging, lose_objects, lose_records, add_an_object, add_a_default]
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("spoil", BREAKS)
 def test_if_anything_is_not_as_it_was_the_period_is_loaded(trips_lake: Lake, spoil: Callable[[Lake], None]) -> None:
     trips_lake.upload(FIRST)

@@ -47,6 +47,7 @@ def inserts(tenants: Tenants, *periods: str) -> int:
     return len(load.inserts)
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize(
     ("step", "told"),
@@ -73,6 +74,7 @@ def test_a_publication_that_was_broken_off_is_completed(
     assert tenants.lake.left_behind() == []
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("told", [ONLY_THE_FIRST, ALL])
 def test_so_is_an_increment_which_leaves_other_partitions_alone(tenants: Tenants, told: slice) -> None:
     put(tenants, 0, *BOTH)

@@ -66,6 +66,7 @@ def test_a_period_is_loaded_once_and_again_when_it_changes(old_lake: Lake, file_
     assert_exact(old_lake, NEW)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("file_format", "line"), [("csv", "{at},{number}"), ("jsonl", '{{"at": "{at}", "x": {number}}}')]
 )

@@ -115,7 +115,7 @@ def test_an_object_that_was_cut_off_is_refused(store_lake: StoreLake) -> None:
     assert store_lake.load(columns=["trip_id", "pickup_at"])["rows"] == 500_000
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough(but=1)
 @pytest.mark.three_nodes
 @beside_s3
 def test_hostile_names_are_loaded_exactly(store_lake: StoreLake) -> None:

@@ -233,6 +233,7 @@ def test_files_of_another_zone_are_refused_with_the_way_out(table_lake: TableLak
     hits.assert_exact()
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("table_lake", "by"), [("iceberg", (("at", "month"),)), ("delta", ""), ("delta", "date")], indirect=["table_lake"]
 )

@@ -47,6 +47,7 @@ def exactly(*values: int) -> list[list[Decimal]]:
     return [[Decimal(value)] * COLUMNS for value in values]
 
 
+@pytest.mark.thorough
 def test_a_period_and_its_increments(wide: Lake) -> None:
     put(wide, "a", 3)
     assert wide.load(key=KEY)["status"] == "published"

@@ -35,7 +35,7 @@ def tenants(lake: Lake, request: pytest.FixtureRequest) -> Tenants:
     return Tenants(lake, request.param)
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 def test_a_period_holds_the_rows_of_its_objects(tenants: Tenants) -> None:
     case, (one, two, three) = tenants.case, tenants.case.tenants
     tenants.put(case.first, "a", (one, 1), (one, 2), (two, 3))
@@ -57,7 +57,7 @@ def test_a_period_holds_the_rows_of_its_objects(tenants: Tenants) -> None:
     assert tenants.load(periods=[case.first, case.second]) == ["unchanged", "unchanged"]
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 def test_periods_share_an_insert(tenants: Tenants) -> None:
     case, (one, two, three) = tenants.case, tenants.case.tenants
     both = [case.first, case.second]
@@ -74,7 +74,7 @@ def test_periods_share_an_insert(tenants: Tenants) -> None:
     assert tenants.load(periods=both) == ["unchanged", "unchanged"]
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 def test_a_row_of_another_period_is_refused(tenants: Tenants) -> None:
     case, (one, two, _) = tenants.case, tenants.case.tenants
     tenants.put(case.first, "a", (one, 1))
@@ -206,6 +206,7 @@ def test_staging_that_lost_one_of_two_partitions(monthly: Tenants, strikes: Stri
     monthly.assert_exact()
 
 
+@pytest.mark.thorough(but=1, first=2)
 @pytest.mark.parametrize("step", ["Insert", "Count what is staged once more", "Publish 2026-10"])
 def test_another_load_that_begins_later_takes_over(monthly: Tenants, strikes: Strikes, step: str) -> None:
     monthly.put("2026-10", "a", ("us", 4), ("eu", 5), ("us", 6))
