@@ -19,7 +19,12 @@ from airflow_provider_chs3.defaults import PAGE_CACHE_SECONDS
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.plugin.api import schemas
 from airflow_provider_chs3.plugin.api.cluster import ClusterAnswer, cluster_answers
-from airflow_provider_chs3.plugin.api.period_details import look_at_details, look_at_parts, question_of
+from airflow_provider_chs3.plugin.api.period_details import (
+    look_at_details,
+    look_at_parts,
+    look_at_who_changed,
+    question_of,
+)
 from airflow_provider_chs3.plugin.api.periods import PeriodsAnswer, period_answers, question_about
 from airflow_provider_chs3.plugin.api.periods_answer import periods_answer
 from airflow_provider_chs3.plugin.api.throughput import Days, ThroughputAnswer, throughput_answers
@@ -163,6 +168,8 @@ def _add_period_routes(app: FastAPI, pool: Executor) -> None:
     details = SharedAnswers(look_at_details, pool=pool, seconds=PAGE_CACHE_SECONDS)
     histories = SharedAnswers(look_at_parts, pool=pool, seconds=_LOGS_FRESH_FACTOR * PAGE_CACHE_SECONDS)
 
+    changed = SharedAnswers(look_at_who_changed, pool=pool, seconds=_LOGS_FRESH_FACTOR * PAGE_CACHE_SECONDS)
+
     @app.get("/api/period", response_model=schemas.PeriodDetails, response_model_exclude_unset=True)
     async def period(question: OfPeriod, readable_logs: LogsOf, readable_xcoms: XComsOf) -> dict[str, Any]:
         seen = await details.get(question)
@@ -173,6 +180,10 @@ def _add_period_routes(app: FastAPI, pool: Executor) -> None:
     @app.get("/api/parts", response_model=schemas.PeriodParts)
     async def parts(question: OfPeriod) -> dict[str, Any]:
         return (await histories.get(question)).as_json()
+
+    @app.get("/api/changes", response_model=schemas.Changes)
+    async def changes(question: OfPeriod) -> dict[str, Any]:
+        return (await changed.get(question)).as_json()
 
 
 @cache

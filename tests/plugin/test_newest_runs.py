@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.models import DagRun, TaskInstance
+from airflow.models.log import Log
 from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import delete, update
@@ -140,6 +141,12 @@ def test_a_run_that_failed_before_any_load_is_on_the_page(
     failed = page.get_by_role("listitem", name=f"Run of DAG {LOADER} failed")
     # Nothing has run it, so that there is no log.
     failed.get_by_text("Task load failed: its log shows no error.").wait_for()
+    # As the scheduler does when it ends a task.
+    place = {"dag_id": task.dag_id, "run_id": task.run_id, "task_id": task.task_id, "map_index": task.map_index}
+    with create_session() as session:
+        session.add(Log(event="heartbeat timeout", **place))
+    page.reload()
+    failed.get_by_text("Airflow ended it, as its worker sent no more heartbeats: the worker was killed").wait_for()
     assert "Its newest run failed before any period could show it." in failed.inner_text()
     assert "owner airflow" in failed.inner_text()
     failed.get_by_role("link", name="newest run").click()

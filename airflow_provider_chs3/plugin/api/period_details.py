@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_chs3.core.tuning.insert_settings import TUNED_NAMES, YOURS
-from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.step_timer import in_order
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.api.periods import is_of_dag_in
 from airflow_provider_chs3.plugin.cache import carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
+from airflow_provider_chs3.plugin.observation.changes import NodeChange, look_at_changes
 from airflow_provider_chs3.plugin.observation.period_details import Entry, PeriodDetails, look_at_period
 from airflow_provider_chs3.plugin.observation.speed.period_parts import PeriodParts, look_at_period_parts
 from airflow_provider_chs3.plugin.xcom import insert_sql
@@ -128,6 +129,39 @@ def look_at_parts(question: str) -> PartsAnswer:
     except Chs3Error as error:
         _LOG.info("The page cannot read the parts of %s of %s: %s", period, conn_id, error)
         return PartsAnswer(error=str(error))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangesAnswer:
+    """What was done to a period since it was published.
+
+    Args:
+        error: The reason why there is no answer; empty if there is one.
+        nodes: What was done on each node that has changed.
+    """
+
+    error: str = ""
+    nodes: Mapping[Node, NodeChange] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON-safe values."""
+        changed = [{"name": str(node), "change": each} for node, each in sorted(self.nodes.items())]
+        return {"error": self.error, "nodes": changed}
+
+
+def look_at_who_changed(question: str) -> ChangesAnswer:
+    """Read what was done to one period since it was published; it may block for some seconds.
+
+    Args:
+        question: The result of `question_of`.
+    """
+    conn_id, table, period = period_of_question(question)
+    try:
+        hook = hook_of(conn_id)
+        return ChangesAnswer(nodes=carry_out(look_at_changes(hook.options.cluster, table, period), hook))
+    except Chs3Error as error:
+        _LOG.info("The page cannot read who changed %s of %s: %s", period, conn_id, error)
+        return ChangesAnswer(error=str(error))
 
 
 def question_of(conn_id: str, table: TableName, period: str) -> str:

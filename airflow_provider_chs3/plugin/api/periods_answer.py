@@ -59,7 +59,8 @@ def periods_answer(
 
 def _startable(connections: Collection[Mapping[str, Any]], rights: PeriodRights) -> set[str]:
     """Return the DAGs whose runs help, and that the user may start."""
-    found = _dags_of(connections, (PeriodState.FAILED, PeriodState.CHANGED, PeriodState.HELD), rights.startable)
+    helped = (PeriodState.FAILED, PeriodState.CHANGED, PeriodState.HELD, PeriodState.STRANDED)
+    found = _dags_of(connections, helped, rights.startable)
     needs_action = any(
         period["state"] in (PeriodState.GONE, PeriodState.PINNED)
         for seen in connections

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from airflow_provider_chs3.plugin.observation.changes import NodeChange
 from airflow_provider_chs3.plugin.observation.cluster import InsertOverview, NodeOverview
 from airflow_provider_chs3.plugin.observation.period_details import FinishedLoad, NodeShare, PastLoad
 from airflow_provider_chs3.plugin.observation.periods import PeriodRow, Task, UnreadPeriods
@@ -184,6 +185,20 @@ class PeriodDetails(BaseModel):
     last_finished: FinishedLoad | None
     loads: list[PastLoad]
     insert_sql: str
+
+
+class ChangeOfNode(BaseModel):
+    """A node, and what was done to a period there."""
+
+    name: str
+    change: NodeChange
+
+
+class Changes(BaseModel):
+    """What was done to a period since it was published."""
+
+    error: str
+    nodes: list[ChangeOfNode]
 
 
 class NodePartsSince(NodeError):

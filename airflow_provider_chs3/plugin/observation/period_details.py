@@ -230,8 +230,7 @@ def partition_ids(target: TableName, period: Period, ledgers: Collection[str]) -
     # A period that no ledger has is in the partition that a usual key gives it.
     usual = literals(usual_partition_ids(period))
     recorded = [
-        f"SELECT partition_id {_of_period_in(target, period, TableName(database, LEDGER_TABLE))}"
-        for database in ledgers
+        f"SELECT partition_id {of_period_in(target, period, TableName(database, LEDGER_TABLE))}" for database in ledgers
     ]
     return " UNION ALL ".join([f"SELECT arrayJoin([{usual}])", *recorded]) if recorded else usual
 
@@ -242,10 +241,17 @@ def _records(target: TableName, period: Period, records: TableName, *further: st
     summed = {"rows": "sum(rows) OVER (PARTITION BY event, sequence, attempt)"}
     known = (summed.get(name, name) for name in _COLUMNS)
     columns = ", ".join((*known, "formatDateTime(recorded_at, '%F %T', 'UTC')", *further))
-    return f"SELECT ({columns}) AS found {_of_period_in(target, period, records)} {NEWEST_FIRST} LIMIT 1 BY event"
+    return f"SELECT ({columns}) AS found {of_period_in(target, period, records)} {NEWEST_FIRST} LIMIT 1 BY event"
 
 
-def _of_period_in(target: TableName, period: Period, records: TableName) -> str:
+def of_period_in(target: TableName, period: Period, records: TableName) -> str:
+    """Return the part of a query that names a table of records, and the condition for those of a period.
+
+    Args:
+        target: The table.
+        period: The period.
+        records: The table of records.
+    """
     return f"{_of_table(target, records)} AND period = {literal(str(period))}"
 
 
@@ -270,7 +276,7 @@ def _newest_load(target: TableName, loads: TableName) -> str:
 def _past_loads(target: TableName, period: Period, loads: TableName) -> str:
     """Return the query for the newest loads of a period that published."""
     columns = "formatDateTime(recorded_at, '%F %T', 'UTC'), loaded_objects, loaded_bytes, loaded_rows"
-    published = f"{_of_period_in(target, period, loads)} AND event = 'load'"
+    published = f"{of_period_in(target, period, loads)} AND event = 'load'"
     return f"SELECT ({columns}) AS found {published} {NEWEST_FIRST} LIMIT {_MOST_LOADS}"
 
 

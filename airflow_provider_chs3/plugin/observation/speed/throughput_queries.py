@@ -18,7 +18,7 @@ MAX_CHANGES = 20_000
 _MAX_MERGES = 1000
 _DAY_SECONDS = 86_400
 #: Logs can have billions of rows, and viewers of the page must not slow down loads.
-_GENTLY = "SETTINGS max_execution_time = 5, max_threads = 2"
+GENTLY = "SETTINGS max_execution_time = 5, max_threads = 2"
 
 #: A query id consists of the staging's name, which ends with the attempt, and the query's purpose.
 _ATTEMPT_OF_QUERY = "splitByChar('_', {})[3]"
@@ -87,7 +87,7 @@ def inserts(attempts: Iterable[str], *, begun_at: float, ended_at: float) -> Sql
         f"SELECT {attempt} AS attempt, ({waited}) / 1e6 "
         f"FROM system.query_log WHERE {_between(begun_at, ended_at)} AND type = 'QueryFinish' "
         f"AND query_kind = 'Insert' AND match(initial_query_id, '^chs3_[^_]+_[^_]+_insert') "
-        f"AND {one_of(attempt, attempts)} GROUP BY attempt {_GENTLY}"
+        f"AND {one_of(attempt, attempts)} GROUP BY attempt {GENTLY}"
     )
 
 
@@ -116,9 +116,9 @@ def merges(tables: Iterable[TableName], *, begun_at: float) -> Sql:
     return Sql(
         "SELECT database, table, partition_id, "
         f"groupArray({_MAX_MERGES})(({ended_at} - duration_ms / 1000, {ended_at}, {attempt})) "
-        f"FROM system.part_log WHERE {_since(begun_at)} AND error = 0 AND {_of(tables)} "
+        f"FROM system.part_log WHERE {since(begun_at)} AND error = 0 AND {_of(tables)} "
         f"AND (event_type = 'MergeParts' OR (event_type = 'NewPart' AND {_PUBLISHES})) "
-        f"GROUP BY database, table, partition_id {_GENTLY}"
+        f"GROUP BY database, table, partition_id {GENTLY}"
     )
 
 
@@ -135,8 +135,8 @@ def changes(tables: Iterable[TableName], *, begun_at: float, step_seconds: int, 
         step_seconds: Times are rounded down to multiples of this.
         condition: Which of their parts count, as a condition. Default: all.
     """
-    since = _since(begun_at - _REMOVAL_SECONDS)
-    of_log = f"FROM system.part_log WHERE {since} AND error = 0 AND {_of(tables)} AND {condition}"
+    recent = since(begun_at - _REMOVAL_SECONDS)
+    of_log = f"FROM system.part_log WHERE {recent} AND error = 0 AND {_of(tables)} AND {condition}"
     partition = "database, table, partition_id"
     changed = (
         "arrayConcat([(part_name, event_type = 'RemovePart' ? 'removed' : 'made')], "
@@ -165,11 +165,16 @@ def changes(tables: Iterable[TableName], *, begun_at: float, step_seconds: int, 
         f"FROM ({parts}) AS parts LEFT JOIN ({publications}) AS publications USING ({partition}) WHERE {was_active}) "
         f"WHERE change.1 >= known_since GROUP BY {partition}, at HAVING difference != 0 "
         f"UNION ALL SELECT '', '', '', toUInt64(known_since), 0 WHERE log_begun_at > 0) "
-        f"ORDER BY database = '', at DESC LIMIT {MAX_CHANGES} {_GENTLY}"
+        f"ORDER BY database = '', at DESC LIMIT {MAX_CHANGES} {GENTLY}"
     )
 
 
-def _since(begun_at: float) -> str:
+def since(begun_at: float) -> str:
+    """Return the condition for the rows of a log from a time on, which are sorted by date and time.
+
+    Args:
+        begun_at: The time, as Unix time.
+    """
     date = f"{datetime.fromtimestamp(begun_at - _DAY_SECONDS, UTC):%Y-%m-%d}"
     return f"event_date >= {literal(date)} AND event_time >= fromUnixTimestamp({int(begun_at)})"
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { outcome } from "../src/actions/airflow";
-import { KINDS, obstacle, type Kind } from "../src/actions/kinds";
+import { kindsFor as kindsOf, obstacle, runsLike } from "../src/actions/kinds";
 import type { PeriodRow, Rights } from "../src/api/types";
 
 const TASK = { dag_id: "d", run_id: "r", task_id: "t", map_index: -1 };
@@ -9,7 +9,7 @@ const RUN = { dag_id: "d", dag_run_id: "r2" };
 const ALL = { dag_id: "d", is_paused: false, may_start_runs: true, may_end_tasks: true, may_edit: true };
 const RIGHTS: Rights = { dag: ALL, actions_dag: { ...ALL, dag_id: "actions" }, actions_dag_id: "actions" };
 
-const kindsFor = (period: PeriodRow) => (Object.keys(KINDS) as Kind[]).filter((kind) => KINDS[kind].isFor(period));
+const kindsFor = (...periods: PeriodRow[]) => kindsOf(periods);
 
 test("each state has the actions that make sense", () => {
   expect(kindsFor(PERIOD)).toEqual(["reload", "merge", "restore", "forget"]);
@@ -55,4 +55,19 @@ test("what another run published meanwhile is not a run's own success", () => {
 
 test("a run that has just ended is not judged by a period that was looked at before", () => {
   expect(outcome({ ...RUN, state: "success" }, PERIOD.published_at, PERIOD, false)).toMatchObject({ isOver: false });
+});
+
+test("of several periods, what makes sense for each is offered, and what loads them again only if one DAG does", () => {
+  const failed = { ...PERIOD, state: "failed" } as PeriodRow;
+  const ofOther = { ...PERIOD, task: { ...TASK, dag_id: "e" } };
+  expect(kindsFor(PERIOD, PERIOD)).toEqual(["reload", "merge", "restore", "forget"]);
+  expect(kindsFor(PERIOD, failed)).toEqual(["reload", "merge", "forget"]);
+  expect(kindsFor(PERIOD, ofOther)).toEqual(["merge", "restore", "forget"]);
+  expect(kindsFor(PERIOD, { ...PERIOD, state: "loading" })).toEqual([]);
+  expect(kindsFor({ ...PERIOD, state: "paused" }, { ...PERIOD, state: "paused" })).toEqual(["reload", "merge", "forget"]);
+});
+
+test("periods are loaded again by runs like those that loaded them last", () => {
+  const [one, two, three] = ["r", "s", "r"].map((run_id, number) => ({ ...PERIOD, period: String(number), task: { ...TASK, run_id } }));
+  expect(runsLike([one, two, three] as PeriodRow[])).toEqual([[one, three], [two]]);
 });

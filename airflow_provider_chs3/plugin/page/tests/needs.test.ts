@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { PeriodRow, State } from "../src/api/types";
 import type { Problem, TableRow } from "../src/model/fleet";
-import { namesOf, needsOf, statementOf } from "../src/model/needs";
+import { adoptCommand, badObjectIn, namesOf, needsOf, runsByCause, statementOf } from "../src/model/needs";
 
 function period(name: string, why: string, more: Partial<PeriodRow> = {}): PeriodRow {
   return {
@@ -58,4 +58,26 @@ test.each([
 test("the statements that help them are all that there are, each once", () => {
   expect(statementOf([period("1", "", { statement: "KILL a" }), period("2", "", { statement: "KILL b" }), period("3", "", { statement: "KILL a" }), period("4", "")]))
     .toBe("KILL a\nKILL b");
+});
+
+test("failed runs of one cause are together, whatever it names of their DAG and day", () => {
+  const run = (dag_id: string) => ({ dag_id, run_id: "r", ended_at: null });
+  const runs = ["a_nightly", "b_nightly", "c", "d", "e"].map(run);
+  const denied = (dag: string, day: string) => `Access denied to s3://lake/${day}/ for ${dag} after 3 tries`;
+  const causes = new Map([["a_nightly", denied("a_nightly", "2026-10-05")], ["b_nightly", denied("b_nightly", "2026-10-06")], ["c", "no such column"]]);
+  expect(runsByCause(runs, causes).map((those) => those.map(({ dag_id: id }) => id))).toEqual([["a_nightly", "b_nightly"], ["c"], ["d"], ["e"]]);
+});
+
+test.each([
+  ["its newest load failed: Column 'fare' cannot be filled from row 1,007 of lake/trips/2026-10/a.parquet: no. Fix the file.", "lake/trips/2026-10/a.parquet"],
+  ["its newest load failed: the bucket cannot be read from row to row of time", ""],
+])("%s names the object %j", (text, object) => {
+  expect(badObjectIn(text)).toBe(object);
+});
+
+test("the command that adopts names connection, table and periods, quoted for a shell", () => {
+  const at = { ...T, table: "it's", database: "taxi", connIds: ["chs3_default", "other"], cluster: "c 1" } as TableRow;
+  expect(adoptCommand(at, [period("2026-10", ""), period("2026-11", "")])).toBe(
+    "chs3 adopt --conn-id chs3_default --database taxi --table 'it'\\''s' --cluster 'c 1' --period 2026-10 --period 2026-11 --bucket BUCKET --key KEY");
+  expect(adoptCommand({ ...at, table: "t", cluster: null }, [period("all", "")])).toBe("chs3 adopt --conn-id chs3_default --database taxi --table t --bucket BUCKET --key KEY");
 });

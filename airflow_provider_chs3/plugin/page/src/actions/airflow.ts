@@ -2,8 +2,9 @@
 import { ask, RequestError } from "../api/client";
 import { runPath, runsOf } from "../api/runs";
 import type { PeriodRow, Task } from "../api/types";
+import type { TableRow } from "../model/fleet";
 import type { Kind, Subject } from "./kinds";
-import { goneOf, whatOf } from "./kinds";
+import { goneOf, runsLike, whatOf } from "./kinds";
 
 export interface Run {
   dag_id: string;
@@ -29,11 +30,16 @@ export async function lastRun(task: Task): Promise<Run | null> {
 }
 
 // The new run is like the one that loaded the period last, so that the DAG's templates have the same result.
-async function reload({ table, period }: Subject, task: Task, how: { approve?: true; replace_rows_of_others?: true }): Promise<Run> {
+async function reload(table: TableRow, periods: readonly PeriodRow[], how: { approve?: true; replace_rows_of_others?: true }): Promise<Run> {
+  const [period] = periods;
+  if (!period?.task) {
+    throw new Error("The task that loaded the period is unknown.");
+  }
+  const { task } = period;
   const last = await lastRun(task);
-  const asked = { database: table.database, table: table.table, periods: [period.period], ...how };
+  const asked = { database: table.database, table: table.table, periods: periods.map((each) => each.period), ...how };
   const conf = { ...last?.conf, chs3_reload: asked };
-  const note = `${how.approve ? "Approval" : "Reload"} of ${whatOf({ table, period })}, requested on the periods page`;
+  const note = `${how.approve ? "Approval" : "Reload"} of ${whatOf({ table, period, periods })}, requested on the periods page`;
   return ask<Run>(runsOf(task.dag_id), { method: "POST", body: {
     conf, note,
     ...(last?.logical_date ? {
@@ -44,17 +50,17 @@ async function reload({ table, period }: Subject, task: Task, how: { approve?: t
   } });
 }
 
-function runAction({ table, period, rights }: Subject, action: Kind): Promise<Run> {
+function runAction({ table, period, periods, rights }: Subject, action: Kind): Promise<Run> {
   const conf = {
     action,
-    period: period.state === "gone" ? goneOf(table).map((each) => each.period).join(",") : period.period,
+    period: (period.state === "gone" ? goneOf(table) : periods).map((each) => each.period).join(","),
     database: table.database,
     table: table.table,
     staging_database: period.ledger_database,
     clickhouse_conn_id: table.connIds[0],
     cluster: table.cluster ?? "",
   };
-  const note = `${action} of ${whatOf({ table, period })}, requested on the periods page`;
+  const note = `${action} of ${whatOf({ table, period, periods })}, requested on the periods page`;
   return ask<Run>(runsOf(rights.actions_dag_id), { method: "POST", body: { logical_date: null, conf, note } });
 }
 
@@ -70,22 +76,25 @@ async function unpause(task: Task): Promise<null> {
   return null;
 }
 
-// The run that was started; null for an action that starts none.
-export async function perform(kind: Kind, subject: Subject, replacesOthers: boolean): Promise<Run | null> {
-  const { task } = subject.period;
-  if (kind !== "unpause" && kind !== "end" && kind !== "reload" && kind !== "approve") {
-    return runAction(subject, kind);
+export interface Started {
+  run: Run;
+  // What it loads or changes.
+  periods: readonly PeriodRow[];
+}
+
+// The runs that were started; none for an action that starts none.
+export async function perform(kind: Kind, subject: Subject, replacesOthers: boolean, onStarted: (now: Started) => void): Promise<void> {
+  const { table, period: { task }, periods } = subject;
+  if (kind === "unpause" || kind === "end") {
+    await (task && (kind === "end" ? endLoad(task) : unpause(task)));
+  } else if (kind === "reload" || kind === "approve") {
+    const how = kind === "approve" ? { approve: true } as const : replacesOthers ? { replace_rows_of_others: true } as const : {};
+    for (const each of runsLike(periods)) {
+      onStarted({ run: await reload(table, each, how), periods: each });
+    }
+  } else {
+    onStarted({ run: await runAction(subject, kind), periods });
   }
-  if (!task) {
-    throw new Error("The task that loaded the period is unknown.");
-  }
-  if (kind === "unpause") {
-    return unpause(task);
-  }
-  if (kind === "end") {
-    return endLoad(task);
-  }
-  return reload(subject, task, kind === "approve" ? { approve: true } : replacesOthers ? { replace_rows_of_others: true } : {});
 }
 
 // How a run is, in words.

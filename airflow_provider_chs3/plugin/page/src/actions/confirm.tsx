@@ -1,11 +1,11 @@
 // Before anything is done: what will happen, to which period, and what to know first.
 import { Button, Checkbox, Dialog, Portal, Stack, Text } from "@chakra-ui/react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useEffect, useRef, useState } from "react";
+import { Fragment, useEffect, useRef, useState } from "react";
 import { RequestError } from "../api/client";
 import { DagLink, RunLink, TaskLink } from "../ui/links";
 import { Note } from "../ui/parts";
-import { lastRun, perform, type Run } from "./airflow";
+import { lastRun, perform, type Started } from "./airflow";
 import { KINDS, whatOf, type Kind, type Subject } from "./kinds";
 
 const GONE =
@@ -13,18 +13,22 @@ const GONE =
   "the period from them, the run loads nothing, and fails unless it also has other loads. The panel will show the outcome.";
 
 // A lost answer does not show what Airflow has done.
-function failureText(error: Error): string {
+function failureText(error: Error, started: number): string {
+  if (started) {
+    return `${error.message} The runs above were started; for the other periods, none was.`;
+  }
   return error instanceof RequestError && error.status < 500 ? `Nothing was done. ${error.message}`
     : `${error.message} Airflow may have done it: look at the runs of the DAG before you try again.`;
 }
 
-export function Confirm({ kind, subject, close, onStarted }: {
-  kind: Kind; subject: Subject; close: () => void; onStarted: (run: Run | null) => void;
+export function Confirm({ kind, subject, close, onStarted, onDone }: {
+  kind: Kind; subject: Subject; close: () => void; onStarted: (now: Started) => void; onDone: () => void;
 }) {
   const { verb, says, dag, right } = KINDS[kind];
-  const { period, rights } = subject;
+  const { period, periods, rights } = subject;
   const cancel = useRef<HTMLButtonElement>(null);
   const [isTicked, tick] = useState(false);
+  const [started, setStarted] = useState<Started[]>([]);
   // After the panel, which may be drawn in the same moment, and would then lie above: it takes its layer some frames after
   // it is drawn.
   const [isOpen, open] = useState(false);
@@ -39,10 +43,13 @@ export function Confirm({ kind, subject, close, onStarted }: {
   // The second click of a double click comes before the button is drawn as disabled, and would start a second run.
   const isAsked = useRef(false);
   const act = useMutation({
-    mutationFn: () => perform(kind, subject, isTicked),
+    mutationFn: () => perform(kind, subject, isTicked, (now) => {
+      setStarted((before) => [...before, now]);
+      onStarted(now);
+    }),
     onError: () => { isAsked.current = false; },
-    onSuccess: (run) => {
-      onStarted(run);
+    onMutate: onDone,
+    onSettled: () => {
       // From now on, and while a run is active, the periods are polled more often.
       void client.invalidateQueries({ queryKey: ["periods"] });
       void client.invalidateQueries({ queryKey: ["rights"] });
@@ -68,7 +75,7 @@ export function Confirm({ kind, subject, close, onStarted }: {
                 {says(subject).map((text) => <Text key={text}>{text}</Text>)}
                 {waits ? <Text>The DAG is paused: the run waits until somebody unpauses it.</Text> : null}
                 {last.data === null ? <Note status="warning" title="It may load nothing">{GONE}</Note> : null}
-                {kind === "reload" && period.state === "changed" && !act.isSuccess ? (
+                {kind === "reload" && periods.some(({ state }) => state === "changed") && !act.isSuccess ? (
                   <Checkbox.Root checked={isTicked} onCheckedChange={({ checked }) => { tick(checked === true); }} alignItems="start">
                     <Checkbox.HiddenInput />
                     <Checkbox.Control />
@@ -78,9 +85,10 @@ export function Confirm({ kind, subject, close, onStarted }: {
                   </Checkbox.Root>
                 ) : null}
                 <Text role="status" overflowWrap="anywhere">
-                  {act.isPending ? "Sending the request to Airflow…" : null}
-                  {act.isError ? failureText(act.error) : null}
-                  {act.isSuccess && act.data ? <>Started: <RunLink dagId={act.data.dag_id} runId={act.data.dag_run_id} />.</> : null}
+                  {act.isPending ? "Sending the request to Airflow… " : null}
+                  {started.length ? "Started: " : null}
+                  {started.map(({ run }) => <Fragment key={run.dag_run_id}><RunLink dagId={run.dag_id} runId={run.dag_run_id} />. </Fragment>)}
+                  {act.isError ? failureText(act.error, started.length) : null}
                   {act.isSuccess && kind === "end" && period.task ? <>Marked as failed; ending its queries: <TaskLink task={period.task} />.</> : null}
                   {act.isSuccess && kind === "unpause" && period.task ? <>Unpaused: DAG <DagLink dagId={period.task.dag_id} />.</> : null}
                 </Text>
@@ -89,7 +97,7 @@ export function Confirm({ kind, subject, close, onStarted }: {
             <Dialog.Footer>
               <Button ref={cancel} variant="outline" onClick={close}>{act.isSuccess ? "Close" : "Cancel"}</Button>
               {act.isSuccess ? null : (
-                <Button colorPalette={kind === "end" || kind === "forget" ? "red" : "brand"} disabled={act.isPending || last.isLoading}
+                <Button colorPalette={kind === "end" || kind === "forget" ? "red" : "brand"} disabled={act.isPending || last.isLoading || started.length > 0}
                   onClick={actOnce}>{verb}</Button>
               )}
             </Dialog.Footer>

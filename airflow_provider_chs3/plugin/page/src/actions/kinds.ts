@@ -3,14 +3,19 @@ import type { DagRights, PeriodRow, Rights } from "../api/types";
 import type { TableRow } from "../model/fleet";
 import { nameOf, titleOf } from "../model/fleet";
 import { bytes, count } from "../model/format";
+import { namesOf } from "../model/needs";
 
 export type Kind = "unpause" | "unpin" | "approve" | "discard" | "reload" | "end" | "merge" | "restore" | "forget";
 
 export interface Subject {
   table: TableRow;
+  // The first of the periods, which are alike in what is offered for them.
   period: PeriodRow;
+  periods: readonly PeriodRow[];
   rights: Rights;
 }
+
+const theseOf = ({ periods }: Subject): string => (periods.length > 1 ? `these ${periods.length} periods` : "this period");
 
 export interface ActionKind {
   verb: string;
@@ -54,10 +59,10 @@ export const KINDS: Record<Kind, ActionKind> = {
     right: "may_start_runs",
     dag: (rights) => rights.dag,
     isFor: (period) => period.task !== null && period.state === "held",
-    says: ({ rights }) => [
-      `Starts a run of DAG ${rights.dag?.dag_id ?? ""} that publishes the rows that are held of this period although checks failed. ` +
+    says: (subject) => [
+      `Starts a run of DAG ${subject.rights.dag?.dag_id ?? ""} that publishes the rows that are held of ${theseOf(subject)} although checks failed. ` +
         "Everything else in the DAG runs, too.",
-      "The run fails, and changes nothing, if the period's objects, or its rows in the table, have changed since the rows were held.",
+      "The run fails, and changes nothing, if a period's objects, or its rows in the table, have changed since the rows were held.",
     ],
   },
   discard: {
@@ -75,11 +80,14 @@ export const KINDS: Record<Kind, ActionKind> = {
     right: "may_start_runs",
     dag: (rights) => rights.dag,
     isFor: (period) => period.task !== null && !["loading", "gone", "pinned"].includes(period.state),
-    says: ({ rights }) => [
-      `Starts a run of DAG ${rights.dag?.dag_id ?? ""} that loads only this period of this table again. ` +
-        "Everything else in the DAG runs, too.",
-      "The table keeps its rows until the new ones are counted and replace them.",
-    ],
+    says: (subject) => {
+      const runs = runsLike(subject.periods).length;
+      const what = `${runs > 1 ? `Starts ${runs} runs, one like each run that loaded some of them,` : "Starts a run"} of DAG ${subject.rights.dag?.dag_id ?? ""}`;
+      return [
+        `${what} that ${runs > 1 ? "load" : "loads"} only ${theseOf(subject)} of this table again. Everything else in the DAG runs, too.`,
+        "The table keeps its rows until the new ones are counted and replace them.",
+      ];
+    },
   },
   end: {
     verb: "End the load",
@@ -96,9 +104,9 @@ export const KINDS: Record<Kind, ActionKind> = {
     right: "may_start_runs",
     dag: (rights) => rights.actions_dag,
     isFor: (period) => period.parts > 0 && period.state !== "loading",
-    says: ({ period, rights }) => [
-      `Starts a run of DAG ${rights.actions_dag_id} that merges the parts of the period into one on each node. This reads and ` +
-        `writes ${bytes(period.size_bytes)}. Rows do not change.`,
+    says: (subject) => [
+      `Starts a run of DAG ${subject.rights.actions_dag_id} that merges the parts of ${theseOf(subject)} into one for each partition and node. ` +
+        `This reads and writes ${bytes(subject.periods.reduce((sum, each) => sum + each.size_bytes, 0))}. Rows do not change.`,
     ],
   },
   restore: {
@@ -148,6 +156,25 @@ export function obstacle(kind: Kind, rights: Rights, owner?: string): string {
   return dag[right] ? "" : refusal(right, dag.dag_id, dag.dag_id === rights.dag?.dag_id ? owner : undefined);
 }
 
-export function whatOf({ table, period }: { table: TableRow; period: PeriodRow }): string {
-  return period.state === "gone" ? nameOf(table) : titleOf(table, period);
+export function whatOf({ table, period, periods }: Pick<Subject, "table" | "period" | "periods">): string {
+  return period.state === "gone" ? nameOf(table) : periods.length > 1 ? `${nameOf(table)} ${namesOf(periods)}` : titleOf(table, period);
+}
+
+// Periods by the run that loaded them last: what is started is like that run, so that templates have the same results.
+export function runsLike(periods: readonly PeriodRow[]): PeriodRow[][] {
+  const found = new Map<string, PeriodRow[]>();
+  for (const each of periods) {
+    const key = each.task?.run_id ?? "";
+    found.set(key, [...(found.get(key) ?? []), each]);
+  }
+  return [...found.values()];
+}
+
+const FOR_ONE: ReadonlySet<Kind> = new Set<Kind>(["unpause", "end"]);
+
+// What makes sense for each of some periods of a table. Several are loaded again by one DAG.
+export function kindsFor(periods: readonly PeriodRow[]): Kind[] {
+  const isOfOne = new Set(periods.map(({ task }) => task?.dag_id)).size < 2;
+  return (Object.keys(KINDS) as Kind[]).filter((kind) => periods.every(KINDS[kind].isFor) &&
+    (periods.length < 2 || !FOR_ONE.has(kind) && (isOfOne || kind !== "reload" && kind !== "approve")));
 }

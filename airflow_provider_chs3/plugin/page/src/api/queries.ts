@@ -5,7 +5,7 @@ import { queryOf, type Place } from "../model/place";
 import { errorOf } from "../model/task-log";
 import { ask, RequestError } from "./client";
 import { runPath } from "./runs";
-import type { Cluster, PeriodDetails, PeriodParts, PeriodRow, Periods, Rights, Speed, Task } from "./types";
+import type { Changes, Cluster, FailedRun, PeriodDetails, PeriodParts, PeriodRow, Periods, Rights, Speed, Task } from "./types";
 
 const BUSY_MILLISECONDS = 5_000;
 const CALM_MILLISECONDS = 30_000;
@@ -83,6 +83,12 @@ export function useParts({ connId, ...rest }: PeriodPlace) {
   });
 }
 
+// What somebody else did to a period, which takes the servers' logs: asked only where it is shown.
+export function useChanges({ connId, ...rest }: PeriodPlace, isAsked: boolean) {
+  const query = new URLSearchParams({ conn_id: connId, ...rest }).toString();
+  return useQuery({ queryKey: ["changes", query], queryFn: () => ask<Changes>(`chs3/api/changes?${query}`), refetchInterval: CALM_MILLISECONDS, enabled: isAsked });
+}
+
 export function useRights(dagId: string | undefined) {
   const query = new URLSearchParams(dagId === undefined ? {} : { dag_id: dagId }).toString();
   return useQuery({
@@ -108,6 +114,24 @@ interface TaskInstances {
   total_entries: number;
 }
 
+const NO_HEARTBEATS = "Airflow ended it, as its worker sent no more heartbeats: the worker was killed, ran out of memory, or lost its network";
+
+function unlessForbidden<T>(asked: Promise<T>): Promise<T | null> {
+  return asked.catch((refused: unknown) => {
+    if (refused instanceof RequestError && refused.status === 403) {
+      return null;
+    }
+    throw refused;
+  });
+}
+
+// The scheduler notes that in Airflow's audit log, and nowhere else.
+async function isWithoutHeartbeats(dagId: string, runId: string, task: TaskInstances["task_instances"][number]): Promise<boolean> {
+  const query = new URLSearchParams({ dag_id: dagId, run_id: runId, task_id: task.task_id, map_index: String(task.map_index), event: "heartbeat timeout", limit: "1" });
+  const found = await unlessForbidden(ask<{ total_entries: number }>(`api/v2/eventLogs?${query}`));
+  return (found?.total_entries ?? 0) > 0;
+}
+
 async function failureOf(dagId: string, runId: string): Promise<RunFailure | null> {
   const tasks = `${runPath(dagId, runId)}/taskInstances`;
   const { task_instances: [first], total_entries: all } = await ask<TaskInstances>(`${tasks}?state=failed&order_by=end_date&limit=1`);
@@ -115,16 +139,23 @@ async function failureOf(dagId: string, runId: string): Promise<RunFailure | nul
     return null;
   }
   const log = `${tasks}/${encodeURIComponent(first.task_id)}/logs/${first.try_number}?map_index=${first.map_index}`;
-  const error = await ask<{ content: unknown[] }>(log).then(({ content }) => errorOf(content)).catch((refused: unknown) => {
-    if (refused instanceof RequestError && refused.status === 403) {
-      return null;
-    }
-    throw refused;
-  });
+  const found = await unlessForbidden(ask<{ content: unknown[] }>(log).then(({ content }) => errorOf(content)));
+  const error = found === "" && await isWithoutHeartbeats(dagId, runId, first) ? NO_HEARTBEATS : found;
   return { task: { dag_id: dagId, run_id: runId, task_id: first.task_id, map_index: first.map_index }, error, others: all - 1 };
 }
 
 // Of a run that has failed: asked once, of Airflow itself, which knows who may read the log of a task.
-export function useRunFailure(dagId: string, runId: string) {
-  return useQuery({ queryKey: ["failure", dagId, runId], queryFn: () => failureOf(dagId, runId), staleTime: CALM_MILLISECONDS });
+const failureQuery = (dagId: string, runId: string) => ({
+  queryKey: ["failure", dagId, runId], queryFn: () => failureOf(dagId, runId), staleTime: CALM_MILLISECONDS,
+});
+
+export const useRunFailure = (dagId: string, runId: string) => useQuery(failureQuery(dagId, runId));
+
+// So many failed runs are asked for their cause at once, as each takes some requests.
+const MOST_CAUSES = 20;
+
+// Why the newest run of each DAG failed, as far as it is known.
+export function useCauses(runs: readonly FailedRun[]): ReadonlyMap<string, string> {
+  const asked = useQueries({ queries: runs.slice(0, MOST_CAUSES).map(({ dag_id: dagId, run_id: runId }) => failureQuery(dagId, runId)) });
+  return new Map(asked.flatMap(({ data }) => (data?.error ? [[data.task.dag_id, data.error] as const] : [])));
 }

@@ -1,5 +1,5 @@
-// Periods that need a person, as rows of a list: those of one table that have the same cause stand in one.
-import type { PeriodRow } from "../api/types";
+// What needs a person, as rows of a list: periods of one table that have the same cause stand in one, and so do runs.
+import type { FailedRun, PeriodRow } from "../api/types";
 import type { Problem, TableRow } from "./fleet";
 import { nameOfPeriod } from "./period";
 
@@ -16,8 +16,12 @@ const COMPARED_CHARACTERS = 250;
 
 // The cause without what differs from period to period: names of files, numbers of rows and sizes, ids of queries.
 function causeOf({ period, why }: PeriodRow): string {
-  const ofPeriod = new RegExp([...namesIn(period), "[0-9a-f]{16}", "^\\W*[\\d.,]+\\W*$"].join("|"));
-  return why.split(/\s+/).map((word) => (ofPeriod.test(word) ? "#" : word)).join(" ").slice(0, COMPARED_CHARACTERS);
+  return withoutWords(why, namesIn(period));
+}
+
+function withoutWords(text: string, patterns: readonly string[]): string {
+  const differs = new RegExp([...patterns, "[0-9a-f]{16}", "^\\W*[\\d.,]+\\W*$"].join("|"));
+  return text.split(/\s+/).map((word) => (differs.test(word) ? "#" : word)).join(" ").slice(0, COMPARED_CHARACTERS);
 }
 
 // However its numbers are separated; a whole table is in no name.
@@ -29,7 +33,7 @@ function namesIn(period: string): string[] {
 export function needsOf(problems: readonly Problem[]): Need[] {
   const needs = new Map<string, Need>();
   for (const { table, period } of problems) {
-    const key = JSON.stringify([table.key, period.state, period.task?.dag_id, causeOf(period)]);
+    const key = JSON.stringify([table.key, period.state, period.task?.dag_id, period.ledger_database, causeOf(period)]);
     const known = needs.get(key);
     if (known) {
       known.periods.push(period);
@@ -41,10 +45,35 @@ export function needsOf(problems: readonly Problem[]): Need[] {
   return [...needs.values()].map((need) => ({ ...need, periods: need.periods.sort(inOrder) }));
 }
 
+// Failed runs that ended for the same cause, whatever it names of its DAG, run and day; one whose cause is unknown is alone.
+export function runsByCause(runs: readonly FailedRun[], causes: ReadonlyMap<string, string>): FailedRun[][] {
+  const found = new Map<string, FailedRun[]>();
+  for (const run of runs) {
+    const cause = causes.get(run.dag_id);
+    const key = cause ? withoutWords(cause.replaceAll(run.dag_id, "#"), ["\\d{4}-\\d\\d"]) : `\n${run.dag_id}`;
+    found.set(key, [...(found.get(key) ?? []), run]);
+  }
+  return [...found.values()];
+}
+
+// The object that an error of a load names as the one it could not read; empty if it names none.
+export function badObjectIn(text: string): string {
+  return /\bfrom row [\d,]+ of (\S+\/\S+?):? /.exec(text)?.[1] ?? "";
+}
+
+const quoted = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+// The command that keeps rows which no load wrote: the source is that of the loads, which the page does not know.
+export function adoptCommand({ table, database, connIds, cluster }: TableRow, periods: readonly PeriodRow[]): string {
+  const words = ["--conn-id", connIds[0] ?? "", "--database", database, "--table", table, ...(cluster ? ["--cluster", cluster] : [])];
+  return ["chs3 adopt", ...words.map(quoted), ...periods.flatMap(({ period }) => (period === "all" ? [] : ["--period", period])), "--bucket BUCKET --key KEY"].join(" ");
+}
+
 const NAMED = 2;
 
-export function namesOf(periods: readonly PeriodRow[]): string {
-  const names = periods.map(({ period }) => nameOfPeriod(period));
+export const namesOf = (periods: readonly PeriodRow[]): string => listed(periods.map(({ period }) => nameOfPeriod(period)));
+
+export function listed(names: readonly string[]): string {
   const more = names.length - NAMED;
   const ends = more > 1 ? [...names.slice(0, NAMED), `${more} more`] : names;
   return [ends.slice(0, -1).join(", "), ends.at(-1)].filter(Boolean).join(" and ");

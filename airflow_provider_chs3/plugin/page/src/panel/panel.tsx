@@ -5,6 +5,7 @@ import { useDetails, type PeriodPlace } from "../api/queries";
 import type { PeriodRow } from "../api/types";
 import { isNamed, titleOf, type TableRow } from "../model/fleet";
 import { namedIn } from "../model/named";
+import { adoptCommand, badObjectIn } from "../model/needs";
 import { nameOfPeriod } from "../model/period";
 import { bytes, number, orNone, parseUtc, rate } from "../model/format";
 import { STATES } from "../model/states";
@@ -13,6 +14,7 @@ import { TaskLink } from "../ui/links";
 import { Ago, Facts, Faint, Note, Section, Sql, UtcTime, Waiting } from "../ui/parts";
 import { StateTag } from "../ui/sign";
 import { NO_PERIOD, useAddress } from "../ui/url";
+import { WhatChanged } from "../ui/what-changed";
 import { Actions, Question } from "../actions/actions";
 import { Details } from "./details";
 import { FailureNote } from "./failure";
@@ -64,13 +66,14 @@ export function Panel({ tables, owners }: { tables: readonly TableRow[]; owners:
           </Drawer.Positioner>
         </Portal>
       </Drawer.Root>
-      {opened ? <Question table={opened.table} period={opened.period} /> : null}
+      {opened ? <Question table={opened.table} periods={[opened.period]} /> : null}
     </>
   );
 }
 
 function Period({ table, period, place, owners }: Opened & { owners: Record<string, string> }) {
   const { next } = STATES[period.state];
+  const badObject = badObjectIn(period.state === "failed" ? period.why : "");
   const owner = period.task ? owners[period.task.dag_id] : undefined;
   const isKnown = period.state !== "never_loaded" && period.state !== "gone";
   const { data, error, isPending } = useDetails(place, period);
@@ -91,9 +94,12 @@ function Period({ table, period, place, owners }: Opened & { owners: Record<stri
           {period.task ? <TaskLink task={period.task} logs /> : null}
         </Flex>
         {data?.failure ? <FailureNote failure={data.failure} /> : <Text mb={2} overflowWrap="anywhere">{sentence(period.why + withoutText(table.silentNodes))}</Text>}
+        {period.state === "changed" ? <WhatChanged place={place} /> : null}
+        {badObject ? <><Faint>Replace or delete this object, then reload:</Faint><Sql text={badObject} /></> : null}
         {next ? <Faint>{next}</Faint> : null}
         {period.statement ? <><Faint>To unblock it, run this statement on each node named above:</Faint><Sql text={period.statement} /></> : null}
-        <Actions table={table} period={period} owner={owner} />
+        {period.state === "changed" ? <><Faint>To keep the rows as they are, adopt the period, with the bucket and key of its loads:</Faint><Sql text={adoptCommand(table, [period])} /></> : null}
+        <Actions table={table} period={period} owner={owner} isInVain={data?.failure?.is_terminal === true} />
         {period.state === "loading" && (period.insert || data?.inserting) ? <Running period={period} details={data ?? null} /> : null}
         <Summary period={period} table={table} owner={owner} />
         {error ? <Note title="No details">{error.message}</Note> : null}

@@ -1,22 +1,27 @@
 // The periods that need a person: what happened, since when, whose it is, and the one action that helps.
 import { Box, Button, Flex, Heading, Text } from "@chakra-ui/react";
 import { useState, type ReactNode } from "react";
+import { useCauses } from "../api/queries";
 import { KINDS, refusal, type Kind } from "../actions/kinds";
 import type { FailedRun, PeriodRow, Periods, State } from "../api/types";
 import { nameOf, titleOf, type Problem } from "../model/fleet";
 import { count, ended, parseUtc } from "../model/format";
-import { namesOf, needsOf, statementOf, type Need } from "../model/needs";
+import { adoptCommand, badObjectIn, listed, namesOf, needsOf, runsByCause, statementOf, type Need } from "../model/needs";
 import { STATES } from "../model/states";
 import { DagLink, RunLink } from "../ui/links";
 import { Ago, CopyButton } from "../ui/parts";
 import { RunFailure } from "../ui/run-failure";
 import { StateTag } from "../ui/sign";
 import { useAddress } from "../ui/url";
+import { useWhatChanged } from "../ui/what-changed";
 import { sentence } from "./text";
 
 const FEW = 5;
 // The one action that helps, where there is one.
-const WAY_OUT: Partial<Record<State, Kind>> = { failed: "reload", changed: "reload", pinned: "unpin", held: "approve", paused: "unpause", gone: "forget" };
+const WAY_OUT: Partial<Record<State, Kind>> = { failed: "reload", changed: "reload", pinned: "unpin", held: "approve", paused: "unpause", stranded: "reload", gone: "forget" };
+
+// In the column of the list, whose heading says the rest.
+const SHORT: Partial<Record<State, string>> = { gone: "table gone", changed: "changed" };
 
 // Who owns DAGs, and which of them the user may change.
 export type Rights = Pick<Periods, "owners" | "editable_dags" | "startable_dags" | "actions_dag_id">;
@@ -27,11 +32,12 @@ export function Needs({ problems, data, missed, runs, areAll, checkedAt }: {
   const [areAllShown, showAll] = useState(false);
   const { broken_dags: broken, owners } = data;
   const needs = needsOf(problems);
+  const causes = useCauses(runs);
   const rows = [
     ...missed.map((node) => <MissedNode key={`node ${node}`} node={node} />),
     ...needs.map((need) => <Row key={`${need.table.key}-${need.first.period}`} need={need} rights={data} />),
     ...broken.map((dagId) => <BrokenDag key={`dag ${dagId}`} dagId={dagId} owner={owners[dagId]} />),
-    ...runs.map((run) => <FailedRunRow key={`run ${run.dag_id}`} run={run} owner={owners[run.dag_id]} />),
+    ...runsByCause(runs, causes).map((those) => <FailedRuns key={`run ${those[0]?.dag_id ?? ""}`} runs={those} owners={owners} />),
   ];
   if (!rows.length) {
     return (
@@ -47,7 +53,7 @@ export function Needs({ problems, data, missed, runs, areAll, checkedAt }: {
   const what = counts.filter(([found]) => found).map(([found, noun]) => count(found, noun)).join(" and ");
   return (
     <Box as="section" aria-label="What needs attention" borderWidth={1} rounded="lg" overflow="clip">
-      <Flex px={4} py={2} bg="bg.muted" borderBottomWidth={1} justify="space-between" align="center" gap={2}>
+      <Flex px={4} py={1.5} minH={9} bg="bg.muted" borderBottomWidth={1} justify="space-between" align="center" gap={2}>
         <Heading as="h2" size="sm">{what} {missed.length + problems.length + dags > 1 ? "need" : "needs"} attention</Heading>
         {rows.length > FEW ? (
           <Button size="xs" variant="ghost" onClick={() => { showAll(!areAllShown); }}>
@@ -55,7 +61,7 @@ export function Needs({ problems, data, missed, runs, areAll, checkedAt }: {
           </Button>
         ) : null}
       </Flex>
-      <Box as="ul" listStyle="none" display={{ lg: "grid" }} gridTemplateColumns={{ lg: "max-content 1fr max-content" }}>
+      <Box as="ul" listStyle="none">
         {areAllShown ? rows : rows.slice(0, FEW)}
       </Box>
     </Box>
@@ -66,8 +72,8 @@ function Entry({ label, tag, head, children, buttons }: {
   label: string; tag: ReactNode; head: ReactNode; children: ReactNode; buttons?: ReactNode;
 }) {
   return (
-    <Flex as="li" aria-label={label} px={4} py={3} gap={{ base: 2, lg: 4 }} align="center" wrap="wrap" borderTopWidth={1}
-      display={{ lg: "grid" }} gridColumn={{ lg: "1 / -1" }} gridTemplateColumns={{ lg: "subgrid" }}
+    <Flex as="li" aria-label={label} px={4} py={2} gap={{ base: 2, lg: 4 }} align="center" wrap="wrap" borderTopWidth={1}
+      display={{ lg: "grid" }} gridTemplateColumns={{ lg: "6.75rem minmax(0, 1fr) auto" }}
       _first={{ borderTopWidth: 0 }} _hover={{ bg: "bg.subtle" }}>
       <Box flexShrink={0}>{tag}</Box>
       <Box flex="1" minW={{ base: "100%", lg: 0 }} gridColumn={buttons ? undefined : { lg: "2 / -1" }}>
@@ -97,13 +103,36 @@ function BrokenDag({ dagId, owner }: { dagId: string; owner: string | undefined 
   );
 }
 
-// A run that failed before a load could record why, such as one whose plan could not read the bucket.
-function FailedRunRow({ run: { dag_id: dagId, run_id: runId, ended_at: ended }, owner }: { run: FailedRun; owner: string | undefined }) {
+// Runs that failed before a load could record why, such as those whose plan could not read the bucket.
+function FailedRuns({ runs, owners }: { runs: readonly FailedRun[]; owners: Record<string, string> }) {
+  const [isUnfolded, unfold] = useState(false);
+  const [first, ...more] = runs;
+  if (!first) {
+    return null;
+  }
+  const { dag_id: dagId, run_id: runId, ended_at: ended } = first;
+  const several = more.length > 0;
   return (
-    <Entry label={`Run of DAG ${dagId} failed`} tag={<StateTag state="failed" name="run failed" />}
-      head={<><OfDag dagId={dagId} owner={owner} />{ended === null ? null : <Text fontSize="sm" color="fg.muted"><Ago seconds={ended} /></Text>}</>}>
-      <Text fontSize="sm">Its <RunLink dagId={dagId} runId={runId} text="newest run" /> failed before any period could show it.</Text>
+    <Entry label={several ? `Runs of ${runs.length} DAGs failed` : `Run of DAG ${dagId} failed`} tag={<StateTag state="failed" name="run failed" />} head={(
+      <>
+        {several ? <Text fontWeight="semibold" overflowWrap="anywhere">DAGs {listed(runs.map((run) => run.dag_id))}</Text> : <OfDag dagId={dagId} owner={owners[dagId]} />}
+        {ended === null ? null : <Text fontSize="sm" color="fg.muted">{several ? "last " : ""}<Ago seconds={ended} /></Text>}
+      </>
+    )} buttons={several ? (
+      <Button size="xs" variant="outline" aria-expanded={isUnfolded} onClick={() => { unfold(!isUnfolded); }}>
+        {isUnfolded ? "Hide the runs" : `Show ${count(runs.length, "run")}`}
+      </Button>
+    ) : undefined}>
+      <Text fontSize="sm">
+        {several ? "Their newest runs" : <>Its <RunLink dagId={dagId} runId={runId} text="newest run" /></>} failed before any period could show it
+        {several ? ", for the same cause." : "."}
+      </Text>
       <RunFailure dagId={dagId} runId={runId} />
+      {isUnfolded ? (
+        <Box as="ul" listStyle="none" mt={1} fontSize="sm">
+          {runs.map((run) => <li key={run.dag_id}><RunLink dagId={run.dag_id} runId={run.run_id} text={run.dag_id} />{owners[run.dag_id] ? `, owner ${owners[run.dag_id]}` : ""}</li>)}
+        </Box>
+      ) : null}
     </Entry>
   );
 }
@@ -112,14 +141,25 @@ function OfDag({ dagId, owner }: { dagId: string; owner: string | undefined }) {
   return <><Text fontWeight="semibold">DAG <DagLink dagId={dagId} /></Text>{owner ? <Text fontSize="sm" color="fg.muted">owner {owner}</Text> : null}</>;
 }
 
+function nextOf(period: PeriodRow, all: number): string | undefined {
+  if (period.state === "failed" && badObjectIn(period.why)) {
+    return all > 1 ? "Replace or delete these objects, then reload." : "Replace or delete this object, then reload.";
+  }
+  return STATES[period.state].next;
+}
+
 function Row({ need: { table, first, periods }, rights }: { need: Need; rights: Rights }) {
   const { change } = useAddress();
   const [isUnfolded, unfold] = useState(false);
-  const open = ({ period }: PeriodRow, act: string | null) => {
-    change({ conn_id: table.connIds[0] ?? null, database: table.database, table: table.table, period, act });
+  const place = { conn_id: table.connIds[0] ?? null, database: table.database, table: table.table };
+  const open = ({ period }: PeriodRow) => { change({ ...place, period, periods: null, act: null }); };
+  // A DAG is unpaused for all of its periods, and all periods of a table that is gone are forgotten.
+  const act = (kind: Kind) => {
+    const isOfFirst = isOne || kind === "unpause" || kind === "forget";
+    change({ ...place, period: isOfFirst ? first.period : null, periods: isOfFirst ? null : periods.map((each) => each.period).join(","), act: kind });
   };
   const what = titleOf(table, first);
-  const { next } = STATES[first.state];
+  const next = nextOf(first, periods.length);
   const owner = first.task ? rights.owners[first.task.dag_id] : undefined;
   const help = WAY_OUT[first.state];
   // A run of one DAG forgets, one of another loads.
@@ -129,8 +169,10 @@ function Row({ need: { table, first, periods }, rights }: { need: Need; rights: 
   // Where causes differ in a detail, say whose this one is.
   const isSame = periods.every(({ why }) => why === first.why);
   const statement = statementOf(periods);
+  const { connIds: [connId = ""], database, table: name } = table;
+  const why = useWhatChanged({ connId, database, table: name, period: first.period }, first.state) || first.why;
   return (
-    <Entry label={what} tag={<StateTag state={first.state} />} head={(
+    <Entry label={what} tag={<StateTag state={first.state} name={SHORT[first.state]} />} head={(
       <>
         <Text fontWeight="semibold" overflowWrap="anywhere">{nameOf(table)}</Text>
         <Text fontWeight="semibold">{namesOf(periods)}</Text>
@@ -142,23 +184,23 @@ function Row({ need: { table, first, periods }, rights }: { need: Need; rights: 
     )} buttons={(
       <>
         {statement ? <CopyButton text={statement} label={`Copy the SQL to fix ${isOne ? "it" : "them"}`} size="xs" /> : null}
+        {first.state === "changed" ? <CopyButton text={adoptCommand(table, periods)} label="Copy chs3 adopt" size="xs" /> : null}
         {mayHelp ? (
-          // A DAG is unpaused for all of its periods, and all periods of a table that is gone are forgotten, but one is reloaded.
-          <Button size="xs" variant="outline" aria-label={`${KINDS[help].verb} ${what}`} onClick={() => { open(first, help); }}>
-            {KINDS[help].verb}{isOne || help !== "reload" ? "" : ` ${first.period}`}…
+          <Button size="xs" variant="outline" aria-label={`${KINDS[help].verb} ${nameOf(table)} ${namesOf(periods)}`} onClick={() => { act(help); }}>
+            {KINDS[help].verb}{isOne || help === "unpause" || help === "forget" ? "" : ` ${periods.length}`}…
           </Button>
         ) : null}
-        {isOne ? <Button size="xs" variant="outline" aria-label={`Open ${what}`} onClick={() => { open(first, null); }}>Open</Button> : (
+        {isOne ? <Button size="xs" variant="outline" aria-label={`Open ${what}`} onClick={() => { open(first); }}>Open</Button> : (
           <Button size="xs" variant="outline" aria-expanded={isUnfolded} onClick={() => { unfold(!isUnfolded); }}>
             {isUnfolded ? "Hide the periods" : `Show ${count(periods.length, "period")}`}
           </Button>
         )}
       </>
     )}>
-        <Text fontSize="sm" lineClamp={2} overflowWrap="anywhere" title={first.why}>
-          {isSame ? "" : `${first.period}: `}{isSame ? sentence(first.why) : ended(first.why)}
+        <Text fontSize="sm" lineClamp={{ base: 2, lg: next ? 1 : 2 }} overflowWrap="anywhere" title={why}>
+          {isSame ? sentence(why) : `${first.period}: ${ended(why)}`}
         </Text>
-        {next ? <Text fontSize="sm" color="fg.muted">{next}</Text> : null}
+        {next ? <Text fontSize="sm" color="fg.muted" overflowWrap="anywhere">{next}</Text> : null}
         {dagId !== undefined && help && !mayHelp ? (
           <Text fontSize="sm" color="fg.muted">{refusal(KINDS[help].right, dagId, dagId === rights.actions_dag_id ? undefined : owner)}</Text>
         ) : null}
@@ -166,7 +208,7 @@ function Row({ need: { table, first, periods }, rights }: { need: Need; rights: 
           <Flex gap={1} mt={2} wrap="wrap" role="group" aria-label="Periods with this cause">
             {periods.map((each) => (
               <Button key={each.period} size="2xs" variant="outline" title={each.why} aria-label={`Open ${titleOf(table, each)}`}
-                onClick={() => { open(each, null); }}>{each.period}</Button>
+                onClick={() => { open(each); }}>{each.period}</Button>
             ))}
           </Flex>
         ) : null}

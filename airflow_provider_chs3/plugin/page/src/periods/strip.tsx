@@ -1,5 +1,5 @@
 // The periods of one table as a strip: plain buttons under one style, as there are many of them.
-import { memo, useRef, useState, type CSSProperties, type KeyboardEvent } from "react";
+import { memo, useRef, useState, type CSSProperties, type KeyboardEvent, type MouseEvent } from "react";
 import type { SystemStyleObject } from "@chakra-ui/react";
 import type { State } from "../api/types";
 import { isGap, isNamed, nameOf, type TableRow } from "../model/fleet";
@@ -8,7 +8,7 @@ import { namedIn } from "../model/named";
 import { grainOf, LONGER, nameOfPeriod } from "../model/period";
 import { NEEDS_PERSON, ORDER, STATES } from "../model/states";
 import { Sign } from "../ui/sign";
-import { useAddress } from "../ui/url";
+import { NO_PERIOD, periodsIn, useAddress } from "../ui/url";
 import { shareText, stateText, withoutText } from "./text";
 
 export const CELL_PIXELS = 22;
@@ -86,14 +86,32 @@ export const Strip = memo(function Strip({ table, periods, states, measure }: Pr
   const stop = there.includes(reached) ? reached : there.at(-1);
   const named = namedIn(params);
   const isHere = named !== null && isNamed(table, named);
-  const open = (period: string) => {
-    change({ conn_id: table.connIds[0] ?? null, database: table.database, table: table.table, period });
+  const chosen = isHere ? periodsIn(params) : [];
+  const place = { conn_id: table.connIds[0] ?? null, database: table.database, table: table.table, act: null };
+  const choose = (periods: readonly string[]) => { change(periods.length ? { ...place, period: null, periods: there.filter((name) => periods.includes(name)).join(",") } : NO_PERIOD, { replace: true }); };
+  // From the one that was reached last, as in lists of files.
+  const chooseTo = (name: string) => {
+    const [from, to] = [there.indexOf(stop ?? name), there.indexOf(name)];
+    choose([...chosen, ...there.slice(Math.min(from, to), Math.max(from, to) + 1)]);
+  };
+  const click = (name: string, { shiftKey, ctrlKey, metaKey }: MouseEvent) => {
+    if (shiftKey) {
+      chooseTo(name);
+    } else if (ctrlKey || metaKey) {
+      choose(chosen.includes(name) ? chosen.filter((each) => each !== name) : [...chosen, name]);
+    } else {
+      change({ ...place, period: name, periods: null });
+    }
+    setReached(name);
   };
   const move = (event: KeyboardEvent) => {
     const to = next(event.key, there.indexOf(stop ?? ""), there.length, LONGER[grainOf(stop ?? "")]);
     const name = to === undefined ? undefined : there[to];
     if (name !== undefined) {
       event.preventDefault();
+      if (event.shiftKey) {
+        chooseTo(name);
+      }
       setReached(name);
       strip.current?.querySelector<HTMLElement>(`[data-period="${name}"]`)?.focus();
     }
@@ -109,11 +127,11 @@ export const Strip = memo(function Strip({ table, periods, states, measure }: Pr
         const label = [`${nameOfPeriod(name)}: ${stateText(period)}`, measure && (value === null ? "not measured" : isLeast ? `at least ${measure.text(value)}${withoutText(table.missedNodes)}` : measure.text(value)), value !== null && measure?.isShared && shareText(period)].filter(Boolean).join(", ");
         const classes = [
           "cell", ...(measure ? [value === null ? "unknown" : "heat", isLeast && "least", NEEDS_PERSON.has(period.state) && "marked"] : [period.state]),
-          states.size && !states.has(period.state) && "dimmed", isHere && params.get("period") === name && "chosen",
+          states.size && !states.has(period.state) && "dimmed", (chosen.includes(name) || isHere && params.get("period") === name) && "chosen",
         ];
         return (
           <button key={name} type="button" className={classes.filter(Boolean).join(" ")} style={value === null ? undefined : shareStyle(value / most)} data-period={name} aria-label={label} title={label}
-            tabIndex={name === stop ? 0 : -1} onFocus={() => { setReached(name); }} onClick={() => { open(name); }}>
+            tabIndex={name === stop ? 0 : -1} aria-pressed={chosen.length ? chosen.includes(name) : undefined} onClick={(event) => { click(name, event); }}>
             {measure ? null : <Sign state={period.state} size={13} />}
           </button>
         );

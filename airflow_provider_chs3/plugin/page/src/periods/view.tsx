@@ -1,6 +1,7 @@
 // The first screen: what needs a person, then all tables with a strip of their periods.
 import { Box, Button, Flex, Stack } from "@chakra-ui/react";
 import { useMemo } from "react";
+import { Chosen, Question } from "../actions/actions";
 import { useEarlier, usePeriods } from "../api/queries";
 import type { Periods } from "../api/types";
 import { countStates, isNamed, isSort, matches, problemsOf, sorted, tablesOf, withoutProblem, type Filter, type Named, type TableRow } from "../model/fleet";
@@ -11,7 +12,7 @@ import { isState } from "../model/states";
 import { Panel } from "../panel/panel";
 import { NoConnections, NoTables, Troubles } from "../ui/connections";
 import { Faint, Note, Waiting } from "../ui/parts";
-import { NO_PERIOD, untilsIn, useAddress } from "../ui/url";
+import { NO_PERIOD, periodsIn, untilsIn, useAddress } from "../ui/url";
 import { Filters, StateChips } from "./filters";
 import { Legend } from "./legend";
 import { Needs } from "./needs";
@@ -26,7 +27,7 @@ function filterOf(params: URLSearchParams, tables: readonly TableRow[]): Filter 
     database: params.get("in_database") ?? "",
     dag: params.get("dag") ?? "",
     // One that is not there hides nothing.
-    named: named && !params.has("period") && tables.some((table) => isNamed(table, named)) ? named : null,
+    named: named && !params.has("period") && !params.has("periods") && tables.some((table) => isNamed(table, named)) ? named : null,
   };
 }
 
@@ -64,7 +65,7 @@ function Content({ data, place }: { data: Periods; place: Place }) {
     );
   }
   return (
-    <Stack gap={5} align="stretch">
+    <Stack gap={4} align="stretch">
       <Box _empty={{ display: "none" }}>
         <Troubles connections={data.connections} />
         {isWaiting ? null : <MissingPlace tables={tables} params={params} />}
@@ -79,8 +80,17 @@ function Content({ data, place }: { data: Periods; place: Place }) {
       <Legend tables={shown} shows={params.get("strip") ?? ""} />
       <Tables tables={shown} all={tables} axis={axis} states={filter.states} />
       <Panel tables={tables} owners={data.owners} />
+      <ChosenPeriods tables={tables} params={params} />
     </Stack>
   );
+}
+
+// Those that are chosen at once, below all tables and in sight.
+function ChosenPeriods({ tables, params }: { tables: readonly TableRow[]; params: URLSearchParams }) {
+  const named = namedIn(params);
+  const table = named ? tables.find((each) => isNamed(each, named)) : undefined;
+  const periods = periodsIn(params).flatMap((name) => table?.byName.get(name) ?? []);
+  return table && periods.length ? <><Chosen table={table} periods={periods} /><Question table={table} periods={periods} /></> : null;
 }
 
 // What the address shows of earlier times, where not all is known: strips, and a period that is opened.

@@ -33,7 +33,7 @@ export function Sign({ state, size = 14 }: { state: State; size?: number }) {
 }
 
 // The state of a period; or of something else, by a name of its own, which looks like that.
-export function StateTag({ state, done, name }: { state: State; done?: string; name?: string }) {
+export function StateTag({ state, done, name }: { state: State; done?: string; name?: string | undefined }) {
   const { label, fill, ink } = STATES[state];
   const isEmpty = state === "never_loaded";
   return (

@@ -25,4 +25,7 @@ export function useAddress() {
 // Of the strips of one length each, the newest period that is shown where that is not the newest of all.
 export const untilsIn = (params: URLSearchParams) => (params.get("until") ?? "").split(",").filter(Boolean);
 
-export const NO_PERIOD: Changes = { conn_id: null, database: null, table: null, period: null };
+// Periods of the named table that are chosen at once.
+export const periodsIn = (params: URLSearchParams) => (params.get("periods") ?? "").split(",").filter(Boolean);
+
+export const NO_PERIOD: Changes = { conn_id: null, database: null, table: null, period: null, periods: null };

@@ -1,0 +1,173 @@
+"""What was done to a period since it was published, when and by whom, as far as the servers' logs tell."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from operator import attrgetter
+
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, nodes_of
+from airflow_provider_chs3.core.ledger.mutations import Mutation
+from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals
+from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.workflow.fan_out import query_reachable
+from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
+from airflow_provider_chs3.plugin.observation.period_details import of_period_in, partition_ids
+from airflow_provider_chs3.plugin.observation.speed.logs import ask_log
+from airflow_provider_chs3.plugin.observation.speed.throughput_queries import GENTLY, since
+
+#: Statements of one node that are read, the newest.
+_MOST_STATEMENTS = 20
+#: A mutation has the time at which its statement began, in seconds.
+_MUTATION_SECONDS = 2
+#: Logs are read no further back, in days.
+_DAYS = 30
+_CHANGES = "('Insert', 'AsyncInsertFlush', 'Alter', 'Delete', 'Update', 'Drop', 'Truncate', 'Undrop')"
+#: Which of the commands of ALTER it is, without its values.
+_COMMAND = r"extract(upper(query), '\\b((?:DROP|DETACH|ATTACH|REPLACE|MOVE|CLEAR|FETCH) (?:PARTITION|PART|COLUMN))\\b')"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement that changed a period.
+
+    Args:
+        what: What it was, without values: `INSERT`, `ALTER DROP PARTITION`.
+        user: Who sent it; empty if the log of queries does not tell.
+        at: When, as Unix time by the node's clock.
+        rows: Rows that it wrote into the period; None if not known.
+    """
+
+    what: str
+    user: str
+    at: float
+    rows: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeChange:
+    """What was changed of a period on one node.
+
+    Args:
+        rows: Its rows now.
+        published_rows: Those that were published there; None if no load has published any.
+        since: When parts that no load wrote came, as Unix time; None if there are none, or merges have hidden them.
+        statements: What was done, the oldest first, as far as the logs tell.
+        silent: Why logs tell nothing; empty if they were read.
+    """
+
+    rows: int
+    published_rows: int | None
+    since: float | None
+    statements: tuple[Statement, ...]
+    silent: tuple[str, ...]
+
+    @property
+    def is_change(self) -> bool:
+        """Whether anything is known to have changed."""
+        return bool(self.statements) or self.rows != (self.published_rows or 0)
+
+
+def look_at_changes(cluster: str | None, target: TableName, period: Period) -> Steps[dict[Node, NodeChange]]:
+    """Read what was done to a period since it was published, of each node that answers and has changed.
+
+    Args:
+        cluster: The cluster; None is the single server of the connection.
+        target: The local table.
+        period: The period.
+
+    Raises:
+        PreflightError: If the cluster is not known.
+        Chs3Error: If no host of the connection answers.
+    """
+    nodes = yield from nodes_of(cluster)
+    down: dict[Node, Chs3Error] = {}
+    ledgers = (yield from find_ledgers(nodes, down)).databases
+    of_period = {node: f"partition_id IN ({partition_ids(target, period, each)})" for node, each in ledgers.items()}
+    asked = {node: _now(target, period, each, of_period[node]) for node, each in ledgers.items()}
+    answers = {node: rows[0] for node, rows in (yield from query_reachable(f"Compare {period}", asked, down)).items()}
+    begun = {node: max(answer[1], answer[0] - _DAYS * 86_400) for node, answer in answers.items()}
+    parts = yield from ask_log(
+        "Read which parts came", {node: _parts(target, of_period[node], at) for node, at in begun.items()}
+    )
+    queries = yield from ask_log("Read who changed it", {node: _queries(target, at) for node, at in begun.items()})
+    found = {node: _change(answer, parts[node], queries[node]) for node, answer in answers.items()}
+    return {node: each for node, each in found.items() if each.is_change}
+
+
+def _now(target: TableName, period: Period, ledgers: Collection[str], of_period: str) -> Sql:
+    """Return the query for a node's time, the newest claim, and the parts and mutations since then."""
+    own = f"database = {literal(target.database)} AND table = {literal(target.table)}"
+    # A claim of a period of several partitions is a record of each.
+    claims = " UNION ALL ".join(
+        f"(SELECT event, toInt64(sum(rows) OVER (PARTITION BY sequence)) AS published, max_block AS block, "
+        f"toFloat64(recorded_at) AS at {of_period_in(target, period, TableName(each, LEDGER_TABLE))} AND {IS_STATE} "
+        f"{NEWEST_FIRST} LIMIT 1)"
+        for each in ledgers
+    )
+    newest = f"SELECT * FROM ({claims}) ORDER BY at DESC LIMIT 1"
+    claim = f"(SELECT groupArray((event, published, block, at)) FROM ({newest}))"
+    nothing = "CAST([], 'Array(Tuple(String, Int64, Int64, Float64))')"
+    mutated = f"FROM system.mutations WHERE {own} AND toFloat64(create_time) >= floor(claim.4)"
+    return Sql(
+        f"WITH arrayElement({claim if claims else nothing}, 1) AS claim "
+        f"SELECT toFloat64(now64(3)), claim.4, if(claim.1 = 'published', claim.2, -1), sum(rows), "
+        f"minIf(toFloat64(modification_time), min_block_number > claim.3), groupUniqArray(partition_id), "
+        f"(SELECT groupArray((toFloat64(create_time), `block_numbers.partition_id`, command, is_done)) {mutated}) "
+        f"FROM system.parts WHERE active AND rows > 0 AND {own} AND {of_period}"
+    )
+
+
+def _parts(target: TableName, of_period: str, begun_at: float) -> Sql:
+    """Return the query for the parts that came with statements which are no load's."""
+    return Sql(
+        f"SELECT query_id, sum(rows) FROM system.part_log WHERE {since(begun_at)} AND error = 0 "
+        f"AND database = {literal(target.database)} AND table = {literal(target.table)} AND {of_period} "
+        f"AND event_type = 'NewPart' AND rows > 0 AND query_id != '' AND NOT startsWith(query_id, 'chs3_') "
+        f"GROUP BY query_id {GENTLY}"
+    )
+
+
+def _queries(target: TableName, begun_at: float) -> Sql:
+    """Return the query for the statements that changed a table, but for those of loads."""
+    # Servers quote what would not be a name otherwise.
+    names = literals(
+        f"{database}.{name}"
+        for database in (target.database, identifier(target.database))
+        for name in (target.table, identifier(target.table))
+    )
+    what = f"if(query_kind = 'Alter', trim(concat('ALTER ', {_COMMAND})), upper(query_kind))"
+    return Sql(
+        f"SELECT query_id, {what}, initial_user, "
+        f"toFloat64(query_start_time_microseconds) AS at FROM system.query_log WHERE {since(begun_at)} "
+        f"AND type = 'QueryFinish' AND hasAny(tables, [{names}]) AND query_kind IN {_CHANGES} "
+        f"AND NOT startsWith(initial_query_id, 'chs3_') ORDER BY at DESC LIMIT {_MOST_STATEMENTS} {GENTLY}"
+    )
+
+
+def _change(now: Row, parts: list[Row] | str, queries: list[Row] | str) -> NodeChange:
+    _, _, published, rows, came_at, partitions, mutations = now
+    logs = {"system.part_log": parts, "system.query_log": queries}
+    written: dict[str, int] = {} if isinstance(parts, str) else dict(parts)
+    known = [] if isinstance(queries, str) else queries
+    inserts = (each for each in known if each[0] in written)
+    statements = [Statement(what, user, at, written[query_id]) for query_id, what, user, at in inserts]
+    for at, keys, command, is_done in mutations:
+        each = Mutation(0, keys[0] if len(keys) == 1 and keys[0] else "", command, bool(is_done))
+        if any(map(each.concerns, partitions)) or not partitions:
+            user = next((user for _, what, user, begun in known if abs(begun - at) <= _MUTATION_SECONDS), "")
+            statements.append(Statement(f"ALTER TABLE … {each.shown}", user, at, None))
+    if rows < max(published, 0) and not mutations:
+        dropped = (each for each in known if each[0] not in written and each[1] not in ("INSERT", "ALTER"))
+        statements += [Statement(what, user, at, None) for _, what, user, at in dropped]
+    return NodeChange(
+        rows=rows,
+        published_rows=None if published < 0 else published,
+        since=came_at or None,
+        statements=tuple(sorted(statements, key=attrgetter("at"))),
+        silent=tuple(f"{name}: {each}" for name, each in logs.items() if isinstance(each, str)),
+    )
