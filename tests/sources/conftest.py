@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_provider_chs3.testbed.s3 import S3Server
 from airflow_provider_chs3.testbed.sources.local import started_or_skip
+from airflow_provider_chs3.testbed.trips import Trips
 from tests.few_nodes import cluster_for
 from tests.sources.hdfs import HdfsServer
 from tests.sources.kafka import KafkaServer
@@ -26,8 +29,6 @@ from tests.sources.table_lake import TableLake
 from tests.sources.topics import Topic
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow_provider_chs3.testbed.nodes import Cluster
     from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
@@ -54,13 +55,7 @@ def kafka() -> Iterator[KafkaServer]:
 @pytest.fixture(params=["s3", "azure", pytest.param("gcs", marks=pytest.mark.thorough), "hdfs"])
 def objects(request: pytest.FixtureRequest) -> Objects:
     """An empty place of objects."""
-    kind, server = {
-        "s3": (S3Objects, "chs3_s3"),
-        "azure": (AzureObjects, "chs3_azure"),
-        "gcs": (GcsObjects, "chs3_gcs"),
-        "hdfs": (HdfsObjects, "hdfs"),
-    }[request.param]
-    return kind.create(request.getfixturevalue(server))
+    return _objects(request)
 
 
 @pytest.fixture(params=["s3", "azure", pytest.param("gcs", marks=pytest.mark.thorough), "hdfs"])
@@ -68,21 +63,28 @@ def store_lake(
     request: pytest.FixtureRequest, chs3_cluster: Cluster, chs3_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> StoreLake:
     """An empty place of objects, and a table that they are loaded into."""
+    return StoreLake.create(_objects(request), chs3_cluster, chs3_database, monkeypatch)
+
+
+def _objects(request: pytest.FixtureRequest) -> Objects:
     kind, server = {
         "s3": (S3Objects, "chs3_s3"),
         "azure": (AzureObjects, "chs3_azure"),
         "gcs": (GcsObjects, "chs3_gcs"),
         "hdfs": (HdfsObjects, "hdfs"),
     }[request.param]
-    objects = kind.create(request.getfixturevalue(server))
-    return StoreLake.create(objects, chs3_cluster, chs3_database, monkeypatch)
+    return kind.create(request.getfixturevalue(server))
 
 
 @pytest.fixture(params=["postgres", "mysql"])
 def rows(request: pytest.FixtureRequest) -> Rows:
     """An empty table of trips in a database."""
-    kind, server = {"postgres": (PostgresRows, "chs3_postgres"), "mysql": (MySqlRows, "chs3_mysql")}[request.param]
-    return kind.create(request.getfixturevalue(server))
+    return _rows(request)
+
+
+def _rows(request: pytest.FixtureRequest) -> Rows:
+    kind = {"postgres": PostgresRows, "mysql": MySqlRows}[request.param]
+    return kind.create(request.getfixturevalue(f"chs3_{request.param}"))
 
 
 @pytest.fixture
@@ -101,24 +103,27 @@ def tokenless_s3() -> Iterator[S3Endpoint]:
 @pytest.fixture(params=["iceberg", "delta"])
 def lakehouse(request: pytest.FixtureRequest, tmp_path: Path) -> Lakehouse:
     """A table of trips of Iceberg or Delta, which is there after the first rows."""
-    kind, server = {"iceberg": (IcebergTable, "chs3_s3"), "delta": (DeltaTable, "tokenless_s3")}[request.param]
-    bucket = S3Objects.create(request.getfixturevalue(server))
-    return kind(bucket.server, bucket.bucket, tmp_path)
+    return _lakehouse(request, {"iceberg": "chs3_s3", "delta": "tokenless_s3"}[request.param], tmp_path)
+
+
+def _lakehouse(request: pytest.FixtureRequest, server: str, folder: Path) -> Lakehouse:
+    kind, bucket = (
+        {"iceberg": IcebergTable, "delta": DeltaTable}[request.param],
+        S3Objects.create(request.getfixturevalue(server)),
+    )
+    return kind(bucket.server, bucket.bucket, folder)
 
 
 @pytest.fixture(params=["iceberg", "delta"])
 def table_lake(
     request: pytest.FixtureRequest,
-    chs3_s3: S3Endpoint,
     chs3_cluster: Cluster,
     chs3_database: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> TableLake:
     """A table of a lakehouse, and one that it is loaded into."""
-    kind = {"iceberg": IcebergTable, "delta": DeltaTable}[request.param]
-    bucket = S3Objects.create(chs3_s3)
-    return TableLake.create(kind(bucket.server, bucket.bucket, tmp_path), chs3_cluster, chs3_database, monkeypatch)
+    return TableLake.create(_lakehouse(request, "chs3_s3", tmp_path), chs3_cluster, chs3_database, monkeypatch)
 
 
 @pytest.fixture(params=["postgres", "mysql", "iceberg", "delta"])
@@ -131,12 +136,8 @@ def source_lake(
 ) -> SourceLake:
     """A table of a database or a lakehouse, and one that it is loaded into."""
     if request.param in ("postgres", "mysql"):
-        rows = {"postgres": PostgresRows, "mysql": MySqlRows}[request.param]
-        server = request.getfixturevalue(f"chs3_{request.param}")
-        return RowLake.create(rows.create(server), chs3_cluster, chs3_database, monkeypatch)
-    kind = {"iceberg": IcebergTable, "delta": DeltaTable}[request.param]
-    bucket = S3Objects.create(request.getfixturevalue("chs3_s3"))
-    return TableLake.create(kind(bucket.server, bucket.bucket, tmp_path), chs3_cluster, chs3_database, monkeypatch)
+        return RowLake.create(_rows(request), chs3_cluster, chs3_database, monkeypatch)
+    return TableLake.create(_lakehouse(request, "chs3_s3", tmp_path), chs3_cluster, chs3_database, monkeypatch)
 
 
 @pytest.fixture
@@ -153,3 +154,23 @@ def lake(kafka: KafkaServer, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(connection))
     topic = Topic.create(kafka, f"trips-{secrets.token_hex(4)}")
     return LandingLake(topic, chs3_s3.client(), chs3_bucket)
+
+
+@pytest.fixture
+def run_example(run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Run an example DAG twice: it must load, and then find nothing to load."""
+    from tests.dag_bag import DagBag
+
+    def run(dag_id: str, lake: SourceLake | StoreLake, trips: Trips, periods: list[str], **conf: str) -> None:
+        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(lake.cluster.airflow_connection()))
+        bag = DagBag(Path(__file__).parents[2] / "dags")
+        assert bag.import_errors == {}
+        states = []
+        for _ in range(2):
+            given = conf | {"database": lake.database, "table": "trips"}
+            night = run_dag(bag.dags[dag_id], logical_date=datetime(2026, 3, 12, 3, tzinfo=UTC), run_conf=given)
+            states.append({ti.task_id: str(ti.state) for ti in night.get_task_instances()})
+        assert [each["trips.period.load"] for each in states] == ["success", "skipped"]
+        assert [lake.facts(period) for period in periods] == [trips.facts(period) for period in periods]
+
+    return run

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_chs3.sources.database import TableRows
 from airflow_provider_chs3.sources.mysql import MySqlRows
 from airflow_provider_chs3.sources.postgres import PostgresRows
-from airflow_provider_chs3.testbed.trips import COLUMNS, PeriodFacts, create_table_sql, read_facts
+from airflow_provider_chs3.testbed.trips import COLUMNS
 from airflow_provider_chs3.transfers.mysql_to_clickhouse import MySqlToClickHouseOperator
 from airflow_provider_chs3.transfers.postgres_to_clickhouse import PostgresToClickHouseOperator
 from tests.arguments import grouped
-from tests.narrow_user import narrow_connection
 from tests.sources.rows import MySqlRows as MySqlTable
 from tests.sources.rows import Rows
+from tests.sources.trips_target import TripsTarget
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,11 +24,9 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.testbed.nodes import Cluster
 
-PERIOD = "2026-01"
-
 
 @dataclass
-class RowLake:
+class RowLake(TripsTarget):
     """A table of a database, the table `trips` on every node, and loads from one to the other."""
 
     rows: Rows
@@ -38,9 +36,8 @@ class RowLake:
     @classmethod
     def create(cls, rows: Rows, cluster: Cluster, database: str, monkeypatch: pytest.MonkeyPatch) -> RowLake:
         lake = cls(rows, cluster, database)
-        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(narrow_connection(cluster)))
         lake.connect(monkeypatch)
-        lake.on_every_node(create_table_sql(f"{database}.trips"))
+        lake.create_target(monkeypatch)
         return lake
 
     @property
@@ -65,10 +62,8 @@ class RowLake:
 
     def operator(self, **options: Any) -> PostgresToClickHouseOperator | MySqlToClickHouseOperator:
         kind = MySqlToClickHouseOperator if self.is_mysql else PostgresToClickHouseOperator
-        arguments = {"task_id": "load", "table": "trips", "database": self.database, "period": PERIOD}
-        arguments |= {"cluster": self.cluster.name, "progress_interval_seconds": 0.2}
-        arguments |= {"source_table": self.rows.table, "time_column": "pickup_at", "key_column": "trip_id"}
-        return kind(**grouped(**arguments | options))
+        given = {"source_table": self.rows.table, "time_column": "pickup_at", "key_column": "trip_id"}
+        return kind(**grouped(**self.arguments | given | options))
 
     def put(self, table: pa.Table) -> None:
         """Add rows to the table of the database."""
@@ -120,17 +115,3 @@ class RowLake:
     def other_columns(self) -> list[str]:
         """All columns of trips but the key."""
         return [name for name in COLUMNS if name != "trip_id"]
-
-    def on_every_node(self, sql: str) -> list[list[tuple[Any, ...]]]:
-        answers = []
-        for node in self.cluster.nodes:
-            with node.client() as client:
-                answers.append(client.execute(sql))
-        return answers
-
-    def facts(self, period: str = PERIOD) -> PeriodFacts:
-        with self.cluster.nodes[0].client() as client:
-            return read_facts(client, f"cluster('{self.cluster.name}', {self.database}, trips)", period)
-
-    def rows_per_node(self) -> list[int]:
-        return [rows[0][0] for rows in self.on_every_node(f"SELECT count() FROM {self.database}.trips")]

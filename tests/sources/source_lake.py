@@ -14,16 +14,6 @@ if TYPE_CHECKING:
 SourceLake: TypeAlias = RowLake | TableLake
 
 
-def left_behind(lake: SourceLake) -> list[str]:
-    """Staging tables and running queries of loads, on any node."""
-    sql = (
-        f"SELECT name FROM system.tables WHERE database = '{lake.database}' AND name LIKE 'chs3\\_%' "
-        "AND name NOT IN ('chs3_ledger', 'chs3_loads', 'chs3_objects') UNION ALL SELECT query_id FROM system.processes "
-        f"WHERE startsWith(initial_query_id, 'chs3_') AND position(query, '{lake.database}') > 0"
-    )
-    return [name for rows in lake.on_every_node(sql) for (name,) in rows]
-
-
 def wait_for_insert(lake: SourceLake) -> None:
     """Wait until the task inserts."""
     sql = (

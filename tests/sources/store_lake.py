@@ -11,27 +11,25 @@ from airflow_provider_chs3.sources.gcs import GcsObjects
 from airflow_provider_chs3.sources.hdfs import HdfsFiles
 from airflow_provider_chs3.sources.s3 import S3Objects
 from airflow_provider_chs3.sources.storage import Storage
-from airflow_provider_chs3.testbed.trips import PeriodFacts, create_table_sql, read_facts
 from airflow_provider_chs3.transfers.azure_blob_to_clickhouse import AzureBlobToClickHouseOperator
 from airflow_provider_chs3.transfers.gcs_to_clickhouse import GCSToClickHouseOperator
 from airflow_provider_chs3.transfers.hdfs_to_clickhouse import HdfsToClickHouseOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.arguments import grouped
-from tests.narrow_user import narrow_connection
 from tests.sources.objects import AzureObjects, HdfsObjects, Objects
 from tests.sources.objects import GcsObjects as GcsBucket
+from tests.sources.trips_target import TripsTarget
 
 if TYPE_CHECKING:
     import pytest
 
     from airflow_provider_chs3.testbed.nodes import Cluster
 
-PERIOD = "2026-01"
 TEMPLATE = "trips/{YYYY-MM}/**"
 
 
 @dataclass
-class StoreLake:
+class StoreLake(TripsTarget):
     """Objects of one storage, the table `trips` on every node, and loads from one to the other."""
 
     objects: Objects
@@ -41,9 +39,8 @@ class StoreLake:
     @classmethod
     def create(cls, objects: Objects, cluster: Cluster, database: str, monkeypatch: pytest.MonkeyPatch) -> StoreLake:
         lake = cls(objects, cluster, database)
-        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(narrow_connection(cluster)))
         lake.connect(monkeypatch)
-        lake.on_every_node(create_table_sql(f"{database}.trips"))
+        lake.create_target(monkeypatch)
         return lake
 
     def connect(self, monkeypatch: pytest.MonkeyPatch, **wrong: str) -> None:
@@ -94,19 +91,14 @@ class StoreLake:
         return ["--storage", kinds.get(type(self.objects), "s3"), "--bucket", self.place, "--key", TEMPLATE]
 
     def operator(self, **options: Any) -> S3ToClickHouseOperator:
-        arguments = {"task_id": "load", "table": "trips", "database": self.database, "period": PERIOD}
-        arguments |= {"cluster": self.cluster.name, "progress_interval_seconds": 0.2}
+        kind, where = S3ToClickHouseOperator, {"bucket": self.place, "key": TEMPLATE}
         if isinstance(self.objects, AzureObjects):
-            return AzureBlobToClickHouseOperator(
-                **grouped(**{"container": self.place, "blob": TEMPLATE} | arguments | options)
-            )
+            kind, where = AzureBlobToClickHouseOperator, {"container": self.place, "blob": TEMPLATE}
         if isinstance(self.objects, GcsBucket):
-            return GCSToClickHouseOperator(
-                **grouped(**{"bucket": self.place, "object_name": TEMPLATE} | arguments | options)
-            )
+            kind, where = GCSToClickHouseOperator, {"bucket": self.place, "object_name": TEMPLATE}
         if isinstance(self.objects, HdfsObjects):
-            return HdfsToClickHouseOperator(**grouped(**self._hdfs | arguments | options))
-        return S3ToClickHouseOperator(**grouped(**{"bucket": self.place, "key": TEMPLATE} | arguments | options))
+            kind, where = HdfsToClickHouseOperator, self._hdfs
+        return kind(**grouped(**where | self.arguments | options))
 
     @property
     def _hdfs(self) -> dict[str, str]:
@@ -115,22 +107,5 @@ class StoreLake:
     def load(self, **options: Any) -> dict[str, Any]:
         return self.operator(**options).execute({})
 
-    def on_every_node(self, sql: str) -> list[list[tuple[Any, ...]]]:
-        answers = []
-        for node in self.cluster.nodes:
-            with node.client() as client:
-                answers.append(client.execute(sql))
-        return answers
-
-    def facts(self, period: str = PERIOD) -> PeriodFacts:
-        with self.cluster.nodes[0].client() as client:
-            return read_facts(client, f"cluster('{self.cluster.name}', {self.database}, trips)", period)
-
-    def left_behind(self) -> list[str]:
-        """Staging tables of loads, on any node."""
-        like = "name LIKE 'chs3\\_%' AND name NOT IN ('chs3_ledger', 'chs3_loads', 'chs3_objects')"
-        sql = f"SELECT name FROM system.tables WHERE database = '{self.database}' AND {like}"
-        return [name for rows in self.on_every_node(sql) for (name,) in rows]
-
     def rows(self) -> int:
-        return sum(rows[0][0] for rows in self.on_every_node(f"SELECT count() FROM {self.database}.trips"))
+        return sum(self.rows_per_node())

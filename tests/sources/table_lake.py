@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.operators._support.period_load_task import PeriodLoadTask
 from airflow_provider_chs3.sources import delta, iceberg, lakehouse
-from airflow_provider_chs3.testbed.trips import PeriodFacts, create_table_sql, read_facts
 from airflow_provider_chs3.transfers.delta_to_clickhouse import DeltaToClickHouseOperator
 from airflow_provider_chs3.transfers.iceberg_to_clickhouse import IcebergToClickHouseOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.arguments import grouped
-from tests.narrow_user import narrow_connection
 from tests.sources.lakehouses import IcebergTable, Lakehouse
+from tests.sources.trips_target import PERIOD, TripsTarget
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,11 +21,9 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.testbed.nodes import Cluster
 
-PERIOD = "2026-01"
-
 
 @dataclass
-class TableLake:
+class TableLake(TripsTarget):
     """A table of a lakehouse, the table `trips` on every node, and loads from one to the other."""
 
     table: Lakehouse
@@ -36,11 +33,10 @@ class TableLake:
     @classmethod
     def create(cls, table: Lakehouse, cluster: Cluster, database: str, monkeypatch: pytest.MonkeyPatch) -> TableLake:
         lake = cls(table, cluster, database)
-        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(narrow_connection(cluster)))
         monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(table.s3.airflow_connection()))
         if isinstance(table, IcebergTable):
             monkeypatch.setenv("AIRFLOW_CONN_ICEBERG_DEFAULT", json.dumps(table.connection))
-        lake.on_every_node(create_table_sql(f"{database}.trips"))
+        lake.create_target(monkeypatch)
         return lake
 
     @property
@@ -61,10 +57,9 @@ class TableLake:
         return objects
 
     def operator(self, period: str = PERIOD, **options: Any) -> PeriodLoadTask:
-        arguments = {**self.where, "task_id": "load", "period": period, "progress_interval_seconds": 0.2}
+        arguments = self.arguments | {"period": period}
         if "objects" in options:
             return S3ToClickHouseOperator(**grouped(**{**arguments, **options}))
-        del arguments["objects"]
         if isinstance(self.table, IcebergTable):
             given = {"iceberg_table": "lake.trips", "time_column": "pickup_at"}
             return IcebergToClickHouseOperator(**grouped(**{**arguments, **given, **options}))
@@ -106,20 +101,9 @@ class TableLake:
     def load(self, period: str = PERIOD, **options: Any) -> dict[str, Any]:
         return self.operator(period, **options).execute({})
 
-    def on_every_node(self, sql: str) -> list[list[tuple[Any, ...]]]:
-        answers = []
-        for node in self.cluster.nodes:
-            with node.client() as client:
-                answers.append(client.execute(sql))
-        return answers
-
-    def facts(self, period: str = PERIOD) -> PeriodFacts:
-        with self.cluster.nodes[0].client() as client:
-            return read_facts(client, f"cluster('{self.cluster.name}', {self.database}, trips)", period)
-
     def distances(self) -> list[float]:
         answers = self.on_every_node(f"SELECT DISTINCT trip_distance FROM {self.database}.trips")
         return [row[0] for rows in answers for row in rows]
 
     def rows(self) -> int:
-        return sum(rows[0][0] for rows in self.on_every_node(f"SELECT count() FROM {self.database}.trips"))
+        return sum(self.rows_per_node())

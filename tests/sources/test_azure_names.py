@@ -42,4 +42,4 @@ def test_such_a_name_of_parquet_is_refused_before_anything_is_staged(store_lake:
     store_lake.objects.put(f"trips/{PERIOD}/{name}.parquet", file_of("parquet", 0))
     with pytest.raises(AirflowFailException, match=r"ClickHouse found 0 of them, and not .*//.*Copy the object"):
         store_lake.load()
-    assert (store_lake.rows(), store_lake.left_behind()) == (0, [])
+    assert (store_lake.rows(), store_lake.staging()) == (0, [])

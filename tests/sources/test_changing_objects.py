@@ -57,7 +57,7 @@ def test_a_period_holds_its_objects_as_they_were_at_one_moment(
     assert loaded in (before, after)
     assert period.load() == ("unchanged" if loaded == after else "published")
     assert store_lake.facts() == after
-    assert store_lake.left_behind() == []
+    assert store_lake.staging() == []
 
 
 @pytest.mark.thorough(but=1)
@@ -114,7 +114,7 @@ def test_an_object_of_which_half_is_read_as_it_is_overwritten_is_not_taken_for_d
     assert period.load() == "published"
     assert len(strikes.struck) == 1
     assert store_lake.facts() == period.facts()
-    assert (period.load(), store_lake.left_behind()) == ("unchanged", [])
+    assert (period.load(), store_lake.staging()) == ("unchanged", [])
 
 
 # On S3 always, in tests/faults/test_workers.py.
@@ -133,7 +133,7 @@ def test_after_kill_9_at_any_step_a_run_ends_in_the_objects_rows(
         strike.kill_in(period.load)
         period.load()
         assert store_lake.facts() == period.facts()
-        assert (period.load(), store_lake.left_behind()) == ("unchanged", [])
+        assert (period.load(), store_lake.staging()) == ("unchanged", [])
     assert len(found) > 3
 
 
@@ -157,5 +157,5 @@ def test_loads_of_one_period_at_once_end_in_its_objects(store_lake: StoreLake, k
             each for each in outcomes if "started later and took over" in each
         ]
         assert store_lake.facts() == period.facts()
-        assert (period.load(), store_lake.left_behind()) == ("unchanged", [])
+        assert (period.load(), store_lake.staging()) == ("unchanged", [])
         change()

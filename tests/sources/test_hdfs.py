@@ -6,8 +6,6 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,13 +16,10 @@ from airflow_provider_chs3.exceptions import ConfigurationError, NotReadyError, 
 from airflow_provider_chs3.sources.hdfs import HdfsFiles
 from airflow_provider_chs3.sources.hdfs.listing import WebHdfsListing
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.dag_bag import DagBag
 from tests.sources.hdfs import HdfsServer
 from tests.sources.objects import HdfsObjects
 from tests.sources.store_lake import PERIOD, StoreLake
 
-DAGS = Path(__file__).parents[2] / "dags"
-NIGHT = datetime(2026, 3, 12, 3, tzinfo=UTC)
 TRIPS = Trips(rows_per_period=1_000, files_per_period=2)
 
 of_hdfs = pytest.mark.parametrize("store_lake", ["hdfs"], indirect=True)
@@ -214,18 +209,8 @@ class TestLoads:
 
     @pytest.mark.thorough
     def test_the_example_dag_loads_and_then_finds_nothing_to_load(
-        self, store_lake: StoreLake, run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+        self, store_lake: StoreLake, run_example: Callable[..., None]
     ) -> None:
         store_lake.objects.upload(TRIPS, "2026-02")
-        connection = store_lake.cluster.airflow_connection()
-        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
-        conf = {"path": f"/{store_lake.place}/trips/{{YYYY-MM}}/*.parquet", "hdfs_url": store_lake.objects.server.url}
-        conf |= {"database": store_lake.database, "table": "trips"}
-        bag = DagBag(DAGS)
-        assert bag.import_errors == {}
-        states = []
-        for _ in range(2):
-            run = run_dag(bag.dags["chs3_hdfs"], logical_date=NIGHT, run_conf=conf)
-            states.append({ti.task_id: str(ti.state) for ti in run.get_task_instances()})
-        assert [each["trips.period.load"] for each in states] == ["success", "skipped"]
-        assert store_lake.facts("2026-02") == TRIPS.facts("2026-02")
+        path, url = f"/{store_lake.place}/trips/{{YYYY-MM}}/*.parquet", store_lake.objects.server.url
+        run_example("chs3_hdfs", store_lake, TRIPS, ["2026-02"], path=path, hdfs_url=url)

@@ -53,7 +53,7 @@ def test_a_file_of_which_only_whole_blocks_are_written_is_not_loaded_until_it_is
         NotReadyError, match=rf"{writer.period.key(5)} is being written, and only its first 1,048,576 b"
     ):
         writer.period.load()
-    assert (store_lake.rows(), store_lake.left_behind()) == (0, [])
+    assert (store_lake.rows(), store_lake.staging()) == (0, [])
     writer.close()
     assert writer.period.load() == "published"
     assert store_lake.facts() == writer.period.facts()

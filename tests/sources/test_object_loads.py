@@ -7,8 +7,6 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import lz4.frame
@@ -30,8 +28,6 @@ __all__ = ["breaker"]
 TRIPS = Trips(rows_per_period=3_000, files_per_period=5)
 OTHER = Trips(seed=2, rows_per_period=3_500, files_per_period=5)
 
-DAGS = Path(__file__).parents[2] / "dags"
-NIGHT = datetime(2026, 3, 12, 3, tzinfo=UTC)
 #: For S3, the tests in `tests/integration` show the same.
 beside_s3 = pytest.mark.parametrize(
     "store_lake",
@@ -260,23 +256,8 @@ class TestAzure:
 
     @pytest.mark.thorough
     def test_the_example_dag_loads_and_then_finds_nothing_to_load(
-        self, store_lake: StoreLake, run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+        self, store_lake: StoreLake, run_example: Callable[..., None]
     ) -> None:
-        from tests.dag_bag import DagBag
-
         for period in ("2026-01", "2026-02"):
             store_lake.objects.upload(TRIPS, period)
-        connection = store_lake.cluster.airflow_connection()
-        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
-        conf = {"container": store_lake.place, "database": store_lake.database, "table": "trips"}
-        bag = DagBag(DAGS)
-        assert bag.import_errors == {}
-        states = []
-        for _ in range(2):
-            run = run_dag(bag.dags["chs3_azure"], logical_date=NIGHT, run_conf=conf)
-            states.append({ti.task_id: str(ti.state) for ti in run.get_task_instances()})
-        assert [each["trips.period.load"] for each in states] == ["success", "skipped"]
-        assert [store_lake.facts(period) for period in ("2026-01", "2026-02")] == [
-            TRIPS.facts("2026-01"),
-            TRIPS.facts("2026-02"),
-        ]
+        run_example("chs3_azure", store_lake, TRIPS, ["2026-01", "2026-02"], container=store_lake.place)

@@ -13,7 +13,7 @@ from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.faults.killing import Worker
 from tests.sources.row_lake import RowLake
-from tests.sources.source_lake import left_behind, wait_for_insert
+from tests.sources.source_lake import wait_for_insert
 
 _TYPES = {
     "instants": ("timestamptz", "timestamp NULL"),
@@ -194,7 +194,7 @@ def test_a_period_holds_the_rows_of_the_database(row_lake: RowLake, case: Case) 
     assert hits.plan(all_periods=True) == [case.periods[0]]
     assert hits.load(periods=list(case.periods)) == ["published", "unchanged"]
     hits.assert_exact(*first, *second)
-    assert left_behind(row_lake) == []
+    assert row_lake.left_behind() == []
 
 
 @pytest.mark.thorough(but=1, first=1)
@@ -269,4 +269,4 @@ def test_a_worker_that_dies_over_a_day_leaves_it_to_the_next_try(row_lake: RowLa
     hits.assert_exact(*CASES[2].moments[0])
     assert hits.load(period="2026-11-01") == ["published"]
     hits.assert_exact(*CASES[2].moments[0], *second)
-    assert left_behind(row_lake) == []
+    assert row_lake.left_behind() == []

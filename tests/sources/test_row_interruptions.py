@@ -24,7 +24,7 @@ from tests.faults.strikes import Strikes, strikes
 from tests.sources.restarting import Restarts
 from tests.sources.row_lake import PERIOD, RowLake
 from tests.sources.rows import MySqlRows, PostgresRows
-from tests.sources.source_lake import left_behind, wait_for_insert
+from tests.sources.source_lake import wait_for_insert
 
 pytestmark = pytest.mark.three_nodes
 
@@ -67,7 +67,7 @@ def _without_zone(value: Any) -> Any:
 
 def assert_exact(lake: RowLake) -> None:
     assert rows_of_clickhouse(lake) == rows_of_database(lake)
-    assert left_behind(lake) == []
+    assert lake.left_behind() == []
 
 
 def slow(lake: RowLake) -> dict[str, Any]:

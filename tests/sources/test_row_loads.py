@@ -7,8 +7,6 @@ import logging
 import re
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,8 +23,6 @@ from tests.sources.row_lake import PERIOD, RowLake
 __all__ = ["breaker"]
 
 TRIPS = Trips(rows_per_period=3_000)
-DAGS = Path(__file__).parents[2] / "dags"
-NIGHT = datetime(2026, 3, 12, 3, tzinfo=UTC)
 CHANGE = "UPDATE {t} SET fare = fare + 1 WHERE pickup_at >= '2026-01-01' AND pickup_at < '2026-01-03'"
 
 
@@ -248,26 +244,13 @@ def test_objects_have_markers_and_rows_have_not(row_lake: RowLake) -> None:
 
 @pytest.mark.thorough
 def test_the_example_dag_loads_and_then_finds_nothing_to_load(
-    row_lake: RowLake, run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    row_lake: RowLake, run_example: Callable[..., None]
 ) -> None:
-    from tests.dag_bag import DagBag
-
     if row_lake.is_mysql:
         pytest.skip("the example reads PostgreSQL")
     for period in ("2026-01", "2026-02"):
         row_lake.rows.put(TRIPS.table(period))
-    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(row_lake.cluster.airflow_connection()))
-    conf = {"source_table": row_lake.rows.table, "database": row_lake.database, "table": "trips"}
-    dag = DagBag(DAGS).dags["chs3_postgres"]
-    states = []
-    for _ in range(2):
-        run = run_dag(dag, logical_date=NIGHT, run_conf=conf)
-        states.append({ti.task_id: str(ti.state) for ti in run.get_task_instances()})
-    assert [each["trips.period.load"] for each in states] == ["success", "skipped"]
-    assert [row_lake.facts(period) for period in ("2026-01", "2026-02")] == [
-        TRIPS.facts("2026-01"),
-        TRIPS.facts("2026-02"),
-    ]
+    run_example("chs3_postgres", row_lake, TRIPS, ["2026-01", "2026-02"], source_table=row_lake.rows.table)
 
 
 @pytest.mark.thorough(but=1)

@@ -20,7 +20,7 @@ from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOpera
 from tests.integration import deferring
 from tests.integration.slow import SLOW_SETTINGS
 from tests.sources.row_lake import PERIOD, RowLake
-from tests.sources.source_lake import SourceLake, inputs_of, left_behind, wait_for_insert
+from tests.sources.source_lake import SourceLake, inputs_of, wait_for_insert
 
 TRIPS = Trips(rows_per_period=3_000)
 #: About 5 s on each of three nodes.
@@ -69,7 +69,7 @@ def test_on_kill_ends_the_queries_and_drops_staging(lake: SourceLake) -> None:
         load = pool.submit(operator.execute, {})
         wait_for_insert(lake)
         operator.on_kill()
-        assert left_behind(lake) == []
+        assert lake.left_behind() == []
         with pytest.raises(AirflowTaskTerminated):
             load.result(timeout=300)
     assert sum(rows[0][0] for rows in lake.on_every_node(f"SELECT count() FROM {lake.database}.trips")) == 0

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +17,6 @@ from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOpera
 from tests.sources.table_lake import PERIOD, TableLake
 
 TRIPS = Trips(rows_per_period=2_000)
-DAGS = Path(__file__).parents[2] / "dags"
-NIGHT = datetime(2026, 3, 12, 3, tzinfo=UTC)
 OTHER = Trips(seed=2, rows_per_period=2_500)
 
 
@@ -150,22 +145,8 @@ def test_no_key_shows(table_lake: TableLake, caplog: pytest.LogCaptureFixture) -
 
 @pytest.mark.thorough
 def test_the_example_dag_loads_and_then_finds_nothing_to_load(
-    table_lake: TableLake, run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    table_lake: TableLake, run_example: Callable[..., None]
 ) -> None:
-    from tests.dag_bag import DagBag
-
     for period in ("2026-01", "2026-02"):
         table_lake.table.put(TRIPS.table(period))
-    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(table_lake.cluster.airflow_connection()))
-    bag = DagBag(DAGS)
-    assert bag.import_errors == {}
-    states = []
-    for _ in range(2):
-        conf = table_lake.dag_conf | {"database": table_lake.database, "table": "trips"}
-        run = run_dag(bag.dags[table_lake.dag_id], logical_date=NIGHT, run_conf=conf)
-        states.append({ti.task_id: str(ti.state) for ti in run.get_task_instances()})
-    assert [each["trips.period.load"] for each in states] == ["success", "skipped"]
-    assert [table_lake.facts(period) for period in ("2026-01", "2026-02")] == [
-        TRIPS.facts("2026-01"),
-        TRIPS.facts("2026-02"),
-    ]
+    run_example(table_lake.dag_id, table_lake, TRIPS, ["2026-01", "2026-02"], **table_lake.dag_conf)
