@@ -112,10 +112,9 @@ def source_arguments(given: argparse.Namespace) -> dict[str, Any]:
         ConfigurationError: If an option is of another storage, or one is missing.
     """
     storage, options = storage_class(given.storage), _options(given)
-    missing = [name for name in _required(storage) if name not in options]
-    if missing and not (given.command == _DOCTOR and "key" in missing):
-        _need(given, missing)
-    return {"objects": None if missing else storage.of_options(options)}
+    if given.command == _DOCTOR and "key" in _missing(storage, options):
+        return {"objects": None}
+    return {"objects": _made(storage, options, given)}
 
 
 def object_storage(given: argparse.Namespace, key: str) -> Storage:
@@ -128,16 +127,12 @@ def object_storage(given: argparse.Namespace, key: str) -> Storage:
     Raises:
         ConfigurationError: If an option is of another storage, or one is missing.
     """
-    storage, options = storage_class(given.storage), {**_options(given), "key": key}
-    if missing := [name for name in _required(storage) if name not in options]:
-        _need(given, missing)
-    return storage.of_options(options)
+    return _made(storage_class(given.storage), {**_options(given), "key": key}, given)
 
 
 def _add_ledger(commands: Any) -> None:
-    command = _command(commands, "ledger", "list the published periods of a table, with the state of each")
-    _add_table(command)
-    _add_periods(command, all_periods=None)
+    about = "list the published periods of a table, with the state of each"
+    command = _add_command_of_periods(commands, "ledger", about)
     command.add_argument(
         "--objects", action="store_true", help="list the loaded objects instead, with the time and load of each"
     )
@@ -370,11 +365,13 @@ def _options(given: argparse.Namespace) -> dict[str, Any]:
     return {name: every[name] or None for name in own if every[name] or name == _AWS}
 
 
-def _required(storage: type[Storage]) -> list[str]:
+def _missing(storage: type[Storage], options: Mapping[str, Any]) -> list[str]:
     needed = {each.name for each in fields(storage) if each.default is MISSING}
-    return [option for option, argument in storage.options.items() if argument in needed]
+    return [name for name, argument in storage.options.items() if argument in needed and name not in options]
 
 
-def _need(given: argparse.Namespace, missing: list[str]) -> None:
-    names = " and ".join(f"--{name.replace('_', '-')}" for name in missing)
-    raise ConfigurationError(f"--storage {given.storage} needs more options: give {names}.")
+def _made(storage: type[Storage], options: Mapping[str, Any], given: argparse.Namespace) -> Storage:
+    if missing := _missing(storage, options):
+        names = " and ".join(f"--{name.replace('_', '-')}" for name in missing)
+        raise ConfigurationError(f"--storage {given.storage} needs more options: give {names}.")
+    return storage.of_options(options)

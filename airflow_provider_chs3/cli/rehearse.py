@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from airflow_provider_chs3.cli.rehearsal_stage import CLEAN, stage
-from airflow_provider_chs3.cli.rehearsed_objects import RehearsedObjects
+from airflow_provider_chs3.cli.rehearsed_objects import CLEAN, RehearsedObjects, stage
 from airflow_provider_chs3.core.cluster.untested_engines import NAME_PREFIX
 from airflow_provider_chs3.core.load.protocol import load_periods
 from airflow_provider_chs3.core.load.rounds import LoadsOutcome

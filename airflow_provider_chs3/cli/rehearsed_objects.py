@@ -1,19 +1,26 @@
-"""The objects of a rehearsal: small, with known rows."""
+"""What a rehearsal creates, and removes afterwards: its table, and small objects with known rows."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from airflow_provider_chs3.core.cluster.topology import TableLocation
 from airflow_provider_chs3.core.cluster.untested_engines import NAME_PREFIX
 from airflow_provider_chs3.core.rehearsal import scratch
-from airflow_provider_chs3.core.rehearsal.scratch import PERIOD
-from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.core.rehearsal.cleaning import clean_after
+from airflow_provider_chs3.core.rehearsal.scratch import PERIOD, Where
+from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, TransientError
+from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.sources.listing import WritableListing
 from airflow_provider_chs3.sources.storage import Storage
 
 #: Characters with a special meaning in a load's key template, or to ClickHouse.
 _NOT_LITERAL = re.compile(r"^/|//|[{}*?]")
+#: What to do about anything left behind.
+CLEAN = "run `rehearse --clean` with the same arguments when it can be reached again"
 
 
 class RehearsedObjects:
@@ -97,3 +104,46 @@ class RehearsedObjects:
 
     def _key(self, number: int) -> str:
         return f"{self.folder}{PERIOD}/part-{number:03d}.jsonl"
+
+
+@contextmanager
+def stage(
+    runner: Runner, where: Where, objects: RehearsedObjects, *, warn: Callable[[str], object]
+) -> Iterator[tuple[Node, ...]]:
+    """Create the table of a rehearsal, yield its nodes, and remove everything that the rehearsal created.
+
+    Args:
+        runner: The runner of the steps.
+        where: The place.
+        objects: The rehearsal's objects.
+        warn: Called with anything left behind, if the rehearsal ends with another error.
+
+    Raises:
+        Chs3Error: If the table cannot be created, or something is left behind.
+    """
+    plan = runner.run(scratch.plan_table(where))
+    try:
+        runner.run(scratch.create_table(plan))
+        yield plan.location.nodes
+    except BaseException:
+        # Also after Ctrl-C: an interrupted load leaves staging and queries behind.
+        for left in _remove_all(runner, plan.location, objects):
+            warn(f"{left}; {CLEAN}.")
+        raise
+    if left := "; ".join(_remove_all(runner, plan.location, objects)):
+        raise TransientError(f"{left}; {CLEAN}.")
+
+
+def _remove_all(runner: Runner, location: TableLocation, objects: RehearsedObjects) -> Iterator[str]:
+    """Remove what the rehearsal created, and report anything left behind."""
+    try:
+        objects.delete_own()
+    except Exception as error:
+        # Airflow's connection and boto3's chain of credentials raise different errors.
+        yield f"left {objects.folder} under {objects.where} ({error})"
+    try:
+        cleaned = runner.run(clean_after(location))
+    except Chs3Error as error:
+        yield f"left {location.target}, with staging and records ({error})"
+    else:
+        yield from filter(None, (cleaned.left,))

@@ -59,7 +59,7 @@ _RANGE_BYTES = 4 * 1024**2
 #: Seconds between two looks at the clock, if nodes take long to answer.
 _LONGEST_WAIT_SECONDS = 60.0
 #: Seconds between two checks of the memory of inserts whose progress is not logged.
-_QUIET_INTERVAL_SECONDS = 0.5
+_QUIET_SECONDS = 0.5
 #: Servers reject a wrong statement at once; one that takes longer than this to start continues in the background.
 _START_SECONDS = 2.0
 
@@ -194,10 +194,6 @@ class Runner:
     @_perform.register
     def _(self, step: QueryNodes) -> dict[Node, list[Row]]:
         self.log.debug("%s on %s", step.name, ", ".join(map(str, step.sql)))
-        if not step.sql:
-            return {}
-        if self.in_turns:
-            return {node: self._ask_node(node, sql, step) for node, sql in step.sql.items()}
         return self._of_each(step.sql, lambda node: self._ask_node(node, step.sql[node], step))
 
     @_perform.register
@@ -210,12 +206,7 @@ class Runner:
         ask = QueryNodes(name=step.name, sql=step.sql, settings=step.settings)
         self.log.debug("%s on %s", step.name, ", ".join(map(str, step.sql)))
 
-        def timed(node: Node) -> TimedAnswer:
-            return _timed(lambda: self._ask_node(node, step.sql[node], ask))
-
-        if self.in_turns:
-            return {node: timed(node) for node in step.sql}
-        return self._of_each(step.sql, timed)
+        return self._of_each(step.sql, lambda node: _timed(lambda: self._ask_node(node, step.sql[node], ask)))
 
     @_perform.register
     def _(self, step: Gather) -> list[Any]:
@@ -252,6 +243,8 @@ class Runner:
         return self.hook.test_hosts()
 
     def _of_each(self, nodes: Iterable[Node], ask: Callable[[Node], T]) -> dict[Node, T]:
+        if self.in_turns:
+            return {node: ask(node) for node in nodes}
         asked = {node: self._threads.submit(ask, node) for node in nodes}
         # All have ended, so no node is still working when the workflow gets an error.
         while wait(asked.values(), timeout=self.hook.deadline.within(_LONGEST_WAIT_SECONDS)).not_done:
@@ -309,17 +302,8 @@ class Runner:
     def _(self, step: InsertSideBySide) -> tuple[InsertStats, ...]:
         self.log.debug("%s", step.name)
         with ThreadPoolExecutor(max_workers=len(step.inserts)) as pool:
-            running = [pool.submit(self._insert_quietly, each) for each in step.inserts]
+            running = [pool.submit(self._run_insert, each, Quiet(self.log), _QUIET_SECONDS) for each in step.inserts]
         return tuple(each.result() for each in running)
-
-    def _insert_quietly(self, step: Insert) -> InsertStats:
-        return run_insert(
-            step,
-            hook=self.hook,
-            log=Quiet(self.log),
-            log_comment=self.log_comment,
-            progress_interval_seconds=_QUIET_INTERVAL_SECONDS,
-        )
 
     def insert(self, step: Insert) -> InsertStats:
         """Run an insert to its end; it is cancelled if this process dies.
@@ -328,10 +312,10 @@ class Runner:
             ClickHouseServerError: If the insert failed.
             ClickHouseConnectionError: If the connection broke.
         """
+        return self._run_insert(step, self.log, self.progress_interval_seconds)
+
+    def _run_insert(self, step: Insert, log: ProgressLog, interval_seconds: float) -> InsertStats:
+        comment = self.log_comment
         return run_insert(
-            step,
-            hook=self.hook,
-            log=self.log,
-            log_comment=self.log_comment,
-            progress_interval_seconds=self.progress_interval_seconds,
+            step, hook=self.hook, log=log, log_comment=comment, progress_interval_seconds=interval_seconds
         )

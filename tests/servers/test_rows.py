@@ -12,8 +12,9 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.narrow_user import WITH_NARROW_USER
-from tests.sources.row_lake import PERIOD, RowLake
+from tests.sources.row_lake import RowLake
 from tests.sources.rows import PostgresRows
+from tests.sources.trips_target import PERIOD
 
 
 def test_a_load_of_rows_says_so_before_it_has_staging_and_the_doctor_too(

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from airflow_provider_chs3.testbed.trips import WRITERS, PeriodFacts, Trips, read_facts
-from tests.sources.store_lake import PERIOD, StoreLake
+from tests.sources.store_lake import StoreLake
+from tests.sources.trips_target import PERIOD
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.sources.changing import Kind, file_of
-from tests.sources.store_lake import PERIOD, StoreLake
+from tests.sources.store_lake import StoreLake
+from tests.sources.trips_target import PERIOD
 
 pytestmark = pytest.mark.parametrize("store_lake", ["azure"], indirect=True)
 

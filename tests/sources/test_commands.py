@@ -10,7 +10,8 @@ import pytest
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.sources.objects import HdfsObjects
-from tests.sources.store_lake import PERIOD, TEMPLATE, StoreLake
+from tests.sources.store_lake import TEMPLATE, StoreLake
+from tests.sources.trips_target import PERIOD
 
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
 

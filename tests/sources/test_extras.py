@@ -25,10 +25,11 @@ from tests.absent_libraries import run_operator
 from tests.narrow_user import narrow_connection
 from tests.sources.landing_lake import NIGHTS, LandingLake
 from tests.sources.objects import AzureObjects, S3Objects
-from tests.sources.row_lake import PERIOD, RowLake
+from tests.sources.row_lake import RowLake
 from tests.sources.rows import MySqlRows, PostgresRows
 from tests.sources.store_lake import StoreLake
 from tests.sources.table_lake import TableLake
+from tests.sources.trips_target import PERIOD
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster

@@ -18,7 +18,8 @@ from airflow_provider_chs3.sources.hdfs.listing import WebHdfsListing
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.sources.hdfs import HdfsServer
 from tests.sources.objects import HdfsObjects
-from tests.sources.store_lake import PERIOD, StoreLake
+from tests.sources.store_lake import StoreLake
+from tests.sources.trips_target import PERIOD
 
 TRIPS = Trips(rows_per_period=1_000, files_per_period=2)
 

@@ -10,7 +10,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.sources.lakehouses import known_types
-from tests.sources.table_lake import PERIOD, TableLake
+from tests.sources.table_lake import TableLake
+from tests.sources.trips_target import PERIOD
 
 pytestmark = pytest.mark.parametrize("table_lake", ["iceberg"], indirect=True)
 TRIPS = Trips(rows_per_period=2_000)

@@ -21,7 +21,8 @@ from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.integration.load.test_interrupted import Breaker, Failed, breaker
-from tests.sources.store_lake import PERIOD, StoreLake
+from tests.sources.store_lake import StoreLake
+from tests.sources.trips_target import PERIOD
 
 __all__ = ["breaker"]
 

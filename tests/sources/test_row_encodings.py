@@ -14,8 +14,9 @@ from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.sources.mysql import MySqlServer
 from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.sources.row_lake import PERIOD, RowLake
+from tests.sources.row_lake import RowLake
 from tests.sources.rows import MySqlRows, PostgresRows
+from tests.sources.trips_target import PERIOD
 
 
 def _utf8(lake: RowLake) -> dict[str, str]:

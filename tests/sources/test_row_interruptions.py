@@ -22,9 +22,10 @@ from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from tests.faults.killing import Worker, steps_of, strikes_after, strikes_amid
 from tests.faults.strikes import Strikes, strikes
 from tests.sources.restarting import Restarts
-from tests.sources.row_lake import PERIOD, RowLake
+from tests.sources.row_lake import RowLake
 from tests.sources.rows import MySqlRows, PostgresRows
 from tests.sources.source_lake import wait_for_insert
+from tests.sources.trips_target import PERIOD
 
 pytestmark = pytest.mark.three_nodes
 

@@ -18,7 +18,8 @@ from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.load.test_interrupted import Breaker, Failed, breaker
-from tests.sources.row_lake import PERIOD, RowLake
+from tests.sources.row_lake import RowLake
+from tests.sources.trips_target import PERIOD
 
 __all__ = ["breaker"]
 

@@ -10,7 +10,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.sources.row_lake import PERIOD, RowLake
+from tests.sources.row_lake import RowLake
+from tests.sources.trips_target import PERIOD
 
 TRIPS = Trips(rows_per_period=1_000)
 

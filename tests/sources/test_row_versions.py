@@ -9,7 +9,8 @@ import pytest
 
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.sources.database.listing import RowsListing
-from tests.sources.row_lake import PERIOD, RowLake
+from tests.sources.row_lake import RowLake
+from tests.sources.trips_target import PERIOD
 from tests.waiting import wait_until
 
 NO_PERIODS = {

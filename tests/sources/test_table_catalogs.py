@@ -21,7 +21,8 @@ from tests.sources.iceberg_rest import IcebergRestServer
 from tests.sources.lakehouses import IcebergTable
 from tests.sources.objects import S3Objects
 from tests.sources.row_deltas import data_files, delete_by_position
-from tests.sources.table_lake import PERIOD, TableLake
+from tests.sources.table_lake import TableLake
+from tests.sources.trips_target import PERIOD
 
 TRIPS = Trips(rows_per_period=2_000)
 #: What a worker needs of Glue, and what worker and servers need of S3.

@@ -19,8 +19,9 @@ from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOpera
 from tests.integration import deferring
 from tests.sources.lakehouses import known_types
 from tests.sources.row_deltas import commit_deletes, data_files, delete_by_position, delete_by_value
-from tests.sources.table_lake import PERIOD, TableLake
+from tests.sources.table_lake import TableLake
 from tests.sources.test_source_tasks import SLOW
+from tests.sources.trips_target import PERIOD
 
 TRIPS = Trips(rows_per_period=2_000)
 NEXT = "2026-02"

@@ -14,7 +14,8 @@ from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.sources.table_lake import PERIOD, TableLake
+from tests.sources.table_lake import TableLake
+from tests.sources.trips_target import PERIOD
 
 TRIPS = Trips(rows_per_period=2_000)
 OTHER = Trips(seed=2, rows_per_period=2_500)

@@ -11,7 +11,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.sources.lakehouse.listing import split_url
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.sources.table_lake import PERIOD, TableLake
+from tests.sources.table_lake import TableLake
+from tests.sources.trips_target import PERIOD
 
 TRIPS = Trips(rows_per_period=2_000)
 WRITTEN_OTHERWISE = "was written when the table had other columns"
