@@ -32,7 +32,7 @@ from airflow_provider_chs3.core.staging.ending import is_staging_there
 from airflow_provider_chs3.core.staging.tables import Attempt, superseded
 from airflow_provider_chs3.core.values.models import Manifest, Node, ObjectChanges
 from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import InsertStats, QueryNodes, Row, SourceRead, Steps
+from airflow_provider_chs3.core.workflow.operations import InsertStats, Row, SourceRead, Steps
 from airflow_provider_chs3.exceptions import ObjectsChangedError, SupersededError
 
 #: The reason for a period if `is_published_by_owner` holds.
@@ -176,19 +176,16 @@ def record_insert(
     # It names all files: those who resume the insert find it in the record of the first period.
     reading = {"reading": plan.reading.as_json()} if load.request.is_durable else {}
     plans = chain([json.dumps(basis | reading)], repeat(json.dumps(basis)))
-    records = [
-        {
-            coordinator: (
-                each.load.key_on(coordinator),
-                {**values_of_load(each.load), **shared, **_values_of(each), "plan": own},
-            )
-        }
+    records = (
+        (
+            coordinator,
+            each.load.key_on(coordinator),
+            {**values_of_load(each.load), **shared, **_values_of(each), "plan": own},
+        )
         for each, own in zip(periods, plans, strict=False)
-    ]
-    yield from QueryNodes(
-        name=f"Record that {periods_text([each.load for each in periods])} is being inserted",
-        sql=add_records(load.context, "inserting", records, staging=load.staging),
     )
+    name = f"Record that {periods_text([each.load for each in periods])} is being inserted"
+    yield from add_records(load.context, "inserting", records, name=name, staging=load.staging)
 
 
 def _values_of(each: PeriodLoad) -> dict[str, Value]:

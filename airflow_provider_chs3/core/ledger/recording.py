@@ -11,50 +11,54 @@ from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST
 from airflow_provider_chs3.core.ledger.table import COLUMNS, LOAD_EVENTS, LedgerKey
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, is_table, literal, literals, table
 from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.workflow.operations import QueryNodes
 
 #: A value of a column; numbers by name are those of a Map.
 Value: TypeAlias = str | int | float | Sequence[str] | Mapping[str, float] | None
 #: Columns of a record, each with its value.
 Values: TypeAlias = Mapping[str, Value]
-#: The key, and further columns, of a record on each of some nodes.
-OnNodes: TypeAlias = Mapping[Node, tuple[LedgerKey, Values]]
+#: A record on a node: its key, and further columns.
+RecordOnNode: TypeAlias = tuple[Node, LedgerKey, Values]
 
 
 def add_records(
     context: TargetContext,
     event: str,
-    records: Sequence[OnNodes],
+    records: Iterable[RecordOnNode],
     *,
+    name: str,
     staging: TableName | None = None,
-    is_replicated: bool = False,
     number: int = 0,
-) -> dict[Node, Sql]:
-    """Return the statement for each node that adds records of one table, each numbered after those of its period there.
+    query_id: str | None = None,
+) -> QueryNodes:
+    """Return the step that adds records of one table, each numbered after those of its period on its node.
 
     Replicas may be down while others publish, so their ledgers do not have the same records. If staging is replicated,
-    the number is also at least that of the Keeper transaction that created it, so that the newest record of all
-    replicas has the highest number, whichever of them were up.
+    the number of a claim is also at least that of the Keeper transaction that created it, so that the newest record of
+    all replicas has the highest number, whichever of them were up.
 
     Args:
         context: The facts of the nodes.
         event: `intent`, `published` or `forgotten`, which go to the ledger; or one of `LOAD_EVENTS`.
-        records: The record of each partition of each period, on each node; at least one.
+        records: The record of each partition of each period, on each node.
+        name: Name of the step.
         staging: Fail unless this table exists: an attempt that was superseded while it slept must not record what its
             successor put into the partition. None by default.
-        is_replicated: Whether that table is replicated. False by default.
         number: The lowest number of the records. 0 by default.
+        query_id: Beginning of the statements' query ids. By default the runner chooses.
     """
     by_node = defaultdict[Node, list[tuple[LedgerKey, Values]]](list)
-    for record in records:
-        for node, of_node in record.items():
-            by_node[node].append(of_node)
-    at_least = _number_of_creation(staging) if staging and is_replicated else str(number)
+    for node, key, values in records:
+        by_node[node].append((key, values))
+    into, at_least = context.loads if event in LOAD_EVENTS else context.ledger, str(number)
+    if staging and into == context.ledger and context.table_facts.is_replicated:
+        at_least = _number_of_creation(staging)
     unless_gone = f" WHERE {is_there(staging)}" if staging else ""
-    into = context.loads if event in LOAD_EVENTS else context.ledger
-    return {
+    sql = {
         node: Sql(f"{_insert(into, event, some, _last(context, node, into, some), at_least)}{unless_gone}")
         for node, some in by_node.items()
     }
+    return QueryNodes(name=name, sql=sql, query_id=query_id)
 
 
 def _last(context: TargetContext, node: Node, into: TableName, records: Sequence[tuple[LedgerKey, Values]]) -> str:

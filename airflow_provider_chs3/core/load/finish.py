@@ -14,12 +14,12 @@ from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, 
 from airflow_provider_chs3.core.insertion.staged_rows import count_partitions, staged_of
 from airflow_provider_chs3.core.ledger.comparison import evidence_of, intended_contents
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
-from airflow_provider_chs3.core.ledger.recording import OnNodes, add_records
+from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
+from airflow_provider_chs3.core.ledger.recording import RecordOnNode, add_records
 from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode, Record
 from airflow_provider_chs3.core.load.cleaning import clean_up
 from airflow_provider_chs3.core.object_history.records import recorded_objects
-from airflow_provider_chs3.core.publication.held import held_attempt, link, of_attempt
+from airflow_provider_chs3.core.publication.held import held_attempt, link
 from airflow_provider_chs3.core.publication.members import members_of, members_on
 from airflow_provider_chs3.core.publication.publish import publish
 from airflow_provider_chs3.core.publication.shared_table import find_superseded
@@ -35,7 +35,7 @@ from airflow_provider_chs3.core.staging.rivals import settle_with_rivals, take_o
 from airflow_provider_chs3.core.staging.tables import Attempt, create_staging
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import Gather, Log, QueryNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import Gather, Log, Steps
 from airflow_provider_chs3.exceptions import TargetChangedError, TransientError, VerificationError
 
 
@@ -233,17 +233,18 @@ def _record_intent(load: LoadContext, own: Attempt, held: Mapping[Node, Held]) -
             f"{load.context.target} {load.request.period} was changed, or published, just as it was approved: "
             f"{facts.why_not_held or facts.found.why}. It was not published. Look at it, and load it again if need be."
         )
-    staging = of_attempt(load, own).staging
-    records = list[OnNodes]()
+    records = list[RecordOnNode]()
     for node, of_node in held.items():
         for each in of_node.records:
             state, beside = now[node].at(each.partition_id).state, evidence_of(each).beside
-            values = values_of(load, rows=each.rows, state=state, beside=beside or Contents(), structure=each.structure)
+            values = values_of(load, rows=each.rows, state=state, beside=beside, structure=each.structure)
             of_held = {name: getattr(each, name) for name in ("attempt", "base", "increments")}
-            records.append({node: (load.key_on(node, each.partition_id), values | of_held)})
-    is_replicated = load.context.table_facts.is_replicated
-    yield from QueryNodes(
+            records.append((node, load.key_on(node, each.partition_id), values | of_held))
+    yield from add_records(
+        load.context,
+        "intent",
+        records,
         name=f"Record the intent to publish {load.request.period}",
-        sql=add_records(load.context, "intent", records, staging=staging, is_replicated=is_replicated),
+        staging=own.staging(load.context),
         query_id=f"{own.name}_intent",
     )

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.insertion.insert import Inserted, Verified
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.recording import Value, Values, add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.ledger.table import make_loads_table
+from airflow_provider_chs3.core.ledger.table import LOADS_COLUMNS, make_loads_table
 from airflow_provider_chs3.core.pace.past_loads import SLOW_SECONDS, read_pace
 from airflow_provider_chs3.core.sql.quoting import Sql, literals, one_of, table
 from airflow_provider_chs3.core.staging.ending import begins_with_any
@@ -24,9 +24,11 @@ from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Node, SettingValues
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import objects_text, quantity, size_text
-from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import Log, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, NotReadyError, SupersededError
 
+#: Columns of the record of a load that its result has.
+_OF_RESULT = [name for name in LOADS_COLUMNS if name != "period" and name in LoadResult.__dataclass_fields__]
 #: Servers may quote statements of any length.
 _ERROR_CHARACTERS = 4_000
 
@@ -119,24 +121,12 @@ def _values_of(each: PeriodLoad, result: LoadResult, together: tuple[str, float]
     plan = each.planned
     periods, seconds = together or ("", 0.0)
     return {
-        "reason": result.reason,
-        "rows": result.rows,
-        "rows_by_node": result.rows_by_node,
-        "loaded_objects": result.loaded_objects,
-        "loaded_bytes": result.loaded_bytes,
-        "loaded_rows": result.loaded_rows,
-        "object_changes": result.object_changes,
-        "other_period_rows": result.other_period_rows,
-        "parts": result.parts,
-        "table_bytes": result.table_bytes,
+        **{name: getattr(result, name) for name in _OF_RESULT},
         "insert_seconds": round(result.insert_seconds, 3),
         "seconds_by_step": {name: round(spent, 3) for name, spent in result.seconds_by_step.items()},
-        "peak_memory_bytes": result.peak_memory_bytes,
         "memory_bytes": plan.memory_bytes,
         "memory_steps": plan.memory_steps,
-        "counted_by": result.counted_by,
         "checks": json.dumps([each.as_json() for each in result.checks]) if result.checks else "",
-        "query_ids": result.query_ids,
         "settings": plan.settings_as_json,
         "together_periods": periods,
         "together_seconds": seconds,
@@ -246,16 +236,12 @@ def _values_of_error(error: Exception) -> dict[str, Value]:
 def _record(event: str, several: Sequence[tuple[LoadContext, Values]]) -> Steps[None]:
     # What a load did stays true, even if another took over; so this does not ask for its staging.
     context = several[0][0].context
+    node = context.coordinator
     records = [
-        {
-            context.coordinator: (
-                load.key_on(context.coordinator),
-                {**values_of_load(load), "owner": load.request.owner, **values},
-            )
-        }
+        (node, load.key_on(node), {**values_of_load(load), "owner": load.request.owner, **values})
         for load, values in several
     ]
-    yield from QueryNodes(name=f"Record the {event}", sql=add_records(context, event, records))
+    yield from add_records(context, event, records, name=f"Record the {event}")
 
 
 #: A node that has so many times the rows of the average one did most of the work by itself.

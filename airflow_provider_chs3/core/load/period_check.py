@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
 from airflow_provider_chs3.core.attempt.decision import (
     OF_OTHERS,
@@ -69,31 +68,21 @@ _MOST_RECORDS = 100
 _Looks = Mapping[Period, Mapping[Node, PeriodOnNode]]
 
 
-class Checked(NamedTuple):
-    """Periods after they were compared with the ledger.
-
-    Args:
-        done: The results of those with nothing left to do.
-        to_load: The others.
-        attempts: What earlier tries of this task began to insert: the attempts, each with its period.
-    """
-
-    done: dict[Period, LoadResult]
-    to_load: Periods
-    attempts: set[tuple[Period, str]]
-
-
-def check_periods(loads: Loads) -> Steps[Checked]:
+def check_periods(loads: Loads) -> Steps[tuple[dict[Period, LoadResult], Periods, set[tuple[Period, str]]]]:
     """Compare periods with the ledger, and decide what happens to each.
 
     Args:
         loads: The loads of the periods. These leave: those that are refused (see `judge`), and with an
             `ObjectsChangedError` those that another load published after this one had listed their objects.
+
+    Returns:
+        The results of those with nothing left to do; the others; and what earlier tries of this task began to insert:
+        the attempts, each with its period.
     """
     looks = (_look_up(loads), own_attempts(list(loads)))
     before, attempts = yield from Gather(name="Look up periods", workflows=looks)
     if not loads.items:
-        return Checked({}, periods_of(), attempts)
+        return {}, periods_of(), attempts
     timer = yield from loads.first.timer.end("inspect")
     loads.update(lambda load: replace(load, timer=timer))
     loads.each(lambda load: check_listed_since(load, before[load.request.period]))
@@ -112,7 +101,7 @@ def check_periods(loads: Loads) -> Steps[Checked]:
     }
     yield from _leave(loads, before, results)
     periods = yield from _to_load(loads, before, results, facts, decisions)
-    return Checked(results, periods, attempts)
+    return results, periods, attempts
 
 
 def _to_load(

@@ -128,12 +128,11 @@ def adopt_period(request: LoadRequest) -> Steps[AdoptedPeriod]:
     yield from _check_unchanged(load, before)
     shards = rows_of_shards({node: each.state for node, each in before.items()})
     records = [
-        {node: (load.key_on(node, one.partition_id), _values(load, node, one.state, shards, counted))}
+        (node, load.key_on(node, one.partition_id), _values(load, node, one.state, shards, counted))
         for node, each in before.items()
         for one in each.recorded
     ]
-    sql = add_records(load.context, "published", records)
-    yield from QueryNodes(name=f"Record {request.period} as published", sql=sql)
+    yield from add_records(load.context, "published", records, name=f"Record {request.period} as published")
     reason = load.files.source.kind.contents.having(load.files.manifest, "as many")
     return AdoptedPeriod(period=request.period, status="adopted", reason=reason, rows_by_node=counted.rows_by_node)
 

@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.staging.ending import drop_held, end_attempts
 from airflow_provider_chs3.core.staging.tables import Attempt
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,8 @@ def discard_periods(request: LedgerRequest) -> Steps[list[DiscardedPeriod]]:
     for period, nodes in found.items():
         if held := {node: each.held for node, each in nodes.items() if each.held}:
             attempts[period] = next(iter(held.values())).record.attempt
-            record = {node: (LedgerKey.on(context, node, period), {"attempt": attempts[period]}) for node in held}
-            sql = add_records(context, "discarded", [record])
-            yield from QueryNodes(name=f"Discard what is held of {period}", sql=sql)
+            records = [(node, LedgerKey.on(context, node, period), {"attempt": attempts[period]}) for node in held]
+            yield from add_records(context, "discarded", records, name=f"Discard what is held of {period}")
             # An approval that does not know that yet loses what it publishes from.
             yield from end_attempts(context, Attempt(context.target, (period,), attempts[period]))
         # One that died before may have recorded it already.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
-from airflow_provider_chs3.core.ledger.recording import OnNodes, add_records
+from airflow_provider_chs3.core.ledger.recording import Value, add_records
 from airflow_provider_chs3.core.ledger.records import IS_STATE, newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.plans.status import LedgerRequest, list_periods_of
@@ -88,5 +88,5 @@ def _forget_gone(context: TargetContext, wanted: Collection[Period] | None) -> S
 
 
 def _record(context: TargetContext, period: Period, keys: Mapping[Node, LedgerKey]) -> Steps[None]:
-    records: OnNodes = {node: (key, {}) for node, key in keys.items()}
-    yield from QueryNodes(name=f"Forget {period}", sql=add_records(context, "forgotten", [records]))
+    records = ((node, key, dict[str, Value]()) for node, key in keys.items())
+    yield from add_records(context, "forgotten", records, name=f"Forget {period}")

@@ -12,11 +12,10 @@ from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from airflow_provider_chs3.core.ledger.comparison import evidence_of
 from airflow_provider_chs3.core.ledger.partition_state import rows_of_shards
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
-from airflow_provider_chs3.core.ledger.recording import OnNodes, Renewal, Values, add_records, renew
+from airflow_provider_chs3.core.ledger.recording import RecordOnNode, Renewal, Values, add_records, renew
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import as_text, loaded_of
 from airflow_provider_chs3.core.ledger.table import make_ledger
-from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
@@ -57,13 +56,13 @@ def renew_records(loads: Sequence[LoadContext], periods: Mapping[Period, Mapping
         periods: Each period on each node.
     """
     context = loads[0].context
-    renewals, copies = defaultdict[Node, list[Renewal]](list), list[dict[Node, Sql]]()
+    renewals, steps = defaultdict[Node, list[Renewal]](list), list[QueryNodes]()
     for load in loads:
         found = periods[load.request.period]
         shards = rows_of_shards({node: period.state for node, period in found.items()})
         for node, period in found.items():
             if period.record and period.is_of_replica:
-                copies.append(_copy(load, node, period.record, period, shards))
+                steps.append(_copy(load, node, period.record, period, shards))
             elif period.record and period.has_history and not _is_up_to_date(load, node, period, shards):
                 structure, attempt = _structure_of_now(load, node, period.record), period.record.attempt
                 # All of them, as the newest records of a period are of one number.
@@ -71,27 +70,30 @@ def renew_records(loads: Sequence[LoadContext], periods: Mapping[Period, Mapping
                     evidence = evidence_of_state(one.state, shards)
                     renewals[node].append(Renewal(load.key_on(node, one.partition_id), attempt, evidence, structure))
     renewed = {node: renew(context.ledger, several) for node, several in renewals.items()}
+    if renewed:
+        steps.append(QueryNodes(name=_name(loads), sql=renewed))
     try:
         yield from make_ledger(context, renewed)
-        for statements in (renewed, *copies):
-            if statements:
-                yield from QueryNodes(name=f"Record the parts of {periods_text(loads)} again", sql=statements)
+        for step in steps:
+            yield from step
     except Chs3Error as error:
         yield from Log(name=f"The period is as published, but its current parts could not be recorded: {error}")
 
 
-def _copy(
-    load: LoadContext, node: Node, newest: Record, period: PeriodOnNode, shards: Mapping[int, int]
-) -> dict[Node, Sql]:
-    """Return the records of another replica, for one that was down when they were written."""
+def _copy(load: LoadContext, node: Node, newest: Record, period: PeriodOnNode, shards: Mapping[int, int]) -> QueryNodes:
+    """Return the step that records what another replica has, for one that was down when that was written."""
     structure = _structure_of_now(load, node, newest)
     own: Values = {"attempt": newest.attempt, "base": newest.base, "increments": newest.increments}
-    records = list[OnNodes]()
+    records = list[RecordOnNode]()
     for one in period.each:
         state = one.state
         values = values_of(load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
-        records.append({node: (load.key_on(node, one.partition_id), {**values, **own})})
-    return add_records(load.context, "published", records, number=newest.sequence)
+        records.append((node, load.key_on(node, one.partition_id), {**values, **own}))
+    return add_records(load.context, "published", records, name=_name([load]), number=newest.sequence)
+
+
+def _name(loads: Sequence[LoadContext]) -> str:
+    return f"Record the parts of {periods_text(loads)} again"
 
 
 def _is_up_to_date(load: LoadContext, node: Node, period: PeriodOnNode, shards: Mapping[int, int]) -> bool:

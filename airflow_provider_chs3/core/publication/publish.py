@@ -38,7 +38,7 @@ from airflow_provider_chs3.core.staging.partitions import Command, alter_partiti
 from airflow_provider_chs3.core.tuning.exact_settings import EMPTY_SOURCE
 from airflow_provider_chs3.core.values.models import Node, Unit
 from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import Gather, QueryNodes, Sleep, Steps
+from airflow_provider_chs3.core.workflow.operations import Gather, Sleep, Steps
 from airflow_provider_chs3.exceptions import (
     ClickHouseServerError,
     PreflightError,
@@ -355,22 +355,18 @@ def _record(
     some: Sequence[PeriodLoad], event: str, values: Mapping[Period, _Records], *, name: str
 ) -> Steps[Sequence[PeriodLoad]]:
     load = some[0].load
-    records = [
-        {node: (each.load.key_on(node, partition_id), of_partition)}
+    records = (
+        (node, each.load.key_on(node, partition_id), of_partition)
         for each in some
         for node, partition_id, of_partition in values[each.period]
-    ]
-    statements = add_records(
+    )
+    yield from add_records(
         load.context,
         event,
         records,
-        staging=load.staging,
-        is_replicated=load.context.table_facts.is_replicated,
-    )
-    # They have query ids, so that an attempt that takes over can end these statements first.
-    yield from QueryNodes(
         name=name.format(periods_text([each.load for each in some])),
-        sql=statements,
+        staging=load.staging,
+        # An attempt that takes over can end these statements first.
         query_id=f"{load.attempt.name}_{event}",
     )
     return some

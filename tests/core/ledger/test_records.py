@@ -92,8 +92,8 @@ class TestRecords:
     def added(event: str, *values: Values, facts: NodeFacts = FACTS, keys: Sequence[LedgerKey] = (HOSTILE,)) -> str:
         around = replace(surroundings(facts), ledger=LEDGER)
         keys = [replace(HOSTILE, partition_id=f"{number}") for number in range(len(values))] if values[1:] else keys
-        sql = add_records(around, event, [{ONE: each} for each in zip(keys, values, strict=True)])
-        return sql[ONE].text
+        records = [(ONE, key, each) for key, each in zip(keys, values, strict=True)]
+        return add_records(around, event, records, name="Record").sql[ONE].text
 
     @pytest.mark.parametrize("event", ["intent", "load"])
     def test_a_record_is_numbered_after_those_of_its_period_on_that_node(self, event):
