@@ -131,6 +131,7 @@ PARTS = [(5, 7, 1, 5, 10, "hash", "", 0)]
 MUTATION = (8, "", "(DELETE WHERE 1)", 1, [])
 STATE = PartitionState.of("202610", (10, 1, 99, 5, 7, 7, PARTS), mutations_of([MUTATION]))
 STATE_FIELDS = (10, 1, 99, 5, 7, 7, PARTS)
+RECORDED = ("2026-10", FIELDS, [""], "", "", 0.0)
 PARTS_OF_OCTOBER = [("202610", STATE_FIELDS)]
 KNOWING = replace(FACTS, ledger=RecordTable())
 
@@ -139,9 +140,9 @@ class TestLookUp:
     def test_each_node_is_asked_once_for_all_periods(self):
         context = surroundings(KNOWING, FACTS, KNOWING)
         answer = {
-            ONE: [([("2026-10", FIELDS, [""])], STRUCTURES, ["2026-10"], [], PARTS_OF_OCTOBER, [MUTATION], 1, "u")],
-            TWO: [([], [], [], [], PARTS_OF_OCTOBER, [MUTATION], 1, "u")],
-            THREE: [([], [], [], [], [], [], 0, "u")],
+            ONE: [([([RECORDED], STRUCTURES, ["2026-10"])], PARTS_OF_OCTOBER, [MUTATION], 1, "u")],
+            TWO: [([], PARTS_OF_OCTOBER, [MUTATION], 1, "u")],
+            THREE: [([], [], [], 0, "u")],
         }
         driven = drive(look_up_periods(context, {SEPTEMBER: Own("202609"), OCTOBER: Own("202610")}), answer)
         (step,) = driven.steps
