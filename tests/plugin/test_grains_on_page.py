@@ -61,7 +61,7 @@ def test_each_period_is_told_as_it_is_and_a_few_that_lack_between(as_user: AsUse
     assert len(periods(as_user, tables, "clicks")) == 10
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("table", "period", "rows"), [("events", "2026-10-05", 8), ("customers", "all", 2)])
 def test_the_details_are_those_of_the_period_alone(
     as_user: AsUser, tables: Lake, table: str, period: str, rows: int

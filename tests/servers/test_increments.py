@@ -28,6 +28,7 @@ def test_new_objects_are_loaded_alone(events: Lake) -> None:
     assert load(events)["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_checks_see_each_row_once(events: Lake) -> None:
     unique = {"column_mapping": {"n": {"unique_check": {"equal_to": 0}, "distinct_check": {"equal_to": 70}}}}
     put(events, 6)

@@ -131,6 +131,7 @@ def test_a_kill_at_any_step_leaves_the_older_or_the_newer_period(loaded: Lake, h
     assert 10 < step < 99
 
 
+@pytest.mark.thorough
 def test_a_plain_table_on_replicas_is_refused(loaded: Lake) -> None:
     copy = Lake(loaded.cluster, loaded.s3, loaded.bucket, loaded.database, table="plain")
     copy.create_table()

@@ -168,7 +168,7 @@ class TestLoads:
         assert "org.apache" not in str(failed.value)
         assert store_lake.rows() == 0
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     def test_servers_that_get_no_answer_are_told_within_seconds(self, store_lake: StoreLake, wrong_port: int) -> None:
         store_lake.objects.upload(TRIPS, PERIOD)
         began = time.monotonic()

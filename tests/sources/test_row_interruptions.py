@@ -165,7 +165,7 @@ def end_sessions(lake: RowLake) -> int:
         return len(found)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_a_read_that_the_database_ends_is_repeated(lake: RowLake, strikes: Strikes) -> None:
     options, ended = slow(lake), 0
     with ThreadPoolExecutor() as pool:
