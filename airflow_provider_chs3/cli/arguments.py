@@ -30,6 +30,8 @@ from airflow_provider_chs3.sources import OBJECT_STORAGES, STORAGES, storage_cla
 if TYPE_CHECKING:
     from airflow_provider_chs3.sources.storage import Storage
 
+#: The formats of results; only a table comes with lines of progress, and text.
+OUTPUTS = ("table", "json", "yaml")
 #: The command that does without a source, and then skips its checks.
 _DOCTOR = "doctor"
 #: The option that always has a value: empty for a public bucket.
@@ -263,7 +265,13 @@ def _command(commands: Any, name: str, about: str) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument("--conn-id", help="connection of type chs3 ([chs3] clickhouse_conn_id)")
-    command.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    command.add_argument(
+        "-o",
+        "--output",
+        choices=OUTPUTS,
+        default=OUTPUTS[0],
+        help="format of the result (%(default)s)",
+    )
     command.add_argument("--verbose", action="store_true", help="log every step to stderr")
     return command
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import json
 import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.cli.arguments import parser
+from airflow_provider_chs3.cli.arguments import OUTPUTS, parser
 from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
 from airflow_provider_chs3.exceptions import Chs3Error
 
@@ -48,15 +47,15 @@ def perform(given: argparse.Namespace) -> int:
     """
     stdout = sys.stdout
     # For the progress of long commands, before their result.
-    given.tell = (lambda line: None) if given.json else (lambda line: print(line, file=stdout, flush=True))
+    is_table = given.output == OUTPUTS[0]
+    given.tell = (lambda line: print(line, file=stdout, flush=True)) if is_table else (lambda line: None)
     # For what a command leaves behind if it ends with an error.
     given.warn = lambda line: sys.stderr.write(f"{given.command}: {line}\n")
     try:
         # Airflow logs to stdout, which is for the result alone.
         with contextlib.redirect_stdout(sys.stderr if given.verbose else io.StringIO()):
             outcome = _run(given)
-        shown = json.dumps(outcome.as_json, indent=2, ensure_ascii=False) if given.json else outcome.as_text
-        stdout.write(f"{shown}\n")
+        stdout.write(f"{outcome.as_text}\n" if is_table else _as_airflow_prints(outcome.as_json, given.output))
         stdout.flush()
     except KeyboardInterrupt:
         sys.stderr.write(f"{given.command}: interrupted\n")
@@ -71,6 +70,14 @@ def perform(given: argparse.Namespace) -> int:
         sys.stderr.write(f"{given.command}: {_describe_error(error)}\n")
         return ERROR
     return FINE if outcome.is_fine else NOT_AS_IT_SHOULD_BE
+
+
+def _as_airflow_prints(values: Any, output: str) -> str:
+    from airflow.cli.simple_table import AirflowConsole
+
+    written = io.StringIO()
+    getattr(AirflowConsole(file=written), f"print_as_{output}")(values)
+    return f"{written.getvalue().rstrip()}\n"
 
 
 def _describe_error(error: Exception) -> str:

@@ -18,7 +18,7 @@ from airflow_provider_chs3.cli.arguments import parser
 from airflow_provider_chs3.testbed.nodes import Cluster
 
 LINES = [
-    "ledger --table t --period 2026-01 --period 2026-02 --objects --json",
+    "ledger --table t --period 2026-01 --period 2026-02 --objects --output json",
     'plan --table t --key k --from 2026-01 --to 2026-03 --definition {"columns":["a"]} --role-arn r',
     "adopt --table t --key k --all-periods --aws-conn-id x",
     "forget --table t --all-periods --verbose",

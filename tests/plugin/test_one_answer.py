@@ -84,7 +84,7 @@ def doctor(lake: Lake, period: str = PERIOD) -> str:
     arguments = ["--database", lake.database, "--table", lake.table, "--cluster", lake.cluster.name]
     of_period = ["--bucket", lake.bucket, "--key", "trips/{YYYY-MM}/", "--period", period]
     with StringIO() as out, redirect_stdout(out):
-        main(["doctor", "--json", *arguments, *of_period])
+        main(["doctor", "--output=json", *arguments, *of_period])
         checks = {check["name"]: check for check in json.loads(out.getvalue())["checks"]}
     of_table, of_period = checks["table"], checks.get(f"period {period}", checks.get("period"))
     return "; ".join([*of_table["findings"], *of_period["findings"]]) or str(of_period["summary"])

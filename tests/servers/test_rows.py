@@ -36,7 +36,7 @@ def test_a_load_of_rows_says_so_before_it_has_staging_and_the_doctor_too(
         main(
             [
                 "doctor",
-                "--json",
+                "--output=json",
                 *lake.doctor_options,
                 "--table",
                 "trips",

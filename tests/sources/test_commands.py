@@ -27,7 +27,7 @@ class Shell:
         """The exit code, and what JSON says."""
         self.capsys.readouterr()
         where = ["--database", self.lake.database, "--cluster", self.lake.cluster.name]
-        code = main([command, "--json", *where, *options])
+        code = main([command, "--output=json", *where, *options])
         out, err = self.capsys.readouterr()
         return code, json.loads(out) if out else err
 

@@ -144,7 +144,7 @@ def storage_check(
     where = ["--storage", "hdfs", "--hdfs-url", url, "--key", f"/{lake.place}/trips/{{YYYY-MM}}/*.parquet"]
     table = ["--database", lake.database, "--table", "trips", "--cluster", lake.cluster.name]
     capsys.readouterr()
-    main(["doctor", "--json", *where, *table, *(["--period", period] if period else [])])
+    main(["doctor", "--output=json", *where, *table, *(["--period", period] if period else [])])
     checks = json.loads(capsys.readouterr().out)["checks"]
     if period:
         assert [each["findings"] for each in checks if each["name"] != "disks"] == [[]] * (len(checks) - 1)

@@ -182,7 +182,7 @@ def command(capsys: pytest.CaptureFixture[str], lake: SourceLake, name: str, *op
     """The exit code of a command of the source and the table, and what it prints as JSON; else its error."""
     capsys.readouterr()
     table = ["--database", lake.database, "--table", "trips", "--cluster", lake.cluster.name]
-    code = main([name, "--json", *lake.doctor_options, *table, *options])
+    code = main([name, "--output=json", *lake.doctor_options, *table, *options])
     out, error = capsys.readouterr()
     return code, json.loads(out) if out else error
 
@@ -222,7 +222,7 @@ def storage_check(capsys: pytest.CaptureFixture[str], lake: SourceLake, *options
     """What the doctor says of the source; no other check may have a finding."""
     capsys.readouterr()
     table = ["--database", lake.database, "--table", "trips", "--cluster", lake.cluster.name]
-    main(["doctor", "--json", *lake.doctor_options, *table, *options])
+    main(["doctor", "--output=json", *lake.doctor_options, *table, *options])
     checks = {each["name"]: each for each in json.loads(capsys.readouterr().out)["checks"]}
     found = checks.pop("storage")
     if not found["findings"]:

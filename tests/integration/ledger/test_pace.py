@@ -58,7 +58,7 @@ def test_without_a_past_a_plan_says_nothing_of_it(
 def test_the_command_line_has_the_forecast_of_each_month(loaded: Lake, capsys: Any) -> None:
     arguments = ["--bucket", loaded.bucket, "--key", "trips/{YYYY-MM}/*.parquet", "--cluster", loaded.cluster.name]
     capsys.readouterr()
-    main(["plan", "--table", f"{loaded.database}.{loaded.table}", *arguments, "--all-periods", "--json"])
+    main(["plan", "--table", f"{loaded.database}.{loaded.table}", *arguments, "--all-periods", "--output=json"])
     periods = {each["period"]: each["forecast"] for each in json.loads(capsys.readouterr().out)}
     assert {period for period, forecast in periods.items() if forecast} == {"2026-06", "2026-07"}
     assert periods["2026-06"]["seconds"] > 0

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
+import yaml
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.testbed.trips import Trips
@@ -63,7 +64,7 @@ class TestObjects:
     def test_as_json(self, trips_lake: Lake, shell: Shell) -> None:
         trips_lake.upload(TRIPS)
         trips_lake.load()
-        code, out, _ = shell("ledger", "--objects", "--json")
+        code, out, _ = shell("ledger", "--objects", "--output=json")
         found = json.loads(out)
         assert (code, len(found)) == (0, 3)
         assert {(each["period"], each["rows"], each["is_current"]) for each in found} == {(PERIOD, 200, True)}
@@ -109,17 +110,18 @@ class TestLedger:
         assert code == 1
         assert "the partition was changed since it was published (" in out
 
-    def test_json_is_all_that_stdout_gets(self, trips_lake: Lake, shell: Shell) -> None:
+    def test_json_or_yaml_is_all_that_stdout_gets(self, trips_lake: Lake, shell: Shell) -> None:
         trips_lake.upload(TRIPS)
         trips_lake.load()
-        code, out, _ = shell("ledger", "--json", "--verbose")
+        code, out, _ = shell("ledger", "--output=json", "--verbose")
         (period,) = json.loads(out)
         assert (code, period["period"], period["rows"]) == (0, PERIOD, 600)
+        assert yaml.safe_load(shell("ledger", "-o", "yaml")[1]) == [period]
 
     @pytest.mark.thorough
     def test_a_process_of_its_own_prints_nothing_else_on_stdout(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS)
-        command = [sys.executable, "-m", "airflow_provider_chs3", "plan", "--all-periods", "--json", "--verbose"]
+        command = [sys.executable, "-m", "airflow_provider_chs3", "plan", "--all-periods", "--output=json", "--verbose"]
         done = subprocess.run(
             [*command, *where(trips_lake, "plan")], capture_output=True, text=True, check=False, timeout=120
         )
@@ -161,7 +163,7 @@ class TestUpkeep:
         assert shell("ledger")[0] == 1
         assert shell("adopt", "--all-periods")[0] == 0
         assert shell("ledger")[0] == 0
-        code, out, _ = shell("forget", "--all-periods", "--json")
+        code, out, _ = shell("forget", "--all-periods", "--output=json")
         assert (code, json.loads(out)) == (0, [{"period": PERIOD, "was_known": True, "rows": 600}])
         assert shell("adopt", "--period", PERIOD)[0] == 0
 
@@ -176,7 +178,7 @@ class TestUpkeep:
     def test_staging_that_would_be_dropped_ends_with_1_and_its_end_with_0(self, trips_lake: Lake, shell: Shell) -> None:
         trips_lake.on_node(1, f"CREATE TABLE {trips_lake.database}.{ORPHAN} (a Int8) ENGINE = MergeTree ORDER BY a")
         assert shell("clean")[:2] == (0, "No staging tables are that old.\n")
-        code, out, _ = shell("clean", "--older-than-hours", "0", "--dry-run", "--json")
+        code, out, _ = shell("clean", "--older-than-hours", "0", "--dry-run", "--output=json")
         (old,) = json.loads(out)
         assert (code, old["name"], old["was_dropped"]) == (1, ORPHAN, False)
         code, out, _ = shell("clean", "--older-than-hours", "0")

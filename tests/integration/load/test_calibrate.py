@@ -271,7 +271,7 @@ class TestACalibrationThatIsKilledInMidTry:
 class TestTheShell:
     @pytest.mark.thorough
     def test_prints_the_tries_as_json(self, sample: Lake, timed: Timed, capsys: pytest.CaptureFixture[str]) -> None:
-        code = main(["calibrate", *where(sample), "--json"])
+        code = main(["calibrate", *where(sample), "--output=json"])
         found = json.loads(capsys.readouterr().out)
         assert (code, [each["label"] for each in found["tries"]][:2]) == (0, ["the rule", "1 insert threads"])
 

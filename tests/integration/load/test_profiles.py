@@ -310,7 +310,7 @@ def test_two_queries_at_a_time_are_enough(lake: Lake, monkeypatch: pytest.Monkey
 def doctor(lake: Lake, capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     """All that the doctor finds about settings and the connection."""
     capsys.readouterr()
-    main(["doctor", "--json", "--database", lake.database, "--table", lake.table, *arguments])
+    main(["doctor", "--output=json", "--database", lake.database, "--table", lake.table, *arguments])
     checks = json.loads(capsys.readouterr().out)["checks"]
     return [each for check in checks if check["name"] in ("connection", "settings") for each in check["findings"]]
 

@@ -42,7 +42,7 @@ def objects(source: Source) -> dict[str, Any]:
 def shell(source: Source, capsys: pytest.CaptureFixture[str], command: str, *arguments: str, code: int = 0) -> Any:
     lake = source.lake
     capsys.readouterr()
-    where = ["--table", lake.table, "--database", lake.database, "--cluster", lake.cluster.name, "--json"]
+    where = ["--table", lake.table, "--database", lake.database, "--cluster", lake.cluster.name, "--output=json"]
     assert main([command, *where, *arguments]) == code, capsys.readouterr()
     return json.loads(capsys.readouterr().out)
 

@@ -40,7 +40,7 @@ OTHER_USERS = {
 def doctor(capsys: pytest.CaptureFixture[str]) -> Doctor:
     def run(*arguments: str) -> Found:
         capsys.readouterr()
-        code = main(["doctor", "--json", *arguments])
+        code = main(["doctor", "--output=json", *arguments])
         out, err = capsys.readouterr()
         assert err == ""
         found = json.loads(out)

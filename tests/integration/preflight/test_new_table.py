@@ -33,7 +33,7 @@ def refusal(lake: Lake, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def created(lake: Lake, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(ddl(lake, capsys, "--json"))
+    found: dict[str, Any] = json.loads(ddl(lake, capsys, "--output=json"))
     lake.on_every_node(found["statements"][0])
     lake.table = "suggested"
     return {each["name"]: each for each in found["columns"]}
@@ -98,7 +98,7 @@ def test_a_period_without_files_is_refused(lake: Lake, capsys: pytest.CaptureFix
 @pytest.mark.three_nodes
 def test_a_cluster_gets_a_table_over_all_nodes(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     lake.upload(TRIPS)
-    local, over_all = json.loads(ddl(lake, capsys, "--json", "--cluster", lake.cluster.name))["statements"]
+    local, over_all = json.loads(ddl(lake, capsys, "--output=json", "--cluster", lake.cluster.name))["statements"]
     lake.on_every_node(local)
     lake.on_every_node(over_all)
     lake.table = "suggested_all"

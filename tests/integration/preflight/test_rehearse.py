@@ -42,7 +42,7 @@ def test_json_has_versions_engine_and_scenes(lake: Lake, rehearse: Rehearse) -> 
         f"CREATE TABLE {lake.database}.own (ts Date) ENGINE = MergeTree PARTITION BY toYYYYMM(ts) ORDER BY ts "
         "SETTINGS index_granularity = 1024"
     )
-    code, out, _ = rehearse("--json", "--like", "own")
+    code, out, _ = rehearse("--output=json", "--like", "own")
     found = json.loads(out)
     assert (code, found["nodes"], len(found["scenes"])) == (0, 1, 11)
     assert "index_granularity = 1024" in found["engine"]

@@ -51,7 +51,7 @@ def test_the_http_port_is_recognised_by_all(
         main(["adopt", *where, "--period", PERIOD]),
     ]
     assert (codes, capsys.readouterr().err) == ([2, 2, 2], f"plan: {said}\nledger: {said}\nadopt: {said}\n")
-    main(["doctor", "--json", *where])
+    main(["doctor", "--output=json", *where])
     (finding,) = json.loads(capsys.readouterr().out)["checks"][0]["findings"]
     assert finding == f"host of the connection: {said}"
     sensor = ClickHouseMergeHealthSensor(
