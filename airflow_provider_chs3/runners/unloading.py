@@ -102,8 +102,8 @@ class Unload:
             if held is None or held.attempt != self._attempt:
                 self._forget(found)
                 raise TransientError(
-                    f"Another task unloaded {context.target} {self._request.period} meanwhile: the retry compares with "
-                    "what it wrote."
+                    f"Another task unloaded {context.target} {self._request.period} meanwhile: a retry "
+                    "checks what it wrote."
                 )
         return manifest
 

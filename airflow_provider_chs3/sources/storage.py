@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class Storage(ABC):
-    """A place of periods' objects. Airflow renders its template fields with those of the operator."""
+    """Where the objects of periods are stored. Airflow renders its template fields with those of the operator."""
 
     template_fields: ClassVar[Sequence[str]]
     #: Where its `StoreKind` is, below this package.

@@ -120,7 +120,7 @@ def _prepare(request: LoadRequest) -> Steps[LoadContext]:
     if not manifest.objects:
         where = f"{source.place}/{source.pattern}"
         raise NotReadyError(
-            f"No objects for {request.period} under {where} to calibrate with: name a period that has some."
+            f"No objects for {request.period} under {where} to calibrate with: choose a period that has some."
         )
     check_target(context, required_settings=REQUIRED_SETTINGS, settings=request.settings)
     context = yield from find_replicas(context)
@@ -190,8 +190,8 @@ def _size_sample(bench: TrialContext, request: CalibrationRequest) -> Steps[Tria
     if seconds < request.least_try_seconds:
         raise ConfigurationError(
             f"A sample of {period}, {quantity(len(files.objects), 'object')}, loads in {seconds:.2f} s, which is too "
-            f"short to compare settings (least_try_seconds={request.least_try_seconds:g}): name a period with more "
-            "data."
+            f"short to compare settings (least_try_seconds={request.least_try_seconds:g}): choose a period with "
+            "more data."
         )
     if result.at_seconds + _FEWEST_TRIALS * seconds > request.budget_seconds:
         raise ConfigurationError(

@@ -104,7 +104,7 @@ class TrialContext:
         return InsertPlan(reading=self.reading, settings=settings, memory_bytes=one.memory_bytes, memory_steps=0)
 
     def is_same(self, knobs: Knobs, others: Knobs) -> bool:
-        """Check whether two sets of knobs lead to the same settings, as with a user's setting or a lack of memory."""
+        """Check whether two sets of knobs lead to the same settings: one may be fixed, or memory short."""
         return self.plan(knobs).setting_values == self.plan(others).setting_values
 
     def is_rule(self, knobs: Knobs) -> bool:

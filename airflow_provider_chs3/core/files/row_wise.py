@@ -175,7 +175,7 @@ def _names_in(name: str, expression: str) -> Steps[tuple[list[str], list[str]]]:
             identifiers.append(line.removeprefix(_IDENTIFIER))
         if _ALIAS.search(line):
             raise ConfigurationError(
-                f"{where}={expression!r} gives its value a name, which the other expressions would see: leave out AS."
+                f"{where}={expression!r} contains an alias (AS …), which the other expressions would see: remove it."
             )
     return functions, identifiers
 

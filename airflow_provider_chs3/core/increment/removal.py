@@ -81,7 +81,7 @@ def remove_objects(load: LoadContext) -> Steps[dict[Node, Staged]]:
 
 
 def check_objects(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[None]:
-    """Check that staging holds the rows of the period's objects, as many of those that were kept as were left.
+    """Check that staging holds the rows of the period's objects, and misses none of those that were kept.
 
     Args:
         load: The load, an increment that removes some.

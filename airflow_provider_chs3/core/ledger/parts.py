@@ -63,7 +63,7 @@ class Part:
 
     @property
     def mutation(self) -> int:
-        """The number of the last mutation that passed it; 0 without one."""
+        """The number of the last mutation that was applied to it; 0 if none was."""
         return self.data_version if self.data_version > self.max_block else 0
 
 

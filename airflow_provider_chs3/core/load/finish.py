@@ -136,7 +136,7 @@ def _check_objects(load: LoadContext, nonce: str, records: Mapping[Node, Record]
         ask = recorded_objects(load.context.ledger, node, [(load.key_on(node), record.base)], intended=nonce)
         (objects,) = yield from ask
         if objects.fingerprint != record.fingerprint:
-            raise TransientError(f"The record of its objects on {node} is not complete.")
+            raise TransientError(f"On {node}, the record of the objects of {load.request.period} is not complete.")
 
 
 def approve(periods: Periods) -> Steps[None]:
@@ -173,7 +173,7 @@ def check_approved(load: LoadContext) -> None:
 
 
 def not_held(load: LoadContext, why: str) -> TargetChangedError:
-    """Return the error of a period to approve, if nothing that may be published is held of it.
+    """Return the error of an approval when nothing is held of the period that may be published.
 
     Args:
         load: The load of the period.

@@ -113,8 +113,8 @@ def _columns(context: TargetContext) -> tuple[tuple[str, str], ...]:
         )
     if odd := [str(node) for node, others in by_node.items() if others != columns]:
         raise PreflightError(
-            f"Table {context.target} has other columns on {', '.join(odd)} than on {context.coordinator}: make its "
-            "structure the same on every node."
+            f"The columns of table {context.target} on {', '.join(odd)} differ from those on {context.coordinator}: "
+            "make its structure the same on every node."
         )
     return columns
 

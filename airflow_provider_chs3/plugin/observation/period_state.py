@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.request.load_request import Policies
 
 
 class PeriodState(StrEnum):
-    """The state of a period; the last four need what Airflow knows."""
+    """The state of a period; some need what Airflow knows of its runs."""
 
     PUBLISHED = "published"
     LOADING = "loading"

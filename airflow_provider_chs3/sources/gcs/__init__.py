@@ -54,7 +54,7 @@ class GcsObjects(Storage):
             held, endpoint_url = Credentials(named_collection=self.named_collection), ""
         else:
             held, endpoint_url = listing.access()
-            # As one does that names no endpoint.
+            # A connection without an `endpoint_url` leads to AWS, too.
             if ".amazonaws.com" in endpoint_url:
                 raise ConfigurationError(
                     f'Connection {self.hmac_conn_id!r} leads to AWS: give "endpoint_url": '

@@ -40,7 +40,7 @@ _DIRECTORY_BUCKET = "--x-s3"
 
 
 class S3Listing(WritableListing):
-    """Lists buckets, and says how ClickHouse gets in.
+    """Lists buckets, and returns the credentials that ClickHouse reads them with.
 
     Args:
         aws_conn_id: The AWS connection; None reads without signing, for public buckets.

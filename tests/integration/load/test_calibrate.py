@@ -143,7 +143,7 @@ class TestACalibration:
         assert (ListLedgerOperator(task_id="ledger", **given).listed(), of_page) == ([], [])
 
     def test_without_objects_says_so(self, sample: Lake) -> None:
-        with pytest.raises(NotReadyError, match="to calibrate with: name a period"):
+        with pytest.raises(NotReadyError, match="to calibrate with: choose a period"):
             calibrate(sample, period="2020-01")
 
     @pytest.mark.thorough
