@@ -12,7 +12,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowSkipExc
 
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.operators.ledger import ListLedgerOperator
-from tests.faults.killing import ALL, Strike, steps_of, strikes_after, strikes_amid
+from tests.faults.killing import ALL, ONLY_THE_FIRST, Strike, steps_of, strikes_after, strikes_amid
 from tests.faults.test_versions import interposed
 from tests.integration.lake import Lake
 from tests.integration.publication.test_checks import NO_NULLS, PERIOD, Trips
@@ -80,6 +80,23 @@ def check_approval(trips: Trips, strike: Strike, mend: str) -> None:
 @pytest.mark.parametrize("step", ["Record the intent to publish", "Publish"])
 def test_an_approval_that_died_is_completed(trips: Trips, step: str) -> None:
     check_approval(trips, Strike(0, ALL, f"{step} {PERIOD}"), "load")
+
+
+@pytest.mark.three_nodes
+@pytest.mark.thorough
+@pytest.mark.parametrize("mend", ["approve", "discard"])
+def test_an_approval_that_only_some_nodes_know_of_is_repeated_or_discarded(trips: Trips, mend: str) -> None:
+    before = publish(trips)
+    rows = put_held(trips)
+    Strike(0, ONLY_THE_FIRST, f"Record the intent to publish {PERIOD}").kill_in(lambda: approve(trips))
+    held(trips)
+    assert trips.ids() == before
+    if mend == "discard":
+        assert discard(trips)[0]["was_held"]
+        held(trips)
+        assert trips.ids() == before
+    assert approve(trips)["status"] == "published"
+    assert (trips.ids(), tables(trips)) == (rows, [])
 
 
 @pytest.mark.three_nodes

@@ -42,7 +42,10 @@ def test_a_restored_period_is_pinned_until_somebody_unpins_it(as_user: AsUser, t
     trips_lake.on_node(0, f"INSERT INTO {trips_lake.database}.trips (trip_id, pickup_at) VALUES (1, '{PERIOD}-05')")
     assert "but the partition was changed" in periods(as_user, trips_lake)[PERIOD]["why"]
     where = {"table": "trips", "database": trips_lake.database, "cluster": trips_lake.cluster.name}
-    UnpinPeriodsOperator(task_id="unpin", periods=[PERIOD], **where).execute({})
+    (unpinned,) = UnpinPeriodsOperator(task_id="unpin", periods=[PERIOD], **where).execute({})
+    assert unpinned["reason"].startswith(
+        "the partition was changed since it was published: loads stop until you adopt it"
+    )
     assert periods(as_user, trips_lake)[PERIOD]["state"] == "changed"
 
 

@@ -166,7 +166,7 @@ def held_version(
         wanted: The expected values.
         table_facts: The table.
     """
-    held = {node: period.held for node, period in periods.items() if period.held}
+    held = held_on(periods)
     if len(held) < len(periods) or len({each.record.attempt for each in held.values()}) != 1:
         return None, "nothing is held of it"
     found = _compared({node: each.record for node, each in held.items()}, spread(periods, table_facts), wanted)
@@ -185,6 +185,18 @@ def held_version(
         if not _is_base(each, periods[node], table_facts):
             return None, f"the table's rows of it on {node} were changed since it was held"
     return next(iter(held.values())), ""
+
+
+def held_on(periods: Mapping[Node, PeriodOnNode]) -> dict[Node, Held]:
+    """Return the version that is held on each node; none once all have the intent to publish it.
+
+    Args:
+        periods: The period on each node.
+    """
+    held = {node: period.held for node, period in periods.items() if period.held}
+    attempts = {node: each.record.attempt for node, each in held.items()}
+    is_approved = all(period.record and period.record.attempt == attempts.get(node) for node, period in periods.items())
+    return {} if is_approved else held
 
 
 def _added_since(held: Record, structure: Structure | None) -> str:

@@ -12,8 +12,8 @@ from airflow_provider_chs3.core.ledger.mutations import Mutation, mutations_of, 
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import PARTITION, partition_states
 from airflow_provider_chs3.core.ledger.records import (
-    IS_OF_HELD,
     IS_STATE,
+    NUMBER_OF_HELD,
     Held,
     PeriodOnNode,
     Record,
@@ -117,9 +117,7 @@ def _records(ledger: str, of: LedgerKey, of_periods: str) -> str:
     loads, evidence and structures are most of it. Each further subquery would cost a node 3 to 8 ms of CPU.
     """
     of_name, of_table = f"FROM {ledger} WHERE {of.name_condition} AND {of_periods}", "period, target_uuid"
-    # A version is held until anything else is claimed.
-    held = "maxIf(sequence, event = 'held')"
-    newest = f"[maxIf(sequence, {IS_STATE}), if({held} = maxIf(sequence, {IS_OF_HELD}), {held}, 0)]"
+    newest = f"[maxIf(sequence, {IS_STATE}), {NUMBER_OF_HELD}]"
     since = "formatDateTime(recorded_at, '%F %T', 'UTC')"
     record = f"(period, ({record_columns(structure=_STRUCTURE_KEY)}), partitions, why, {since}, hold_limit_days)"
     is_own = f"target_uuid = {literal(of.target_uuid)}"

@@ -298,8 +298,12 @@ def _with_record(period: PeriodOnNode, newest: PeriodOnNode | None) -> PeriodOnN
 _EVENTS = "'intent', 'published', 'forgotten'"
 #: Records that decide the state of a period on a node.
 IS_STATE = f"event IN ({_EVENTS})"
-#: Records that decide whether a version of it is held.
-IS_OF_HELD = "event IN ('held', 'discarded', 'intent', 'forgotten')"
+#: Of the records of a period, the number of the claims of its held version; 0 if it has none. It is held until anything
+#: is claimed but the intent to publish it.
+NUMBER_OF_HELD = (
+    "if(argMaxIf(attempt, sequence, event = 'held') = argMaxIf(if(event IN ('held', 'intent'), attempt, ''), sequence, "
+    "event IN ('held', 'discarded', 'intent', 'forgotten')), maxIf(sequence, event = 'held'), 0)"
+)
 #: Those that decide its state, and those of loads that published it, or found it unchanged.
 IS_CHECKED = f"event IN ({_EVENTS}, 'load', 'unchanged')"
 #: With LIMIT 1, the newest record.

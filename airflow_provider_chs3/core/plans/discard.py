@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_provider_chs3.core.ledger.comparison import held_on
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
@@ -52,7 +53,7 @@ def discard_periods(request: LedgerRequest) -> Steps[list[DiscardedPeriod]]:
     found = yield from look_up_periods(context, owns)
     attempts = dict[Period, str]()
     for period, nodes in found.items():
-        if held := {node: each.held for node, each in nodes.items() if each.held}:
+        if held := held_on(nodes):
             attempts[period] = next(iter(held.values())).record.attempt
             records = [(node, LedgerKey.on(context, node, period), {"attempt": attempts[period]}) for node in held]
             yield from add_records(context, "discarded", records, name=f"Discard what is held of {period}")
@@ -67,7 +68,8 @@ def discard_periods(request: LedgerRequest) -> Steps[list[DiscardedPeriod]]:
 def _discarded(
     period: Period, before: Mapping[Node, PeriodOnNode], attempt: str, now: Mapping[Node, PeriodOnNode]
 ) -> DiscardedPeriod:
-    if attempt and any(each.record and each.record.attempt == attempt for each in now.values()):
+    # Nothing is replaced before all nodes have the intent.
+    if attempt and all(each.record and each.record.attempt == attempt for each in now.values()):
         return DiscardedPeriod(period, was_held=False, why="it was approved just before")
     why = next((each.held.why for each in before.values() if each.held), "")
     return DiscardedPeriod(period, was_held=bool(attempt), why=why)

@@ -51,6 +51,11 @@ from airflow_provider_chs3.exceptions import (
 
 #: Changes that a restore would undo.
 _OF_OTHERS = (ComparisonStatus.ROWS_UNKNOWN, ComparisonStatus.TARGET_CHANGED, ComparisonStatus.FEWER_NODES)
+#: What a period takes then, once it is not pinned any more.
+_TO_SETTLE = (
+    "loads stop until you adopt it (chs3 adopt), or allow them to replace that, with "
+    "policies={'on_target_changed': 'reload'}"
+)
 #: Columns of these kinds are not stored.
 _NOT_STORED = ("ALIAS", "EPHEMERAL")
 
@@ -208,7 +213,9 @@ def unpin_periods(request: LedgerRequest) -> Steps[list[RestoredPeriod]]:
         if restored and restored.is_pinned:
             sql = _unpinned(context, period, nodes, replace(restored, is_pinned=False))
             yield from QueryNodes(name=f"Unpin {period}", sql=sql)
-            why = "loads may replace it again"
+            now = standing_unpinned(nodes, ExpectedPeriod(), context.table_facts)
+            is_of_others = now.standing in _OF_OTHERS
+            why = f"{now.why}: {_TO_SETTLE}" if is_of_others else "loads may replace it again"
             unpinned.append(RestoredPeriod(period, "unpinned", restored.version, rows, why))
         else:
             unpinned.append(RestoredPeriod(period, "unchanged", "", rows, "it is not pinned"))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE
 from airflow_provider_chs3.core.ledger.mutations import mutations_query
 from airflow_provider_chs3.core.ledger.parts import PARTITION, partition_states
-from airflow_provider_chs3.core.ledger.records import IS_CHECKED, IS_OF_HELD, IS_STATE, newest
+from airflow_provider_chs3.core.ledger.records import IS_CHECKED, IS_STATE, NUMBER_OF_HELD, newest
 from airflow_provider_chs3.core.ledger.table import COLUMNS, LOADS_COLUMNS
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.sql.server_text import readable
@@ -82,7 +82,7 @@ def _records(database: str, has_ledger: bool, has_loads: bool, only: str) -> str
     ledger, loads = (table(TableName(database, name)) for name in (LEDGER_TABLE, LOADS_TABLE))
     # Find the newest claims first: there is one for each load that there ever was.
     numbers = f"SELECT {keys}, max(sequence) FROM {ledger} WHERE {IS_STATE} AND {only} GROUP BY {keys}"
-    of_held = f"SELECT {keys}, max(sequence) FROM {ledger} WHERE {IS_OF_HELD} AND {only} GROUP BY {keys}"
+    of_held = f"SELECT {keys}, {NUMBER_OF_HELD} FROM {ledger} WHERE {only} GROUP BY {keys}"
     newest_claims = (
         f"{ledger} WHERE {only} AND ({IS_STATE} AND ({keys}, sequence) IN ({numbers}) "
         f"OR {_HELD} AND ({keys}, sequence) IN ({of_held}))"
