@@ -298,7 +298,7 @@ def _with_record(period: PeriodOnNode, newest: PeriodOnNode | None) -> PeriodOnN
 _EVENTS = "'intent', 'published', 'forgotten'"
 #: Records that decide the state of a period on a node.
 IS_STATE = f"event IN ({_EVENTS})"
-#: Of the records of a period, the number of the claims of its held version; 0 if it has none. It is held until anything
+#: Of the records of a period, the number of the claims of its held version; 0 without one. It is held until anything
 #: is claimed but the intent to publish it.
 NUMBER_OF_HELD = (
     "if(argMaxIf(attempt, sequence, event = 'held') = argMaxIf(if(event IN ('held', 'intent'), attempt, ''), sequence, "

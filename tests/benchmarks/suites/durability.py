@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from unittest import mock
 
-from airflow_provider_chs3.core.ledger.records import table
+from airflow_provider_chs3.core.sql.quoting import table
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.benchmarks.lake import BUCKET, TABLE, Lake, Periods
 from tests.benchmarks.measure import SECONDS, watched

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from airflow_provider_chs3.core.values.models import SettingValues
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
@@ -143,7 +144,7 @@ def write(lake: Lake, one: Format, files: int) -> int:
     return sum(each["Size"] for page in pages for each in page["Contents"])
 
 
-def load_of(lake: Lake, one: Format, rows: int, files: int) -> Callable[[], Figures]:
+def load_of(lake: Lake, one: Format, rows: int, files: int, **arguments: Any) -> Callable[[], Figures]:
     """What measures the load of files that were written.
 
     Args:
@@ -151,8 +152,11 @@ def load_of(lake: Lake, one: Format, rows: int, files: int) -> Callable[[], Figu
         one: The format.
         rows: Of all files.
         files: How many.
+        **arguments: Further ones of the operator.
     """
     periods = Periods(prefix=_prefix(one, files), names=[PERIOD], rows=rows, files=files)
     key = f"{periods.prefix}/{{YYYY-MM}}/*.{one.ending}"
     create_sql = create_table_sql(f"default.{TABLE}")
-    return watched(lake, rows, lambda: lake.load(periods, PERIOD, key=key), create_sql=create_sql, staging=True)
+    return watched(
+        lake, rows, lambda: lake.load(periods, PERIOD, key=key, **arguments), create_sql=create_sql, staging=True
+    )
