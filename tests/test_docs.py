@@ -8,6 +8,7 @@ import json
 import os
 import pkgutil
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 from sphinx.search.en import SearchEnglish
 
+from airflow_provider_chs3.cli.arguments import parser
 from tests import operator_pages, tested
 from tests.test_troubleshooting import ENTRIES
 
@@ -208,9 +210,25 @@ SEARCHED = {
 }
 
 
+#: What people search for → the page that has to come first: the search lists entries of the index before all else.
+ENTRIES_OF_INDEX = {
+    "late-arriving": "how-to/nightly",
+    "overwritten file": "how-to/nightly",
+    "by day": "reference/periods",
+    "idempotent": "protocol",
+    "alert": "how-to/alerts",
+    "deadline": "how-to/alerts",
+    "wrong credentials": "how-to/credentials",
+}
+
+
 def test_the_search_finds_the_pages(built: tuple[subprocess.CompletedProcess[str], Path]) -> None:
     _, html = built
     index = json.loads((html / "searchindex.js").read_text("utf-8").removeprefix("Search.setIndex(").removesuffix(")"))
+    assert {
+        words: [index["docnames"][page] for page, *_ in index["indexentries"].get(words, ())]
+        for words in ENTRIES_OF_INDEX
+    } == {words: [page] for words, page in ENTRIES_OF_INDEX.items()}
     assert [
         (words, page)
         for words, page in SEARCHED.items()
@@ -259,15 +277,71 @@ def test_airflow_takes_the_examples(airflow_db: Path, tmp_path: Path) -> None:
     assert refused == {}
 
 
+def test_the_examples_import_or_take_for_granted_what_they_name(tmp_path: Path) -> None:
+    files = {}
+    for number, (place, block) in enumerate(_blocks("python").items()):
+        files[tmp_path / f"{number}.py"] = place
+        (tmp_path / f"{number}.py").write_text(_as_file(block))
+    command = [
+        "ruff",
+        "check",
+        "--isolated",
+        "--no-cache",
+        "--select",
+        "F821",
+        "--output-format",
+        "json",
+        str(tmp_path),
+    ]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+    assert [(files[Path(each["filename"])], each["message"]) for each in found] == []
+
+
+def _as_file(block: str) -> str:
+    """An example as a file; the prelude comes before one that imports nothing."""
+    is_whole = re.search("^(from|import) ", block, re.MULTILINE)
+    return block if is_whole else PRELUDE + textwrap.indent(block, "    ")
+
+
+def test_the_shell_takes_the_commands() -> None:
+    checked = {
+        place: subprocess.run(["sh", "-n"], input=block, capture_output=True, text=True, check=False).stderr
+        for place, block in _blocks("sh").items()
+    }
+    assert {place: error for place, error in checked.items() if error} == {}
+
+
+def test_the_command_line_takes_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    refused = []
+    for place, arguments in _commands():
+        try:
+            parser().parse_args(arguments)
+        except SystemExit:
+            refused.append((place, capsys.readouterr().err.splitlines()[-1]))
+    assert refused == []
+
+
+def _commands() -> Iterator[tuple[str, list[str]]]:
+    """Each `chs3 …` that stands on a line of its own."""
+    count = 0
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        for found in re.finditer(r"^(?: {4})?(?:\$ )?(?:\./dev run |airflow )?chs3 (.* --.*)$", text, re.MULTILINE):
+            command = shlex.split(found[1], comments=True)
+            if command and not {"|", ">", "…"} & {*command} and "…" not in found[1]:
+                count += 1
+                yield f"{page.relative_to(ROOT)}: {found[0].strip()}", command
+    assert count > 20
+
+
 def _refusal(block: str, folder: Path) -> object:
     """What Airflow says against an example, which is in a folder of its own."""
     from tests.dag_bag import DagBag
 
-    is_whole = re.search("^(from|import) ", block, re.MULTILINE)
     for name in re.findall(r'"([\w/]+\.(?:json|sql))"', block):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("{}", encoding="utf-8")
-    (folder / f"example_{folder.name}.py").write_text(block if is_whole else PRELUDE + textwrap.indent(block, "    "))
+    (folder / f"example_{folder.name}.py").write_text(_as_file(block))
     bag = DagBag(folder)
     return bag.import_errors or (None if bag.dags or "def test_" in block else "It has no DAG.")
 

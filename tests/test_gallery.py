@@ -1,11 +1,11 @@
-"""The DAGs of docs/gallery.md do what the page says, run as they stand there."""
+"""The DAGs of docs/gallery.md and docs/how-to/alerts.md do what the pages say, run as they stand there."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.testbed.nodes import Cluster
 
-PAGE = (Path(__file__).parents[1] / "docs" / "gallery.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = "\n".join((DOCS / name).read_text(encoding="utf-8") for name in ("gallery.md", "how-to/alerts.md"))
 #: Heading → the DAG file below it.
 PATTERNS = dict(re.findall(r"^## ([^\n]+)\n(?:(?!^## ).)*?^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE))
 
@@ -378,3 +379,11 @@ def test_producers_are_told_of_bad_files_and_database_people_of_a_bad_table(gall
     )
     gallery.run(dag)
     assert [team for team, _ in sent] == ["producers", "database"]
+    # The way out is in the text.
+    assert "create it with PARTITION BY" in sent[1][1]
+
+
+def test_a_deadline_is_at_six_and_another_follows_the_last_nights(gallery: Gallery) -> None:
+    # tests/scheduler/test_deadlines.py runs it.
+    dag = gallery.dag("Warn before a deadline is missed")
+    assert [alert.interval for alert in dag.deadline] == [timedelta(hours=27), timedelta(minutes=30)]

@@ -62,3 +62,11 @@ def test_connections_reach_a_task_that_airflow_runs(run_dag, chs3_airflow_connec
 
     run = run_dag(dag)
     assert run.get_task_instance("port").xcom_pull(task_ids="port") == chs3_cluster.nodes[0].tcp_port
+
+
+def test_the_task_of_the_how_to_runs(chs3_cluster, chs3_s3, chs3_bucket, chs3_database, chs3_airflow_connections):
+    blocks = re.findall(r"^```python\n(.*?)^```", HOW_TO.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    (block,) = (each for each in blocks if "def test_the_load" in each)
+    names = {}
+    exec(block, names)
+    names["test_the_load"](chs3_cluster, chs3_s3, chs3_bucket, chs3_database, chs3_airflow_connections)
