@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { beginOf, pathOf, silentOf, totalOf } from "../src/model/parts";
+import { beginOf, pathOf, silentOf, spanOf, totalOf } from "../src/model/parts";
 
 const node = (parts: [number, number][], error = "") => ({ name: "n", error, parts });
 
@@ -25,4 +25,11 @@ test("a chart begins shortly before the first change, or where the log begins", 
   expect(beginOf([9_990], 0, 10_000)).toBe(9_930);
   expect(beginOf([10], 0, 10_000)).toBe(0);
   expect(beginOf([], 0, 10_000)).toBe(0);
+});
+
+test("a chart of a busy hour in a week shows that hour", () => {
+  const [begun, now] = [0, 604_800];
+  expect(spanOf([100_000, 103_600], begun, now)).toEqual({ from: 99_640, to: 103_996 });
+  expect(spanOf([now - 10], begun, now)).toEqual({ from: now - 70, to: now });
+  expect(spanOf([], begun, now)).toEqual({ from: begun, to: now });
 });

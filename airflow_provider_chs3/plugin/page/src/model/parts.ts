@@ -27,6 +27,13 @@ export function beginOf([first]: readonly number[], begun: number, now: number):
   return first === undefined ? begun : Math.max(begun, first - Math.max(MINUTE, (now - first) / 10));
 }
 
+// Where a chart of single events begins and ends: shortly before the first and after the last, as in one busy hour of a week.
+export function spanOf(times: readonly number[], begun: number, now: number): { from: number; to: number } {
+  const last = times.at(-1) ?? now;
+  const from = beginOf(times, begun, last);
+  return { from, to: Math.min(now, last + Math.max(MINUTE, (last - from) / 10)) };
+}
+
 // Steps: so many parts from one time to the next.
 export function pathOf(points: readonly Point[], x: (at: number) => number, y: (parts: number) => number, now: number): string {
   const steps = points.map(([at, parts], index) => `${index ? `H${x(at).toFixed(1)}V` : `M${x(at).toFixed(1)} `}${y(parts).toFixed(1)}`);

@@ -10,7 +10,7 @@ export function FailureNote({ failure }: { failure: Failure }) {
         ? <Text>The message may quote rows: only users who may read the task&apos;s logs see it.</Text>
         : <Text whiteSpace="pre-wrap">{failure.message}</Text>}
       {failure.hint ? <Text mt={2} fontWeight="medium">{failure.hint}</Text> : null}
-      <Text mt={2} fontSize="xs">
+      <Text mt={2} color="fg.muted">
         <UtcTime text={failure.recorded_at} />
         {failure.host ? `, on ${failure.host}` : ""}{failure.code ? `, ClickHouse error ${failure.code}` : ""}
         {failure.is_terminal ? ". A retry would fail the same way." : ""}

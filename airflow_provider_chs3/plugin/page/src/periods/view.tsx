@@ -11,7 +11,7 @@ import { silences } from "../model/silences";
 import { isState } from "../model/states";
 import { Panel } from "../panel/panel";
 import { NoConnections, NoTables, Troubles } from "../ui/connections";
-import { Faint, Note, Waiting } from "../ui/parts";
+import { Faint, Note, WaitingForPeriods } from "../ui/parts";
 import { NO_PERIOD, periodsIn, untilsIn, useAddress } from "../ui/url";
 import { Filters, StateChips } from "./filters";
 import { Legend } from "./legend";
@@ -34,7 +34,7 @@ function filterOf(params: URLSearchParams, tables: readonly TableRow[]): Filter 
 export function PeriodsView({ place }: { place: Place }) {
   const { data, error } = usePeriods(place);
   if (!data) {
-    return error ? <Note title="The periods cannot be shown">{error.message}</Note> : <Waiting lines={10} />;
+    return error ? <Note title="The periods cannot be shown">{error.message}</Note> : <WaitingForPeriods />;
   }
   return data.connections.length ? <Content data={data} place={place} /> : <NoConnections />;
 }

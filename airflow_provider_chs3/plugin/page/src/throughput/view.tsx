@@ -1,11 +1,13 @@
 // How fast loads were, which of them were slow and why, and the parts over time.
-import { Box, Flex, Heading, NativeSelect, Text } from "@chakra-ui/react";
-import { useMemo } from "react";
+import { Box, Button, Flex, Heading, NativeSelect, Stack, Text } from "@chakra-ui/react";
+import { useMemo, useState } from "react";
 import { useSpeed } from "../api/queries";
 import type { ConnectionSpeed, LoadSpeed } from "../api/types";
 import { byteRate, bytes, compact, count, duration, number, orNone } from "../model/format";
-import { beginOf } from "../model/parts";
+import { listed } from "../model/needs";
+import { beginOf, spanOf } from "../model/parts";
 import type { Place } from "../model/place";
+import { meanwhile, spellsOf, type Spell } from "../model/slow";
 import { NoConnections, Troubles } from "../ui/connections";
 import { Faint, Note, Section, Time, Waiting } from "../ui/parts";
 import { Segments } from "../ui/segments";
@@ -73,7 +75,7 @@ function Connection({ seen, days, isOfDag }: { seen: ConnectionSpeed; days: numb
         ) : null}
       </Flex>
       {notes.map((note) => <Faint key={note}>{note}</Faint>)}
-      {loads.length ? <Loads loads={loads} range={{ from: beginOf(loads.map((load) => load.published_at), range.from, to), to }} />
+      {loads.length ? <Loads loads={loads} all={seen.loads} range={spanOf(loads.map((load) => load.published_at), range.from, to)} />
         : seen.error || seen.unread ? null : <Faint>{isOfDag ? "This DAG has" : "No load has"} published {isOfDag ? "nothing" : "anything"} in the last {RANGES[days]}.</Faint>}
       <Parts seen={seen} range={range} />
     </Box>
@@ -83,18 +85,18 @@ function Connection({ seen, days, isOfDag }: { seen: ConnectionSpeed; days: numb
 // Two beside each other, as there are four and two.
 const GRID = { base: "minmax(0, 1fr)", lg: "repeat(2, minmax(0, 1fr))" };
 
-function Loads({ loads, range }: { loads: LoadSpeed[]; range: Range }) {
+function Loads({ loads, all, range }: { loads: LoadSpeed[]; all: LoadSpeed[]; range: Range }) {
   const times = useMemo(() => loads.map((load) => load.published_at), [loads]);
   type Field = "rows_per_second" | "bytes_per_second" | "seconds_to_published" | "seconds_to_healthy" | "peak_memory_bytes" | "memory_bytes";
   const hasSlow = loads.some((load) => load.why_slow);
   // The slow ones are ringed in the first of the series.
   const series = (...named: [string, Field][]) => [
-    ...named.map(([name, field]) => ({ name, style: "points" as const, values: loads.map((load) => load[field]) })),
+    ...named.map(([name, field]) => ({ name, style: "points" as const, values: loads.map((load) => load[field]), isLimit: field === "memory_bytes" })),
     ...(hasSlow ? [{ name: "slow loads", style: "rings" as const, values: loads.map((load) => (load.why_slow && named[0] ? load[named[0][1]] : null)) }] : []),
   ];
   return (
     <>
-      <Slow loads={loads} />
+      <Slow loads={loads} all={all} />
       <Box display="grid" gridTemplateColumns={GRID} gap={3} my={3}>
         <Chart title="Rows per second" times={times} format={(value) => `${compact(value)}/s`} {...range} series={series(["loads", "rows_per_second"])} />
         <Chart title="Bytes per second" times={times} format={byteRate} lines="binary" {...range} series={series(["loads", "bytes_per_second"])} />
@@ -110,26 +112,54 @@ function Loads({ loads, range }: { loads: LoadSpeed[]; range: Range }) {
 
 // Fewer have no usual time.
 const LEAST_LOADS = 3;
+const FEW = 5;
 
-function Slow({ loads }: { loads: readonly LoadSpeed[] }) {
-  const slow = loads.filter((load) => load.why_slow).reverse();
+function Slow({ loads, all }: { loads: readonly LoadSpeed[]; all: readonly LoadSpeed[] }) {
+  const [areAllShown, showAll] = useState(false);
+  const slow = loads.filter((load) => load.why_slow);
   if (!slow.length) {
     return <Faint>{loads.length < LEAST_LOADS ? "Too few loads to say whether one was slow." : "None of these loads was slow compared to the others."}</Faint>;
   }
+  const spells = spellsOf(slow);
   return (
     <Box borderWidth={1} rounded="md" my={3}>
-      <Text px={3} py={2} bg="bg.muted" fontWeight="semibold" fontSize="sm" borderBottomWidth={1}>
-        {count(slow.length, "load was", "loads were")} slow compared to the others of this table
-      </Text>
-      <Box as="ul" listStyle="none" aria-label="Slow loads" maxH="12rem" overflowY="auto" tabIndex={0}>
-        {slow.map((load) => (
-          <Flex as="li" key={`${load.period}-${load.published_at}`} gap={3} px={3} py={1.5} fontSize="sm" wrap="wrap">
-            <Text fontWeight="semibold">{load.period}</Text>
-            <Text color="fg.muted"><Time at={new Date(load.published_at * 1_000)} /></Text>
-            <Text>{orNone(load.rows_per_second, number)} rows/s. {load.why_slow}</Text>
-          </Flex>
-        ))}
+      <Flex px={3} py={1.5} minH={9} bg="bg.muted" borderBottomWidth={1} justify="space-between" align="center" gap={2}>
+        <Text fontWeight="semibold" fontSize="sm">{count(slow.length, "load was", "loads were")} slow compared to the others of this table</Text>
+        {spells.length > FEW ? <Button size="xs" variant="ghost" onClick={() => { showAll(!areAllShown); }}>{areAllShown ? "Show the newest" : "Show all"}</Button> : null}
+      </Flex>
+      <Box as="ul" listStyle="none" aria-label="Slow loads">
+        {(areAllShown ? spells : spells.slice(0, FEW)).map((spell) => <SlowSpell key={spell.to} spell={spell} all={all} />)}
       </Box>
+    </Box>
+  );
+}
+
+function SlowLoad({ load }: { load: LoadSpeed }) {
+  return (
+    <Flex columnGap={3} wrap="wrap">
+      <Text fontWeight="semibold">{load.period}</Text>
+      <Text color="fg.muted"><Time at={new Date(load.published_at * 1_000)} /></Text>
+      <Text>{orNone(load.rows_per_second, number)} rows/s. {load.why_slow}</Text>
+    </Flex>
+  );
+}
+
+// Several that ran in one busy hour are one line, which opens.
+function SlowSpell({ spell, all }: { spell: Spell<LoadSpeed>; all: readonly LoadSpeed[] }) {
+  const { from, to, loads } = spell;
+  const [first, ...more] = loads;
+  const besides = meanwhile(spell, all);
+  return (
+    <Box as="li" px={3} py={1.5} fontSize="sm" borderTopWidth={1} borderColor="border.muted" _first={{ borderTopWidth: 0 }}>
+      {first && !more.length ? <SlowLoad load={first} /> : (
+        <details>
+          <Box as="summary" cursor="pointer">
+            <b>{count(loads.length, "slow load")}</b> from <Time at={new Date(from * 1_000)} /> to <Time at={new Date(to * 1_000)} />: {listed([...loads].reverse().map(({ period }) => period))}
+          </Box>
+          <Stack gap={1} mt={1} ps={4}>{loads.map((load) => <SlowLoad key={`${load.period}-${load.published_at}`} load={load} />)}</Stack>
+        </details>
+      )}
+      {besides ? <Faint>{besides}</Faint> : null}
     </Box>
   );
 }

@@ -4,9 +4,6 @@ import type { ReactNode } from "react";
 import { Link } from "react-router-dom";
 import type { Task } from "../api/types";
 
-// Of a coloured box: there, the colour of links has too little contrast in one of the themes.
-export const LINKS_IN_COLOUR = { "& a": { color: "inherit", textDecoration: "underline" } };
-
 function To({ path, children }: { path: string; children: ReactNode }) {
   return <Styled asChild color="fg.info" overflowWrap="anywhere"><Link to={path}>{children}</Link></Styled>;
 }

@@ -2,7 +2,6 @@
 import { Alert, Box, Button, Code, Flex, Heading, Skeleton, Stack, Text } from "@chakra-ui/react";
 import { useState, type ReactNode } from "react";
 import { age, parseUtc, time } from "../model/format";
-import { LINKS_IN_COLOUR } from "./links";
 import { useNow, useZone } from "./zone";
 
 // A time in the zone chosen in Airflow; the tooltip has it in UTC.
@@ -37,10 +36,12 @@ export function Note({ children, status = "error", title }: {
   children: ReactNode; status?: "error" | "warning" | "info" | "success"; title?: string;
 }) {
   return (
-    <Alert.Root status={status} size="md" variant="surface" role={status === "error" ? "alert" : "note"} mb={3}>
-      <Alert.Indicator />
-      <Alert.Content overflowWrap="anywhere" minW={0} css={LINKS_IN_COLOUR}>
-        {title ? <Alert.Title>{title}</Alert.Title> : null}
+    // The colour is at its edge and in its sign: on the page's own ground, texts and links have their usual contrast.
+    <Alert.Root status={status} size="md" variant="outline" role={status === "error" ? "alert" : "note"} mb={3} bg="bg.subtle" color="fg"
+      boxShadow="none" borderWidth={1} borderStartWidth={4} borderStartColor="colorPalette.solid" fontSize="sm" lineHeight="1.5">
+      <Alert.Indicator color="colorPalette.fg" />
+      <Alert.Content overflowWrap="anywhere" minW={0}>
+        {title ? <Alert.Title fontWeight="semibold">{title}</Alert.Title> : null}
         <Alert.Description>{children}</Alert.Description>
       </Alert.Content>
     </Alert.Root>
@@ -64,6 +65,25 @@ export function Sql({ text, label = "Copy" }: { text: string; label?: string }) 
       <Code flex="1" minW="12rem" bg="transparent" whiteSpace="pre-wrap" overflowWrap="anywhere" size="sm">{text}</Code>
       <CopyButton text={text} label={label} />
     </Flex>
+  );
+}
+
+// Where counts, what needs attention and the strips will be.
+export function WaitingForPeriods() {
+  return (
+    <Stack gap={4} role="status" aria-label="Loading">
+      <Flex gap={2} wrap="wrap">{[24, 24, 36, 32].map((width, number) => <Skeleton key={number} height={9} width={width} />)}</Flex>
+      <Skeleton height={9} />
+      <Text color="fg.muted" fontSize="sm">Asking each node for its ledger and its parts…</Text>
+      <Box borderWidth={1} rounded="lg" overflow="clip">
+        <Box bg="bg.muted" height={9} borderBottomWidth={1} />
+        {[1, 0.9, 0.95, 0.6].map((share, number) => (
+          <Flex key={number} px={3} height={10} align="center" gap={8} borderBottomWidth={1} borderColor="border.muted" _last={{ borderBottomWidth: 0 }}>
+            <Skeleton height={4} width="9rem" /><Box flex="1"><Skeleton height={5} ms="auto" style={{ width: `${60 * share}%` }} /></Box>
+          </Flex>
+        ))}
+      </Box>
+    </Stack>
   );
 }
 
