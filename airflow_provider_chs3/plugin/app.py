@@ -21,6 +21,7 @@ from airflow_provider_chs3.plugin.api import schemas
 from airflow_provider_chs3.plugin.api.cluster import ClusterAnswer, cluster_answers
 from airflow_provider_chs3.plugin.api.period_details import (
     look_at_details,
+    look_at_objects_of,
     look_at_parts,
     look_at_who_changed,
     question_of,
@@ -168,18 +169,25 @@ def _add_period_routes(app: FastAPI, pool: Executor) -> None:
     details = SharedAnswers(look_at_details, pool=pool, seconds=PAGE_CACHE_SECONDS)
     histories = SharedAnswers(look_at_parts, pool=pool, seconds=_LOGS_FRESH_FACTOR * PAGE_CACHE_SECONDS)
 
+    of_objects = SharedAnswers(look_at_objects_of, pool=pool, seconds=PAGE_CACHE_SECONDS)
     changed = SharedAnswers(look_at_who_changed, pool=pool, seconds=_LOGS_FRESH_FACTOR * PAGE_CACHE_SECONDS)
 
     @app.get("/api/period", response_model=schemas.PeriodDetails, response_model_exclude_unset=True)
-    async def period(question: OfPeriod, readable_logs: LogsOf, readable_xcoms: XComsOf) -> dict[str, Any]:
+    async def period(
+        question: OfPeriod, readable_dags: ReadableDags, readable_logs: LogsOf, readable_xcoms: XComsOf
+    ) -> dict[str, Any]:
         seen = await details.get(question)
         if not seen.is_known:
             raise HTTPException(status_code=404, detail="Not Found")
-        return seen.as_json(readable_logs=readable_logs, readable_xcoms=readable_xcoms)
+        return seen.as_json(readable_dags=readable_dags, readable_logs=readable_logs, readable_xcoms=readable_xcoms)
 
     @app.get("/api/parts", response_model=schemas.PeriodParts)
     async def parts(question: OfPeriod) -> dict[str, Any]:
         return (await histories.get(question)).as_json()
+
+    @app.get("/api/objects", response_model=schemas.Objects)
+    async def objects(question: OfPeriod) -> dict[str, Any]:
+        return (await of_objects.get(question)).as_json()
 
     @app.get("/api/changes", response_model=schemas.Changes)
     async def changes(question: OfPeriod) -> dict[str, Any]:

@@ -108,7 +108,10 @@ def many_tables(route: Route) -> None:
     (seen,) = found["connections"]
     period = seen["tables"][0]["periods"][-1]
     periods = [period | {"period": f"{year}-{number:02d}"} for year in range(2017, 2027) for number in range(1, 13)]
-    seen["tables"] = [{"database": "d", "table": f"table_{number:03d}", "periods": periods} for number in range(100)]
+    unread = seen["tables"][0]["unread"]
+    seen["tables"] = [
+        {"database": "d", "table": f"table_{number:03d}", "periods": periods, "unread": unread} for number in range(100)
+    ]
     route.fulfill(response=answer, json=found)
 
 

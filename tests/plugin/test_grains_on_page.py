@@ -75,8 +75,8 @@ def test_the_details_are_those_of_the_period_alone(
 def test_a_whole_table_tells_what_each_night_has_added(as_user: AsUser, tables: Lake) -> None:
     query = {"conn_id": "chs3_default", "database": tables.database, "table": "customers", "period": "all"}
     found = as_user("viewer").get("/chs3/api/period", params=query).raise_for_status().json()
-    assert [(each["loaded_objects"], each["loaded_rows"]) for each in found["loads"]] == [(1, 1), (1, 1)]
-    assert found["loads"] == sorted(found["loads"], key=lambda each: each["recorded_at"], reverse=True)
+    assert [(each["loaded_objects"], each["loaded_rows"]) for each in found["history"]] == [(1, 1), (1, 1)]
+    assert found["history"] == sorted(found["history"], key=lambda each: each["recorded_at"], reverse=True)
 
 
 def test_rows_that_nobody_loaded_are_of_the_period_that_the_key_says(as_user: AsUser, tables: Lake) -> None:
@@ -106,7 +106,7 @@ def test_tables_of_each_length_have_a_list_and_an_axis_of_their_own(
     page.get_by_role("button", name="whole table: published").click()
     panel = page.get_by_role("dialog", name=f"{tables.database}.customers")
     panel.get_by_role("group", name="Now").wait_for()
-    nights = panel.get_by_role("region", name="Its last loads")
+    nights = panel.get_by_role("region", name="History")
     nights.wait_for()
     assert nights.get_by_role("row").count() == 3
     nights.scroll_into_view_if_needed()

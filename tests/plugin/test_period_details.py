@@ -121,6 +121,42 @@ def test_a_load_of_new_objects_alone_tells_what_it_reads(as_user: AsUser, trips_
     assert (read["objects"], read["loaded_objects"], read["loaded_bytes"]) == (4, 1, len(late))
 
 
+def test_a_period_tells_its_history_and_each_of_its_objects(as_user: AsUser, trips_lake: Lake) -> None:
+    first, second, third = trips_lake.upload(TRIPS)
+    began = trips_lake.load(keep_versions=1)["attempt"]
+    trips_lake.put(f"trips/{PERIOD}/late.parquet", content(trips_lake, first))
+    added = trips_lake.load(keep_versions=1)["attempt"]
+    trips_lake.put(first, content(trips_lake, second))
+    trips_lake.s3.delete_object(Bucket=trips_lake.bucket, Key=third)
+    replaced = trips_lake.load(keep_versions=1)["attempt"]
+    query = {"conn_id": "chs3_default", "database": trips_lake.database, "table": "trips", "period": PERIOD}
+    found = as_user("viewer").get("/chs3/api/objects", params=query).raise_for_status().json()
+    assert (found["error"], found["is_cut"]) == ("", False)
+    keys = {each["path"].partition("/")[2]: (each["state"], each["attempt"], each["rows"]) for each in found["objects"]}
+    assert keys == {
+        third: ("gone", began, 200),
+        first: ("changed", replaced, 200),
+        second: ("loaded", began, 200),
+        f"trips/{PERIOD}/late.parquet": ("loaded", added, 200),
+    }
+    fail(trips_lake, TASK)
+    history = details(as_user, trips_lake)["history"]
+    assert [(each["event"], each["loaded_rows"]) for each in history] == [
+        ("failed", 0),
+        ("load", 600),
+        ("load", 200),
+        ("load", 600),
+    ]
+    assert [each["attempt"] for each in history[1:]] == [replaced, added, began]
+    assert [each["is_kept"] for each in history] == [False, False, True, False]
+    assert "cannot be filled from row 1 of" in history[0]["why"]
+    assert min(each["seconds"] for each in history[1:]) > 0
+
+
+def content(lake: Lake, key: str) -> bytes:
+    return bytes(lake.s3.get_object(Bucket=lake.bucket, Key=key)["Body"].read())
+
+
 @pytest.mark.thorough
 def test_computed_settings_come_first_and_those_of_every_load_last(as_user: AsUser, trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)

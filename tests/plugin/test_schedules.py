@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select, update
 
 from airflow_provider_chs3.plugin.api.schedules import Schedule, mark_waiting
+from airflow_provider_chs3.plugin.observation.periods import UnreadPeriods
 from airflow_provider_chs3.runners.blocking import Runner
 from tests.integration.lake import PERIOD, Lake
 from tests.plugin import runs
@@ -128,6 +129,31 @@ def test_the_period_of_a_run_that_was_due_and_was_not_created_is_late(
     ],
 )
 def test_of_any_length_the_period_of_the_run_or_the_last_before_it_is_late(periods: list[str], late: str) -> None:
+    assert late_of(periods) == [late]
+
+
+@pytest.mark.parametrize(
+    ("periods", "are_newest", "late"),
+    [
+        (["2026-10-04", "2026-10-05", "2026-10-06"], True, ["2026-10-05"]),
+        # It is not there yet.
+        (["2026-10-03", "2026-10-04"], True, ["2026-10-04"]),
+        # It may be among those that are not read, as the page has one of long ago that needs somebody.
+        (["2024-01-01", "2026-10-06", "2026-10-07"], True, []),
+        (["2026-10-06", "2026-10-07"], True, []),
+        # Further down, too, it is told.
+        (["2026-10-04", "2026-10-05"], False, ["2026-10-05"]),
+        (["2026-10-03", "2026-10-04"], False, []),
+    ],
+)
+def test_of_a_table_whose_periods_are_not_all_read_no_other_period_is_late_in_its_place(
+    periods: list[str], are_newest: bool, late: list[str]
+) -> None:
+    assert late_of(periods, unread=100, are_newest=are_newest) == late
+
+
+def late_of(periods: list[str], *, unread: int = 0, are_newest: bool = True) -> list[str]:
+    """The late ones of some published periods of a DAG whose run for 5 October was due an hour ago."""
     now = datetime(2026, 10, 6, 6, tzinfo=UTC)
     schedule = Schedule(
         is_paused=False,
@@ -139,8 +165,9 @@ def test_of_any_length_the_period_of_the_run_or_the_last_before_it_is_late(perio
     )
     task = {"dag_id": "d", "run_id": "r", "task_id": "t", "map_index": -1}
     rows = [{"period": period, "state": "published", "why": "as published", "task": task} for period in periods]
-    mark_waiting([{"tables": [{"periods": rows}]}], {"d": schedule}, now)
-    assert [row["period"] for row in rows if row["state"] == "late"] == [late]
+    seen = [{"tables": [{"periods": rows, "unread": UnreadPeriods(published=unread)}]}]
+    mark_waiting(seen, {"d": schedule}, now, are_newest=are_newest)
+    return [str(row["period"]) for row in rows if row["state"] == "late"]
 
 
 @pytest.mark.thorough

@@ -202,13 +202,13 @@ def three_tables(route: Route) -> None:
     answer = route.fetch()
     found: dict[str, Any] = answer.json()
     (seen,) = found["connections"]
-    period = seen["tables"][0]["periods"][-1]
+    period, unread = seen["tables"][0]["periods"][-1], seen["tables"][0]["unread"]
 
     def table(database: str, name: str, dag_id: str, **facts: Any) -> dict[str, Any]:
         task = {"dag_id": dag_id, "run_id": "run", "task_id": "load", "map_index": -1}
-        return {"database": database, "table": name, "periods": [period | {"task": task} | facts]}
+        return {"database": database, "table": name, "periods": [period | {"task": task} | facts], "unread": unread}
 
-    elsewhere = seen | {"conn_id": "chs3_other", "nodes": [{"name": "elsewhere", "error": ""}]}
+    elsewhere = seen | {"conn_id": "chs3_other", "nodes": [{"name": "elsewhere", "error": "", "is_missed": False}]}
     seen["tables"] = [
         table("one", "alpha", "first", rows=10, period="2026-10"),
         table("one", "beta", "second", rows=300, period="2026-11"),

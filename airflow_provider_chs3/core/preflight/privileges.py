@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.cluster.topology import LOADS_TABLE, TableLocation
+from airflow_provider_chs3.core.cluster.topology import LOADS_TABLE, OBJECTS_TABLE, TableLocation
 from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, table
 from airflow_provider_chs3.core.values.models import Node, TableName
@@ -186,8 +186,12 @@ def privileges_of_page(location: TableLocation) -> RequiredPrivileges:
     """Return the privileges for the page in Airflow's UI."""
     return RequiredPrivileges(
         _on_system((*_of_cluster(location), *_OF_MERGES, *_OF_PAGE)),
-        (*_sight_of(location), *_of_records(location.ledger)),
+        (*_sight_of(location), *_of_records(location.ledger), *_of_objects(location.ledger)),
     )
+
+
+def _of_objects(ledger: TableName) -> tuple[str, ...]:
+    return (f"SELECT ON {table(TableName(ledger.database, OBJECTS_TABLE))}",)
 
 
 def _of_cluster(location: TableLocation) -> tuple[str, ...]:

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Collection, Container, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
 
 from airflow_provider_chs3.core.tuning.insert_settings import TUNED_NAMES, YOURS
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.core.workflow.step_timer import in_order
 from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.plugin.api.periods import is_of_dag_in
+from airflow_provider_chs3.plugin.api.periods import is_of_dag_in, task_as_json
+from airflow_provider_chs3.plugin.api.schemas import Past
 from airflow_provider_chs3.plugin.cache import carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
 from airflow_provider_chs3.plugin.observation.changes import NodeChange, look_at_changes
-from airflow_provider_chs3.plugin.observation.period_details import Entry, PeriodDetails, look_at_period
+from airflow_provider_chs3.plugin.observation.objects import PeriodObjects, look_at_objects
+from airflow_provider_chs3.plugin.observation.period_details import Entry, PastEvent, PeriodDetails, look_at_period
 from airflow_provider_chs3.plugin.observation.speed.period_parts import PeriodParts, look_at_period_parts
 from airflow_provider_chs3.plugin.xcom import insert_sql
 
 _LOG = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,17 +47,20 @@ class DetailsAnswer:
         """Whether the period exists, or may exist."""
         return self.details is None or self.details.is_known
 
-    def as_json(self, *, readable_logs: Container[str], readable_xcoms: Container[str]) -> dict[str, Any]:
+    def as_json(
+        self, *, readable_dags: Collection[str], readable_logs: Container[str], readable_xcoms: Container[str]
+    ) -> dict[str, Any]:
         """Return JSON-safe values.
 
         Args:
+            readable_dags: DAGs whose tasks may be named.
             readable_logs: DAGs whose errors may be shown with the values that they quote.
             readable_xcoms: DAGs whose statements may be shown.
         """
         seen = self.details
         if seen is None:
             unknown = dict.fromkeys(("load", "inserting", "failure", "last_finished"))
-            return unknown | {"error": self.error, "nodes": [], "loads": [], "insert_sql": ""}
+            return unknown | {"error": self.error, "nodes": [], "history": [], "insert_sql": ""}
         return {
             "error": "",
             "nodes": [
@@ -64,7 +71,11 @@ class DetailsAnswer:
             "inserting": _inserting(seen.inserting) if seen.inserting else None,
             "failure": _failure(seen.failure, readable_logs) if seen.failure else None,
             "last_finished": seen.last_finished,
-            "loads": seen.loads,
+            "history": [
+                _past(each, readable_dags, readable_logs)
+                | {"is_kept": each.event == "load" and each.attempt in seen.kept}
+                for each in seen.history
+            ],
             "insert_sql": self.insert_sql if self.insert_sql and is_of_dag_in(seen.owner, readable_xcoms) else "",
         }
 
@@ -75,17 +86,10 @@ def look_at_details(question: str) -> DetailsAnswer:
     Args:
         question: The result of `question_of`.
     """
-    conn_id, table, period = period_of_question(question)
-    try:
-        hook = hook_of(conn_id)
-        steps = look_at_period(hook.options.cluster, table, period)
-        details = carry_out(steps, hook)
-        newest = details.inserting or details.load
-        sql = insert_sql(details.owner, newest.attempt) if newest and details.owner else ""
-        return DetailsAnswer(details=details, insert_sql=sql)
-    except Chs3Error as error:
-        _LOG.info("The page cannot read %s of %s: %s", period, conn_id, error)
-        return DetailsAnswer(error=str(error))
+    details, error = _look(look_at_period, question)
+    newest = details and (details.inserting or details.load)
+    sql = insert_sql(details.owner, newest.attempt) if details and newest and details.owner else ""
+    return DetailsAnswer(error=error, details=details, insert_sql=sql)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,13 +126,8 @@ def look_at_parts(question: str) -> PartsAnswer:
     Args:
         question: The result of `question_of`.
     """
-    conn_id, table, period = period_of_question(question)
-    try:
-        hook = hook_of(conn_id)
-        return PartsAnswer(seen=carry_out(look_at_period_parts(hook.options.cluster, table, period), hook))
-    except Chs3Error as error:
-        _LOG.info("The page cannot read the parts of %s of %s: %s", period, conn_id, error)
-        return PartsAnswer(error=str(error))
+    seen, error = _look(look_at_period_parts, question)
+    return PartsAnswer(error=error, seen=seen)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,13 +154,47 @@ def look_at_who_changed(question: str) -> ChangesAnswer:
     Args:
         question: The result of `question_of`.
     """
+    seen, error = _look(look_at_changes, question)
+    return ChangesAnswer(error=error) if seen is None else ChangesAnswer(nodes=seen)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectsAnswer:
+    """The objects of a period.
+
+    Args:
+        error: The reason why there is no answer; empty if there is one.
+        seen: The objects.
+    """
+
+    error: str = ""
+    seen: PeriodObjects = field(default_factory=PeriodObjects)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON-safe values."""
+        objects, is_cut, why_not = self.seen
+        return {"error": self.error or why_not, "objects": objects, "is_cut": is_cut}
+
+
+def look_at_objects_of(question: str) -> ObjectsAnswer:
+    """Read the objects of one period; it may block for some seconds.
+
+    Args:
+        question: The result of `question_of`.
+    """
+    seen, error = _look(look_at_objects, question)
+    return ObjectsAnswer(error=error) if seen is None else ObjectsAnswer(seen=seen)
+
+
+def _look(look: Callable[[str | None, TableName, Period], Steps[T]], question: str) -> tuple[T | None, str]:
+    """Carry out a look at one period; returns what it found, or why it found nothing."""
     conn_id, table, period = period_of_question(question)
     try:
         hook = hook_of(conn_id)
-        return ChangesAnswer(nodes=carry_out(look_at_changes(hook.options.cluster, table, period), hook))
+        return carry_out(look(hook.options.cluster, table, period), hook), ""
     except Chs3Error as error:
-        _LOG.info("The page cannot read who changed %s of %s: %s", period, conn_id, error)
-        return ChangesAnswer(error=str(error))
+        _LOG.info("The page cannot read %s of %s: %s", period, conn_id, error)
+        return None, str(error)
 
 
 def question_of(conn_id: str, table: TableName, period: str) -> str:
@@ -200,6 +233,17 @@ def _load(entry: Entry, readable_logs: Container[str]) -> dict[str, Any]:
         "seconds_by_step": in_order(dict(details["seconds_by_step"])),
         "settings": _settings(details["settings"]),
         "checks": [each | hidden for each in json.loads(details["checks"] or "[]")],
+    }
+
+
+def _past(event: PastEvent, readable_dags: Collection[str], readable_logs: Container[str]) -> dict[str, Any]:
+    """Return what `api.schemas.Past` is made of."""
+    is_full = is_of_dag_in(event.owner, readable_logs)
+    why = event.error if is_full and event.error else event.error_hint or event.reason
+    task = task_as_json(event.owner, readable_dags)
+    return {name: value for name, value in asdict(event).items() if name in Past.model_fields} | {
+        "why": why,
+        "task": task,
     }
 
 

@@ -176,17 +176,16 @@ def mark_waiting(
         connections: What `PeriodsAnswer.as_json` returned for each connection; changed in place.
         schedules: The schedule of each DAG that the user may read.
         now: The time.
-        are_newest: Whether the newest periods are among them: else none of them is the one that a run is for.
+        are_newest: Whether the newest periods are among them, of tables whose periods are not all read. Default: yes.
     """
     overdue = {dag_id for dag_id, schedule in schedules.items() if schedule.is_overdue(now)}
     for table in (table for seen in connections for table in seen["tables"]):
         known = [(period, dag_id) for period in table["periods"] if (dag_id := _dag_of(period)) in schedules]
-        # The period that the run is for; a new one is not there yet.
-        awaited = {
-            dag_id: period["period"]
-            for period, dag_id in known
-            if are_newest and dag_id in overdue and _begins_by(period["period"], schedules[dag_id].due_for)
-        }
+        are_all = not table["unread"].published
+        awaited = dict[str, str | None]()
+        for dag_id in {dag_id for _, dag_id in known} & overdue:
+            names = [period["period"] for period, of_dag in known if of_dag == dag_id]
+            awaited[dag_id] = _awaited(names, schedules[dag_id].due_for, are_all=are_all, are_newest=are_newest)
         for period, dag_id in known:
             is_awaited = awaited.get(dag_id) == period["period"]
             is_late = dag_id in overdue and (period["state"] in _WAITING or is_awaited)
@@ -197,8 +196,14 @@ def _dag_of(period: Mapping[str, Any]) -> str:
     return str(period["task"]["dag_id"]) if period["task"] else ""
 
 
-def _begins_by(period: str, at: datetime | None) -> bool:
-    return at is not None and Period.parse(period).begin <= at
+def _awaited(names: Collection[str], due_for: datetime | None, *, are_all: bool, are_newest: bool) -> str | None:
+    """Return the period that a DAG's next run is for, or the last one before it if that one is not there yet."""
+    if due_for is None:
+        return None
+    begun = [each for each in map(Period.parse, names) if each.begin <= due_for]
+    # Of a table whose periods are not all read, those between may be others.
+    is_last = are_all or (are_newest and len(begun) == len(names))
+    return str(begun[-1]) if begun and (is_last or due_for < begun[-1].end) else None
 
 
 def _waiting(period: Mapping[str, Any], dag_id: str, schedule: Schedule, *, is_late: bool) -> dict[str, str]:

@@ -11,7 +11,8 @@ from pydantic import BaseModel
 
 from airflow_provider_chs3.plugin.observation.changes import NodeChange
 from airflow_provider_chs3.plugin.observation.cluster import InsertOverview, NodeOverview
-from airflow_provider_chs3.plugin.observation.period_details import FinishedLoad, NodeShare, PastLoad
+from airflow_provider_chs3.plugin.observation.objects import ObjectRow
+from airflow_provider_chs3.plugin.observation.period_details import FinishedLoad, NodeShare
 from airflow_provider_chs3.plugin.observation.periods import PeriodRow, Task, UnreadPeriods
 from airflow_provider_chs3.plugin.observation.speed.load_history import LoadSpeed
 
@@ -174,6 +175,29 @@ class Failure(Entry):
     is_terminal: bool | None
 
 
+class Past(BaseModel):
+    """What became of a period, by a load or by somebody, and whether its version is kept."""
+
+    recorded_at: str
+    event: str
+    attempt: str
+    loaded_objects: int
+    loaded_bytes: int
+    loaded_rows: int
+    seconds: float
+    why: str
+    task: Task | None
+    is_kept: bool
+
+
+class Objects(BaseModel):
+    """The objects of a period."""
+
+    error: str
+    objects: list[ObjectRow]
+    is_cut: bool
+
+
 class PeriodDetails(BaseModel):
     """One period in detail; its SQL is empty if Airflow has none, or only for those who may read XComs."""
 
@@ -183,7 +207,7 @@ class PeriodDetails(BaseModel):
     inserting: Inserting | None
     failure: Failure | None
     last_finished: FinishedLoad | None
-    loads: list[PastLoad]
+    history: list[Past]
     insert_sql: str
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter
@@ -11,6 +11,7 @@ from typing import Any
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE, nodes_of
 from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST
 from airflow_provider_chs3.core.preflight.target_checks import usual_partition_ids
+from airflow_provider_chs3.core.publication.versions import PREFIX
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, literal, literals, table
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
@@ -52,8 +53,11 @@ _OF_LOAD = {
         )
     ),
 }
-#: As many nights as a look shows.
-_MOST_LOADS = 14
+#: As many events as a look shows.
+_MOST_EVENTS = 20
+_ERROR_CHARACTERS = 400
+#: Claims that follow from what somebody asked for, not from a load.
+_OF_SOMEBODY = "event IN ('forgotten', 'discarded') OR event = 'published' AND (restored != '' OR is_adopted)"
 #: Records of one node that belong to no load, and make earlier records of loads obsolete.
 _STANDING = ("intent", "published", "forgotten", "unchanged")
 
@@ -118,20 +122,34 @@ class FinishedLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class PastLoad:
-    """A load that published the period, whole or by what it added.
+class PastEvent:
+    """What became of the period: by a load, or by somebody who restored, forgot, discarded or adopted it.
 
     Args:
         recorded_at: Time of its record, in UTC, by the node's clock.
+        event: `load`, `failed`, `unchanged`, `withheld`, `restored`, `adopted`, `forgotten` or `discarded`.
+        attempt: The load's attempt.
+        owner: The task, as JSON: DAG, run, task, map index; empty if not known.
+        reason: Why it loaded; without values of rows.
         loaded_objects: Number of the objects that it read.
         loaded_bytes: Their size in bytes.
         loaded_rows: Their rows.
+        seconds: Seconds of all of its steps.
+        error: Why it failed, with values of rows, shortened.
+        error_hint: The same without values.
     """
 
     recorded_at: str
+    event: str
+    attempt: str
+    owner: str
+    reason: str
     loaded_objects: int
     loaded_bytes: int
     loaded_rows: int
+    seconds: float
+    error: str
+    error_hint: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +165,8 @@ class PeriodDetails:
         failure: The failure of the newest load; None if it did not fail.
         owner: The task of the newest load, as JSON: DAG, run, task, map index; empty if not known.
         last_finished: The newest load of the table that published; None if there is none.
-        loads: The newest loads of the period that published, the newest first.
+        history: What became of the period, the newest first.
+        kept: The attempts whose versions are kept, as far as the connection's user may see their tables.
     """
 
     nodes: Mapping[Node, NodeShare]
@@ -158,7 +177,8 @@ class PeriodDetails:
     failure: Entry | None
     owner: str
     last_finished: FinishedLoad | None
-    loads: tuple[PastLoad, ...] = ()
+    history: tuple[PastEvent, ...] = ()
+    kept: frozenset[str] = frozenset()
 
     @property
     def is_known(self) -> bool:
@@ -187,11 +207,15 @@ def look_at_period(cluster: str | None, target: TableName, period: Period) -> St
         for node, databases in ledgers.databases.items()
     }
     answers = yield from query_reachable(f"Read the records and parts of {period}", statements, down)
-    answered = {node: (_entries(rows[0][:2]), rows[0][4:]) for node, rows in answers.items()}
+    answered = {node: (_entries(rows[0][:2]), rows[0][5:]) for node, rows in answers.items()}
     finished = [_finished(*each) for rows in answers.values() for each in rows[0][2]]
     found = _details(answered, texts_of(down), max(finished, key=lambda each: each.published_at, default=None))
-    loads = sorted((PastLoad(*each) for rows in answers.values() for each in rows[0][3]), key=attrgetter("recorded_at"))
-    return replace(found, loads=tuple(loads[: -_MOST_LOADS - 1 : -1]))
+    events = [PastEvent(*each) for rows in answers.values() for each in rows[0][3]]
+    # Each node has a claim of its own.
+    once = {(each.event, each.attempt): each for each in sorted(events, key=attrgetter("recorded_at"))}
+    newest = sorted(once.values(), key=attrgetter("recorded_at"), reverse=True)
+    kept = frozenset(attempt for rows in answers.values() for attempt in rows[0][4])
+    return replace(found, history=tuple(newest[:_MOST_EVENTS]), kept=kept)
 
 
 def _finished(period: str, rows: int, seconds: Iterable[tuple[str, float]], published_at: float) -> FinishedLoad:
@@ -207,7 +231,7 @@ def _of_period(target: TableName, period: Period, ledgers: Collection[str], load
     return Sql(
         f"SELECT {_array(_records(target, period, TableName(each, LEDGER_TABLE)) for each in ledgers)}, "
         f"{_array(_records(target, period, each, *further) for each in of_loads)}, {_array(newest_loads)}, "
-        f"{_array(_past_loads(target, period, each) for each in of_loads)}, "
+        f"{_array(_past_events(target, period, ledgers, of_loads))}, ({_kept(target, period)}), "
         f"sum(rows), count(), sum(bytes_on_disk) FROM system.parts WHERE {name} AND active AND rows > 0 "
         f"AND partition_id IN ({partition_ids(target, period, ledgers)})"
     )
@@ -273,11 +297,38 @@ def _newest_load(target: TableName, loads: TableName) -> str:
     )
 
 
-def _past_loads(target: TableName, period: Period, loads: TableName) -> str:
-    """Return the query for the newest loads of a period that published."""
-    columns = "formatDateTime(recorded_at, '%F %T', 'UTC'), loaded_objects, loaded_bytes, loaded_rows"
-    published = f"{of_period_in(target, period, loads)} AND event = 'load'"
-    return f"SELECT ({columns}) AS found {published} {NEWEST_FIRST} LIMIT {_MOST_LOADS}"
+def _past_events(
+    target: TableName, period: Period, ledgers: Iterable[str], loads: Iterable[TableName]
+) -> Iterator[str]:
+    """Yield the queries for what became of a period, in each table of loads and each ledger."""
+    at = "formatDateTime(recorded_at, '%F %T', 'UTC')"
+    texts = ("event", "attempt", "owner", "reason", f"leftUTF8(error, {_ERROR_CHARACTERS})", "error_hint")
+    event, attempt, owner, reason, error, hint = (f"toString({each})" for each in texts)
+    read = "loaded_objects, loaded_bytes, loaded_rows, arraySum(mapValues(seconds_by_step))"
+    for each in loads:
+        yield (
+            f"SELECT ({at}, {event}, {attempt}, {owner}, {reason}, {read}, {error}, {hint}) AS found "
+            f"{of_period_in(target, period, each)} AND event IN ('load', 'withheld', 'failed', 'unchanged') "
+            f"{NEWEST_FIRST} LIMIT {_MOST_EVENTS}"
+        )
+    what = f"multiIf(restored != '', 'restored', is_adopted, 'adopted', {event})"
+    nothing = "objects, source_bytes, toUInt64(0), toFloat64(0), '', ''"
+    for claims in (of_period_in(target, period, TableName(each, LEDGER_TABLE)) for each in ledgers):
+        yield (
+            f"SELECT ({at}, {what}, {attempt}, '', '', {nothing}) AS found {claims} AND ({_OF_SOMEBODY}) "
+            f"{NEWEST_FIRST} LIMIT {_MOST_EVENTS}"
+        )
+
+
+def _kept(target: TableName, period: Period) -> str:
+    """Return the query for the attempts whose versions of a period are kept."""
+    of_target = {"role": "version", "database": target.database, "table": target.table}
+    told = (f"JSONExtractString(comment, {literal(name)}) = {literal(value)}" for name, value in of_target.items())
+    attempt = f"JSONExtractString(comment, 'versions', {literal(str(period))}, 'attempt')"
+    return (
+        f"SELECT arrayFilter(each -> each != '', groupUniqArray({attempt})) FROM system.tables "
+        f"WHERE startsWith(name, {literal(PREFIX)}) AND {' AND '.join(told)}"
+    )
 
 
 def _entries(arrays: Iterable[Iterable[Row]]) -> dict[str, Entry]:

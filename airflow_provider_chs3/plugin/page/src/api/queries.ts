@@ -5,7 +5,7 @@ import { queryOf, type Place } from "../model/place";
 import { errorOf } from "../model/task-log";
 import { ask, RequestError } from "./client";
 import { runPath } from "./runs";
-import type { Changes, Cluster, FailedRun, PeriodDetails, PeriodParts, PeriodRow, Periods, Rights, Speed, Task } from "./types";
+import type { Changes, Cluster, FailedRun, Objects, PeriodDetails, PeriodParts, PeriodRow, Periods, Rights, Speed, Task } from "./types";
 
 const BUSY_MILLISECONDS = 5_000;
 const CALM_MILLISECONDS = 30_000;
@@ -87,6 +87,11 @@ export function useParts({ connId, ...rest }: PeriodPlace) {
 export function useChanges({ connId, ...rest }: PeriodPlace, isAsked: boolean) {
   const query = new URLSearchParams({ conn_id: connId, ...rest }).toString();
   return useQuery({ queryKey: ["changes", query], queryFn: () => ask<Changes>(`chs3/api/changes?${query}`), refetchInterval: CALM_MILLISECONDS, enabled: isAsked });
+}
+
+export function useObjects({ connId, ...rest }: PeriodPlace, isAsked: boolean) {
+  const query = new URLSearchParams({ conn_id: connId, ...rest }).toString();
+  return useQuery({ queryKey: ["objects", query], queryFn: () => ask<Objects>(`chs3/api/objects?${query}`), refetchInterval: CALM_MILLISECONDS, enabled: isAsked });
 }
 
 export function useRights(dagId: string | undefined) {

@@ -17,6 +17,7 @@ export type Failure = Schemas["Failure"];
 export type Setting = Schemas["Setting"];
 export type NodeOfPeriod = Schemas["NodeOfPeriod"];
 export type Changes = Schemas["Changes"];
+export type Objects = Schemas["Objects"];
 export type PeriodParts = Schemas["PeriodParts"];
 export type Speed = Schemas["Speed"];
 export type ConnectionSpeed = Schemas["ConnectionSpeed"];

@@ -3,10 +3,12 @@ import { Box, Flex, Text } from "@chakra-ui/react";
 import type { PeriodPlace } from "../api/queries";
 import type { Inserting, Load, PeriodDetails, PeriodRow, NodeOfPeriod, Setting } from "../api/types";
 import { byteRate, bytes, count, duration, number, orNone, rate, share } from "../model/format";
+import { badObjectIn } from "../model/needs";
 import { STEPS } from "../model/steps";
 import { readText } from "../periods/text";
 import { Figures } from "../ui/figures";
 import { CopyButton, Facts, Faint, Note, Section, UtcTime } from "../ui/parts";
+import { History, Objects } from "./history";
 import { PartsOverTime } from "./parts-over-time";
 import { InsertSql } from "./insert-sql";
 import { Settings } from "./settings";
@@ -24,10 +26,11 @@ export function Details({ details, period, place }: { details: PeriodDetails; pe
       {details.load ? <Published load={details.load} nodes={details.nodes} /> : null}
       {details.load?.checks.length ? <Checks checks={details.load.checks} /> : null}
       {details.load ? <Steps load={details.load} together={period.together} /> : null}
-      {details.loads.length > 1 ? <Loads loads={details.loads} /> : null}
       <Nodes nodes={details.nodes} />
       <PartsOverTime place={place} />
       {details.load?.is_published ? <Proof load={details.load} period={period} nodes={details.nodes} /> : null}
+      {details.history.length ? <History history={details.history} /> : null}
+      {details.load ?? details.inserting ? <Objects place={place} failed={period.state === "failed" ? badObjectIn(period.why) : ""} /> : null}
       {ids.length ? <InsertSql sql={details.insert_sql} queryIds={ids} /> : null}
       {settings.length ? <Settings settings={settings} /> : null}
     </>
@@ -125,16 +128,6 @@ function Steps({ load, together }: { load: Load; together: PeriodRow["together"]
           </Flex>
         ))}
       </Box>
-    </Section>
-  );
-}
-
-// Of a table without partitions: what each night added.
-function Loads({ loads }: { loads: PeriodDetails["loads"] }) {
-  const rows = loads.map((load) => [<UtcTime key="at" text={load.recorded_at} />, `${count(load.loaded_objects, "object")}, ${bytes(load.loaded_bytes)}`, number(load.loaded_rows)]);
-  return (
-    <Section title="Its last loads">
-      <Figures name="Its last loads" rows={rows} columns={[["Published"], ["Read"], ["Rows", "number"]]} />
     </Section>
   );
 }

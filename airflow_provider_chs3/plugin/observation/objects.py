@@ -1,0 +1,118 @@
+"""The objects of a period, each with its state and the load that took it, as the loads recorded them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple, TypeAlias
+
+from pydantic import BaseModel
+
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, OBJECTS_TABLE, nodes_of
+from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
+from airflow_provider_chs3.plugin.observation.period_details import of_period_in
+from airflow_provider_chs3.plugin.observation.speed.logs import ask_log
+
+#: The most objects that are shown, the newest.
+MOST = 500
+#: Of what the newest published load read, and of what it has not found any more.
+ObjectState: TypeAlias = Literal["loaded", "new", "changed", "gone"]
+_ORDER: tuple[ObjectState, ...] = ("gone", "changed", "new", "loaded")
+
+
+class ObjectRow(BaseModel):
+    """An object of a period.
+
+    Args:
+        path: Its bucket and key.
+        state: Whether the newest load that published found it new, changed, or as it was, or not at all.
+        size_bytes: Its size.
+        rows: Its rows, if its file has their number; else None.
+        attempt: The load that took it as it is.
+        loaded_at: When that was, as Unix time by the node's clock.
+    """
+
+    path: str
+    state: ObjectState
+    size_bytes: int
+    rows: int | None
+    attempt: str
+    loaded_at: float
+
+
+class PeriodObjects(NamedTuple):
+    """The objects of a period.
+
+    Args:
+        objects: The objects, those of most interest first.
+        is_cut: Whether there are more.
+        why_not: Why there are none; empty if they were read.
+    """
+
+    objects: tuple[ObjectRow, ...] = ()
+    is_cut: bool = False
+    why_not: str = ""
+
+
+def look_at_objects(cluster: str | None, target: TableName, period: Period) -> Steps[PeriodObjects]:
+    """Read the objects of a period from one node with a ledger: each records all of them.
+
+    Args:
+        cluster: The cluster; None is the single server of the connection.
+        target: The local table.
+        period: The period.
+
+    Raises:
+        PreflightError: If the cluster is not known.
+        Chs3Error: If no host of the connection answers.
+    """
+    nodes = yield from nodes_of(cluster)
+    down: dict[Node, Chs3Error] = {}
+    ledgers = (yield from find_ledgers(nodes, down)).databases
+    having = {node: databases for node, databases in ledgers.items() if databases}
+    for node, databases in list(having.items())[:1]:
+        sql = Sql(" UNION ALL ".join(_of_ledger(target, period, each) for each in databases))
+        answer = (yield from ask_log("Read the objects", {node: sql}))[node]
+        if isinstance(answer, str):
+            return PeriodObjects(why_not=f"{OBJECTS_TABLE}: {answer}")
+        objects = sorted(_objects(answer), key=lambda each: (_ORDER.index(each.state), -each.loaded_at, each.path))
+        return PeriodObjects(tuple(objects[:MOST]), len(objects) > MOST)
+    return PeriodObjects()
+
+
+def _of_ledger(target: TableName, period: Period, database: str) -> str:
+    """Return the query for the newest claim, and what published attempts read of each path, the oldest first."""
+    claims = of_period_in(target, period, TableName(database, LEDGER_TABLE))
+    published = f"{claims} AND event = 'published'"
+    attempt, base = (f"(SELECT argMax({name}, (sequence, recorded_at)) {published})" for name in ("attempt", "base"))
+    objects = of_period_in(target, period, TableName(database, OBJECTS_TABLE))
+    read = "(toFloat64(loaded_at), attempt, base, size_bytes, etag, ifNull(toInt64(rows), -1))"
+    return (
+        f"SELECT {attempt}, {base}, path, arraySort(groupArray({read})) "
+        f"{objects} AND attempt IN (SELECT attempt {published}) "
+        f"GROUP BY path ORDER BY max(loaded_at) DESC, path LIMIT {MOST + 1}"
+    )
+
+
+def _objects(rows: Iterable[Row]) -> Iterable[ObjectRow]:
+    for attempt, base, path, reads in rows:
+        *_, (_, last_attempt, last_base, size_bytes, etag, count) = reads
+        # What is kept of an increment that removes rows is recorded once more: the first load that had it so, took it.
+        took = next(each for each in reads if each[3:5] == (size_bytes, etag))
+        state: ObjectState = "loaded"
+        if base and last_base != base:
+            state = "gone"
+        elif last_attempt == attempt and took[1] == attempt:
+            state = "changed" if len({each[4] for each in reads}) > 1 else "new"
+        yield ObjectRow(
+            path=path,
+            state=state,
+            size_bytes=size_bytes,
+            rows=None if count < 0 else count,
+            attempt=took[1],
+            loaded_at=took[0],
+        )
