@@ -26,7 +26,7 @@ function rowOf(past: Past) {
   const hasRead = past.event === "load" || past.event === "withheld";
   return [
     <Text key="at" as="span" whiteSpace="nowrap"><UtcTime text={past.recorded_at} /></Text>,
-    <Box key="what" minW="10rem">
+    <Box key="what" minW="7rem">
       <Badge colorPalette={palette} rounded="full" px={2}>{name}</Badge>{past.is_kept ? " version kept" : ""}
       {past.task ? <> <RunLink dagId={past.task.dag_id} runId={past.task.run_id} text="run" /></> : null}
       {past.why ? <Text fontSize="xs" color="fg.muted" lineClamp={2} overflowWrap="anywhere" title={past.why}>{past.why}</Text> : null}
@@ -54,9 +54,10 @@ export function Objects({ place, failed }: { place: PeriodPlace; failed: string 
   const found = (data?.objects ?? []).filter(({ path }) => path !== failed);
   const badge = (state: string) => <Badge key="state" colorPalette={STATES[state] ?? "gray"} rounded="full" px={2}>{state}</Badge>;
   const rows = [
-    ...(failed ? [[failed, badge("failed"), "", "", "", ""]] : []),
+    ...(failed ? [[failed, badge("failed"), "", "", ""]] : []),
     ...found.map((each) => [
-      each.path, badge(each.state), orNone(each.rows, number), bytes(each.size_bytes), <Time key="at" at={new Date(each.loaded_at * 1_000)} />, each.attempt,
+      each.path, badge(each.state), orNone(each.rows, number), bytes(each.size_bytes),
+      <Box key="taken" whiteSpace="nowrap"><Time at={new Date(each.loaded_at * 1_000)} /><Text fontSize="xs" color="fg.muted">load {each.attempt}</Text></Box>,
     ]),
   ].map(([path, ...cells]) => [<Text key="path" as="span" fontFamily="mono" fontSize="xs" overflowWrap="anywhere">{path}</Text>, ...cells]);
   return (
@@ -64,7 +65,7 @@ export function Objects({ place, failed }: { place: PeriodPlace; failed: string 
       <details onToggle={(event) => { setOpen(event.currentTarget.open); }}>
         <Box as="summary" cursor="pointer" mb={2} fontSize="sm">Each object, with its state, its rows and the load that took it</Box>
         {data?.error ? <Faint>{data.error}</Faint> : null}
-        {rows.length ? <Figures name="Objects" rows={rows} columns={[["Object"], ["State"], ["Rows", "number"], ["Size", "number"], ["Taken"], ["By the load"]]} />
+        {rows.length ? <Figures name="Objects" rows={rows} columns={[["Object"], ["State"], ["Rows", "number"], ["Size", "number"], ["Taken"]]} />
           : data && !data.error ? <Faint>No object is recorded.</Faint> : null}
         {data?.is_cut ? <Faint>There are more: these are the newest.</Faint> : null}
       </details>

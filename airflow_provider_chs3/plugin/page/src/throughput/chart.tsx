@@ -38,9 +38,9 @@ export interface Series {
 const MOST_ABOVE = 4;
 
 function mostOf(series: readonly Series[]): number {
-  const most = (some: readonly Series[]) => Math.max(0, ...some.flatMap(({ values }) => values.map((value) => value ?? 0)));
-  const [own, all] = [most(series.filter(({ isLimit }) => !isLimit)), most(series)];
-  return own && all > MOST_ABOVE * own ? own : all;
+  const valuesOf = (some: readonly Series[]) => some.flatMap(({ values }) => values.map((value) => value ?? 0));
+  const own = Math.max(0, ...valuesOf(series.filter(({ isLimit }) => !isLimit)));
+  return Math.max(own, ...valuesOf(series).filter((value) => !own || value <= MOST_ABOVE * own));
 }
 
 export interface ChartProps {
