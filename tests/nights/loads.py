@@ -6,7 +6,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.workflow.operations import Step
 from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.operators.held import DiscardPeriodsOperator
+from airflow_provider_chs3.operators.versions import RestorePeriodsOperator, UnpinPeriodsOperator
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.arguments import grouped
 from tests.faults.killing import Worker, perform, performing
+from tests.integration.publication.test_hold import run
 from tests.nights.spans import Span
 
 if TYPE_CHECKING:
@@ -34,7 +37,10 @@ _OPTIONS: dict[str, Any] = {
     "max_shrink_fraction": 1,
     "on_no_objects": "empty",
     "reload_whole_table": True,
+    "keep_versions": 1,
 }
+#: What no rows pass.
+_NEVER = {"on_failed_check": "hold", "checks": {"table_checks": {"never": {"check_statement": "count() < 0"}}}}
 
 
 _SELECT = {
@@ -107,11 +113,11 @@ class Loads:
                 said = str(error)
         raise RefusedError(f"{task}: {said}")
 
-    def start(self, task: Task, *, dies_at: int | None = None) -> Worker:
-        """Start a process that loads.
+    def start(self, act: Task | Callable[[], object], *, dies_at: int | None = None) -> Worker:
+        """Start a process that loads, or does something else.
 
         Args:
-            task: What it loads.
+            act: What it loads, or does.
             dies_at: The step before which it is killed (SIGKILL), from 0; None lets it end.
         """
         taken = count()
@@ -121,20 +127,46 @@ class Loads:
                 os.kill(os.getpid(), signal.SIGKILL)
             return perform(runner, step)
 
-        def load() -> None:
+        def perform_all() -> None:
             with performing(dying):
-                self._results(task)
+                self._results(act) if isinstance(act, Task) else act()
 
-        return Worker(load, log=self.log)
+        return Worker(perform_all, log=self.log)
+
+    def hold(self, period: str) -> None:
+        """Load rows that somebody must approve."""
+        self.lake.load(period=period, **self._arguments, **_NEVER)
+
+    def approve(self, period: str) -> None:
+        conf = {"database": self.lake.database, "table": self.table, "periods": [period], "approve": True}
+        self.lake.operator(period=period, **self._arguments).execute(run({"chs3_reload": conf}))
+
+    def discard(self, period: str) -> None:
+        DiscardPeriodsOperator(**self._of(period)).execute({})
+
+    def restore(self, period: str) -> None:
+        RestorePeriodsOperator(**self._of(period), replace_changed=True).execute({})
+
+    def unpin(self, period: str) -> None:
+        UnpinPeriodsOperator(**self._of(period)).execute({})
+
+    def _of(self, period: str) -> dict[str, Any]:
+        where = {"database": self.lake.database, "table": self.table, "cluster": self.lake.cluster.name}
+        return {"task_id": "decide", "periods": [period], **where}
 
     def some_step(self, task: Task, choose: random.Random) -> int:
         """Choose a step of a load by its number, which the load may not get to."""
         return choose.randrange(75 if task.is_group else 45)
 
-    def _results(self, task: Task) -> Sequence[dict[str, Any]]:
+    @property
+    def _arguments(self) -> dict[str, Any]:
         arguments = {"table": self.table, "key": f"{self.prefix}/{self.span.folder}/", **_OPTIONS}
         if self.object_column:
             arguments |= {"object_column": self.object_column, "select": {**_SELECT, self.object_column: "_path"}}
+        return arguments
+
+    def _results(self, task: Task) -> Sequence[dict[str, Any]]:
+        arguments = self._arguments
         if not task.is_group:
             return [self.lake.load(period=period, **arguments) for period in task.periods]
         lake = self.lake

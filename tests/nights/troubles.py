@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from clickhouse_driver.errors import ServerException
 
@@ -75,6 +76,8 @@ class Troubles:
                 yield from self._load_twice(tasks[0], night=night)
             elif chance < 0.30 and self.servers.cluster and not self.servers.down:
                 yield from self._strike_node(tasks[0], self.servers.kill, "a node killed")
+            elif chance < 0.42 and not self.servers.down:
+                yield from self._decide(self.choose.choice(self.objects.span.periods))
 
     def meddle_later(self) -> tuple[str, threading.Thread] | None:
         """Have somebody meddle with the table in a moment, and give what is done."""
@@ -129,6 +132,19 @@ class Troubles:
             strike(place)
             worker.wait_or_kill(timeout_seconds=_LOAD_TIMEOUT_SECONDS)
             yield f"{name} amid a load"
+
+    def _decide(self, period: str) -> Iterator[str]:
+        """Hold rows and approve or discard them, or put back what there was; any of that may die."""
+        loads = self.loads
+        act = self.choose.choice((loads.approve, loads.discard, loads.restore))
+        for each in (loads.hold, act):
+            is_struck = self.choose.random() < 1 / 3
+            worker = loads.start(partial(each, period), dies_at=self.choose.randrange(45) if is_struck else None)
+            worker.wait_or_kill(timeout_seconds=_LOAD_TIMEOUT_SECONDS)
+        # Loads would leave it as it is.
+        loads.unpin(period)
+        loads.discard(period)
+        yield f"rows held, then {act.__name__}"
 
     def _come_back(self, task: Task) -> Iterator[str]:
         worker = self.loads.start(task)
