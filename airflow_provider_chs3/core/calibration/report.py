@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from airflow_provider_chs3.core.calibration.candidates import Candidate, TrialResult
-from airflow_provider_chs3.core.calibration.search import Choice
+from airflow_provider_chs3.core.calibration.search import Candidate, Choice, TrialResult
 from airflow_provider_chs3.core.tuning.calibrated_profile import Profile
 from airflow_provider_chs3.core.tuning.insert_settings import settings_table
 from airflow_provider_chs3.core.values.models import Setting, TableName

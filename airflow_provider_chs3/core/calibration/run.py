@@ -14,9 +14,16 @@ from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.attempt.warnings import nodes_without_room
-from airflow_provider_chs3.core.calibration.candidates import Candidate, TrialResult, themes
 from airflow_provider_chs3.core.calibration.report import Calibration, TrialRecord, trial_line
-from airflow_provider_chs3.core.calibration.search import FINAL_ROUNDS, Choice, most_trials, search
+from airflow_provider_chs3.core.calibration.search import (
+    FINAL_ROUNDS,
+    Candidate,
+    Choice,
+    TrialResult,
+    most_trials,
+    search,
+    themes,
+)
 from airflow_provider_chs3.core.calibration.trial import TrialAttempt, TrialContext, run_trial
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_now, size_nodes
 from airflow_provider_chs3.core.cluster.node_facts import inspect_target
@@ -27,7 +34,7 @@ from airflow_provider_chs3.core.preflight.target_checks import check_target, par
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.staging.ending import end_attempts, end_earlier_attempts
-from airflow_provider_chs3.core.tuning.calibrated_profile import Knobs, Profile, short_version
+from airflow_provider_chs3.core.tuning.calibrated_profile import BY_RULE, Knobs, Profile, short_version
 from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS, REQUIRED_SETTINGS
 from airflow_provider_chs3.core.tuning.resource_share import smallest
 from airflow_provider_chs3.core.values.models import Manifest, Node
@@ -209,9 +216,7 @@ def _size_sample(bench: TrialContext, request: CalibrationRequest) -> Steps[Tria
 def _search(bench: TrialContext, request: CalibrationRequest) -> Steps[tuple[list[TrialRecord], Choice]]:
     one = bench.resource_share_of(1, 1)
     every = [
-        replace(
-            theme, changes={label: each for label, each in theme.changes.items() if not bench.is_rule(Knobs(**each))}
-        )
+        {label: each for label, each in theme.items() if not bench.is_same(Knobs(**each), BY_RULE)}
         for theme in themes(one, is_text=not bench.load.files.format.is_typed)
     ]
     numbers = [

@@ -10,10 +10,73 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from airflow_provider_chs3.core.calibration.candidates import Candidate, Theme, TrialResult
 from airflow_provider_chs3.core.tuning.calibrated_profile import BY_RULE, Knobs
+from airflow_provider_chs3.core.tuning.resource_share import ResourceShare
+
+#: Per core. Two insert threads per core, or eight reading threads, are plenty: more are not worth a trial.
+_INSERT_THREADS = (0.5, 1.0, 2.0)
+_READ_THREADS = (1.0, 2.0, 4.0, 8.0)
+_BLOCKS = (2.0, 0.5)
+_MIB = 1024**2
+_BUFFERS = (10 * _MIB, 50 * _MIB)
+_DOWNLOADS = (1, 8)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate:
+    """The settings to load the sample with.
+
+    Args:
+        label: Description of the candidate.
+        knobs: Deviations from the rules. Default: none.
+        periods: Number of parts into which the sample is divided, each loaded like a period. Default: 1.
+        side_by_side: Number of parts that load at the same time. Default: 1.
+    """
+
+    label: str
+    knobs: Knobs = BY_RULE
+    periods: int = 1
+    side_by_side: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrialResult:
+    """The result of a trial.
+
+    Args:
+        seconds: Duration of the sample's insert; None if it exceeded its share of the memory.
+        parts: Number of parts that were written, on all shards.
+        peak_memory_bytes: Highest memory observed on one node; None if the insert was too short to observe.
+        at_seconds: Time since the calibration began.
+    """
+
+    seconds: float | None
+    parts: int = 0
+    peak_memory_bytes: int | None = None
+    at_seconds: float = 0.0
+
+
+#: Variants that are compared in alternating trials: label → the knobs that it changes.
+Theme: TypeAlias = Mapping[str, Mapping[str, Any]]
+
+
+def themes(one: ResourceShare, *, is_text: bool) -> list[Theme]:
+    """Return the themes to try.
+
+    Args:
+        one: A load's resource share.
+        is_text: Whether the files are text, which may be parsed in chunks.
+    """
+    parsing = {f"parallel parsing {value}": {"parallel_parsing": value} for value in (0, 1)}
+    insert = {f"{max(1, round(one.cores * each))} insert threads": {"insert_threads": each} for each in _INSERT_THREADS}
+    read = {f"{max(1, round(one.cores * each))} reading threads": {"read_threads": each} for each in _READ_THREADS}
+    blocks = {f"blocks × {each:g}": {"block": each} for each in _BLOCKS}
+    buffers = {f"download buffer {each // _MIB} MiB": {"download_buffer_bytes": each} for each in _BUFFERS}
+    downloads = {f"{each} download threads": {"download_threads": each} for each in _DOWNLOADS}
+    return [*([parsing] if is_text else []), insert, read, blocks, buffers | downloads]
+
 
 T = TypeVar("T")
 
@@ -61,7 +124,7 @@ def most_trials(every: Iterable[Theme], *, side_by_side: Sequence[int]) -> int:
         every: The themes.
         side_by_side: Numbers of parallel periods to compare with one.
     """
-    of_themes = sum(ROUNDS * (1 + len(each.changes)) for each in every if each.changes)
+    of_themes = sum(ROUNDS * (1 + len(each)) for each in every if each)
     return of_themes + 2 * FINAL_ROUNDS + (ROUNDS * (1 + len(side_by_side)) if side_by_side else 0)
 
 
@@ -131,7 +194,7 @@ class _Searching:
 
     def _rivals(self, theme: Theme, best: Candidate) -> list[Candidate]:
         rivals: list[Candidate] = []
-        for label, changes in theme.changes.items():
+        for label, changes in theme.items():
             knobs = replace(best.knobs, **changes)
             if not any(self.is_same(knobs, other.knobs) for other in (best, *rivals)):
                 also = "" if best.knobs == BY_RULE else f"{best.label}, "

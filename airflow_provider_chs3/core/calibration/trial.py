@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
-from airflow_provider_chs3.core.calibration.candidates import Candidate, TrialResult
+from airflow_provider_chs3.core.calibration.search import Candidate, TrialResult
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, SizedNode
 from airflow_provider_chs3.core.files.data_volume import DataVolume, shape_of
 from airflow_provider_chs3.core.files.file_groups import Reading
@@ -106,10 +106,6 @@ class TrialContext:
     def is_same(self, knobs: Knobs, others: Knobs) -> bool:
         """Check whether two sets of knobs lead to the same settings: one may be fixed, or memory short."""
         return self.plan(knobs).setting_values == self.plan(others).setting_values
-
-    def is_rule(self, knobs: Knobs) -> bool:
-        """Check whether the knobs lead to the rule's settings."""
-        return self.is_same(knobs, BY_RULE)
 
     def parts(self, periods: int) -> list[LoadContext]:
         """Divide the sample into so many parts: every file is in one of them."""

@@ -53,23 +53,16 @@ def privileges_by_purpose(
     """
     load = privileges_of_replacing(location, named_collection=named_collection, store=store)
     if is_replicated:
-        load = RequiredPrivileges(
-            load.on_servers, load.on_tables + privileges_of_replication(location.target, location.ledger)
-        )
-    merges, optimize = privileges_of_merge_health(location), privileges_of_optimizing(location)
-    adopt, increments = privileges_of_adopting(location), privileges_of_increments(location)
+        load += RequiredPrivileges((), privileges_of_replication(location.target, location.ledger))
+    merges = privileges_of_merge_health(location)
     return {
         "load": load,
-        "increments": RequiredPrivileges(
-            load.on_servers + increments.on_servers, load.on_tables + increments.on_tables
-        ),
-        "deferrable": RequiredPrivileges(
-            (*load.on_servers, *privileges_of_detaching(location.cluster)), load.on_tables
-        ),
+        "increments": load + privileges_of_increments(location),
+        "deferrable": load + RequiredPrivileges(privileges_of_detaching(location.cluster)),
         "plan": privileges_of_planning(location),
-        "adopt": RequiredPrivileges(load.on_servers, load.on_tables + adopt.on_tables),
+        "adopt": load + privileges_of_adopting(location),
         "merges": merges,
-        "optimize": RequiredPrivileges(merges.on_servers + optimize.on_servers, merges.on_tables + optimize.on_tables),
+        "optimize": merges + privileges_of_optimizing(location),
         "page": privileges_of_page(location),
     }
 

@@ -13,7 +13,6 @@ from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, look_at
 from airflow_provider_chs3.core.cluster.row_policies import OF_A_LOAD, find_filtered
 from airflow_provider_chs3.core.cluster.topology import TableLocation, TableRequest, resolve_table
-from airflow_provider_chs3.core.doctor.constraints import find_forbidden, needed_by_loads
 from airflow_provider_chs3.core.doctor.disks import check_replication, check_room
 from airflow_provider_chs3.core.doctor.load_trial import TrialSetup, check_period, check_settings, check_table
 from airflow_provider_chs3.core.doctor.merges import check_backlog, check_merges_of
@@ -29,16 +28,18 @@ from airflow_provider_chs3.core.doctor.nodes import (
 from airflow_provider_chs3.core.doctor.privileges import check_rights, privileges_by_purpose
 from airflow_provider_chs3.core.doctor.report import Check, Diagnosis, NodeReport, describe_error, in_a_line
 from airflow_provider_chs3.core.doctor.storage import StorageProbe, check_storage, look_at_storage
-from airflow_provider_chs3.core.preflight.profile_constraints import explain_refusal
+from airflow_provider_chs3.core.preflight.profile_constraints import check_passed_on, explain_refusal, find_constraints
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.source.store_kind import StoreKind
+from airflow_provider_chs3.core.sql.server_defaults import neutral_settings
+from airflow_provider_chs3.core.tuning.exact_settings import needed_settings
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
 from airflow_provider_chs3.core.values.error_codes import SETTING_CONSTRAINT
 from airflow_provider_chs3.core.values.models import Node, NodeSpec, Setting, SettingValues
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.fan_out import tolerating_errors
 from airflow_provider_chs3.core.workflow.operations import CheckHosts, Steps, TimedAnswer
-from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, PreflightError
 
 _NO_NODE = "no node answers"
 
@@ -128,7 +129,7 @@ def examine(request: DoctorRequest) -> Steps[Diagnosis]:
 def _explain(error: Chs3Error, hosts: Sequence[tuple[bool, str]], store: StoreKind) -> Steps[tuple[str, ...]]:
     if isinstance(error, ClickHouseServerError) and error.code == SETTING_CONSTRAINT:
         try:
-            yield from explain_refusal(error, needed_by_loads(store), own={})
+            yield from explain_refusal(error, _needed_by_loads(store), own={})
         except Chs3Error as explained:
             return (in_a_line(str(explained)),)
     return failing_hosts(hosts) if not any(works for works, _ in hosts) else (describe_error(error),)
@@ -231,7 +232,7 @@ def _check_load(
     else:
         period, settings = yield from check_period(scene, request.source, request.period, now=request.now)
     sent, settings = check_settings(scene, settings, period=request.period)
-    forbidden = yield from find_forbidden(context, needed=needed_by_loads(request.store), own=request.settings)
+    forbidden = yield from _find_forbidden(request, context)
     sent = replace(sent, findings=(*sent.findings, *forbidden))
     if len(servers.context.nodes) < len(servers.location.nodes):
         sent = replace(sent, remarks=(f"by {len(context.nodes)} of {len(servers.location.nodes)} nodes",))
@@ -263,3 +264,24 @@ def _seconds_of(timed: TimedAnswer | None, probe: NodeProbe) -> float | None:
     if timed is None or isinstance(timed.answer, Chs3Error):
         return None
     return max(0.0, timed.seconds - probe.seconds)
+
+
+def _needed_by_loads(store: StoreKind) -> SettingValues:
+    """Return the settings that every load with the usual arguments needs."""
+    return needed_settings(null_as_default=False, by_sharding_key=False, store=store)
+
+
+def _find_forbidden(request: DoctorRequest, context: TargetContext) -> Steps[tuple[str, ...]]:
+    """Return a sentence for each setting that loads need and a profile forbids."""
+    needed, findings = _needed_by_loads(request.store), list[str]()
+    if not context.nodes:
+        return ()
+    try:
+        findings += yield from find_constraints(context.nodes, needed, own=request.settings)
+        yield from check_passed_on(context, {**neutral_settings(context.reading_defaults, {}), **needed})
+    except PreflightError as error:
+        findings += error.findings
+    except Chs3Error:
+        # Other checks report a node that does not answer, and refused settings are found already.
+        pass
+    return tuple(findings)

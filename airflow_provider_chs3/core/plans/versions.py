@@ -22,7 +22,7 @@ from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Restored, re
 from airflow_provider_chs3.core.ledger.table import LedgerKey, Own, make_ledger
 from airflow_provider_chs3.core.load.cleaning import clean_up, clean_up_published
 from airflow_provider_chs3.core.object_history.table import make_objects_table
-from airflow_provider_chs3.core.plans.status import LedgerRequest
+from airflow_provider_chs3.core.plans.status import LedgerRequest, look_at_table
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of
 from airflow_provider_chs3.core.publication.held import link
@@ -141,8 +141,7 @@ def list_versions(request: LedgerRequest) -> Steps[list[ListedVersion]]:
     Raises:
         PreflightError: If the cluster or the table is missing, or not fit.
     """
-    context = yield from inspect_target(request, policies_on=OF_A_PERIOD)
-    check_target(context)
+    context = yield from look_at_table(request)
     parts = f"(SELECT groupUniqArray({CONTENT}) FROM system.parts WHERE active AND {in_table(context.target)})"
     versions, answers = yield from find_versions(context, beside=parts)
     known = {node: set(contents) for node, (contents,) in answers.items()}

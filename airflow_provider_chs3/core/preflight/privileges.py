@@ -77,6 +77,9 @@ class RequiredPrivileges:
         """All of them."""
         return self.on_servers + self.on_tables
 
+    def __add__(self, other: RequiredPrivileges) -> RequiredPrivileges:
+        return RequiredPrivileges(self.on_servers + other.on_servers, self.on_tables + other.on_tables)
+
 
 def privileges_of_replacing(
     location: TableLocation, *, named_collection: str | None, store: StoreKind

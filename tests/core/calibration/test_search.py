@@ -8,21 +8,24 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.calibration.candidates import Candidate, Theme, TrialResult, themes
 from airflow_provider_chs3.core.calibration.search import (
     FINAL_ROUNDS,
     LEAST_GAIN,
     ROUNDS,
+    Candidate,
     Choice,
+    Theme,
+    TrialResult,
     most_trials,
     search,
     spread,
+    themes,
 )
 from airflow_provider_chs3.core.tuning.calibrated_profile import BY_RULE, Knobs
 from airflow_provider_chs3.core.tuning.resource_share import ResourceShare
 
-THREADS = Theme(name="threads", changes={"half": {"insert_threads": 0.5}, "twice": {"insert_threads": 2.0}})
-BLOCKS = Theme(name="blocks", changes={"larger": {"block": 2.0}})
+THREADS: Theme = {"half": {"insert_threads": 0.5}, "twice": {"insert_threads": 2.0}}
+BLOCKS: Theme = {"larger": {"block": 2.0}}
 NO_TIME = 1e9
 
 
@@ -188,13 +191,15 @@ class TestWhatIsTried:
     ONE = ResourceShare(node_cores=8, memory_bytes=16 * 1024**3)
 
     def test_is_parsing_for_text_alone(self) -> None:
-        names = [[theme.name for theme in themes(self.ONE, is_text=is_text)] for is_text in (True, False)]
-        assert ["parsing" in each for each in names] == [True, False]
+        labels = [
+            [label for theme in themes(self.ONE, is_text=is_text) for label in theme] for is_text in (True, False)
+        ]
+        assert ["parallel parsing 0" in each for each in labels] == [True, False]
 
     def test_turns_a_knob_at_a_time(self) -> None:
-        changes = [each for theme in themes(self.ONE, is_text=True) for each in theme.changes.values()]
+        changes = [each for theme in themes(self.ONE, is_text=True) for each in theme.values()]
         assert all(len(each) == 1 and Knobs(**each).turned() for each in changes)
 
     def test_has_labels_of_its_own(self) -> None:
-        labels = [label for theme in themes(self.ONE, is_text=True) for label in theme.changes]
+        labels = [label for theme in themes(self.ONE, is_text=True) for label in theme]
         assert len(labels) == len(set(labels))
