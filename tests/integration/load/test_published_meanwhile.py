@@ -38,7 +38,7 @@ class Between:
                 return answers
             act()
             later = perform.__get__(runner, Runner)(step)
-            return {node: [(*rows[0][:2], *later[node][0][2:])] for node, rows in answers.items()}
+            return {node: [(rows[0][0], *later[node][0][1:])] for node, rows in answers.items()}
 
         monkeypatch.setattr(Runner, "perform", torn)
 
