@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -140,6 +141,9 @@ class Others:
     def _set_default(self, what: str, column: str, value: int) -> None:
         self.servers.on_one_of_each(f"ALTER TABLE {self._name} {what} {column} Int64 DEFAULT {value}")
         self.defaults[column] = value
+        if self.servers.power:
+            # An ALTER that the disk has not written is one that nobody made.
+            os.sync()
 
     def _moment(self, period: str) -> int:
         return int(self.span.moment(period, 0).timestamp())

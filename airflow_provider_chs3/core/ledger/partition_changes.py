@@ -16,7 +16,7 @@ def is_explained(recorded: Evidence, state: PartitionState, *, table_facts: Tabl
     """Check whether a partition is the recorded one, except for merges, and mutations that left its rows as they were.
 
     Each part must be a recorded one, by its blocks and the hash of its data, or a merge of recorded ones; and each
-    recorded part must be in one of them, unless merges may remove all its rows.
+    recorded part must be in one of them, unless merges may remove all its rows, and the server has not lost it.
 
     Args:
         recorded: The recorded evidence.
@@ -29,15 +29,16 @@ def is_explained(recorded: Evidence, state: PartitionState, *, table_facts: Tabl
         return False
     if _are_same(recorded.parts, state.each_part):
         return True
-    explained = 0
+    explained = set[Part]()
     for patches in {part.patches for part in state.each_part}:
         known = _Known(sorted(_of(recorded.parts, patches), key=lambda part: part.min_block))
         for part in _of(state.each_part, patches):
             within = known.within(part)
             if not within or not _is_made_of(within, part, recorded, state, table_facts):
                 return False
-            explained += 0 if patches else len(within)
-    return table_facts.may_lose_all or explained == len(_of(recorded.parts, ""))
+            explained.update(within)
+    gone = [part for part in _of(recorded.parts, "") if part not in explained]
+    return not gone or (table_facts.may_lose_all and not any(map(state.has_broken, gone)))
 
 
 def spare_gone_columns(state: PartitionState, table_facts: TableFacts) -> PartitionState:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeAlias
 
 from airflow_provider_chs3.core.ledger.mutations import Mutation
 from airflow_provider_chs3.core.ledger.parts import MOST_PARTS, NOTHING_BESIDE, Contents, Evidence, Part
 from airflow_provider_chs3.core.values.models import Node
+
+Broken: TypeAlias = tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,8 @@ class PartitionState:
         mutations: The mutations of the whole table on that node.
         partition_id: The partition's id; empty if it has no parts.
         shown: The partition as servers show it, if it is one of several of a period.
+        broken: The parts of the whole table that the server put aside because it could not read them: the partition of
+            each, its lowest and its highest block. Asked for only where merges may leave nothing of a part.
     """
 
     rows: int = 0
@@ -38,10 +42,17 @@ class PartitionState:
     mutations: tuple[Mutation, ...] = ()
     partition_id: str = ""
     shown: str = ""
+    broken: Broken = ()
 
     @classmethod
     def of(
-        cls, partition_id: str, fields: Sequence[Any], mutations: tuple[Mutation, ...] = (), *, shown: str = ""
+        cls,
+        partition_id: str,
+        fields: Sequence[Any],
+        mutations: tuple[Mutation, ...] = (),
+        *,
+        shown: str = "",
+        broken: Broken = (),
     ) -> Self:
         """Parse a node's answer.
 
@@ -50,11 +61,23 @@ class PartitionState:
             fields: The values of `core.ledger.parts.state_columns`.
             mutations: The mutations of the table.
             shown: The partition as servers show it. Not known by default.
+            broken: Parts that the server could not read. None by default.
         """
         rows, count, size_bytes, min_block, max_block, data_version, parts = fields
         each_part = tuple(sorted(Part(*part) for part in parts)) if len(parts) <= MOST_PARTS else None
         numbers = (rows, count, size_bytes, min_block, max_block, data_version)
-        return cls(*numbers, each_part, mutations, partition_id, shown)
+        return cls(*numbers, each_part, mutations, partition_id, shown, broken)
+
+    def has_broken(self, part: Part) -> bool:
+        """Check whether the server put a part aside that has the rows of another one.
+
+        Args:
+            part: A part that is gone.
+        """
+        return any(
+            of == self.partition_id and first <= part.min_block and part.max_block <= last
+            for of, first, last in self.broken
+        )
 
     @property
     def contents(self) -> Contents:
@@ -85,16 +108,17 @@ class PartitionState:
         )
 
 
-def total(states: Iterable[PartitionState], mutations: tuple[Mutation, ...] = ()) -> PartitionState:
+def total(states: Iterable[PartitionState], nothing: PartitionState) -> PartitionState:
     """Return the sums of a period's partitions.
 
     Args:
         states: The partitions.
-        mutations: The mutations of the table.
+        nothing: An empty partition, with what is known of the whole table.
     """
     filled = [each for each in states if each.parts]
     parts = [each.each_part for each in filled]
-    return PartitionState(
+    return replace(
+        nothing,
         rows=sum(each.rows for each in filled),
         parts=sum(each.parts for each in filled),
         size_bytes=sum(each.size_bytes for each in filled),
@@ -102,7 +126,6 @@ def total(states: Iterable[PartitionState], mutations: tuple[Mutation, ...] = ()
         max_block=max((each.max_block for each in filled), default=0),
         data_version=max((each.data_version for each in filled), default=0),
         each_part=None if None in parts else tuple(part for of_partition in parts for part in of_partition or ()),
-        mutations=mutations,
     )
 
 

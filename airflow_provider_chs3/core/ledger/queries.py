@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.mutations import Mutation, mutations_of, mutations_query
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.partition_state import Broken, PartitionState
 from airflow_provider_chs3.core.ledger.parts import PARTITION, partition_states
 from airflow_provider_chs3.core.ledger.records import (
     IS_STATE,
@@ -30,7 +30,7 @@ from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Step
 #: Most periods share one structure, which is sent once.
 _STRUCTURE_KEY = "hex(cityHash64(structure))"
 #: Columns of `look_up`.
-_LOOKED_UP = 5
+_LOOKED_UP = 6
 
 
 def look_up_periods(
@@ -69,6 +69,8 @@ def look_up_beside(
             LedgerKey.on(context, node, WHOLE_TABLE),
             owns,
             with_records=with_records and facts.has_ledger,
+            # Elsewhere a part that is gone is a change already.
+            with_broken=context.table_facts.may_lose_all,
             beside=beside,
         )
         for node, facts in context.nodes.items()
@@ -82,7 +84,13 @@ def look_up_beside(
 
 
 def look_up(
-    ledger: TableName, of: LedgerKey, owns: Mapping[Period, Own], *, with_records: bool, beside: str = ""
+    ledger: TableName,
+    of: LedgerKey,
+    owns: Mapping[Period, Own],
+    *,
+    with_records: bool,
+    with_broken: bool = False,
+    beside: str = "",
 ) -> Sql:
     """Return the query for the newest record and the parts of periods of one table, on one node.
 
@@ -91,6 +99,7 @@ def look_up(
         of: The table, as the node's ledger knows it.
         owns: The periods, each with its partitions; at least one.
         with_records: Whether to ask for the records; not where there is no ledger.
+        with_broken: Whether to ask for parts that the server could not read. False by default.
         beside: Further columns; none by default.
 
     Returns:
@@ -103,9 +112,15 @@ def look_up(
         states = f"{partition_states(is_in, more=more)} HAVING own IN ({values})"
     else:
         states = partition_states(f"{is_in} AND {PARTITION} IN ({values})")
+    blocks = "(partition_id, min_block_number, max_block_number)"
+    put_aside = (
+        f"(SELECT groupArray({blocks}) FROM system.detached_parts WHERE {is_in} AND startsWith(reason, 'broken'))"
+    )
+    broken = put_aside if with_broken else "emptyArrayString()"
     return Sql(
         f"SELECT {records}, (SELECT groupArray(found) FROM ({states})), {mutations_query(is_in)}, "
-        f"(SELECT sum(rows) > 0 FROM system.parts WHERE {is_in} AND active), {uuid_now(of)}{beside and f', {beside}'}"
+        f"(SELECT sum(rows) > 0 FROM system.parts WHERE {is_in} AND active), {uuid_now(of)}, {broken}"
+        f"{beside and f', {beside}'}"
     )
 
 
@@ -135,17 +150,17 @@ def periods_on_node(row: Row, owns: Mapping[Period, Own]) -> dict[Period, Period
         row: The row.
         owns: The periods, each with its partitions.
     """
-    of_ledger, partitions, mutations, has_rows, table_uuid = row
+    of_ledger, partitions, mutations, has_rows, table_uuid, put_aside = row
     newest, structures, known = of_ledger[0] if of_ledger else ((), (), ())
     records, held = _records_of(newest, dict(structures))
-    of_table = mutations_of(mutations)
-    states = _states_by_own(partitions, of_table)
+    of_table, broken = mutations_of(mutations), tuple(map(tuple, put_aside))
+    states = _states_by_own(partitions, of_table, broken)
     return {
         period: _period_on_node(
             own,
             records.get(str(period), ()),
             states.get(own.value, ()),
-            of_table,
+            PartitionState(mutations=of_table, broken=broken),
             has_history=str(period) in known,
             has_rows=bool(has_rows),
             table_uuid=table_uuid,
@@ -159,21 +174,23 @@ def _period_on_node(
     own: Own,
     records: Sequence[Record],
     states: Sequence[PartitionState],
-    mutations: tuple[Mutation, ...],
+    nothing: PartitionState,
     **others: Any,
 ) -> PeriodOnNode:
     if own.of_part:
-        return PeriodOnNode.of_several(records, states, mutations=mutations, **others)
-    nothing = PartitionState(mutations=mutations, partition_id=own.value)
+        return PeriodOnNode.of_several(records, states, nothing=nothing, **others)
+    nothing = replace(nothing, partition_id=own.value)
     return PeriodOnNode(next(iter(records), None), next(iter(states), nothing), **others)
 
 
-def _states_by_own(rows: Iterable[Row], mutations: tuple[Mutation, ...]) -> dict[str, list[PartitionState]]:
+def _states_by_own(
+    rows: Iterable[Row], mutations: tuple[Mutation, ...], broken: Broken
+) -> dict[str, list[PartitionState]]:
     """Return partitions by what those of a period have in common."""
     found = defaultdict[str, list[PartitionState]](list)
     for partition_id, fields, *several in rows:
         own, shown = several or (partition_id, "")
-        found[own].append(PartitionState.of(partition_id, fields, mutations, shown=shown))
+        found[own].append(PartitionState.of(partition_id, fields, mutations, shown=shown, broken=broken))
     return found
 
 

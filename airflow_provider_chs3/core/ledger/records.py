@@ -13,6 +13,7 @@ from airflow_provider_chs3.core.sql.quoting import is_table
 from airflow_provider_chs3.core.values.models import Node
 
 _DAY_SECONDS = 24 * 60 * 60
+_NOTHING = PartitionState()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,23 +175,28 @@ class PeriodOnNode:
     held: Held | None = None
 
     @classmethod
-    def of_several(cls, records: Sequence[Record], states: Iterable[PartitionState], **others: Any) -> PeriodOnNode:
+    def of_several(
+        cls,
+        records: Sequence[Record],
+        states: Iterable[PartitionState],
+        *,
+        nothing: PartitionState = _NOTHING,
+        **others: Any,
+    ) -> PeriodOnNode:
         """Return a period of several partitions.
 
         Args:
             records: The newest records of its partitions.
             states: Those partitions that have parts.
+            nothing: An empty partition, with what is known of the whole table. By default nothing is.
             **others: What the partitions do not tell.
         """
         there = {each.partition_id: each for each in states}
         recorded = {each.partition_id: each for each in records}
         ids = sorted({*(key for key, each in there.items() if each.rows), *recorded})
-        mutations = others.pop("mutations", ())
-        each = tuple(
-            cls(recorded.get(key), there.get(key, PartitionState(mutations=mutations, partition_id=key))) for key in ids
-        )
+        each = tuple(cls(recorded.get(key), there.get(key, replace(nothing, partition_id=key))) for key in ids)
         record = replace(records[0], rows=sum(one.rows for one in records)) if records else None
-        return cls(record, total(there.values(), mutations), partitions=each, **others)
+        return cls(record, total(there.values(), nothing), partitions=each, **others)
 
     @property
     def each(self) -> tuple[PeriodOnNode, ...]:
@@ -220,8 +226,12 @@ class PeriodOnNode:
         """
         if self.partitions is None:
             return self
-        nothing = PartitionState(mutations=self.state.mutations, partition_id=partition_id)
+        nothing = replace(self._nothing, partition_id=partition_id)
         return next((one for one in self.partitions if one.partition_id == partition_id), PeriodOnNode(None, nothing))
+
+    @property
+    def _nothing(self) -> PartitionState:
+        return PartitionState(mutations=self.state.mutations, broken=self.state.broken)
 
     def on_fewer(self, nodes: int) -> PeriodOnNode:
         """Return it as if it had been spread over fewer nodes.
@@ -254,7 +264,7 @@ class PeriodOnNode:
     def _with(self, records: Sequence[Record], states: Sequence[PartitionState]) -> PeriodOnNode:
         if self.partitions is None:
             return replace(self, state=next(iter(states), PartitionState()))
-        found = PeriodOnNode.of_several(records, states, mutations=self.state.mutations)
+        found = PeriodOnNode.of_several(records, states, nothing=self._nothing)
         return replace(self, state=found.state, partitions=found.partitions)
 
 

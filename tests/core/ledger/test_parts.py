@@ -50,6 +50,18 @@ def test_what_merges_made_of_them_is_none(engine, part):
     assert not changed(part, engine=engine)
 
 
+@pytest.mark.parametrize("left", [(), PARTS[:1], PARTS[1:]])
+def test_parts_of_which_merges_may_leave_nothing_are_missed_if_the_server_lost_them(left):
+    assert not changed(*left, engine="SummingMergeTree")
+    older, elsewhere = ("202610", 1, 4), ("202604", 5, 9)
+    assert not changed(*left, engine="SummingMergeTree", broken=(older, elsewhere))
+    assert changed(*left, engine="SummingMergeTree", broken=(("202610", 5, 9),))
+    gone = next(part for part in PARTS if part not in left)
+    of_one = ("202610", gone.min_block, gone.max_block)
+    assert changed(*left, engine="SummingMergeTree", broken=(older, of_one))
+    assert not changed(*PARTS, engine="SummingMergeTree", broken=(of_one,))
+
+
 def test_neither_is_what_they_made_of_some():
     assert not changed(Part(5, 6, 1, 5, 20, "new"), PARTS[2])
 

@@ -148,7 +148,7 @@ class TestAnswer:
             ("2026-10", tuple(getattr(each, name) for name in names), [""] if is_whole else ["", "another"], *NOT_HELD)
             for each, is_whole in records
         ]
-        row = ([(rows, [], ["2026-10"] * known)], partitions, [], bool(partitions), "u")
+        row = ([(rows, [], ["2026-10"] * known)], partitions, [], bool(partitions), "u", [])
         (period,) = periods_on_node(row, {self.PERIOD: Own("202610")}).values()
         return period
 
@@ -171,7 +171,7 @@ class TestAnswer:
         fields = [getattr(PUBLISHED, name) for name in Record.__dataclass_fields__]
         rows = [(period, (*fields[:-1], "digest"), [""], *NOT_HELD) for period in ("2026-10", "2026-11")]
         owns = {self.PERIOD: Own("202610"), Period.of_month(2026, 11): Own("202611")}
-        found = periods_on_node(([(rows, [("digest", "{}")], [])], [], [], False, ""), owns)
+        found = periods_on_node(([(rows, [("digest", "{}")], [])], [], [], False, "", []), owns)
         assert [each.record.structure for each in found.values() if each.record] == ["{}", "{}"]
 
     def test_the_record_is_asked_for_in_its_fields_order(self):
