@@ -163,7 +163,7 @@ class TestRecords:
         """The period on each node, of which the first one alone has a record."""
         fields = tuple(getattr(RECORD, name) for name in Record.__dataclass_fields__)
         records = {node: [("2026-10", fields, [""], "", "", 0.0)] * (node == ONE) for node in NODES}
-        answer = {node: [([(records[node], [], [])], [], [], 0, "u")] for node in NODES}
+        answer = {node: [([(records[node], [], [])], [], [], 0, "u", [])] for node in NODES}
         return [*drive(look_up_periods(context, {PERIOD: Own("202610")}), answer).result[PERIOD].values()]
 
 

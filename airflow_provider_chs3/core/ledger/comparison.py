@@ -59,7 +59,7 @@ class Found(NamedTuple):
 
 #: Mutations that a text names.
 _MOST_SHOWN = 3
-_AS_RESTORED = (ComparisonStatus.UNCHANGED, ComparisonStatus.RESTORED)
+AS_RESTORED = (ComparisonStatus.UNCHANGED, ComparisonStatus.RESTORED)
 _AS_PUBLISHED = Found(ComparisonStatus.UNCHANGED, (), ComparisonStatus.UNCHANGED.value)
 
 
@@ -91,7 +91,7 @@ def standing(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table
     found, restored = standing_unpinned(periods, wanted, table_facts), restored_of(periods)
     if not (restored and restored.is_pinned):
         return found
-    changed = f", but {found.why}" if found.standing not in _AS_RESTORED else ""
+    changed = f", but {found.why}" if found.standing not in AS_RESTORED else ""
     return Found(ComparisonStatus.PINNED, found.nodes, f"{restored}{changed}")
 
 

@@ -10,7 +10,14 @@ from airflow_provider_chs3.core.attempt.decision import Hold, PeriodFacts, Skip,
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.row_policies import OF_A_PERIOD
 from airflow_provider_chs3.core.cluster.topology import TableRequest
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, held_version, standing
+from airflow_provider_chs3.core.ledger.comparison import (
+    AS_RESTORED,
+    ComparisonStatus,
+    ExpectedPeriod,
+    held_version,
+    standing,
+    standing_unpinned,
+)
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import partition_states
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
@@ -227,6 +234,7 @@ def _listed(
     published = {node: each.record for node, each in nodes.items() if each.record and each.record.event == "published"}
     one = next(iter(published.values()), None)
     found = standing(nodes, ExpectedPeriod(), context.table_facts)
+    unpinned = standing_unpinned(nodes, ExpectedPeriod(), context.table_facts)
     _, where, why = found
     nowhere_else = "" if len(where) in (0, len(nodes)) else f" ({', '.join(map(str, where))})"
     held, _ = held_version(nodes, ExpectedPeriod(), context.table_facts)
@@ -235,7 +243,7 @@ def _listed(
         period=period,
         partition_id=partition_id,
         standing=decision.reason if isinstance(decision, Hold) else why + nowhere_else,
-        is_as_published=isinstance(decision, Skip),
+        is_as_published=isinstance(decision, Skip) and unpinned.standing in AS_RESTORED,
         nodes=nodes,
     )
     # A replica may go by the record of another.

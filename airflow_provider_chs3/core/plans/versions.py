@@ -281,12 +281,12 @@ def _restore(request: RestoreRequest, load: LoadContext) -> Steps[RestoredPeriod
         # It may have died right after it had published it.
         yield from clean_up_published([load], {period: before})
         return RestoredPeriod(period, "unchanged", restored.version, _rows(before), str(restored))
+    version = _chosen(request, [each for each in versions if each.period == period], before, load)
     if found.standing in _OF_OTHERS and not request.replaces_changed:
         raise TargetChangedError(
             f"{context.target}, {load.own}, on {', '.join(map(str, found.nodes))}: {found.why}. Restoring a version "
             "would undo that (rows erased on request would come back): if you want it, restore with --replace-changed."
         )
-    version = _chosen(request, [each for each in versions if each.period == period], before, load)
     yield from _follow_structure(context, version)
     restored = Restored(version.attempt, request.by, f"{request.now:%Y-%m-%d %H:%M} UTC")
     states = yield from _publish(load, before, version, restored)

@@ -140,9 +140,9 @@ class TestLookUp:
     def test_each_node_is_asked_once_for_all_periods(self):
         context = surroundings(KNOWING, FACTS, KNOWING)
         answer = {
-            ONE: [([([RECORDED], STRUCTURES, ["2026-10"])], PARTS_OF_OCTOBER, [MUTATION], 1, "u")],
-            TWO: [([], PARTS_OF_OCTOBER, [MUTATION], 1, "u")],
-            THREE: [([], [], [], 0, "u")],
+            ONE: [([([RECORDED], STRUCTURES, ["2026-10"])], PARTS_OF_OCTOBER, [MUTATION], 1, "u", [])],
+            TWO: [([], PARTS_OF_OCTOBER, [MUTATION], 1, "u", [])],
+            THREE: [([], [], [], 0, "u", [])],
         }
         driven = drive(look_up_periods(context, {SEPTEMBER: Own("202609"), OCTOBER: Own("202610")}), answer)
         (step,) = driven.steps

@@ -124,12 +124,25 @@ def test_a_night_is_undone_and_stays_so_until_it_is_unpinned(days: Days) -> None
     (listed,) = days.of(ListLedgerOperator)
     assert re.fullmatch(pinned, listed["standing"])
     assert plan(days.lake, key="d/{YYYY-MM}/", periods=[PERIOD]) == []
+    assert listed["is_as_published"]
+    assert days.values() == [*range(40)]
+    days.lake.on_node(0, f"INSERT INTO {days.name} VALUES ('{PERIOD}-05', 1, 999)")
+    (listed,) = days.of(ListLedgerOperator)
+    assert (listed["is_as_published"], "the partition was changed" in listed["standing"]) == (False, True)
+    days.restore(replace_changed=True, version=first["attempt"])
     assert days.values() == [*range(40)]
     assert days.unpin()[0]["status"] == "unpinned"
     assert days.unpin()[0]["status"] == "unchanged"
     found = days.load()
     assert (found["status"], found["reason"]) == ("published", "an earlier version of it was restored")
     assert days.values() == [*range(20, 80)]
+
+
+def test_without_versions_no_advice_leads_to_one(days: Days) -> None:
+    days.create()
+    days.lake.on_node(0, f"INSERT INTO {days.name} VALUES ('{PERIOD}-05', 1, 999)")
+    with pytest.raises(AirflowFailException, match="has no versions of 2026-10: loads keep them"):
+        days.restore()
 
 
 def test_the_newest_versions_are_kept_and_any_of_them_is_restored(days: Days) -> None:
