@@ -113,7 +113,7 @@ def total(states: Iterable[PartitionState], nothing: PartitionState) -> Partitio
 
     Args:
         states: The partitions.
-        nothing: An empty partition, with what is known of the whole table.
+        nothing: An empty partition, with what is known about the whole table.
     """
     filled = [each for each in states if each.parts]
     parts = [each.each_part for each in filled]

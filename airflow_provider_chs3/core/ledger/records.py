@@ -188,7 +188,7 @@ class PeriodOnNode:
         Args:
             records: The newest records of its partitions.
             states: Those partitions that have parts.
-            nothing: An empty partition, with what is known of the whole table. By default nothing is.
+            nothing: An empty partition, with what is known about the whole table. By default nothing is.
             **others: What the partitions do not tell.
         """
         there = {each.partition_id: each for each in states}
