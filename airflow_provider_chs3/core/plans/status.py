@@ -234,8 +234,8 @@ def _listed(
     published = {node: each.record for node, each in nodes.items() if each.record and each.record.event == "published"}
     one = next(iter(published.values()), None)
     found = standing(nodes, ExpectedPeriod(), context.table_facts)
-    unpinned = standing_unpinned(nodes, ExpectedPeriod(), context.table_facts)
-    _, where, why = found
+    is_pinned, where, why = found.standing is ComparisonStatus.PINNED, found.nodes, found.why
+    unpinned = standing_unpinned(nodes, ExpectedPeriod(), context.table_facts) if is_pinned else found
     nowhere_else = "" if len(where) in (0, len(nodes)) else f" ({', '.join(map(str, where))})"
     held, _ = held_version(nodes, ExpectedPeriod(), context.table_facts)
     decision = decide(PeriodFacts(found=found, held=held))

@@ -9,7 +9,7 @@ from operator import attrgetter
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, nodes_of
 from airflow_provider_chs3.core.ledger.mutations import Mutation
 from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literals
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable
@@ -101,7 +101,7 @@ def look_at_changes(cluster: str | None, target: TableName, period: Period) -> S
 
 def _now(target: TableName, period: Period, ledgers: Collection[str], of_period: str) -> Sql:
     """Return the query for a node's time, the newest claim, and the parts and mutations since then."""
-    own = f"database = {literal(target.database)} AND table = {literal(target.table)}"
+    own = in_table(target)
     # A claim of a period of several partitions is a record of each.
     claims = " UNION ALL ".join(
         f"(SELECT event, toInt64(sum(rows) OVER (PARTITION BY sequence)) AS published, max_block AS block, "
@@ -126,7 +126,7 @@ def _parts(target: TableName, of_period: str, begun_at: float) -> Sql:
     """Return the query for the parts that came with statements which are no load's."""
     return Sql(
         f"SELECT query_id, sum(rows) FROM system.part_log WHERE {since(begun_at)} AND error = 0 "
-        f"AND database = {literal(target.database)} AND table = {literal(target.table)} AND {of_period} "
+        f"AND {in_table(target)} AND {of_period} "
         f"AND event_type = 'NewPart' AND rows > 0 AND query_id != '' AND NOT startsWith(query_id, 'chs3_') "
         f"GROUP BY query_id {GENTLY}"
     )
