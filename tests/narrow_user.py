@@ -59,6 +59,7 @@ def _privileges() -> list[str]:
         "looks values up in the dictionary",
         "create_table='if_missing'",
         "policies={'on_new_columns': 'add'}",
+        "`restore` of a version",
     ):
         loader += documented_also(where)
     found = dict.fromkeys(

@@ -27,13 +27,13 @@ from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of
 from airflow_provider_chs3.core.publication.held import link
 from airflow_provider_chs3.core.publication.publish import publish
-from airflow_provider_chs3.core.publication.versions import Version, find_versions, objects_of
+from airflow_provider_chs3.core.publication.versions import Version, dated, find_versions, objects_of
 from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import Format
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.source.store_kind import StoreKind
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, is_table, literal, table
 from airflow_provider_chs3.core.staging.ending import check_not_superseded, end_earlier_attempts
 from airflow_provider_chs3.core.staging.rivals import take_over
 from airflow_provider_chs3.core.staging.tables import create_staging, ddl_settings
@@ -376,10 +376,11 @@ def _follow_structure(context: TargetContext, version: Version) -> Steps[None]:
         PreflightError: If anything else was changed.
     """
     name, target = TableName(context.staging_database, version.table), context.table_facts
-    sql = Sql(f"SELECT {target_query(name)}")
+    comment = f"SELECT comment FROM system.tables WHERE {is_table(name)}"
+    sql = Sql(f"SELECT {target_query(name)}, ({comment})")
     answers = yield from QueryNodes(name=f"Look at {name}", sql=dict.fromkeys(version.nodes, sql))
     added = dict[Node, Sql]()
-    for node, (row,) in answers.items():
+    for node, ((*row, comment),) in answers.items():
         was = target_facts(row)
         assert was  # It was there a moment ago.
         if differences := _differences(was, target):
@@ -389,7 +390,8 @@ def _follow_structure(context: TargetContext, version: Version) -> Steps[None]:
                 "Undo the ALTER, or load the period."
             )
         if new := [each for each in _stored(target) if each.name not in {one.name for one in _stored(was)}]:
-            added[node] = Sql(f"ALTER TABLE {table(name)} {', '.join(map(_add, new))}")
+            commands = (*map(_add, new), f"MODIFY COMMENT {literal(dated(comment, version.kept_at))}")
+            added[node] = Sql(f"ALTER TABLE {table(name)} {', '.join(commands)}")
     if added:
         settings = {**ddl_settings(context), **context.permissions}
         yield from QueryNodes(name=f"Add columns to {name}", sql=added, settings=settings)

@@ -84,7 +84,7 @@ class Version:
         period: The period.
         attempt: The attempt that had published it; of rows that no load wrote, the one that replaced them.
         table: Name of its table.
-        kept_at: Unix time at which that was made, by the clock of a node.
+        kept_at: Unix time at which it was kept, by the clock of a node.
         sequence: The number of its record.
         objects: What distinguishes its objects, and how they were loaded (see `objects_of`).
         source_bytes: Size of its objects in bytes.
@@ -241,7 +241,21 @@ def _comment(
     }
     shards = [each.shard_num for each in context.publishers]
     of = {"database": context.target.database, "table": context.target.table, "shards": shards}
-    return json.dumps({"role": "version", **of, "versions": versions}, separators=(",", ":"))
+    return _json({"role": "version", **of, "versions": versions})
+
+
+def dated(comment: str, kept_at: int) -> str:
+    """Return the comment of a version that also says when it was kept: an ALTER changes the age of its table.
+
+    Args:
+        comment: The comment.
+        kept_at: As in `Version`.
+    """
+    return _json({**json.loads(comment), "kept_at": kept_at})
+
+
+def _json(values: Mapping[str, object]) -> str:
+    return json.dumps(values, separators=(",", ":"))
 
 
 def _as_now(context: TargetContext, states: Mapping[Node, _States], now: Mapping[Node, _States]) -> dict[Node, _States]:
@@ -296,8 +310,9 @@ def find_versions(context: TargetContext, *, beside: str = "") -> Steps[tuple[li
 
 
 def _versions_on(names: Sequence[Row], of_tables: Mapping[str, _States]) -> Iterator[tuple[Version, VersionOnNode]]:
-    for name, comment, kept_at in names:
+    for name, comment, modified_at in names:
         told = json.loads(comment)
+        kept_at = told.get("kept_at", modified_at)
         for period, each in told["versions"].items():
             proofs = {key: Proof(*values) for key, values in each.pop("partitions").items()}
             states = {key: state for key, state in of_tables[name].items() if key in proofs}

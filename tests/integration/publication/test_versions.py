@@ -23,6 +23,7 @@ from airflow_provider_chs3.runners.blocking import Runner
 from tests.faults.killing import perform, performing
 from tests.integration.lake import Lake
 from tests.integration.plans.test_plan_periods import plan
+from tests.waiting import wait_until
 
 PERIOD = "2026-10"
 
@@ -175,13 +176,21 @@ def test_rows_that_were_erased_before_a_version_was_kept_do_not_return(days: Day
 
 def test_added_columns_are_followed_and_other_changes_refused(days: Days) -> None:
     days.create()
-    days.night(range(40))
-    days.night(range(50))
+    for night in (40, 50, 60):
+        days.night(range(night), keep=2)
+    kept = days.versions()
+    assert [each["rows"] for each in kept] == [50, 40]
     table = f"ALTER TABLE {days.name}"
     days.lake.on_every_node(f"{table} ADD COLUMN twice UInt64 DEFAULT value * 2")
-    days.restore()
+    # Times are in whole seconds.
+    wait_until(lambda: days.lake.on_node(0, f"SELECT toString(now('UTC')) > '{kept[0]['kept_at']}'") == [(1,)])
+    days.restore(version=kept[1]["attempt"])
     assert days.values() == [*range(40)]
     assert days.lake.on_node(0, f"SELECT sum(twice) FROM {days.name}") == [(2 * 780,)]
+    # It is listed, and goes, in the order in which it was kept.
+    assert [(each["attempt"], each["kept_at"]) for each in days.versions()[1:]] == [
+        (each["attempt"], each["kept_at"]) for each in kept
+    ]
     days.lake.on_every_node(f"{table} MODIFY COLUMN tenant UInt16 SETTINGS mutations_sync = 2")
     with pytest.raises(AirflowFailException, match="its column tenant was UInt8, and is UInt16"):
         days.restore(version=days.versions()[0]["attempt"], replace_changed=True)
