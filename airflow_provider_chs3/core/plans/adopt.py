@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from airflow_provider_chs3.core.attempt.decision import Refusal, Refuse, Skip, decide
+from airflow_provider_chs3.core.attempt.decision import Hold, PeriodFacts, Refusal, Refuse, Skip, decide
 from airflow_provider_chs3.core.attempt.discovery import list_ready_period
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, values_of
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
@@ -18,10 +18,10 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState, ro
 from airflow_provider_chs3.core.ledger.recording import Values, add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import make_ledger
-from airflow_provider_chs3.core.load.period_check import no_objects
+from airflow_provider_chs3.core.load.period_check import look_at_period, no_objects
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of_one
 from airflow_provider_chs3.core.publication.evidence_renewal import structure_text
-from airflow_provider_chs3.core.request.load_request import LoadRequest
+from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
@@ -33,6 +33,15 @@ from airflow_provider_chs3.exceptions import (
     TargetChangedError,
 )
 
+#: The policies with which a load is not refused.
+_ALLOWS: Mapping[Refusal, Mapping[str, Any]] = {
+    Refusal.ROWS_UNKNOWN: {"replace_unknown": True},
+    Refusal.TARGET_CHANGED: {"on_target_changed": "reload"},
+    Refusal.FEWER_NODES: {"on_target_changed": "reload"},
+    Refusal.REPLICA_DOWN: {"on_target_changed": "reload"},
+    Refusal.SHRANK: {"max_shrink_fraction": 1},
+    Refusal.WHOLE_TABLE: {"reload_whole_table": True},
+}
 #: Errors of one period that do not concern the others.
 _REFUSALS = (NotReadyError, ObjectsChangedError, SourceError, TargetChangedError)
 
@@ -120,7 +129,7 @@ def adopt_period(request: LoadRequest) -> Steps[AdoptedPeriod]:
         return AdoptedPeriod(
             period=request.period,
             status="refused",
-            reason=_mismatch(load, before, counted),
+            reason=_mismatch(load, (yield from look_at_period(load, before)), counted),
             rows_by_node=counted.rows_by_node,
         )
     yield from make_ledger(load.context, load.context.nodes)
@@ -181,16 +190,23 @@ def _check_sight(load: LoadContext, before: Mapping[Node, PeriodOnNode], counted
             )
 
 
-def _mismatch(load: LoadContext, before: Mapping[Node, PeriodOnNode], counted: _Counted) -> str:
+def _mismatch(load: LoadContext, facts: PeriodFacts, counted: _Counted) -> str:
     rows = sum(counted.rows_by_node.values())
-    if any(each.record for each in before.values()):
-        way_out = "load it with policies={'on_target_changed': 'reload'}"
-    else:
-        way_out = "load it with policies={'replace_unknown': True}" if rows else "load it"
     per_node = ", ".join(f"{node}: {count:,}" for node, count in counted.rows_by_node.items())
-    holds = f"{load.context.target} holds {rows:,} ({per_node}); {way_out}"
+    holds = f"{load.context.target} holds {rows:,} ({per_node}); {_way_out(facts, load.request.policies)}"
     has = load.files.source.kind.contents.having(load.files.manifest, f"{counted.source_rows:,}")
     return f"{has}, {holds}"
+
+
+def _way_out(facts: PeriodFacts, policies: Policies) -> str:
+    allowed = dict[str, Any]()
+    decision = decide(facts, policies)
+    while isinstance(decision, Refuse) and decision.refusal in _ALLOWS:
+        allowed |= _ALLOWS[decision.refusal]
+        decision = decide(facts, replace(policies, **allowed))
+    if isinstance(decision, Hold):
+        return decision.reason
+    return f"load it with policies={allowed}" if allowed else "load it"
 
 
 def _check_unchanged(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> Steps[None]:
