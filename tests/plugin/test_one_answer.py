@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -159,6 +160,29 @@ def test_a_period_that_a_mutation_passed_and_did_not_change(as_user: AsUser, loa
     said = answers(as_user, loaded, LATER)
     assert CHANGED in said.load
     assert said.doctor == f"a load of {LATER} would fail: {said.load}"
+
+
+# Of the second, merges may leave nothing of a part: one that is gone is a change only if the server lost it.
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("engine", ["MergeTree", "SummingMergeTree"])
+def test_a_period_of_which_a_power_cut_broke_parts(as_user: AsUser, lake: Lake, engine: str) -> None:
+    lake.on_every_node(create_table_sql(f"{lake.database}.trips").replace("MergeTree", engine, 1))
+    lake.upload(TRIPS)
+    lake.load()
+    name = f"{lake.database}.trips"
+    of_parts = f"FROM system.parts WHERE database = '{lake.database}' AND table = 'trips' AND active AND rows"
+    node = next(index for index, rows in enumerate(lake.rows_per_node()) if rows)
+    for path, part in lake.on_node(node, f"SELECT path, name {of_parts}"):
+        # As a server does that starts, and cannot read it.
+        lake.on_node(node, f"ALTER TABLE {name} DETACH PART '{part}'")
+        detached = Path(path).parent / "detached"
+        (detached / part).rename(detached / f"broken-on-start_{part}")
+    said = answers(as_user, lake)
+    broken = "parts of it were broken when a server started, as after a power cut"
+    assert (said.plan, said.page, said.load) == (broken, f"unfinished: {broken}", broken)
+    assert said.ledger.startswith(broken)
+    assert said.doctor.endswith(f": {broken}")
+    assert answers(as_user, lake).page == AS_PUBLISHED.page
 
 
 @pytest.mark.thorough

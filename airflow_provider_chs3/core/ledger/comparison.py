@@ -15,6 +15,7 @@ from airflow_provider_chs3.core.ledger.partition_changes import (
     is_explained,
     is_left_by_crash,
     is_made_of_staged,
+    missing_parts,
     shows_replaced,
     spare_gone_columns,
     undone_mutation,
@@ -57,6 +58,7 @@ class Found(NamedTuple):
     why: str
 
 
+_BROKEN = "parts of it were broken when a server started, as after a power cut"
 #: Mutations that a text names.
 _MOST_SHOWN = 3
 AS_RESTORED = (ComparisonStatus.UNCHANGED, ComparisonStatus.RESTORED)
@@ -114,7 +116,7 @@ def standing_unpinned(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeri
     if unknown:
         return _found(ComparisonStatus.ROWS_UNKNOWN, unknown, _unknown_partitions(periods[unknown[0]]))
     if changed := tuple(node for node, period in periods.items() if is_changed(period, table_facts=table_facts)):
-        return _found(ComparisonStatus.TARGET_CHANGED, changed, _what_changed(periods[changed[0]], table_facts))
+        return _changed({node: periods[node] for node in changed}, table_facts)
     if bereft := tuple(node for node in lost if _has_other_rows(node, periods, table_facts)):
         return _found(ComparisonStatus.TARGET_CHANGED, bereft, "its records are lost there, and so are rows of it")
     if lost := tuple(node for node in lost if periods[node].state.rows):
@@ -367,6 +369,27 @@ def _is_changed(period: PeriodOnNode, table_facts: TableFacts) -> bool:
         _is_replaced(record, state, keeps_every_row=table_facts.keeps_every_row)
         and is_made_of_staged(evidence.beside, state)
     )
+
+
+def _changed(periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -> Found:
+    nodes = tuple(periods)
+    if all(_is_broken(each, table_facts) for each in periods.values()):
+        return Found(ComparisonStatus.UNFINISHED, nodes, _BROKEN)
+    return _found(ComparisonStatus.TARGET_CHANGED, nodes, _what_changed(periods[nodes[0]], table_facts))
+
+
+def _is_broken(period: PeriodOnNode, table_facts: TableFacts) -> bool:
+    """Check whether all that a changed period lacks are parts that its server could not read and put aside.
+
+    Their block numbers show it: each publication has its own.
+    """
+    changed = [(one.record, one.state) for one in period.each if _is_changed(one, table_facts)]
+    missing = [
+        (state, missing_parts(evidence_of(record), state))
+        for record, state in changed
+        if record and record.event == "published"
+    ]
+    return len(missing) == len(changed) and all(parts and all(map(state.has_broken, parts)) for state, parts in missing)
 
 
 def _undone(period: PeriodOnNode) -> str:

@@ -29,7 +29,7 @@ class PartitionState:
         partition_id: The partition's id; empty if it has no parts.
         shown: The partition as servers show it, if it is one of several of a period.
         broken: The parts of the whole table that the server put aside because it could not read them: the partition of
-            each, its lowest and its highest block. Asked for only where merges may leave nothing of a part.
+            each, its lowest and its highest block.
     """
 
     rows: int = 0

@@ -69,8 +69,6 @@ def look_up_beside(
             LedgerKey.on(context, node, WHOLE_TABLE),
             owns,
             with_records=with_records and facts.has_ledger,
-            # Elsewhere a part that is gone is a change already.
-            with_broken=context.table_facts.may_lose_all,
             beside=beside,
         )
         for node, facts in context.nodes.items()
@@ -89,7 +87,6 @@ def look_up(
     owns: Mapping[Period, Own],
     *,
     with_records: bool,
-    with_broken: bool = False,
     beside: str = "",
 ) -> Sql:
     """Return the query for the newest record and the parts of periods of one table, on one node.
@@ -99,7 +96,6 @@ def look_up(
         of: The table, as the node's ledger knows it.
         owns: The periods, each with its partitions; at least one.
         with_records: Whether to ask for the records; not where there is no ledger.
-        with_broken: Whether to ask for parts that the server could not read. False by default.
         beside: Further columns; none by default.
 
     Returns:
@@ -113,10 +109,7 @@ def look_up(
     else:
         states = partition_states(f"{is_in} AND {PARTITION} IN ({values})")
     blocks = "(partition_id, min_block_number, max_block_number)"
-    put_aside = (
-        f"(SELECT groupArray({blocks}) FROM system.detached_parts WHERE {is_in} AND startsWith(reason, 'broken'))"
-    )
-    broken = put_aside if with_broken else "emptyArrayString()"
+    broken = f"(SELECT groupArray({blocks}) FROM system.detached_parts WHERE {is_in} AND startsWith(reason, 'broken'))"
     return Sql(
         f"SELECT {records}, (SELECT groupArray(found) FROM ({states})), {mutations_query(is_in)}, "
         f"(SELECT sum(rows) > 0 FROM system.parts WHERE {is_in} AND active), {uuid_now(of)}, {broken}"

@@ -28,8 +28,7 @@ from airflow_provider_chs3.core.attempt.newer_records import (
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, periods_of
 from airflow_provider_chs3.core.attempt.resume import PUBLISHED_BY_OWNER, own_attempts, published_by_owner
 from airflow_provider_chs3.core.increment.new_objects import find_increments, text_of
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found, evidence_of, is_changed, is_elsewhere
-from airflow_provider_chs3.core.ledger.partition_changes import missing_parts
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found, is_changed, is_elsewhere
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Evidence
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
@@ -41,7 +40,7 @@ from airflow_provider_chs3.core.publication.held import drop_held_of
 from airflow_provider_chs3.core.publication.publish import key_of_other_type
 from airflow_provider_chs3.core.publication.versions import drop_older_versions, find_versions
 from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, one_of, table
+from airflow_provider_chs3.core.sql.quoting import Sql, is_table, table
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
@@ -59,7 +58,6 @@ from airflow_provider_chs3.exceptions import (
 
 _FINISHED = "an earlier load staged it: completing its publication"
 _APPROVED = "it was held, and is approved"
-_BROKEN = "parts of it were broken when a server started, as after a power cut"
 _STALE = "a superseded load published after it, from a replica that had been down"
 #: Attempts that are looked for are of the last nights.
 _MOST_RECORDS = 100
@@ -295,15 +293,12 @@ def look_at_period(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> St
     facts = load.facts(before)
     if facts.found.standing is not ComparisonStatus.TARGET_CHANGED:
         return facts
-    changed, why = {node: before[node] for node in facts.found.nodes}, ""
+    changed = {node: before[node] for node in facts.found.nodes}
     if other := [node for node, period in changed.items() if is_elsewhere(period)]:
         raise PreflightError(key_of_other_type(load, str(other[0])))
-    if (yield from _are_broken(load, changed)):
-        why = _BROKEN
-    elif (yield from _is_of_stale(load, changed)):
-        why = _STALE
-    unfinished = Found(ComparisonStatus.UNFINISHED, facts.found.nodes, why)
-    return replace(facts, found=unfinished) if why else facts
+    if not (yield from _is_of_stale(load, changed)):
+        return facts
+    return replace(facts, found=Found(ComparisonStatus.UNFINISHED, facts.found.nodes, _STALE))
 
 
 def judge(load: LoadContext, facts: PeriodFacts) -> Decision:
@@ -391,33 +386,6 @@ def _error_of(load: LoadContext, facts: PeriodFacts, refuse: Refuse) -> Chs3Erro
                 f"than policies['max_shrink_fraction']={request.policies.max_shrink_fraction}: if that is intended, "
                 "raise it for this run."
             )
-
-
-def _are_broken(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) -> Steps[bool]:
-    """Check whether all that a published period lacks are parts that a server could not read and put aside.
-
-    Their block numbers show it: each publication has its own.
-    """
-    changed = _changed_partitions(load, periods)
-    missing = [
-        (node, one.partition_id, missing_parts(evidence_of(one.record), one.state))
-        for node, one in changed
-        if one.record and one.record.event == "published"
-    ]
-    if len(missing) < len(changed) or not all(parts for *_, parts in missing):
-        return False
-    target, ids = load.context.target, sorted({key for _, key, _ in missing})
-    sql = Sql(
-        f"SELECT partition_id, min_block_number, max_block_number FROM system.detached_parts WHERE {in_table(target)} "
-        f"AND {one_of('partition_id', ids)} AND position(name, 'broken') > 0"
-    )
-    ask = QueryNodes(name="Look for parts that were broken when a server started", sql=dict.fromkeys(periods, sql))
-    broken = yield from ask
-    return all(
-        any(key == of and first <= part.min_block and part.max_block <= last for of, first, last in broken[node])
-        for node, key, parts in missing
-        for part in parts
-    )
 
 
 def _changed_partitions(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) -> list[tuple[Node, PeriodOnNode]]:

@@ -21,8 +21,6 @@ from airflow_provider_chs3.plugin.observation.periods_records import (
 )
 from airflow_provider_chs3.plugin.observation.settled_periods import parsed
 
-_NO_PARTS = PartitionState()
-
 
 class JoinedPeriod(NamedTuple):
     """One period, from the nodes that answered.
@@ -113,16 +111,21 @@ def _periods(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedPeriod]:
                 records[node] = own
             there = [found for key in ids if (found := answers.partition(table, key))]
             partitions += [(node, one) for one in there]
-            each = _on_node(own, [one.state for one in there], is_of_several=len(ids) > 1)
+            nothing = PartitionState(mutations=answers.mutations.get(table, ()), broken=answers.broken.get(table, ()))
+            each = _on_node(own, [one.state for one in there], nothing, is_of_several=len(ids) > 1)
             nodes[node] = replace(each, has_history=period in known, has_rows=has_rows, held=own.held if own else None)
         yield _joined(table, parsed(period), records, partitions, nodes)
 
 
-def _on_node(own: PeriodRecords | None, states: list[PartitionState], *, is_of_several: bool) -> PeriodOnNode:
+def _on_node(
+    own: PeriodRecords | None, states: list[PartitionState], nothing: PartitionState, *, is_of_several: bool
+) -> PeriodOnNode:
     record = own.record if own else None
     if not is_of_several:
-        return PeriodOnNode(record, next(iter(states), _NO_PARTS))
-    return PeriodOnNode.of_several(own.several if own and own.several else [record] if record else [], states)
+        empty = replace(nothing, partition_id=record.partition_id) if record else nothing
+        return PeriodOnNode(record, next(iter(states), empty))
+    records = own.several if own and own.several else [record] if record else []
+    return PeriodOnNode.of_several(records, states, nothing=nothing)
 
 
 def _partition_ids(seen: ClusterSnapshot, table: TableName) -> dict[str, set[str]]:

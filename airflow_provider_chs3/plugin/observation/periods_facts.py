@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.cluster.topology import nodes_of
 from airflow_provider_chs3.core.cluster.untested_engines import is_rehearsal
 from airflow_provider_chs3.core.ledger.comparison import spread
 from airflow_provider_chs3.core.ledger.mutations import Mutation, mutations_of
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.partition_state import Broken, PartitionState
 from airflow_provider_chs3.core.merges.observation import Merge, MergeState, UnfinishedMutation, replica_of
 from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
@@ -67,6 +67,7 @@ class NodeSnapshot:
         partitions: The partitions of each table, by their ids, as `partition` parses them.
         filled_partitions: Of these, the ids of those that hold rows.
         mutations: The mutations of each table that has had some.
+        broken: Of each table that has some, the parts that the server put aside because it could not read them.
         staging: Names of staging tables, of any load.
         processes: The queries of loads: initial query id, whether it is the initial query, rows, bytes, memory, peak,
             written rows, seconds.
@@ -86,6 +87,7 @@ class NodeSnapshot:
     partitions: Mapping[TableName, Mapping[str, Row]] = field(default_factory=dict)
     filled_partitions: Mapping[TableName, Collection[str]] = field(default_factory=dict)
     mutations: Mapping[TableName, tuple[Mutation, ...]] = field(default_factory=dict)
+    broken: Mapping[TableName, Broken] = field(default_factory=dict)
     staging: tuple[str, ...] = ()
     processes: tuple[Row, ...] = ()
     circumstances: Mapping[str, Any] = field(default_factory=dict)
@@ -108,21 +110,20 @@ class NodeSnapshot:
         )
         if is_behind or "" in queued:
             return None
-        own = (key[2] for name in ("merges", "broken") for key in seen[name] if key[:2] == place)
+        own = (key[2] for key in seen["merges"] if key[:2] == place)
         mutated = (key for row in seen["mutations"].get(place, ()) for key in row[0])
         return {*queued, *own, *mutated}
 
     @cached_property
     def _quiet_tables(self) -> set[TableName]:
-        """The tables without mutations that run or wait, broken parts, or replicas that have to catch up."""
+        """The tables without mutations that run or wait, or replicas that have to catch up."""
         seen, names = self.circumstances, {(table.database, table.table): table for table in self.tables}
         behind = {
             name
             for name, ((is_readonly, delay_seconds), *_) in seen["replicas"].items()
             if is_readonly or delay_seconds
         }
-        broken = {of_period[:2] for of_period in seen["broken"]}
-        busy = {*seen["mutations"], *seen["queue"], *behind, *broken}
+        busy = {*seen["mutations"], *seen["queue"], *behind}
         return {table for name, table in names.items() if name not in busy}
 
     def partition(self, table: TableName, partition_id: str) -> Partition | None:
@@ -131,8 +132,9 @@ class NodeSnapshot:
         if row is None:
             return None
         *state, parts, size_bytes, two_smallest_bytes, age_seconds = row
+        mutations, broken = self.mutations.get(table, ()), self.broken.get(table, ())
         return Partition(
-            state=PartitionState.of(partition_id, state, self.mutations.get(table, ())),
+            state=PartitionState.of(partition_id, state, mutations, broken=broken),
             parts=parts,
             size_bytes=size_bytes,
             two_smallest_bytes=two_smallest_bytes,
@@ -152,11 +154,7 @@ class NodeSnapshot:
         return partition.parts <= spare_parts and table in self._quiet_tables and not is_merging
 
     def merge_state(self, node: Node, table: TableName, period: Period, partition: Partition) -> MergeState:
-        """Return the state of a period's merges.
-
-        Broken parts of replicated tables are ignored: a replica fetches them again, and the number that it returned is
-        only read table by table (`core.merges.observation`).
-        """
+        """Return the state of a period's merges, without broken parts: the comparison with the ledger names these."""
         partition_id = partition.state.partition_id
         seen, place = self.circumstances, (table.database, table.table)
         of_period = (*place, partition_id)
@@ -180,7 +178,6 @@ class NodeSnapshot:
             free_bytes=self.free_bytes[table],
             pool_is_busy=seen["pool_is_busy"],
             at_seconds=seen["at_seconds"],
-            broken_parts=() if replicas else tuple(sorted(name for (name,) in seen["broken"].get(of_period, ()))),
             replica=replica_of(partition_id, replicas, seen["queue"].get(place, [])),
         )
 
@@ -358,12 +355,12 @@ def _node_snapshot(named: Collection[TableName], rest: Row) -> NodeSnapshot:
         names={row[4]: TableName(*row[:2]) for row in tables},
         tables_with_rows={TableName(*row[:2]) for row in tables if row[8]},
         mutations={TableName(*row[:2]): mutations_of(row[2]) for row in all_mutations},
+        broken={name: tuple(part for (part,) in parts) for name, parts in _by_table(broken).items()},
         staging=tuple(staging),
         processes=tuple(processes),
         circumstances={
             "merges": _grouped(merges, 3),
             "mutations": _grouped(mutations, 2),
-            "broken": _grouped(broken, 3),
             "replicas": _grouped(replicas, 2),
             "queue": _grouped(queue, 2),
             "pool_is_busy": bool(pool),

@@ -169,8 +169,8 @@ SELECT
     (SELECT groupArray((name, unreserved_space)) FROM system.disks),
     (SELECT sumIf(value, name = 'BackgroundMergesAndMutationsPoolTask')
             >= sumIf(value, name = 'BackgroundMergesAndMutationsPoolSize') FROM system.metrics),
-    (SELECT groupArray((database, table, partition_id, name)) FROM system.detached_parts
-        WHERE startsWith(reason, 'broken') AND {of_tables}),
+    (SELECT groupArray((database, table, (partition_id, min_block_number, max_block_number)))
+        FROM system.detached_parts WHERE startsWith(reason, 'broken') AND {of_tables}),
     (SELECT groupArray((database, table, is_readonly, absolute_delay)) FROM system.replicas WHERE {of_tables}),
     (SELECT groupArray((database, table, splitByChar('_', new_part_name)[1],
             {readable("last_exception")}, postpone_reason))
