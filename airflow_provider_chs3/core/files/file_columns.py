@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from airflow_provider_chs3.core.files.parse_errors import unreadable
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE
 from airflow_provider_chs3.core.source.file_set import Files
-from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.error_codes import is_of_servers
 from airflow_provider_chs3.core.values.models import SettingValues
 from airflow_provider_chs3.core.workflow.operations import Gather, Log, Query, Steps
@@ -74,8 +73,7 @@ def _describe(files: Files, path: str, *, is_of_names: bool) -> Steps[dict[str, 
     glob, has_line_of_names = files.source.glob_of(path), files.format.name.endswith(_WITH_NAMES)
     if not path.endswith(glob):
         yield from _check_matches_alone(files, glob, path)
-    function = files.read(glob, on_cluster=False)
-    sql = Sql(f"DESCRIBE TABLE {function.text}", function.secrets)
+    sql = files.read(glob, on_cluster=False).between("DESCRIBE TABLE ")
     # If a file has a line of names, only that counts; by default 25,000 lines are read to guess types.
     is_short = has_line_of_names and is_of_names
     lines = {"input_format_max_rows_to_read_for_schema_inference": 1} if is_short else {}
@@ -101,7 +99,7 @@ def _describe(files: Files, path: str, *, is_of_names: bool) -> Steps[dict[str, 
 def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
     """Read the columns from the line of names alone: no rows follow, or the first ones do not fit it."""
     function = files.read(glob, file_format=files.format.name.removesuffix(_WITH_NAMES), on_cluster=False)
-    sql = Sql(f"SELECT * FROM {function.text} LIMIT 1", function.secrets)
+    sql = function.between("SELECT * FROM ", " LIMIT 1")
     try:
         rows = yield from Query(name=f"Read the names of {path}", sql=sql, settings={**files.look_settings, **_AS_TEXT})
     except ClickHouseServerError as error:
@@ -131,7 +129,7 @@ def is_empty(files: Files, path: str) -> Steps[bool]:
     function = files.read(
         files.source.glob_of(path), file_format="LineAsString", structure="line String", on_cluster=False
     )
-    sql = Sql(f"SELECT 1 FROM {function.text} LIMIT 1", function.secrets)
+    sql = function.between("SELECT 1 FROM ", " LIMIT 1")
     try:
         return not (yield from files.look(f"Look whether {path} is empty", sql, on_cluster=False))
     except ClickHouseServerError as error:
@@ -172,7 +170,7 @@ def check_is_not_compressed(files: Files, path: str) -> Steps[None]:
         return
     glob = files.source.glob_of(path)
     function = files.read(glob, file_format="LineAsString", structure="line String", on_cluster=False)
-    sql = Sql(f"SELECT hex(substring(line, 1, 6)) FROM {function.text} LIMIT 1", function.secrets)
+    sql = function.between("SELECT hex(substring(line, 1, 6)) FROM ", " LIMIT 1")
     for (beginning,) in (yield from files.look(f"Read the first bytes of {path}", sql, on_cluster=False)):
         if found := next((name for magic, name in _MAGIC.items() if beginning.startswith(magic)), ""):
             check_servers_read(path, found)
@@ -193,8 +191,9 @@ def _check_names(path: str, names: Iterable[object]) -> None:
 
 def _check_matches_alone(files: Files, glob: str, path: str) -> Steps[None]:
     """Check that the columns are not another file's, with whose types values could change without an error."""
-    function = files.read(glob, file_format="One", on_cluster=False)
-    sql = Sql(f"SELECT DISTINCT {files.source.kind.path} FROM {function.text}", function.secrets)
+    sql = files.read(glob, file_format="One", on_cluster=False).between(
+        f"SELECT DISTINCT {files.source.kind.path} FROM "
+    )
     rows = yield from Query(name=f"Look for files with names like {path}", sql=sql, settings=files.look_settings)
     others = sorted(row[0] for row in rows if row[0] != path)
     if others:

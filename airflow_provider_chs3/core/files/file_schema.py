@@ -24,7 +24,6 @@ from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE, TextField, r
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import Format
 from airflow_provider_chs3.core.source.reading import Batch
-from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import SourceError
 
@@ -215,8 +214,8 @@ def count_rows(files: Files, reading: Reading) -> Steps[int]:
         return reading.rows
     rows: dict[str, int] = {}
     for group, batch in reading.batches(files):
-        function = files.read(batch.glob, structure=group.structure)
-        sql = Sql(f"SELECT {batch.path} AS file, count() FROM {function.text} GROUP BY file", function.secrets)
+        counted = f"SELECT {batch.path} AS file, count() FROM "
+        sql = files.read(batch.glob, structure=group.structure).between(counted, " GROUP BY file")
         answer = yield from files.look(f"Count the rows of {len(batch.paths)} files", sql)
         beginning = files.source.beginning_of(batch)
         if other := next((path for path, _ in answer if not path.startswith(beginning)), None):
@@ -232,6 +231,5 @@ def count_rows(files: Files, reading: Reading) -> Steps[int]:
 
 def _found(files: Files, batch: Batch) -> Steps[set[str]]:
     """Return the files of a batch that servers find."""
-    function = files.read(batch.glob, file_format="One")
-    sql = Sql(f"SELECT DISTINCT {batch.path} FROM {function.text}", function.secrets)
+    sql = files.read(batch.glob, file_format="One").between(f"SELECT DISTINCT {batch.path} FROM ")
     return {path for (path,) in (yield from files.look(f"Look for {len(batch.paths)} files", sql))}

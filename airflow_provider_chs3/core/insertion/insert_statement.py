@@ -7,7 +7,7 @@ from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.files.loaded_columns import DOES_NOT_FIT, FileGroup
 from airflow_provider_chs3.core.source.reading import Batch
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
+from airflow_provider_chs3.core.sql.quoting import identifier, literal, table
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.workflow.operations import Insert
 
@@ -38,11 +38,11 @@ def insert_step(
         condition=_where(load, group, batch),
         cluster=load.context.cluster,
     )
-    text = f"INSERT INTO {_written(load, into)} ({names}) {select.text}"
+    sql = select.between(f"INSERT INTO {_written(load, into)} ({names}) ")
     what = load.files.source.kind.contents.inserted(len(batch.paths))
     return Insert(
         name=f"Insert {what} of {load.periods}",
-        sql=passed_on(Sql(text, select.secrets), {**load.files.neutral, **load.files.settings, **plan.setting_values}),
+        sql=passed_on(sql, {**load.files.neutral, **load.files.settings, **plan.setting_values}),
         settings={**load.context.permissions, **plan.setting_values},
         query_id=query_id,
         attempt=load.request.nonce,

@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.new_table.file_columns import FileColumn
 from airflow_provider_chs3.core.preflight.partition_key import number_in, number_of
 from airflow_provider_chs3.core.source.file_set import Files
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier
+from airflow_provider_chs3.core.sql.quoting import identifier
 from airflow_provider_chs3.core.values.models import Manifest
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period
 from airflow_provider_chs3.core.workflow.operations import Steps
@@ -50,7 +50,6 @@ def read_sample(files: Files, columns: Sequence[FileColumn], period: Period) -> 
     step = max(1, len(objects) // _SAMPLE_FILES)
     batch, *_ = files.source.batches(Manifest.of(objects[::step][:_SAMPLE_FILES]))
     structure = ", ".join(f"{identifier(each.name)} {_nullable(each.type)}" for each in columns)
-    function = files.read(batch.glob, structure=structure, on_cluster=False)
     names = [each.name for each in columns]
     texts = [each.name for each in columns if each.type == "String"]
     of_period = _WITH_HOURS if period.grain is Grain.HOUR else _TIMES
@@ -61,9 +60,8 @@ def read_sample(files: Files, columns: Sequence[FileColumn], period: Period) -> 
         [f"countIf({_is_of(period, identifier(name))})" for name in times],
     )
     every = ", ".join(f"[{', '.join(each)}]" if each else "[]" for each in counted)
-    sql = Sql(
-        f"SELECT count(), {every} FROM (SELECT * FROM {function.text} WHERE {batch.condition} LIMIT {SAMPLE_ROWS})",
-        function.secrets,
+    sql = files.read(batch.glob, structure=structure, on_cluster=False).between(
+        f"SELECT count(), {every} FROM (SELECT * FROM ", f" WHERE {batch.condition} LIMIT {SAMPLE_ROWS})"
     )
     ((rows, nulls, distinct, period_rows),) = yield from files.look(
         f"Read a sample of {len(batch.paths)} files", sql, on_cluster=False

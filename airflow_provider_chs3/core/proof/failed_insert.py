@@ -50,7 +50,7 @@ def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError
         return None
     function = files.read(files.source.glob_of(path), structure=group.structure, on_cluster=False)
     columns = ", ".join(map(identifier, group.types))
-    sql = Sql(f"SELECT count() FROM {function.text} WHERE NOT ignore({columns})", function.secrets)
+    sql = function.between("SELECT count() FROM ", f" WHERE NOT ignore({columns})")
     again = yield from _error_of(files, f"Look where {path} cannot be read", sql)
     if again:
         yield from check_is_not_compressed(files, path)
@@ -141,17 +141,15 @@ class _Hunt:
     def of_paths(self, batch: Batch, paths: Sequence[str]) -> Steps[ClickHouseServerError | None]:
         """Return the error of converting all values of some files."""
         function = self.files.read(batch.glob, structure=self.group.structure)
-        condition = self.files.source.condition_of(*paths)
-        text = f"SELECT {self._all_of(self.group.loaded)} FROM {function.text} WHERE {condition}"
-        name = f"Look for what does not fit in {len(paths)} files"
-        return (yield from _error_of(self.files, name, Sql(text, function.secrets), {}))
+        condition = f" WHERE {self.files.source.condition_of(*paths)}"
+        sql = function.between(f"SELECT {self._all_of(self.group.loaded)} FROM ", condition)
+        return (yield from _error_of(self.files, f"Look for what does not fit in {len(paths)} files", sql, {}))
 
     def find(self, batch: Batch) -> Steps[str | None]:
         """Return a sentence about the first value that fails; None if it does not fail alone."""
         number = yield from _fewest(len(batch.paths), lambda some: self.of_paths(batch, batch.paths[:some]))
         path = batch.paths[number - 1]
-        one = self._rows_of(path)
-        sql = Sql(f"SELECT count() FROM ({one.text})", one.secrets)
+        sql = self._rows_of(path).between("SELECT count() FROM (", ")")
         (rows,) = (yield from self.files.look(f"Count the rows of {path}", sql))[0]
         return (yield from self.find_in(path, rows))
 
@@ -175,14 +173,12 @@ class _Hunt:
         function = self.files.read(glob, structure=self.group.structure, on_cluster=False)
         used = [name for name in VIRTUAL_COLUMNS if any(name in each.source for each in self.group.loaded)]
         columns = ", ".join(map(identifier, dict.fromkeys([*used, *self.group.types])))
-        text = f"SELECT {columns} FROM {function.text} WHERE {self.files.source.condition_of(path)}"
-        return Sql(text, function.secrets)
+        return function.between(f"SELECT {columns} FROM ", f" WHERE {self.files.source.condition_of(path)}")
 
     def of_rows(self, path: str, rows: int, columns: Sequence[LoadedColumn]) -> Steps[ClickHouseServerError | None]:
         """Return the error of converting the values of some columns in a file's first rows."""
-        some = self._rows_of(path)
-        text = f"SELECT {self._all_of(columns)} FROM ({some.text} LIMIT {rows})"
-        return (yield from _error_of(self.files, f"Look at {rows} rows of {path}", Sql(text, some.secrets)))
+        sql = self._rows_of(path).between(f"SELECT {self._all_of(columns)} FROM (", f" LIMIT {rows})")
+        return (yield from _error_of(self.files, f"Look at {rows} rows of {path}", sql))
 
     def _all_of(self, columns: Sequence[LoadedColumn]) -> str:
         """Return an expression that fails if one of the conversions does; AND would skip unused results."""
@@ -193,8 +189,8 @@ class _Hunt:
 
     def _value(self, path: str, row: int, each: LoadedColumn) -> Steps[str | None]:
         """Return the value that is converted; None if a user's expression fails before."""
-        one = self._rows_of(path)
-        sql = Sql(f"SELECT tuple(toString({each.source})) FROM ({one.text} LIMIT {row - 1}, 1)", one.secrets)
+        of_source = f"SELECT tuple(toString({each.source})) FROM ("
+        sql = self._rows_of(path).between(of_source, f" LIMIT {row - 1}, 1)")
         try:
             rows = yield from self.files.look(f"Look at row {row} of {path}", sql, IN_ORDER)
         except ClickHouseServerError as error:

@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedCol
 from airflow_provider_chs3.core.proof.failed_insert import IN_ORDER, SHOWN_CHARACTERS
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.reading import Batch
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier
+from airflow_provider_chs3.core.sql.quoting import identifier
 from airflow_provider_chs3.core.values.models import SettingValues
 from airflow_provider_chs3.core.workflow.operations import Steps
 
@@ -55,7 +55,7 @@ def _first_misfit(
 ) -> Steps[str | None]:
     counts = ", ".join(f"countIf({bad}), minIf({batch.path}, {bad})" for _, bad in asked)
     function = files.read(batch.glob, structure=group.structure)
-    sql = Sql(f"SELECT {counts} FROM {function.text} WHERE {files.source.rows_of(batch)}", function.secrets)
+    sql = function.between(f"SELECT {counts} FROM ", f" WHERE {files.source.rows_of(batch)}")
     row = (yield from files.look(_LOOK_FOR_MISFITS, sql, _SATURATE))[0]
     for (each, bad), count, path in zip(asked, row[::2], row[1::2], strict=True):
         if count:
@@ -77,9 +77,9 @@ def _hint(files: Files, path: str, row: int, each: LoadedColumn) -> Steps[str]:
         return ""
     glob = files.source.glob_of(path)
     function = files.read(glob, structure="line String", file_format="JSONAsString", on_cluster=False)
-    condition = files.source.condition_of(path)
-    text = f"SELECT JSONExtractKeys(line) FROM {function.text} WHERE {condition} LIMIT {row - 1}, 1"
-    rows = yield from files.look(f"Look at the keys of row {row} of {path}", Sql(text, function.secrets), IN_ORDER)
+    one = f" WHERE {files.source.condition_of(path)} LIMIT {row - 1}, 1"
+    sql = function.between("SELECT JSONExtractKeys(line) FROM ", one)
+    rows = yield from files.look(f"Look at the keys of row {row} of {path}", sql, IN_ORDER)
     return alike_hint(each.column.name, map(str, rows[0][0])) if rows else ""
 
 
@@ -120,7 +120,6 @@ def _row_of(
     files: Files, group: FileGroup, path: str, each: LoadedColumn, bad: str, bad_if_lossy: str
 ) -> Steps[_Found | None]:
     function = files.read(files.source.glob_of(path), structure=group.structure, on_cluster=False)
-    one = files.source.condition_of(path)
     default = group.defaults.get(each.column.name)
     # The value read for a missing container does not count.
     looked_at = f"nullIf(toNullable(toString({each.looked_at})), toString({default}))" if default else each.looked_at
@@ -130,12 +129,11 @@ def _row_of(
     fields = {"": looked_at, **{name: identifier(name) for name in group.types if _uses(each.written, name)}}
     value = ", ".join(f"CAST(if(isNull({of}), NULL, toString({of})), 'Nullable(String)')" for of in fields.values())
     # No WHERE: rows that are left out while the file is read would not be counted.
-    text = (
+    sql = function.between(
         "SELECT minIf(number, bad), argMinIf(value, number, bad) FROM (SELECT rowNumberInAllBlocks() + 1 AS number, "
-        f"tuple([{value}], {each.is_unparsed}, NOT ifNull({bad_if_lossy}, 1)) AS value, {bad} AS bad "
-        f"FROM {function.text} WHERE {one})"
+        f"tuple([{value}], {each.is_unparsed}, NOT ifNull({bad_if_lossy}, 1)) AS value, {bad} AS bad FROM ",
+        f" WHERE {files.source.condition_of(path)})",
     )
-    sql = Sql(text, function.secrets)
     rows = yield from files.look(f"Look for its row in {path}", sql, {**IN_ORDER, **_SATURATE})
     if not rows or not rows[0][0]:
         return None

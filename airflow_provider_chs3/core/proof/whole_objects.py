@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.files.file_columns import is_empty
 from airflow_provider_chs3.core.files.parse_errors import unreadable
 from airflow_provider_chs3.core.proof.frames import FRAMED, Walk, find_damage
-from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.values.error_codes import MEMORY_LIMIT_EXCEEDED, is_of_servers
 from airflow_provider_chs3.core.values.models import Unit
 from airflow_provider_chs3.core.values.quantities import quantity, size_text
@@ -154,7 +154,7 @@ def _hand_over(load: LoadContext, each: Unit) -> Steps[bytes | str]:
     blob = files.read(
         files.source.glob_of(each.path), file_format="RawBLOB", structure="raw_blob String", on_cluster=False
     )
-    sql = Sql(f"SELECT raw_blob FROM {blob.text} WHERE {files.source.condition_of(each.path)}", blob.secrets)
+    sql = blob.between("SELECT raw_blob FROM ", f" WHERE {files.source.condition_of(each.path)}")
     try:
         rows = yield from files.look(f"Read {each.path} through a server", sql, on_cluster=False)
     except ClickHouseServerError as error:
@@ -205,8 +205,8 @@ def find_ends_of_native(load: LoadContext, objects: Sequence[Unit]) -> Steps[dic
         blob = files.read(
             files.source.glob_of(each.path), file_format="RawBLOB", structure="raw_blob String", on_cluster=False
         )
-        more = f"SELECT concat(any(raw_blob), 'x') FROM {blob.text} WHERE {files.source.condition_of(each.path)}"
-        sql = Sql(f"SELECT count() FROM format({literal(_NATIVE)}, ({more}))", blob.secrets)
+        more = f"SELECT count() FROM format({literal(_NATIVE)}, (SELECT concat(any(raw_blob), 'x') FROM "
+        sql = blob.between(more, f" WHERE {files.source.condition_of(each.path)}))")
         try:
             yield from files.look(f"Find where {each.path} ends", sql, on_cluster=False)
         except ClickHouseServerError as error:

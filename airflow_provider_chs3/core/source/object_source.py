@@ -115,9 +115,8 @@ class ObjectSource(Source):
             given = {self.kind.glob_argument: glob, **shape}
             named = ", ".join(f"{argument} = {literal(value)}" for argument, value in given.items())
             return Sql(f"{name}({first}{identifier(self.named_collection)}, {named})")
-        located = self._located(glob)
         in_order = literals(shape[argument] for argument in self.kind.shape)
-        return Sql(f"{name}({first}{located.text}, {in_order})", located.secrets)
+        return self._located(glob).between(f"{name}({first}", f", {in_order})")
 
     def list_periods(self, periods: Collection[Period]) -> Steps[tuple[Self, dict[Period, Manifest]]]:
         """List the objects of periods, in one pass over each prefix that they share.
@@ -226,10 +225,8 @@ class ObjectSource(Source):
         glob = plain + "**"
         if levels_below is not None:
             glob = plain + any_name(prefix[len(plain) :].count("/") + levels_below)
-        function = self.table_function(glob, file_format="One")
-        sql = Sql(
-            f"SELECT {self.kind.path}, _size, _etag, toUnixTimestamp(_time) FROM {function.text}", function.secrets
-        )
+        columns = f"SELECT {self.kind.path}, _size, _etag, toUnixTimestamp(_time) FROM "
+        sql = self.table_function(glob, file_format="One").between(columns)
         rows = yield from Query(name=f"List {glob} through ClickHouse", sql=sql, settings=self.kind.quick_failure)
         listed = [
             Unit(path, size, etag.strip('"'), datetime.fromtimestamp(written, UTC))
@@ -332,7 +329,7 @@ class ObjectTrial(AccessTrial):
         """Return the statement by which a server lists the first objects."""
         function = self.source.table_function(f"{plain_prefix(self._keys.prefix)}**", file_format="One")
         columns = f"{self.source.kind.path}, _size, _etag, toUnixTimestamp(_time)"
-        return Sql(f"SELECT {columns} FROM {function.text} LIMIT {_LISTED_BY_SERVER}", function.secrets)
+        return function.between(f"SELECT {columns} FROM ", f" LIMIT {_LISTED_BY_SERVER}")
 
     def read_on_server(self, listed: Sequence[Unit]) -> Sql | None:
         """Return the statement that reads the footer of Parquet, or the first line of another file."""
@@ -391,9 +388,9 @@ def read_a_little(source: ObjectSource, objects: Sequence[Unit]) -> Sql | None:
     glob = source.glob_of(path)
     if _is_parquet(path):
         function = source.table_function(glob, file_format="ParquetMetadata")
-        return Sql(f"SELECT num_rows FROM {function.text} LIMIT 1", function.secrets)
+        return function.between("SELECT num_rows FROM ", " LIMIT 1")
     function = source.table_function(glob, file_format="LineAsString", structure="line String")
-    return Sql(f"SELECT length(line) FROM {function.text} LIMIT 1", function.secrets)
+    return function.between("SELECT length(line) FROM ", " LIMIT 1")
 
 
 def _is_parquet(path: str) -> bool:

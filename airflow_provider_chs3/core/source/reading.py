@@ -177,4 +177,4 @@ class SourceReading(ABC):
             condition: The rows' condition, which also checks their values.
             cluster: The cluster that reads; None reads on one node.
         """
-        return Sql(f"SELECT {', '.join(values)} FROM {function.text} WHERE {condition}", function.secrets)
+        return function.between(f"SELECT {', '.join(values)} FROM ", f" WHERE {condition}")

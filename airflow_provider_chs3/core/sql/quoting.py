@@ -116,6 +116,10 @@ class Sql:
                 text = text.replace(literal(secret)[1:-1], HIDDEN[1:-1])
         return text
 
+    def between(self, before: str, after: str = "") -> Sql:
+        """Return a statement out of this part, what comes before it, and what comes after, with its secrets."""
+        return Sql(f"{before}{self.text}{after}", self.secrets)
+
     def __str__(self) -> str:
         return self.masked
 

@@ -134,9 +134,8 @@ def write(context: UnloadContext, request: UnloadRequest, attempt: str, nodes: M
     """Have each of some nodes write its rows to an object of its own."""
     sql = {}
     for name, node in nodes.items():
-        function = _function(context, request, attempt, name)
-        text = f"INSERT INTO FUNCTION {function.text} SELECT {context.names} {context.rows}"
-        sql[node] = Sql(text, function.secrets)
+        rows = f" SELECT {context.names} {context.rows}"
+        sql[node] = _function(context, request, attempt, name).between("INSERT INTO FUNCTION ", rows)
     settings = {**context.permissions, **_NEW}
     yield from QueryNodes(name="Write files", sql=sql, settings=settings, query_id=f"{query_id_of(attempt)}_write")
 
@@ -147,8 +146,7 @@ def read_back(
     """Read the fingerprint of the rows that each node wrote."""
     sql = {}
     for name, node in nodes.items():
-        function = _function(context, request, attempt, name)
-        sql[node] = Sql(f"SELECT {_fingerprint(context)} FROM {function.text}", function.secrets)
+        sql[node] = _function(context, request, attempt, name).between(f"SELECT {_fingerprint(context)} FROM ")
     settings = {**context.permissions, **PARSED}
     answers = yield from QueryNodes(
         name="Read files back", sql=sql, settings=settings, query_id=f"{query_id_of(attempt)}_files"

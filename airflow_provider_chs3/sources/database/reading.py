@@ -135,8 +135,7 @@ class SqlSource(Source):
 
     def describe(self, period: Period) -> Sql:
         """Return the statement for the columns that a server gets of a period."""
-        function = self.table_function(str(period), file_format="")
-        return Sql(f"DESCRIBE TABLE {function.text}", function.secrets)
+        return self.table_function(str(period), file_format="").between("DESCRIBE TABLE ")
 
     def check_access(self, manifest: Manifest, *, settings: SettingValues) -> Steps[None]:
         """Check that the servers get in, and read each column as the type that its values are sent for."""
@@ -233,8 +232,8 @@ class SqlSource(Source):
             return super().select(values, function=function, condition=condition, cluster=None)
         names = [f"{own_prefix(self.columns)}value_{number}" for number in range(len(values))]
         made = ", ".join(f"{value} AS {name}" for value, name in zip(values, names, strict=True))
-        view = f"view(SELECT {made} FROM {function.text} WHERE {condition})"
-        return Sql(f"SELECT {', '.join(names)} FROM cluster({literal(cluster)}, {view})", function.secrets)
+        view = f"SELECT {', '.join(names)} FROM cluster({literal(cluster)}, view(SELECT {made} FROM "
+        return function.between(view, f" WHERE {condition}))")
 
 
 def version_of(rows: int, keys: int, digest: str) -> str:

@@ -94,8 +94,7 @@ class HdfsSource(ObjectSource):
             TransientError: If none answers in time.
         """
         glob = self.glob_of(manifest.objects[0].path)
-        function = self.table_function(glob, file_format="One")
-        sql = Sql(f"SELECT {self.kind.path} FROM {function.text} LIMIT 1", function.secrets)
+        sql = self.table_function(glob, file_format="One").between(f"SELECT {self.kind.path} FROM ", " LIMIT 1")
         name = f"Look for {self.name_node_url} from ClickHouse"
         try:
             yield from Query(name=name, sql=sql, settings=settings, answer_seconds=_ANSWER_SECONDS)
