@@ -35,19 +35,19 @@ _FOLDER = Path(__file__).parents[1] / "docs" / "reference" / "operators"
 PAGES = {page.read_text(encoding="utf-8").partition("\n")[0][2:]: page for page in _FOLDER.glob("*.md")}
 
 #: What makes the dict that an operator returns; loads from every storage return that of S3.
-_RESULTS: Mapping[str, tuple[Callable[..., Any], ...]] = {
-    "S3ToClickHouseOperator": (LoadResult.as_json, PeriodLoadTask.done),
+_RESULTS: Mapping[str, tuple[Callable[..., Any] | type[Any], ...]] = {
+    "S3ToClickHouseOperator": (LoadResult, PeriodLoadTask.done),
     "CalibrateLoadOperator": (Calibration.as_json,),
     "OptimizePartitionOperator": (job.results,),
     "ClickHouseMergeHealthSensor": (health.as_json, MergeRate.as_json),
-    "ListLedgerOperator": (status.PeriodInLedger.as_json, status._node_as_json),
-    "AdoptPeriodsOperator": (AdoptedPeriod.as_json,),
-    "ForgetPeriodsOperator": (ForgottenPeriod.as_json,),
-    "ListVersionsOperator": (ListedVersion.as_json,),
-    "DiscardPeriodsOperator": (DiscardedPeriod.as_json,),
-    "RestorePeriodsOperator": (RestoredPeriod.as_json,),
-    "UnpinPeriodsOperator": (RestoredPeriod.as_json,),
-    "CleanStagingOperator": (Orphan.as_json,),
+    "ListLedgerOperator": (status.PeriodInLedger, status._node_as_json),
+    "AdoptPeriodsOperator": (AdoptedPeriod,),
+    "ForgetPeriodsOperator": (ForgottenPeriod,),
+    "ListVersionsOperator": (ListedVersion,),
+    "DiscardPeriodsOperator": (DiscardedPeriod,),
+    "RestorePeriodsOperator": (RestoredPeriod,),
+    "UnpinPeriodsOperator": (RestoredPeriod,),
+    "CleanStagingOperator": (Orphan,),
     "KafkaToS3Operator": (Landing.run, Landing._result),
     "ClickHouseToS3Operator": (Unload._result,),
 }
@@ -95,7 +95,7 @@ def keys_of_result(name: str) -> set[str]:
     if name in _WITHOUT_KEYS:
         return set()
     name = "S3ToClickHouseOperator" if issubclass(_type(name), PeriodLoadTask) else name
-    keys = {key for function in _RESULTS[name] for key in _keys(function)}
+    keys = {key for each in _RESULTS[name] for key in _keys(each)}
     return keys | set(_COLUMNS) if name == "CalibrateLoadOperator" else keys
 
 
@@ -103,12 +103,9 @@ def _type(name: str) -> type:
     return operators().get(name, object)
 
 
-def _keys(function: Callable[..., Any]) -> set[str]:
-    """Return the keys of dicts that a function writes out, and the fields of its class that it takes all of."""
-    source = textwrap.dedent(inspect.getsource(function))
-    dicts = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Dict))
-    keys = {key.value for each in dicts for key in each.keys if isinstance(key, ast.Constant)}
-    if "__dataclass_fields__" in source:
-        owner = getattr(inspect.getmodule(function), function.__qualname__.split(".")[0])
-        keys |= set(owner.__dataclass_fields__)
-    return keys
+def _keys(of: Callable[..., Any] | type[Any]) -> set[str]:
+    """Return the keys of dicts that a function writes out, or the fields of a class, and what it adds to them."""
+    if inspect.isclass(of):
+        return {*of.__dataclass_fields__, *_keys(of.as_json)}
+    dicts = (node for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(of)))) if isinstance(node, ast.Dict))
+    return {key.value for each in dicts for key in each.keys if isinstance(key, ast.Constant)}

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 from airflow_provider_chs3.core.sql.quoting import Sql, is_table, literal
+from airflow_provider_chs3.core.values.json_values import AsJson
 from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Query, QueryNodes, Row, Steps
 from airflow_provider_chs3.exceptions import PreflightError
 
@@ -90,6 +93,33 @@ class TableRequest:
     cluster: str | None
     default_cluster: str | None
     staging_database: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassedRequest(TableRequest, AsJson):
+    """A request for periods of a table that is passed to a trigger, as JSON.
+
+    In addition to the table's arguments:
+
+    Args:
+        periods: The periods; None stands for all.
+    """
+
+    periods: tuple[Period, ...] | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON-safe values, without the default cluster, which is the connection's."""
+        return {name: each for name, each in super().as_json().items() if name != "default_cluster"}
+
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any], *, default_cluster: str | None) -> Self:
+        """Create the request from the values of `as_json`."""
+        periods = values["periods"]
+        parsed = {
+            "target": TableName(*values["target"]),
+            "periods": None if periods is None else tuple(map(Period.parse, periods)),
+        }
+        return cls(**{**values, **parsed}, default_cluster=default_cluster)
 
 
 def resolve_table(request: TableRequest) -> Steps[TableLocation]:

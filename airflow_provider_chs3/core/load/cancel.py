@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from airflow_provider_chs3.core.attempt.resume import attempts_of
 from airflow_provider_chs3.core.cluster.node_facts import inspect_target
-from airflow_provider_chs3.core.cluster.topology import TableRequest
+from airflow_provider_chs3.core.cluster.topology import PassedRequest
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.staging.ending import end_attempts_with
 from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS
-from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Steps
 
 
 @dataclass(frozen=True, kw_only=True)
-class StopRequest(TableRequest):
+class StopRequest(PassedRequest):
     """A request to end a load.
 
     In addition to the table's arguments:
@@ -38,31 +36,6 @@ class StopRequest(TableRequest):
         """Create the request that ends a load of periods."""
         given = {name: getattr(request, name) for name in cls.__dataclass_fields__ if name != "periods"}
         return cls(**given, periods=tuple(periods))
-
-    def as_json(self) -> dict[str, Any]:
-        """Return JSON-safe values, without the default cluster, which is the connection's."""
-        return {
-            "database": self.target.database,
-            "table": self.target.table,
-            "periods": [str(period) for period in self.periods],
-            "nonce": self.nonce,
-            "cluster": self.cluster,
-            "staging_database": self.staging_database,
-            "owner": self.owner,
-        }
-
-    @classmethod
-    def of_json(cls, values: Mapping[str, Any], *, default_cluster: str | None) -> StopRequest:
-        """Create the request from the values of `as_json`."""
-        return cls(
-            target=TableName(values["database"], values["table"]),
-            periods=tuple(map(Period.parse, values["periods"])),
-            nonce=values["nonce"],
-            cluster=values["cluster"],
-            default_cluster=default_cluster,
-            staging_database=values["staging_database"],
-            owner=values["owner"],
-        )
 
 
 def stop_load(request: StopRequest) -> Steps[None]:

@@ -6,12 +6,11 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
-from airflow_provider_chs3.core.cluster.topology import TableRequest
+from airflow_provider_chs3.core.cluster.topology import PassedRequest
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.values.models import Node, SettingValues, TableName
-from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Step
 from airflow_provider_chs3.exceptions import Chs3Error
 
@@ -20,7 +19,7 @@ QUERY_ID_PREFIX = "chs3_optimize_"
 
 
 @dataclass(frozen=True, kw_only=True)
-class OptimizeRequest(TableRequest):
+class OptimizeRequest(PassedRequest):
     """A request to merge the parts of closed periods.
 
     Besides the table, it has these arguments.
@@ -34,39 +33,16 @@ class OptimizeRequest(TableRequest):
         poll_interval_seconds: Time between two observations while the state changes. Default: 10.
     """
 
-    periods: tuple[Period, ...] | None
     closed_by: datetime
     target_parts: int = 1
     max_running: int = 2
     poll_interval_seconds: float = 10
 
-    def as_json(self) -> dict[str, Any]:
-        """Convert to JSON-safe values, without the default cluster, which belongs to the connection."""
-        return {
-            "database": self.target.database,
-            "table": self.target.table,
-            "cluster": self.cluster,
-            "periods": None if self.periods is None else [str(period) for period in self.periods],
-            "closed_by": self.closed_by.isoformat(),
-            "target_parts": self.target_parts,
-            "max_running": self.max_running,
-            "poll_interval_seconds": self.poll_interval_seconds,
-        }
-
     @classmethod
-    def of_json(cls, values: Mapping[str, Any], *, default_cluster: str | None) -> OptimizeRequest:
-        """Restore the request from the result of `as_json`."""
-        periods = values["periods"]
-        return cls(
-            target=TableName(values["database"], values["table"]),
-            cluster=values["cluster"],
-            default_cluster=default_cluster,
-            periods=None if periods is None else tuple(map(Period.parse, periods)),
-            closed_by=datetime.fromisoformat(values["closed_by"]),
-            target_parts=values["target_parts"],
-            max_running=values["max_running"],
-            poll_interval_seconds=values["poll_interval_seconds"],
-        )
+    def of_json(cls, values: Mapping[str, Any], *, default_cluster: str | None) -> Self:
+        """Create the request from the values of `as_json`."""
+        closed_by = datetime.fromisoformat(values["closed_by"])
+        return super().of_json({**values, "closed_by": closed_by}, default_cluster=default_cluster)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,7 @@ from airflow_provider_chs3.core.preflight.target_checks import check_target, par
 from airflow_provider_chs3.core.publication.evidence_renewal import structure_text
 from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.sql.quoting import Sql, table
+from airflow_provider_chs3.core.values.json_values import AsJson
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
@@ -47,7 +48,7 @@ _REFUSALS = (NotReadyError, ObjectsChangedError, SourceError, TargetChangedError
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdoptedPeriod:
+class AdoptedPeriod(AsJson):
     """The outcome of adopting a period.
 
     Args:
@@ -67,13 +68,7 @@ class AdoptedPeriod:
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON-safe values."""
-        return {
-            "period": str(self.period),
-            "status": self.status,
-            "reason": self.reason,
-            "rows": sum(self.rows_by_node.values()),
-            "rows_by_node": dict(self.rows_by_node),
-        }
+        return {**super().as_json(), "rows": sum(self.rows_by_node.values())}
 
 
 def adopt_periods(requests: Sequence[LoadRequest]) -> Steps[list[AdoptedPeriod]]:

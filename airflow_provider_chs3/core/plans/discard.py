@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from airflow_provider_chs3.core.ledger.comparison import held_on
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
@@ -15,13 +14,14 @@ from airflow_provider_chs3.core.plans.status import LedgerRequest, look_at_table
 from airflow_provider_chs3.core.preflight.target_checks import partitions_of
 from airflow_provider_chs3.core.staging.ending import drop_held, end_attempts
 from airflow_provider_chs3.core.staging.tables import Attempt
+from airflow_provider_chs3.core.values.json_values import AsJson
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Steps
 
 
 @dataclass(frozen=True, slots=True)
-class DiscardedPeriod:
+class DiscardedPeriod(AsJson):
     """The outcome of discarding what is held of a period.
 
     Args:
@@ -33,10 +33,6 @@ class DiscardedPeriod:
     period: Period
     was_held: bool
     why: str
-
-    def as_json(self) -> dict[str, Any]:
-        """Return JSON-safe values."""
-        return {"period": str(self.period), "was_held": self.was_held, "why": self.why}
 
 
 def discard_periods(request: LedgerRequest) -> Steps[list[DiscardedPeriod]]:

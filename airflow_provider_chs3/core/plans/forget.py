@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.ledger.recording import Value, add_records
@@ -14,13 +13,14 @@ from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.plans.status import LedgerRequest, list_periods_of
 from airflow_provider_chs3.core.preflight.target_checks import check_target
 from airflow_provider_chs3.core.sql.quoting import Sql, table
+from airflow_provider_chs3.core.values.json_values import AsJson
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
 
 @dataclass(frozen=True, slots=True)
-class ForgottenPeriod:
+class ForgottenPeriod(AsJson):
     """The outcome of forgetting a period.
 
     Args:
@@ -32,10 +32,6 @@ class ForgottenPeriod:
     period: Period
     was_known: bool
     rows: int
-
-    def as_json(self) -> dict[str, Any]:
-        """Return JSON-safe values."""
-        return {"period": str(self.period), "was_known": self.was_known, "rows": self.rows}
 
 
 def forget_periods(request: LedgerRequest) -> Steps[list[ForgottenPeriod]]:

@@ -10,12 +10,13 @@ from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.object_history.table import objects_table
 from airflow_provider_chs3.core.plans.status import LedgerRequest, look_at_table
 from airflow_provider_chs3.core.sql.quoting import Sql, one_of, table
+from airflow_provider_chs3.core.values.json_values import AsJson
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.workflow.operations import Steps
 
 
 @dataclass(frozen=True, slots=True)
-class LoadedObject:
+class LoadedObject(AsJson):
     """An object, as a load read it.
 
     Args:
@@ -39,10 +40,6 @@ class LoadedObject:
     loaded_at: str
     attempt: str
     is_current: bool
-
-    def as_json(self) -> dict[str, Any]:
-        """Return JSON-safe values."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__} | {"period": str(self.period)}
 
 
 def list_objects(request: LedgerRequest) -> Steps[list[LoadedObject]]:

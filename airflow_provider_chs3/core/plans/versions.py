@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import cast
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, look_up_caught_up
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Staged, periods_of
@@ -38,6 +38,7 @@ from airflow_provider_chs3.core.staging.ending import check_not_superseded, end_
 from airflow_provider_chs3.core.staging.rivals import take_over
 from airflow_provider_chs3.core.staging.tables import create_staging, ddl_settings
 from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS, EMPTY_SOURCE
+from airflow_provider_chs3.core.values.json_values import AsJson
 from airflow_provider_chs3.core.values.models import ADAPTIVE_BUFFERS, Manifest, Node, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
@@ -83,7 +84,7 @@ class RestoreRequest(LedgerRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class RestoredPeriod:
+class RestoredPeriod(AsJson):
     """What became of a period.
 
     Args:
@@ -100,13 +101,9 @@ class RestoredPeriod:
     rows: int
     reason: str
 
-    def as_json(self) -> dict[str, Any]:
-        """Return JSON-safe values."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__} | {"period": str(self.period)}
-
 
 @dataclass(frozen=True, slots=True)
-class ListedVersion:
+class ListedVersion(AsJson):
     """A version of a period.
 
     Args:
@@ -126,10 +123,6 @@ class ListedVersion:
     size_bytes: int
     why_broken: str
     table: str
-
-    def as_json(self) -> dict[str, Any]:
-        """Return JSON-safe values."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__} | {"period": str(self.period)}
 
 
 def list_versions(request: LedgerRequest) -> Steps[list[ListedVersion]]:

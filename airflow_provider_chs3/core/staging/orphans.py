@@ -12,6 +12,7 @@ from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, TableReque
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.staging.ending import end_named
 from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS
+from airflow_provider_chs3.core.values.json_values import AsJson
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import Log, Row, Steps
 from airflow_provider_chs3.exceptions import PreflightError
@@ -44,7 +45,7 @@ class CleanRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Orphan:
+class Orphan(AsJson):
     """A staging table that outlived its attempt.
 
     Args:
@@ -65,8 +66,7 @@ class Orphan:
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON-safe values."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return values | {"rows_by_node": dict(self.rows_by_node), "rows": sum(self.rows_by_node.values())}
+        return {**super().as_json(), "rows": sum(self.rows_by_node.values())}
 
 
 def clean_staging(request: CleanRequest) -> Steps[list[Orphan]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import Field
 from datetime import date, datetime, time
-from typing import Any
+from typing import Any, ClassVar
 
 #: Airflow sends XComs between its processes as msgpack, which has no larger integers.
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
@@ -34,3 +35,14 @@ def as_json(value: object) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [as_json(each) for each in value]
     return str(value)
+
+
+class AsJson:
+    """A dataclass whose fields are its JSON."""
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON-safe values."""
+        return {name: as_json(getattr(self, name)) for name in self.__dataclass_fields__}

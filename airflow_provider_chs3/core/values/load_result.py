@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from airflow_provider_chs3.core.values.checks import CheckResult
+from airflow_provider_chs3.core.values.json_values import AsJson
 from airflow_provider_chs3.core.values.models import SettingValues, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity
@@ -15,7 +17,7 @@ TO_DECIDE = "chs3 approve publishes it, chs3 discard drops the held rows, and a 
 
 
 @dataclass(frozen=True)
-class LoadResult:
+class LoadResult(AsJson):
     """The result of a load.
 
     Args:
@@ -97,16 +99,11 @@ class LoadResult:
             f"{self.insert_seconds:.1f} s ({speed}), {parts}{left_out}."
         )
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, Any]:
         """Return JSON-safe values for XCom."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return values | {
-            "period": str(self.period),
+        return {
+            **super().as_json(),
             "target": str(self.target),
-            "rows_by_node": dict(self.rows_by_node),
-            "object_changes": dict(self.object_changes),
-            "settings": dict(self.settings),
-            "query_ids": list(self.query_ids),
             "checks": [each.as_json() for each in self.checks],
             "insert_seconds": round(self.insert_seconds, 3),
             "seconds_by_step": {name: round(seconds, 3) for name, seconds in self.seconds_by_step.items()},

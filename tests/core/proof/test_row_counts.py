@@ -14,6 +14,7 @@ from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.source.reading import Batch
 from airflow_provider_chs3.core.source.store_kind import StoreKind
+from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.workflow.operations import InsertStats, Query, Sleep, SourceRead
 from airflow_provider_chs3.exceptions import SourceError, TransientError
 from airflow_provider_chs3.sources.hdfs.reading import HDFS
@@ -34,7 +35,7 @@ def load(file_format: str = "CSV", *, count_again: bool = False, kind: StoreKind
         manifest=SimpleNamespace(objects=objects),
         format=format_named(file_format),
         look_settings={},
-        read=lambda glob, structure: SimpleNamespace(text="s3()", secrets=()),
+        read=lambda glob, structure: Sql("s3()"),
         look=lambda name, sql: Query(name=name, sql=sql),
     )
     files.check_found = partial(Files.check_found, files)
