@@ -26,6 +26,7 @@ _BY_OTHER_WAYS = (
     "_weighed",
     "_problem",
     "_is_elsewhere",
+    "_what_may_go",
 )
 #: Texts without a word are only parts of messages.
 _SHORTEST = 12

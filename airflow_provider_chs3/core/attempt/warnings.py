@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, OtherParts
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, is_table, literal, table
+from airflow_provider_chs3.core.staging.tables import KEPT_BYTES
 from airflow_provider_chs3.core.values.models import Manifest, Node, TableName
 from airflow_provider_chs3.core.values.quantities import size_text
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
@@ -76,7 +77,7 @@ def warn_of_risks(load: LoadContext, now: Mapping[Node, NodeNow]) -> Steps[None]
     """
     without_room, too_full = list(nodes_without_room(load, now)), list(_too_full(load, now))
     if without_room:
-        raise PreflightError(*without_room, *too_full)
+        raise PreflightError(*without_room, *(yield from _what_may_go(load)), *too_full)
     if too_full:
         raise TransientError("\n".join(too_full))
     for remark in (*_slowed_down(load, now), *_remarks(load, now)):
@@ -116,6 +117,16 @@ def nodes_without_room(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterat
                 f"{node} has only {size_text(free_bytes)} free on {names}, and its part of {load.periods} takes about "
                 f"{size_text(needed_bytes)}: free some space there. The old rows stay until the new ones are published."
             )
+
+
+def _what_may_go(load: LoadContext) -> Steps[list[str]]:
+    # To link a version, or held rows, takes no room: they take it as the table loses their parts, for later loads.
+    statements = dict.fromkeys(load.context.nodes, Sql(KEPT_BYTES))
+    answers = yield from QueryNodes(name="Look at what versions and held rows take", sql=statements)
+    kept_bytes = sum(size_bytes for rows in answers.values() for (size_bytes,) in rows)
+    what = f"Earlier versions and held rows take up to {size_text(kept_bytes)} on the nodes"
+    how = "drop the tables of the oldest versions first (chs3 versions lists them), and discard what is held"
+    return [f"{what}: {how}."] if kept_bytes else []
 
 
 def _written(load: LoadContext) -> Manifest:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from airflow_provider_chs3.core.doctor.report import Check
 from airflow_provider_chs3.core.merges.health import FREE_SPACE_FACTOR
-from airflow_provider_chs3.core.publication.versions import PREFIX
-from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.staging.tables import KEPT_BYTES
 from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.quantities import size_text
@@ -29,10 +29,9 @@ def check_room(nodes: Iterable[Node]) -> Steps[tuple[Check, dict[Node, int]]]:
         The check, and the free bytes of each node.
     """
     errors: dict[Node, Chs3Error] = {}
-    # Files that the table still has count, too.
-    kept = f"SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND startsWith(table, {literal(PREFIX)})"
     sql = Sql(
-        f"SELECT name, free_space, total_space, ({kept}) FROM system.disks WHERE type = 'Local' AND total_space > 0"
+        f"SELECT name, free_space, total_space, ({KEPT_BYTES}) FROM system.disks "
+        "WHERE type = 'Local' AND total_space > 0"
     )
     rows = yield from query_reachable("Read the free space of the disks", dict.fromkeys(nodes, sql), errors)
     free = {node: sum(row[1] for row in disks) for node, disks in rows.items() if disks}
@@ -46,7 +45,7 @@ def check_room(nodes: Iterable[Node]) -> Steps[tuple[Check, dict[Node, int]]]:
     least, kept_bytes = min(free.values(), default=0), sum(disks[0][-1] for disks in rows.values() if disks)
     summary = f"at least {size_text(least)} free on each node" if free else ""
     if kept_bytes:
-        summary += f"; earlier versions of periods hold up to {size_text(kept_bytes)}, see chs3 versions"
+        summary += f"; earlier versions and held rows take up to {size_text(kept_bytes)}, see chs3 versions"
     if rows and not free:
         summary = "no local disks"
     return Check(name="disks", summary=summary, findings=tuple(findings)).with_errors(errors), free

@@ -35,6 +35,8 @@ _MANY_COLUMNS = 50
 IS_STAGING = "match(name, '^chs3_[0-9a-f]{16}_[0-9a-f]{16}')"
 #: The periods of a staging table, as an array of texts; empty if it has another comment, as any table may.
 PERIODS_IN_COMMENT = "JSONExtract(comment, 'periods', 'Array(String)')"
+#: The query for the bytes of all parts that earlier versions and held rows link to; the tables may have them still.
+KEPT_BYTES = "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND match(table, '^chs3_(held|version)_')"
 _INSERTED, _PUBLISHED, _HELD = "inserted", "published", "held"
 
 

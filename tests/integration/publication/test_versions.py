@@ -114,7 +114,7 @@ def test_a_night_is_undone_and_stays_so_until_it_is_unpinned(days: Days) -> None
     (version,) = days.versions()
     assert (version["attempt"], version["rows"], version["why_broken"]) == (first["attempt"], 40, "")
     assert version["size_bytes"] > 0
-    assert re.search("free on each node; earlier versions of periods hold up to [0-9.]+ ", days.room())
+    assert re.search("free on each node; earlier versions and held rows take up to [0-9.]+ ", days.room())
     (restored,) = days.restore()
     assert (restored["status"], restored["version"], restored["rows"]) == ("restored", first["attempt"], 40)
     assert days.values() == [*range(40)]
