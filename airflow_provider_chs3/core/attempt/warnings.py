@@ -124,9 +124,12 @@ def _what_may_go(load: LoadContext) -> Steps[list[str]]:
     statements = dict.fromkeys(load.context.nodes, Sql(KEPT_BYTES))
     answers = yield from QueryNodes(name="Look at what versions and held rows take", sql=statements)
     kept_bytes = sum(size_bytes for rows in answers.values() for (size_bytes,) in rows)
-    what = f"Earlier versions and held rows take up to {size_text(kept_bytes)} on the nodes"
-    how = "drop the tables of the oldest versions first (chs3 versions lists them), and discard what is held"
-    return [f"{what}: {how}."] if kept_bytes else []
+    if not kept_bytes:
+        return []
+    return [
+        f"Earlier versions and held rows take up to {size_text(kept_bytes)} on the nodes: drop the tables of the oldest "
+        "versions first (chs3 versions lists them), and discard what is held."
+    ]
 
 
 def _written(load: LoadContext) -> Manifest:
