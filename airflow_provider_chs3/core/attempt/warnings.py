@@ -127,8 +127,8 @@ def _what_may_go(load: LoadContext) -> Steps[list[str]]:
     if not kept_bytes:
         return []
     return [
-        f"Earlier versions and held rows take up to {size_text(kept_bytes)} on the nodes: drop the tables of the oldest "
-        "versions first (chs3 versions lists them), and discard what is held."
+        f"Earlier versions and held rows take up to {size_text(kept_bytes)} on the nodes: drop the tables of the "
+        "oldest versions first (chs3 versions lists them), and discard what is held."
     ]
 
 
