@@ -229,7 +229,7 @@ def published(under_way, *answers, staged=STAGED):
     before = of_nodes(0, 0, 0, 0)
     periods = periods_of(PeriodLoad(load=under_way, before=before, reason="new", plan=PLAN, staged=staged))
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("publish", "replaced_parts"):
+        for module in ("publish", "published_rows"):
             patch.setattr(f"airflow_provider_chs3.core.publication.{module}.look_up_beside", look_up_beside)
         steps = drive(publish(periods), *answers).steps
     periods.only()

@@ -30,8 +30,12 @@ from airflow_provider_chs3.core.publication.checks import check_rows, check_seen
 from airflow_provider_chs3.core.publication.evidence_renewal import structure_text
 from airflow_provider_chs3.core.publication.held import drop_held_of, keep_held
 from airflow_provider_chs3.core.publication.members import Member, members_of
-from airflow_provider_chs3.core.publication.published_rows import check_published
-from airflow_provider_chs3.core.publication.replaced_parts import held_nodes, look_at_published, remove_replaced
+from airflow_provider_chs3.core.publication.published_rows import (
+    check_published,
+    held_nodes,
+    look_at_published,
+    remove_replaced,
+)
 from airflow_provider_chs3.core.publication.versions import drop_older_versions, keep_versions
 from airflow_provider_chs3.core.sql.quoting import literal, table
 from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
