@@ -29,7 +29,7 @@ from airflow_provider_chs3.core.load.cleaning import clean_up, drop_dead_groups
 from airflow_provider_chs3.core.load.outcome import record_loads, result_of
 from airflow_provider_chs3.core.load.period_check import check_periods, no_objects, sizes_text, skipped
 from airflow_provider_chs3.core.load.planning import Planned, plan_objects, plan_periods, planned_together
-from airflow_provider_chs3.core.load.rounds import Found, Round
+from airflow_provider_chs3.core.load.rounds import Round, Tried
 from airflow_provider_chs3.core.object_history.table import make_objects_table
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of
@@ -62,27 +62,27 @@ from airflow_provider_chs3.exceptions import (
 )
 
 
-def attempt(request: LoadRequest, one: Round) -> Steps[Found]:
+def attempt(request: LoadRequest, one: Round) -> Steps[Tried]:
     """Load the periods of a round.
 
     Args:
         request: The load, with the nonce of the attempt.
         one: The round.
     """
-    found = Found(timer=one.timer or (yield from start_timer()))
+    tried = Tried(timer=one.timer or (yield from start_timer()))
     try:
         if one.resumable:
-            yield from _go_on(request, one.resumable, found)
+            yield from _go_on(request, one.resumable, tried)
         else:
-            yield from _load(request, one, found)
+            yield from _load(request, one, tried)
     except Chs3Error as error:
-        found.error = error
-    return found
+        tried.error = error
+    return tried
 
 
-def _load(request: LoadRequest, one: Round, found: Found) -> Steps[None]:
-    listed, context, timer = yield from list_and_inspect(request, one.periods, found.timer, one.context)
-    found.refused.update(listed.failed)
+def _load(request: LoadRequest, one: Round, tried: Tried) -> Steps[None]:
+    listed, context, timer = yield from list_and_inspect(request, one.periods, tried.timer, one.context)
+    tried.refused.update(listed.failed)
     manifests, appends = dict(listed.manifests), request.policies.write_mode == "append"
     if appends or not any(facts.target for facts in context.nodes.values()):
         # Nothing that is published counts, or there is no table.
@@ -91,17 +91,17 @@ def _load(request: LoadRequest, one: Round, found: Found) -> Steps[None]:
             facts = PeriodFacts(objects=len(manifest.objects), contents=request.source.kind.contents.name)
             match decide(facts, request.policies):
                 case Skip() as decision:
-                    found.results[period] = skipped(own, decision, timer)
+                    tried.results[period] = skipped(own, decision, timer)
                 case Refuse():
-                    found.refused[period] = no_objects(own)
-        manifests = {period: each for period, each in manifests.items() if not found.has(period)}
+                    tried.refused[period] = no_objects(own)
+        manifests = {period: each for period, each in manifests.items() if not tried.has(period)}
     if not manifests:
         return
     column = request.policies.object_column
     check_target(context, required_settings=REQUIRED_SETTINGS, object_column=column, settings=request.settings)
     context = context if appends else (yield from find_replicas(context))
     owns = {} if appends else (yield from partitions_of(context, sorted(manifests)))
-    found.loads = {
+    tried.loads = {
         period: LoadContext.of(
             replace(request, period=period),
             context,
@@ -114,28 +114,28 @@ def _load(request: LoadRequest, one: Round, found: Found) -> Steps[None]:
         for period, manifest in manifests.items()
     }
     if appends:
-        for period, load in found.loads.items():
-            found.results[period] = yield from _append(load)
+        for period, load in tried.loads.items():
+            tried.results[period] = yield from _append(load)
         return
-    yield from _load_changed(found)
+    yield from _load_changed(tried)
 
 
-def _load_changed(found: Found) -> Steps[None]:
+def _load_changed(tried: Tried) -> Steps[None]:
     """Load the periods that are not published as their objects are."""
-    loads = Loads(found.loads)
+    loads = Loads(tried.loads)
     done, periods, own = yield from check_periods(loads)
-    if len(found.loads) > 1:
-        yield from drop_dead_groups(found.loads.values(), own)
-    found.results.update(done)
-    found.refused.update(loads.failed)
+    if len(tried.loads) > 1:
+        yield from drop_dead_groups(tried.loads.values(), own)
+    tried.results.update(done)
+    tried.refused.update(loads.failed)
     if not periods.items:
         return
     planned = yield from plan_periods(periods)
     if planned:
-        yield from _load_planned(planned, found)
+        yield from _load_planned(planned, tried)
 
 
-def _load_planned(planned: Planned, found: Found) -> Steps[None]:
+def _load_planned(planned: Planned, tried: Tried) -> Steps[None]:
     load, periods = planned.load, planned.periods
     context = load.context
     yield from try_checks(load)
@@ -150,7 +150,7 @@ def _load_planned(planned: Planned, found: Found) -> Steps[None]:
     try:
         without_merges = not planned.is_of_one or load.increment is not None
         yield from create_staging(load.context, load.attempt, without_merges=without_merges)
-        yield from _stage_and_publish(replace(planned, load=load), found)
+        yield from _stage_and_publish(replace(planned, load=load), tried)
     except Exception:
         yield from clean_up(load)
         raise
@@ -165,7 +165,7 @@ def _make_records(context: TargetContext) -> Steps[None]:
 
 def _stage_and_publish(
     planned: Planned,
-    found: Found,
+    tried: Tried,
     done: Sequence[DoneInsert] = (),
     late: Mapping[Period, Chs3Error] = MappingProxyType({}),
 ) -> Steps[None]:
@@ -173,7 +173,7 @@ def _stage_and_publish(
 
     Args:
         planned: The periods, and the plan of the insert.
-        found: Gets the results and the errors of the periods.
+        tried: Gets the results and the errors of the periods.
         done: The inserts that an earlier process began and this one has seen to end.
         late: The periods that leave once all rows are proved, and why.
     """
@@ -211,15 +211,15 @@ def _stage_and_publish(
         yield from check_not_superseded(load.context, load.attempt, error)
         raise
     load = yield from load.end_step("publish")
-    found.errors.update(periods.failed)
-    recording = _record_results(replace(planned, load=load), found, states, inserted, verified)
+    tried.errors.update(periods.failed)
+    recording = _record_results(replace(planned, load=load), tried, states, inserted, verified)
     drop = clean_up(load, done=() if periods.failed else attempts)
     yield from Gather(name="Record the load, and drop its staging", workflows=(recording, drop))
 
 
 def _record_results(
     planned: Planned,
-    found: Found,
+    tried: Tried,
     states: Mapping[Period, Mapping[Node, PartitionState]],
     inserted: Inserted,
     verified: Verified,
@@ -245,7 +245,7 @@ def _record_results(
     }
     together = None if planned.is_of_one else (load.periods, round(inserted.stats.seconds, 3))
     yield from record_loads(results, periods, together=together)
-    found.results.update(results)
+    tried.results.update(results)
     for each in periods:
         # One that died before its claim has left a table that no record names.
         may_hold = each.load.request.policies.may_hold
@@ -257,14 +257,14 @@ def _share(timer: StepTimer, share: float) -> StepTimer:
     return replace(timer, seconds={name: seconds * share for name, seconds in timer.seconds.items()})
 
 
-def _go_on(request: LoadRequest, resumable: ResumableLoad, found: Found) -> Steps[None]:
+def _go_on(request: LoadRequest, resumable: ResumableLoad, tried: Tried) -> Steps[None]:
     """Resume the insert that an earlier process of the same task started."""
     periods = list(resumable.periods)
     yield from Log(name=f"{range_text(periods)}: resuming attempt {resumable.nonce}, which this task began earlier.")
     source, listed = yield from request.source.list_periods(periods)
-    timer = yield from found.timer.after(resumable.seconds_by_step).end("list")
+    timer = yield from tried.timer.after(resumable.seconds_by_step).end("list")
     owns = yield from partitions_of(resumable.context, periods)
-    found.loads = {
+    tried.loads = {
         period: LoadContext.of(
             replace(request, nonce=resumable.nonce, period=period),
             resumable.context,
@@ -276,15 +276,15 @@ def _go_on(request: LoadRequest, resumable: ResumableLoad, found: Found) -> Step
         )
         for period in periods
     }
-    load = found.loads[periods[0]]
+    load = tried.loads[periods[0]]
     try:
-        planned = yield from _planned_before(resumable, found, listed)
+        planned = yield from _planned_before(resumable, tried, listed)
         load, done = yield from _take_up(planned.load, request, resumable)
         load = yield from load.end_step("insert")
         planned = replace(planned, load=load)
         late = yield from _as_decided(planned, resumable)
         yield from record_insert(load, resumable.plan, list(planned.periods), done, "")
-        yield from _stage_and_publish(planned, found, done, late)
+        yield from _stage_and_publish(planned, tried, done, late)
     except Exception as error:
         # After a broken connection the insert may go on: the next try looks for it again.
         if not isinstance(error, ClickHouseConnectionError):
@@ -292,7 +292,7 @@ def _go_on(request: LoadRequest, resumable: ResumableLoad, found: Found) -> Step
         raise
 
 
-def _planned_before(resumable: ResumableLoad, found: Found, listed: Mapping[Period, Manifest]) -> Steps[Planned]:
+def _planned_before(resumable: ResumableLoad, tried: Tried, listed: Mapping[Period, Manifest]) -> Steps[Planned]:
     """Return the plan of an earlier process.
 
     Raises:
@@ -300,7 +300,7 @@ def _planned_before(resumable: ResumableLoad, found: Found, listed: Mapping[Peri
     """
     several = []
     for period, recorded in resumable.periods.items():
-        load = yield from load_of_resumable(found.loads[period], recorded, listed[period])
+        load = yield from load_of_resumable(tried.loads[period], recorded, listed[period])
         each = PeriodLoad(load=load, before={}, reason=recorded.reason, held_because=recorded.held_because)
         several.append(replace(each, plan=resumable.plan))
     if len(several) == 1:

@@ -50,9 +50,9 @@ def load_periods(request: LoadRequest, periods: Sequence[Period]) -> Steps[Loads
     while rounds:
         one = rounds.popleft()
         own = replace(request, nonce=f"{request.nonce}{number or ''}", period=one.periods[0])
-        found = yield from attempt(own, one)
-        outcome.results.update(found.results)
-        further = yield from further_rounds(request, one, found, outcome)
+        tried = yield from attempt(own, one)
+        outcome.results.update(tried.results)
+        further = yield from further_rounds(request, one, tried, outcome)
         rounds.extendleft(reversed(further))
         if len(left) > len(one.periods):
             yield from _log(one, outcome)

@@ -109,7 +109,7 @@ class Round:
 
 
 @dataclass(kw_only=True)
-class Found:
+class Tried:
     """What an attempt found and did.
 
     Args:
@@ -156,35 +156,35 @@ def first_rounds(request: LoadRequest, periods: Sequence[Period]) -> Steps[list[
     return [replace(one, timer=timer, context=context) for one in rounds]
 
 
-def further_rounds(request: LoadRequest, one: Round, found: Found, outcome: LoadsOutcome) -> Steps[list[Round]]:
+def further_rounds(request: LoadRequest, one: Round, tried: Tried, outcome: LoadsOutcome) -> Steps[list[Round]]:
     """Return the rounds of the periods that an attempt has not loaded.
 
     Args:
         request: The load.
         one: The round that the attempt was for.
-        found: What the attempt did.
+        tried: What the attempt did.
         outcome: Gets the error of each period that ends with one.
 
     Raises:
         Chs3Error: If each of several periods would meet it, or somebody ended the load.
     """
     is_of_one, rounds = len(one.periods) == 1, list[Round]()
-    own = found.refused | found.errors if is_of_one else found.refused
-    if is_of_one and found.error:
-        own = dict.fromkeys(one.periods, found.error)
+    own = tried.refused | tried.errors if is_of_one else tried.refused
+    if is_of_one and tried.error:
+        own = dict.fromkeys(one.periods, tried.error)
     for period, error in own.items():
-        rounds += yield from _start_over(request, one, found, period, error, outcome)
+        rounds += yield from _start_over(request, one, tried, period, error, outcome)
     if is_of_one:
         return rounds
     rounds = _merged(rounds)
-    for period, error in found.errors.items():
+    for period, error in tried.errors.items():
         yield from Log(name=f"{period} was not published with the others: {error}")
         # A load that came later may still be at it: this one must not end it.
         if isinstance(error, SupersededError | ReplicasBehindError):
             outcome.errors[period] = error
-    left = [each for each in one.periods if not (found.has(each) or each in outcome.errors)]
-    rounds += yield from _in_parts(one, found, left)
-    alone = [each for each in found.errors if each not in outcome.errors]
+    left = [each for each in one.periods if not (tried.has(each) or each in outcome.errors)]
+    rounds += yield from _in_parts(one, tried, left)
+    alone = [each for each in tried.errors if each not in outcome.errors]
     return rounds + [Round(periods=(period,)) for period in alone]
 
 
@@ -198,10 +198,10 @@ def _merged(rounds: Sequence[Round]) -> list[Round]:
 
 
 def _start_over(
-    request: LoadRequest, one: Round, found: Found, period: Period, error: Chs3Error, outcome: LoadsOutcome
+    request: LoadRequest, one: Round, tried: Tried, period: Period, error: Chs3Error, outcome: LoadsOutcome
 ) -> Steps[list[Round]]:
     """Return the round of a period that starts over by itself; none if its error is final."""
-    load = found.loads.get(period)
+    load = tried.loads.get(period)
     if load:
         error = yield from _unless_changed(load, error)
     again = next_retry(error, one.retry_state) if request.policies.write_mode == "replace" else None
@@ -210,7 +210,7 @@ def _start_over(
             yield from record_failure(load, error)
         outcome.errors[period] = error
         return []
-    timer = yield from _wait(error, again, found.timer)
+    timer = yield from _wait(error, again, tried.timer)
     return [Round(periods=(period,), retry_state=again.retry_state, timer=timer)]
 
 
@@ -221,24 +221,24 @@ def _wait(error: Chs3Error, again: Retry, timer: StepTimer) -> Steps[StepTimer]:
     return (yield from timer.end("start_over"))
 
 
-def _in_parts(one: Round, found: Found, periods: Sequence[Period]) -> Steps[list[Round]]:
+def _in_parts(one: Round, tried: Tried, periods: Sequence[Period]) -> Steps[list[Round]]:
     """Return the rounds of periods after an error of all of them.
 
     Raises:
         Chs3Error: If each would meet it, or somebody ended the load.
     """
-    error = found.error
+    error = tried.error
     if error is None or not periods:
         return [Round(periods=(period,)) for period in periods]
     was_ended = isinstance(error, ClickHouseServerError) and error.code == QUERY_WAS_CANCELLED
-    is_of_each = isinstance(error, PreflightError | ClickHouseServerError) and is_terminal(error) and not found.loads
+    is_of_each = isinstance(error, PreflightError | ClickHouseServerError) and is_terminal(error) and not tried.loads
     if was_ended or is_of_each or isinstance(error, (SupersededError, *OF_ALL)):
         raise error
     again = next_retry(error, one.retry_state) if isinstance(error, ClickHouseServerError) else None
     if again:
-        timer = yield from _wait(error, again, found.timer)
+        timer = yield from _wait(error, again, tried.timer)
         return [Round(periods=tuple(periods), retry_state=again.retry_state, timer=timer, partings=one.partings)]
-    named = {period for period in periods if _is_named(found.loads.get(period), error)}
+    named = {period for period in periods if _is_named(tried.loads.get(period), error)}
     if named and one.partings < _MOST_PARTINGS:
         yield from Log(name=f"{sentence(str(error))} The other periods continue without {', '.join(map(str, named))}.")
         others = tuple(period for period in periods if period not in named)
