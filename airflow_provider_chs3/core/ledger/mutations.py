@@ -78,21 +78,20 @@ class Mutation:
         return not _is_of_another(self.command, partition_id)
 
 
-def mutations_query(condition: str, *, source: str = "system.mutations", group: str = "") -> str:
+def mutations_query(condition: str, *, group: str = "") -> str:
     """Return a scalar subquery for all mutations that servers remember, by default the last hundred of a table.
 
     Args:
         condition: Condition on `database` and `table`.
-        source: The table to select from.
         group: Expressions that distinguish nodes or tables: the subquery returns them with the mutations of each.
     """
     waiting = "if(is_done, [], arrayDistinct(arrayMap(part -> splitByChar('_', part)[1], parts_to_do_names)))"
     blocks = "arrayZip(`block_numbers.partition_id`, `block_numbers.number`)"
     each = f"arrayMap(block -> (block.2, block.1, command, is_done, {waiting}), {blocks})"
     if not group:
-        return f"(SELECT groupArrayArray({each}) FROM {source} WHERE {condition})"
-    grouped = f"SELECT ({group}, groupArrayArray({each})) AS found FROM {source} WHERE {condition} GROUP BY {group}"
-    return f"(SELECT groupArray(found) FROM ({grouped}))"
+        return f"(SELECT groupArrayArray({each}) FROM system.mutations WHERE {condition})"
+    all_of = f"SELECT ({group}, groupArrayArray({each})) AS found FROM system.mutations"
+    return f"(SELECT groupArray(found) FROM ({all_of} WHERE {condition} GROUP BY {group}))"
 
 
 def mutations_of(rows: Iterable[tuple[int, str, str, int, list[str]]]) -> tuple[Mutation, ...]:

@@ -88,15 +88,12 @@ def state_columns(*, with_content: bool = True) -> str:
     )
 
 
-def partition_states(
-    of_tables: str, *, by: str = "", source: str = "system.parts", with_content: bool = True, more: str = ""
-) -> str:
+def partition_states(of_tables: str, *, by: str = "", with_content: bool = True, more: str = "") -> str:
     """Return the one statement that reads partitions as the ledger compares them.
 
     Args:
         of_tables: Condition that names the tables, and may name a partition.
         by: Expressions that distinguish nodes or tables.
-        source: The table of parts.
         with_content: As in `state_columns`.
         more: Further columns.
 
@@ -106,7 +103,7 @@ def partition_states(
     keys = f"{by}, " if by else ""
     # Not `partition`, which is a column.
     columns = f"{keys}{PARTITION} AS id, ({state_columns(with_content=with_content)}){more and f', {more}'}"
-    return f"SELECT ({columns}) AS found FROM {source} WHERE {of_tables} AND active GROUP BY {keys}id"
+    return f"SELECT ({columns}) AS found FROM system.parts WHERE {of_tables} AND active GROUP BY {keys}id"
 
 
 _NOT_ASKED = "''"
