@@ -92,12 +92,14 @@ def _server(node: RunningNode, nodes: Sequence[RunningNode], *, options: Options
         },
         "macros": {"shard": f"{nodes.index(node) // options.replicas + 1:02}", "replica": node.name, **options.macros},
         "named_collections": options.named_collections,
-        "query_log": _log_table("query_log"),
-        "part_log": _log_table("part_log"),
+        "query_log": {"database": "system", "table": "query_log", "flush_interval_milliseconds": 1000},
+        # At the default interval: each write is a part, which it logs in turn, so that it never rests.
+        "part_log": {"database": "system", "table": "part_log"},
         # The servers' defaults are for large machines; here, several nodes share one.
         "mark_cache_size": 64 * 1024**2,
-        # Each of sixteen threads would wake a hundred times a second.
+        # Each of sixteen threads would wake a hundred times a second, and this one twenty times.
         "async_insert_threads": 1,
+        "memory_worker_period_ms": 1000,
         "asynchronous_metrics_update_period_s": 60,
         "user_directories": {"users_xml": {"path": folder / "users.xml"}},
         **options.server_settings,
@@ -179,10 +181,6 @@ def _replication(nodes: Sequence[RunningNode], keeper_port: int | None) -> dict[
         }
         for node, port in zip(nodes, interserver_ports, strict=True)
     }
-
-
-def _log_table(name: str) -> dict[str, Any]:
-    return {"database": "system", "table": name, "flush_interval_milliseconds": 1000}
 
 
 def to_xml(settings: Mapping[str, Any], *, root: str = "clickhouse") -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tests.long_run import Results, listed
+from tests.nights.spans import SPANS
 
 Line = dict[str, Any]
 #: The lines of the table, each with the beginnings of a night's own words for it.
@@ -16,6 +17,7 @@ _TOLD = {
     "nodes killed": ("a node",),
     "power cuts": ("a power cut",),
     "replica away": ("a replica away",),
+    "rows held": ("rows held",),
     "increments": ("increment",),
 }
 
@@ -48,12 +50,16 @@ def table_of(lines: Iterable[Line]) -> str:
         groups[line["clickhouse"], f"{line['servers']}{', power cuts' * (line['kind'] == 'power')}"].append(line)
     rows = [
         f"| {clickhouse}, {servers} | {sum(line['nights'] for line in group)} "
-        f"| {sum(len(line['wrong']) for line in group)} | {' | '.join(_counts(group))} "
+        f"| {sum(len(line['wrong']) for line in group)} | {' | '.join([*_nights_of_spans(group), *_counts(group)])} "
         f"| {listed(line['run'] for line in group)} | {listed(line['commit'] for line in group)} |"
         for (clickhouse, servers), group in sorted(groups.items())
     ]
-    heads = ["servers", "nights", "different", *_TOLD, "seeds", "commits"]
+    heads = ["servers", "nights", "different", *(span.name for span in SPANS), *_TOLD, "seeds", "commits"]
     return "\n".join([f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *rows])
+
+
+def _nights_of_spans(group: list[Line]) -> list[str]:
+    return [str(sum(line["nights"] for line in group if line["span"] == span.name)) for span in SPANS]
 
 
 def _counts(group: Iterable[Line]) -> list[str]:
