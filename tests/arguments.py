@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.values.load_arguments import GROUPS
 from airflow_provider_chs3.sources.s3 import S3Objects
 
 _GROUP_OF = {name: group for group, kind in GROUPS.items() for name in declared(kind)}
-_ACCESS = ("named_collection", "role_arn", "endpoint_url")
+_ACCESS = ("named_collection", "role_arn", "external_id", "endpoint_url")
 
 
 def grouped(**given: Any) -> dict[str, Any]:

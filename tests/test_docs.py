@@ -31,7 +31,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 #: What an example without imports takes for granted, as the reader does.
 PRELUDE = """
 from datetime import datetime, timedelta
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG, ObjectStoragePath, task
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.sources.delta import DeltaTable
 from airflow_provider_chs3.sources.iceberg import IcebergTable

@@ -285,7 +285,7 @@ def _add_table(command: argparse.ArgumentParser, *, is_required: bool = True) ->
 
 def _add_source(command: argparse.ArgumentParser) -> None:
     _add(command, KEY)
-    command.add_argument("--bucket", help="bucket of the objects, or container")
+    command.add_argument("--bucket", help="bucket of the objects, or container, unless --key names it")
     _add_access(command)
     _add_storage(command, tuple(STORAGES))
     command.add_argument(
@@ -318,6 +318,7 @@ def _add_access(command: argparse.ArgumentParser) -> None:
         "--named-collection", metavar="NAME", help="named collection with which the servers read instead"
     )
     command.add_argument("--role-arn", metavar="ARN", help="role that the servers assume instead")
+    command.add_argument("--external-id", metavar="ID", help="external id that the role asks for")
     command.add_argument("--endpoint-url", metavar="URL", help="URL of the storage, as seen from the servers")
 
 

@@ -42,7 +42,6 @@ from airflow_provider_chs3.operators.versions import (
     RestorePeriodsOperator,
     UnpinPeriodsOperator,
 )
-from airflow_provider_chs3.sources import storage_class
 
 
 @dataclass(frozen=True)
@@ -272,8 +271,6 @@ def _calibrate(given: argparse.Namespace) -> CommandResult:
 
 def _rehearse(given: argparse.Namespace) -> CommandResult:
     arguments = {"cluster": given.cluster, "clickhouse_conn_id": given.conn_id}
-    if not given.bucket and "bucket" in storage_class(given.storage).options:
-        raise ConfigurationError("A rehearsal writes objects: give their bucket or container as --bucket.")
     like = given.like.rpartition(".") if given.like else None
     rehearsed = Rehearsal(
         arguments,

@@ -38,6 +38,8 @@ class RehearsedObjects:
     def __init__(self, store_of: Callable[[str], Storage], *, prefix: str, name: str) -> None:
         folder = f"{name}/{{YYYY-MM}}/"
         store = store_of(f"{prefix}{folder}")
+        if "bucket" in store.options and not store.place:
+            raise ConfigurationError("A rehearsal writes objects: give their bucket or container as --bucket.")
         # Without what does not belong to keys, such as the slash at the beginning of HDFS paths.
         prefix = store.template.removesuffix(folder)
         if _NOT_LITERAL.search(prefix):

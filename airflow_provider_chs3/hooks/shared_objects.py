@@ -25,7 +25,7 @@ class SharedObjects:
         aws_conn_id: The AWS connection.
     """
 
-    def __init__(self, bucket: str, aws_conn_id: str) -> None:
+    def __init__(self, bucket: str, aws_conn_id: str | None) -> None:
         from airflow_provider_chs3.hooks._s3_client import QuickS3Hook
 
         self.bucket = bucket

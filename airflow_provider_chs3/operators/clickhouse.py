@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowTaskTimeout, conf
@@ -31,7 +32,9 @@ class ClickHouseOperator(BaseClickHouseOperator):
         columnar: Whether rows are given and returned as columns. Default: False.
         deferrable: Whether to leave the worker while a statement without a result runs, such as `INSERT … SELECT`; a
             retry continues with a statement that is still running. Default: Airflow's `[operators] default_deferrable`.
-        progress_interval_seconds: Seconds between two lines of progress while the task is deferred. Default: Airflow's
+        durable: Whether a retry continues with such a statement, too, if the task waits on its worker and that is
+            killed. Default: False.
+        progress_interval_seconds: Seconds between two lines of progress of such a statement. Default: Airflow's
             `[chs3] progress_interval_seconds`, 10.
         **kwargs: As for `BaseClickHouseOperator`, and Airflow's own.
 
@@ -48,6 +51,7 @@ class ClickHouseOperator(BaseClickHouseOperator):
         types_check: bool = False,
         columnar: bool = False,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        durable: bool = False,
         progress_interval_seconds: float = PROGRESS_INTERVAL_SECONDS,
         **kwargs: Any,
     ) -> None:
@@ -56,16 +60,17 @@ class ClickHouseOperator(BaseClickHouseOperator):
         self.types_check = types_check
         self.columnar = columnar
         self.deferrable = deferrable
+        self.durable = durable
         self.progress_interval_seconds = progress_interval_seconds
         self._detaching: DetachingStatements | None = None
 
     def execute(self, context: Context) -> Any:
-        """Run the statements; a deferrable task continues with the statement that an earlier try left running."""
+        """Run the statements; a deferrable or durable task continues with one that an earlier try left running."""
         from airflow_provider_chs3.core.values.json_values import as_json
 
         self._deadline = Deadline(self.execution_timeout)
         options = self._options()
-        if self.deferrable and not self._is_held(options):
+        if (self.deferrable or self.durable) and not self._is_held(options):
             return self._detach(context, None)
         return as_json(self.run_statements(**options))
 
@@ -107,7 +112,7 @@ class ClickHouseOperator(BaseClickHouseOperator):
             given = self._arguments(**options)
             why = why_worker_is_held(statements_of(self.sql), given["parameters"], given["external_tables"])
         if why:
-            self.log.info("The task is not deferred, as %s.", why)
+            self.log.info("The task keeps its worker, and a retry starts over, as %s.", why)
         return bool(why)
 
     def _detach(self, context: Context, running: RunningStatement | None, *, is_late: bool = False) -> Any:
@@ -122,8 +127,9 @@ class ClickHouseOperator(BaseClickHouseOperator):
                 parameters=options.pop("parameters"),
                 options=options,
                 owner=owner_of(context),
-                wait=lambda running: self._wait(context, running),
+                wait=partial(self._wait, context) if self.deferrable else None,
                 log=self.log,
+                progress_interval_seconds=self.progress_interval_seconds,
             )
             if is_late:
                 self._detaching.end(running)

@@ -13,6 +13,8 @@ from airflow_provider_chs3.operators._support.declared import takes
 from airflow_provider_chs3.operators._support.period_task import PeriodTask
 
 if TYPE_CHECKING:
+    from airflow.sdk import ObjectStoragePath
+
     from airflow_provider_chs3.sources.storage import Storage
 
 
@@ -29,9 +31,9 @@ class PeriodOperator(PeriodTask):
     def __init__(
         self,
         *,
-        key: str | None = None,
+        key: str | ObjectStoragePath | None = None,
         bucket: str | None = None,
-        s3_key: str | None = None,
+        s3_key: str | ObjectStoragePath | None = None,
         s3_bucket: str | None = None,
         aws_conn_id: str | None = AWS_CONN_ID,
         **kwargs: Any,

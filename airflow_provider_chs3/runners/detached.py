@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.values.error_codes import TOO_MANY_QUERIES, UNKNOWN_TABLE
-from airflow_provider_chs3.core.workflow.insert_progress import outcome_query, progress_of, progress_query
+from airflow_provider_chs3.core.workflow.insert_progress import (
+    InsertProgress,
+    ProgressLines,
+    outcome_query,
+    progress_of,
+    progress_query,
+)
 from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, InsertLostError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
@@ -28,13 +34,15 @@ from airflow_provider_chs3.hooks.native.log_comment import client_name
 from airflow_provider_chs3.hooks.native.parameters import half_character
 from airflow_provider_chs3.hooks.native.secrets import scrub
 from airflow_provider_chs3.runners.blocking import Runner
-from airflow_provider_chs3.runners.insert import announce
+from airflow_provider_chs3.runners.insert import ProgressLog, announce
 
 if TYPE_CHECKING:
     import httpx
 
 #: Seconds that the process that sends a query waits for its end: short ones need no deferral.
 _ATTACHED_SECONDS = 5.0
+#: Seconds between two looks of a process that waits for the end.
+_POLL_SECONDS = 1.0
 
 #: Seconds in which the end of a query must show in `system.query_log`, which servers write every 7.5 s by default.
 _LOG_TIMEOUT_SECONDS = 30
@@ -122,14 +130,36 @@ class DetachedQuery:
 
     def is_running(self) -> bool:
         """Check whether any node runs it, or a part of it."""
+        return self._progress().is_running
+
+    def watch(self, log: ProgressLog, interval_seconds: float, total_rows: int | None = None) -> None:
+        """Wait in this process until it has ended.
+
+        Args:
+            log: The log of progress.
+            interval_seconds: Seconds between two lines of progress.
+            total_rows: Rows that it will read. Default: not known.
+
+        Raises:
+            AirflowTaskTimeout: If the hook's deadline is over.
+        """
+        lines, since, lines_written = ProgressLines(total_rows), time.monotonic(), 0
+        while (progress := self._progress()).is_running:
+            seconds = time.monotonic() - since
+            if seconds >= lines_written * interval_seconds:
+                log.info("%s", lines.line(progress, seconds=_ATTACHED_SECONDS + seconds))
+                lines_written += 1
+            self.hook.deadline.sleep(_POLL_SECONDS)
+
+    def _progress(self) -> InsertProgress:
         try:
             rows = self._observer.query(progress_query([self.query_id], self.cluster).text, address=self.address)
         except ClickHouseServerError as error:
             if error.code != TOO_MANY_QUERIES:
                 raise
             # The user runs as many queries there as allowed: the next check shows whether this is one of them.
-            return True
-        return progress_of(self.query_id, rows, self.cluster).is_running
+            return InsertProgress(is_running=True)
+        return progress_of(self.query_id, rows, self.cluster)
 
     def outcome(self, *, is_patient: bool = True) -> InsertStats | None:
         """Return the statistics of a query that has ended; None if no node's log shows how.
@@ -224,8 +254,8 @@ class DetachedQuery:
                     # No answer yet: from here on, ask the servers.
                     return address, None
         raise ClickHouseConnectionError(
-            f"{'; '.join(failures)} (a deferrable task sends its statements over HTTP: give the servers' HTTP port in "
-            "the connection's extra 'http_port', or deferrable=False)",
+            f"{'; '.join(failures)} (a deferrable or durable task sends its statements over HTTP: give the servers' "
+            "HTTP port in the connection's extra 'http_port', or leave deferrable and durable out)",
             next(iter(_urls(options).values())).partition("://")[2].rstrip("/"),
             self.query_id,
         )
@@ -319,10 +349,11 @@ class DetachingRunner(Runner):
 
     Args:
         wait: Called while an insert runs, until it has ended; in Airflow it defers the task, and does not return.
+            None waits in this process.
         **kwargs: As for `Runner`.
     """
 
-    def __init__(self, *, wait: Callable[[Insert], None], **kwargs: Any) -> None:
+    def __init__(self, *, wait: Callable[[Insert], None] | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.wait = wait
 
@@ -342,7 +373,9 @@ class DetachingRunner(Runner):
             return sent.stats
         if sent and sent.was_hung_up and not query.is_running():
             return self._outcome_of_hung_up(query, sent)
-        while query.is_running():
+        if self.wait is None:
+            query.watch(self.log, self.progress_interval_seconds, step.total_rows)
+        while self.wait and query.is_running():
             self.wait(step)
         if stats := query.outcome():
             return stats

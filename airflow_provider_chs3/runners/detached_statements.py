@@ -104,7 +104,9 @@ class DetachingStatements:
         owner: Names the task instance, whatever its try: the next try continues with what this one started. Empty if it
             has no name.
         wait: Called while a statement runs, until it has ended; in Airflow it defers the task, and does not return.
+            None waits in this process.
         log: The task's log.
+        progress_interval_seconds: Seconds between two lines of progress.
     """
 
     def __init__(
@@ -115,8 +117,9 @@ class DetachingStatements:
         parameters: Mapping[str, Any] | None,
         options: Mapping[str, Any],
         owner: str,
-        wait: Callable[[RunningStatement], None],
+        wait: Callable[[RunningStatement], None] | None,
         log: ProgressLog,
+        progress_interval_seconds: float,
     ) -> None:
         self.hook = hook
         self.statements = statements_of(sql)
@@ -124,6 +127,7 @@ class DetachingStatements:
         self.options = options
         self.wait = wait
         self.log = log
+        self.progress_interval_seconds = progress_interval_seconds
         owner = hashlib.sha256((owner or uuid.uuid4().hex).encode()).hexdigest()[:16]
         self._prefix = f"{options.get('query_id') or 'chs3_statement'}_{owner}_"
         self._running: RunningStatement | None = None
@@ -185,7 +189,9 @@ class DetachingStatements:
         """Wait for the end of a statement."""
         self._running = running
         query = self._query(running)
-        while query.is_running():
+        if self.wait is None:
+            query.watch(self.log, self.progress_interval_seconds)
+        while self.wait and query.is_running():
             self.wait(running)
         if query.outcome() is None:
             raise StatementLostError(
@@ -212,8 +218,8 @@ class DetachingStatements:
         if not query.has_log():
             raise ConfigurationError(
                 f"ClickHouse has no system.query_log on {self.hook.options.cluster or self.hook.options.hosts[0][0]}, "
-                "and a deferrable task needs it to see how its statement ended: configure query_log on the servers, "
-                "or set deferrable=False."
+                "and a deferrable or durable task needs it to see how its statement ended: configure query_log on the "
+                "servers, or leave deferrable and durable out."
             )
 
     def _as_sent(self, statement: Bound) -> tuple[str, Mapping[str, str] | None]:

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+from airflow_provider_chs3.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.core.source.source import Source
     from airflow_provider_chs3.core.source.store_kind import StoreKind
     from airflow_provider_chs3.sources.listing import Listing
+
+#: As Airflow's `ObjectStoragePath` writes it: the connection, if any, comes before the bucket.
+_URL = re.compile(r"([a-z0-9]+)://(?:([^/@]*)@)?([^/]*)/*(.*)", re.DOTALL | re.IGNORECASE)
+
+
+class Location(NamedTuple):
+    """Where objects are.
+
+    Attributes:
+        place: The bucket, or its equivalent in the storage; empty if there is none, or a named collection names it.
+        template: Template of the keys of a period; any key where periods do not go by keys.
+        conn_id: The connection that a URL names; empty if it names none.
+    """
+
+    place: str
+    template: str
+    conn_id: str = ""
 
 
 @dataclass(kw_only=True)
@@ -23,6 +43,8 @@ class Storage(ABC):
     kind_name: ClassVar[str]
     #: Options of the command line → arguments.
     options: ClassVar[Mapping[str, str]]
+    #: Schemes of URLs that may be given as the key, and name the bucket, too.
+    schemes: ClassVar[Sequence[str]] = ()
 
     @classmethod
     def of_options(cls, given: Mapping[str, Any]) -> Self:
@@ -34,15 +56,34 @@ class Storage(ABC):
         return cls(**{cls.options[name]: value for name, value in given.items()})
 
     @property
+    def location(self) -> Location:
+        """Where the objects are, from bucket and key or from a URL: the one place that reads them.
+
+        Raises:
+            ConfigurationError: If both name the bucket.
+        """
+        names = self.options
+        # A path of Airflow's is rendered as one.
+        template = str(getattr(self, names["key"])) if "key" in names else "**"
+        place = getattr(self, names["bucket"]) or "" if "bucket" in names else ""
+        url = _URL.fullmatch(template)
+        if url is None or url[1].lower() not in self.schemes:
+            return Location(place, template)
+        if place:
+            raise ConfigurationError(
+                f"{names['bucket']}={place!r}: {names['key']}={template!r} names the bucket, too: leave one out."
+            )
+        return Location(url[3], url[4], url[2] or "")
+
+    @property
     def template(self) -> str:
-        """Template of the keys of a period; any key where periods do not go by keys."""
-        template: str = getattr(self, self.options["key"]) if "key" in self.options else "**"
-        return template
+        """Template of the keys of a period; see `Location`."""
+        return self.location.template
 
     @property
     def place(self) -> str:
-        """The bucket, or its equivalent in the storage; empty if there is none, or a named collection names it."""
-        return getattr(self, self.options["bucket"]) or "" if "bucket" in self.options else ""
+        """The bucket, or its equivalent; see `Location`."""
+        return self.location.place
 
     @abstractmethod
     def listing(self) -> Listing:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.values.arguments import written_to
+from airflow_provider_chs3.core.values.arguments import destination
 from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.operators._support.period_task import PeriodTask
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
+    from airflow.sdk import ObjectStoragePath
 
     from airflow_provider_chs3.core.unload.request import UnloadRequest
     from airflow_provider_chs3.runners.unloading import Unload
-    from airflow_provider_chs3.sources.storage import Storage
+    from airflow_provider_chs3.sources.s3 import S3Objects
 
 
 class ClickHouseToS3Operator(PeriodTask):
@@ -28,8 +29,9 @@ class ClickHouseToS3Operator(PeriodTask):
     manifest, nothing is written. See `docs/how-to/unload.md`.
 
     Args:
-        key: Template of the period's folder, without the bucket: `exports/trips/{YYYY-MM}/`.
-        bucket: The bucket.
+        key: Template of the period's folder: `exports/trips/{YYYY-MM}/`; with the bucket, a URL:
+            `s3://lake/exports/trips/{YYYY-MM}/`.
+        bucket: The bucket, unless `key` names it.
         s3_key: Another name of `key`, as in the transfers of Airflow's own providers.
         s3_bucket: Another name of `bucket`.
         period: The period, such as `2026-10`. Default: the run's partition key, else the period of its data interval.
@@ -54,9 +56,9 @@ class ClickHouseToS3Operator(PeriodTask):
         self,
         *,
         table: str,
-        key: str | None = None,
+        key: str | ObjectStoragePath | None = None,
         bucket: str | None = None,
-        s3_key: str | None = None,
+        s3_key: str | ObjectStoragePath | None = None,
         s3_bucket: str | None = None,
         period: str | None = None,
         timezone: str | None = None,
@@ -67,8 +69,7 @@ class ClickHouseToS3Operator(PeriodTask):
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, timezone=timezone, database=database, cluster=cluster, **kwargs)
-        self.key = written_to("key", key, as_s3=s3_key)
-        self.bucket = written_to("bucket", bucket, as_s3=s3_bucket)
+        self.key, self.bucket = destination(key, bucket, s3_key=s3_key, s3_bucket=s3_bucket)
         self.period = period
         self.aws_conn_id = aws_conn_id
         self.endpoint_url = endpoint_url
@@ -80,7 +81,7 @@ class ClickHouseToS3Operator(PeriodTask):
         return None if self.period else "period"
 
     @property
-    def store(self) -> Storage:
+    def store(self) -> S3Objects:
         """The place that the objects are written to."""
         from airflow_provider_chs3.sources.s3 import S3Objects
 
@@ -92,10 +93,11 @@ class ClickHouseToS3Operator(PeriodTask):
         from airflow_provider_chs3.runners.unloading import Unload
 
         with airflow_errors():
+            request = self._request(context)
             self._unload = Unload(
-                request=self._request(context),
+                request=request,
                 runner=self.runner(),
-                objects=SharedObjects(self.bucket, self.aws_conn_id),
+                objects=SharedObjects(request.source.bucket, self.store.conn_id),
             )
             result = self._unload.run()
         self._unload = None

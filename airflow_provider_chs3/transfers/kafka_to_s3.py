@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_provider_chs3.core.values.arguments import written_to
+from airflow_provider_chs3.core.values.arguments import destination
 from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
@@ -17,9 +17,11 @@ from airflow_provider_chs3.operators._support.schedules import check_schedule
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
     from airflow.providers.openlineage.extractors import OperatorLineage
+    from airflow.sdk import ObjectStoragePath
 
     from airflow_provider_chs3.core.landing.request import LandingRequest
     from airflow_provider_chs3.hooks.landing.topic import Topic
+    from airflow_provider_chs3.sources.s3 import S3Objects
 
 
 class KafkaToS3Operator(BaseOperator):
@@ -34,9 +36,9 @@ class KafkaToS3Operator(BaseOperator):
 
     Args:
         topic: The topic.
-        key: Template of the keys, without the bucket: `events/{YYYY-MM}/`, or `events/{YYYY-MM-DD}/{HH}/` for hours.
-            Loads take the same.
-        bucket: The bucket.
+        key: Template of the keys: `events/{YYYY-MM}/`, or `events/{YYYY-MM-DD}/{HH}/` for hours; with the bucket, a
+            URL: `s3://lake/events/{YYYY-MM}/`. Loads take the same.
+        bucket: The bucket, unless `key` names it.
         s3_key: Another name of `key`, as in the transfers of Airflow's own providers.
         s3_bucket: Another name of `bucket`.
         start: The first point in time, a `datetime` or text in ISO 8601. Default: the start of the run's data interval.
@@ -67,9 +69,9 @@ class KafkaToS3Operator(BaseOperator):
         self,
         *,
         topic: str,
-        key: str | None = None,
+        key: str | ObjectStoragePath | None = None,
         bucket: str | None = None,
-        s3_key: str | None = None,
+        s3_key: str | ObjectStoragePath | None = None,
         s3_bucket: str | None = None,
         start: datetime | str | None = None,
         end: datetime | str | None = None,
@@ -82,8 +84,7 @@ class KafkaToS3Operator(BaseOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.topic = topic
-        self.key = written_to("key", key, as_s3=s3_key)
-        self.bucket = written_to("bucket", bucket, as_s3=s3_bucket)
+        self.key, self.bucket = destination(key, bucket, s3_key=s3_key, s3_bucket=s3_bucket)
         self.start = start
         self.end = end
         self.timezone = timezone
@@ -112,8 +113,8 @@ class KafkaToS3Operator(BaseOperator):
         with airflow_errors():
             if self.on_expired not in ("fail", "land_rest"):
                 raise ConfigurationError(f"on_expired={self.on_expired!r} is not known: use one of fail, land_rest.")
-            request = self._request(context)
-            objects = SharedObjects(self.bucket, self.aws_conn_id)
+            request, store = self._request(context), self.store
+            objects = SharedObjects(store.source(store.listing()).bucket, store.conn_id)
             with Topic(self.topic, self.kafka_conn_id) as topic:
                 lands_the_rest = self.on_expired == "land_rest"
                 self._topic = topic
@@ -139,11 +140,18 @@ class KafkaToS3Operator(BaseOperator):
 
         broker = str(settings_of(self.kafka_conn_id)["bootstrap.servers"]).partition(",")[0]
         periods = map(Period.parse, (self._result or {}).get("periods", ()))
-        names = [KeyTemplate(self.key).keys_of(period).prefix.rstrip("/") for period in periods]
+        names = [KeyTemplate(self.store.template).keys_of(period).prefix.rstrip("/") for period in periods]
         return OperatorLineage(
             inputs=[InputDataset(f"kafka://{broker}", self.topic)],
-            outputs=[OutputDataset(f"s3://{self.bucket}", name) for name in names],
+            outputs=[OutputDataset(f"s3://{self.store.place}", name) for name in names],
         )
+
+    @property
+    def store(self) -> S3Objects:
+        """The place that the objects are written to."""
+        from airflow_provider_chs3.sources.s3 import S3Objects
+
+        return S3Objects(key=self.key, bucket=self.bucket, aws_conn_id=self.aws_conn_id)
 
     def _request(self, context: Context) -> LandingRequest:
         from airflow_provider_chs3.core.landing.request import LandingRequest
@@ -153,7 +161,7 @@ class KafkaToS3Operator(BaseOperator):
             topic=self.topic,
             start=_point("start", self.start, context),
             end=_point("end", self.end, context),
-            key=self.key,
+            key=self.store.template,
             timezone=zone,
             messages_per_object=self.messages_per_object,
         )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
@@ -15,6 +17,7 @@ import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow.triggers.base import BaseTrigger
 
+from airflow_provider_chs3.hooks.deadline import Deadline
 from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.triggers import shared_poll
 from tests.faults.proxies import Answer, StorageProxy
@@ -124,7 +127,7 @@ def run(
     **arguments: Any,
 ) -> Any:
     """One stay of a task in a worker: gives the result, or the deferral. It began now, or when that is given."""
-    operator = lake.operator(deferrable=True, task_id=task_id, **options)
+    operator = lake.operator(task_id=task_id, **{"deferrable": True, **options})
     ti = SimpleNamespace(
         dag_id="dag",
         run_id="run",
@@ -153,6 +156,15 @@ def finish(lake: Lake, **options: Any) -> Any:
     while isinstance(result, Deferred):
         result = result.resume()
     return result
+
+
+@contextmanager
+def dying_as_it_waits() -> Iterator[None]:
+    """Have a worker die as soon as it waits for what goes on without it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Deadline, "sleep", lambda *_: sys.exit())
+        with pytest.raises(SystemExit):
+            yield
 
 
 def hurry(monkeypatch: Any) -> None:

@@ -64,7 +64,7 @@ def stay(arguments: dict[str, Any], method: str = "execute", *, began_at: dateti
     """One stay of the task in a worker: its result, or its deferral. It began now, or when that is given."""
     names = {"dag_id": "dag", "run_id": "run", "task_id": "t", "map_index": -1, "try_number": 1}
     ti = SimpleNamespace(**names, start_date=began_at or datetime.now(UTC))
-    task = ClickHouseOperator(task_id="t", deferrable=True, **{"progress_interval_seconds": 0.2} | arguments)
+    task = ClickHouseOperator(task_id="t", **{"deferrable": True, "progress_interval_seconds": 0.2, **arguments})
     try:
         return getattr(task, method)({"ti": ti}, **kwargs)
     except TaskDeferred as deferred:

@@ -20,6 +20,7 @@ from airflow_provider_chs3.operators.clickhouse import ClickHouseOperator
 from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.processes import free_ports
+from tests.integration.deferring import dying_as_it_waits
 from tests.operators.deferred_task import hurry, run, start, stay, table
 from tests.waiting import wait_until
 
@@ -100,6 +101,18 @@ def test_a_retry_goes_on_with_the_statement_that_still_runs(hook: ClickHouseHook
     assert rows_of(hook, table) == [*range(60), 100]
 
 
+def test_a_retry_of_a_durable_task_goes_on_with_the_statement_of_a_worker_that_died(
+    hook: ClickHouseHook, table: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    durable = {"sql": slow(table), "deferrable": False, "durable": True}
+    with dying_as_it_waits():
+        stay(durable)
+    assert stay(durable) == []
+    assert "Inserting: " in "".join(capfd.readouterr())
+    assert rows_of(hook, table) == list(range(30))
+    assert times_started(hook, table) == 1
+
+
 def test_a_retry_with_other_parameters_ends_the_statement_that_still_runs(hook: ClickHouseHook, table: str) -> None:
     sql = f"INSERT INTO {table} SELECT {{n:UInt8}} + sleepEachRow(1) FROM numbers(60) SETTINGS max_block_size = 1"
     first = start(sql, parameters={"n": 1})
@@ -167,7 +180,7 @@ def test_where_http_is_not_reached_the_error_says_what_to_do(table: str, monkeyp
     connection = json.loads(os.environ["AIRFLOW_CONN_CHS3_DEFAULT"])
     connection["extra"]["http_port"] = port
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
-    with pytest.raises(ClickHouseConnectionError, match="'http_port', or deferrable=False"):
+    with pytest.raises(ClickHouseConnectionError, match="'http_port', or leave deferrable and durable out"):
         run(f"TRUNCATE TABLE {table}")
 
 

@@ -167,7 +167,7 @@ def test_what_needs_its_worker_keeps_it(
     sql = arguments["sql"]
     told = [each.replace("{table}", table) for each in ([sql] if isinstance(sql, str) else sql)]
     assert stay({**arguments, "sql": told}) == [[0]]
-    assert f"The task is not deferred, as {why}." in "".join(capfd.readouterr())
+    assert f"The task keeps its worker, and a retry starts over, as {why}." in "".join(capfd.readouterr())
 
 
 def test_rows_keep_their_worker(hook: ClickHouseHook, table: str) -> None:

@@ -162,6 +162,11 @@ def test_expressions_that_are_not_row_wise_are_refused(old_lake: Lake, expressio
         old_lake.load(select={"pickup_at": "pickup_at", "trip_id": expression})
 
 
+def test_it_does_not_know_external_ids(old_lake: Lake) -> None:
+    with pytest.raises(AirflowFailException, match="Invalid credential argument found: external_id"):
+        old_lake.load(role_arn="arn:aws:iam::123456789012:role/reader", external_id="ours")
+
+
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("command", ["doctor", "ledger"])
 def test_commands(old_lake: Lake, capsys: pytest.CaptureFixture[str], command: str) -> None:

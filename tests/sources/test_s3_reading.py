@@ -67,6 +67,17 @@ class TestTableFunction:
             r"s3('http://s3:9000/lake/a', extra_credentials(role_arn = 'arn:\'x'), 'CSV', 'auto', 'auto')"
         )
 
+    def test_a_role_may_ask_for_an_external_id_which_is_hidden_unless_it_is_as_short_as_a_word(self):
+        long = source(Credentials(role_arn="arn:x", external_id="it's-ours")).table_function("a", file_format="CSV")
+        assert r"extra_credentials(role_arn = 'arn:x', external_id = 'it\'s-ours'), 'CSV'" in long.text
+        assert "external_id = '[HIDDEN]'" in str(long)
+        short = source(Credentials(role_arn="arn:x", external_id="CSV")).table_function("a", file_format="CSV")
+        assert "external_id = 'CSV'), 'CSV'" in str(short)
+
+    def test_an_external_id_is_for_a_role(self):
+        with pytest.raises(ConfigurationError, match="no role is given: give role_arn"):
+            Credentials(external_id="ours")
+
     def test_a_named_collection_holds_url_and_keys(self):
         given = Credentials(named_collection="nc`x")
         rendered = (

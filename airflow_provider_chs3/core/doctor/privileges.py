@@ -31,7 +31,7 @@ from airflow_provider_chs3.exceptions import Chs3Error
 PURPOSES: Mapping[str, str] = {
     "load": "loads; also `forget` and `clean`",
     "increments": "loads of only the new objects, and of periods together",
-    "deferrable": "loads with deferrable=True",
+    "deferrable": "loads with deferrable=True or durable=True",
     "plan": "`plan`, `ledger`, PlanLoadsOperator",
     "adopt": "`adopt`",
     "merges": "wait_for_merges, ClickHouseMergeHealthSensor",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_provider_chs3.core.values.arguments import REQUIRED, Argument, Group, argument, check_names, declared
@@ -229,11 +229,13 @@ OBJECTS = Argument(
 )
 KEY = Argument(
     name="key",
-    help="Template of the keys, without the bucket: `trips/{YYYY-MM}/*.parquet`, `year={YYYY}/month={MM}/`.",
+    help="Template of the keys: `trips/{YYYY-MM}/*.parquet`, `year={YYYY}/month={MM}/`; with the bucket, a URL: "
+    "`s3://lake/trips/{YYYY-MM}/*.parquet`.",
+    type="str | ObjectStoragePath | None",
 )
-BUCKET = Argument(name="bucket", help="The bucket of the objects.")
-S3_KEY = Argument(
-    name="s3_key", help="Another name of `key`, as in the transfers of Airflow's own providers.", is_template=False
+BUCKET = Argument(name="bucket", help="The bucket of the objects, unless `key` names it.")
+S3_KEY = replace(
+    KEY, name="s3_key", help="Another name of `key`, as in the transfers of Airflow's own providers.", is_template=False
 )
 S3_BUCKET = Argument(name="s3_bucket", help="Another name of `bucket`.", is_template=False)
 PERIOD = Argument(
@@ -328,6 +330,7 @@ DEFERRABLE = _flag(
     "retry resumes it. `write_mode='append'` is never deferred.",
     option="operators.default_deferrable",
 )
+DURABLE = _flag("durable", "Whether a retry resumes the insert of a worker that was killed; always so if `deferrable`.")
 CANCEL_ON_KILL = _flag(
     "cancel_on_kill",
     "Whether to end the task's work on all nodes if a person fails or clears the task, or the worker has to stop.",
@@ -442,17 +445,8 @@ OF_PERIOD_TASKS = (TABLE, TIMEZONE, DATABASE, CLUSTER, STAGING_DATABASE, CLICKHO
 OF_S3 = (KEY, BUCKET, S3_KEY, S3_BUCKET, AWS_CONN_ID)
 OF_READING = (PERIOD, COLUMNS, SELECT, CSV, FILES, CASTS, DISTRIBUTION, SETTINGS, TUNING, CANCEL_ON_KILL)
 OF_LOADS = (
-    *(
-        PERIODS_OF_LOAD,
-        WRITE_MODE,
-        CREATE_TABLE,
-        POLICIES,
-        CHECKS,
-        INCREMENTS,
-        PARALLEL_LOADS,
-        PROGRESS_INTERVAL_SECONDS,
-    ),
-    *(DEFERRABLE, WAIT_FOR_MERGES, MERGE_HEALTH),
+    *(PERIODS_OF_LOAD, WRITE_MODE, CREATE_TABLE, POLICIES, CHECKS, INCREMENTS),
+    *(PARALLEL_LOADS, PROGRESS_INTERVAL_SECONDS, DEFERRABLE, DURABLE, WAIT_FOR_MERGES, MERGE_HEALTH),
 )
 OF_PLANS = (PERIODS, LOOKBACK, LAST_PERIOD, ALL_PERIODS, DEFINITION, PERIODS_PER_TASK, CREATE_TABLE)
 OF_ADOPTION = (PERIODS, ALL_PERIODS, DEFINITION)

@@ -67,7 +67,7 @@ def load_request(
         share=ShareOptions.merged(tuning, parallel_loads=task.parallel_loads),
         use_calibration=tuning.use_calibration,
         owner=owner_of(context),
-        is_durable=task.defers_inserts,
+        is_durable=task.detaches_inserts,
         resumes=resumes,
         reload=reload,
         checks=Checks.of(task.checks),
@@ -167,9 +167,9 @@ def load_runner(task: LoadTask, listing: Listing, *, wait: Callable[[Insert], No
     Args:
         task: The task.
         listing: Lists the bucket.
-        wait: Called while an insert runs that outlives its worker.
+        wait: Called by a deferrable task while its insert runs.
         **arguments: Arguments of `Runner`.
     """
-    if task.defers_inserts:
-        return DetachingRunner(listing=listing, wait=wait, **arguments)
+    if task.detaches_inserts:
+        return DetachingRunner(listing=listing, wait=wait if task.deferrable else None, **arguments)
     return Runner(listing=listing, **arguments)

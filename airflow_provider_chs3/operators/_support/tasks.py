@@ -82,6 +82,7 @@ class LoadTask(ReadsFiles):
         parallel_loads: int | None = None,
         progress_interval_seconds: float = PROGRESS_INTERVAL_SECONDS,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        durable: bool = False,
         wait_for_merges: bool = False,
         merge_health: Mapping[str, Any] | None = None,
         **kwargs: Any,
@@ -99,6 +100,7 @@ class LoadTask(ReadsFiles):
         self.parallel_loads = parallel_loads
         self.progress_interval_seconds = progress_interval_seconds
         self.deferrable = deferrable
+        self.durable = durable
         self.wait_for_merges = wait_for_merges
         self.merge_health = merge_health
         check_groups({"policies": policies, "checks": checks, "increments": increments})
@@ -127,10 +129,10 @@ class LoadTask(ReadsFiles):
             )
 
     @property
-    def defers_inserts(self) -> bool:
+    def detaches_inserts(self) -> bool:
         """Whether inserts continue without their worker."""
         # Appended rows cannot be distinguished from earlier ones: such an insert must end with its process.
-        return self.deferrable and self.write_mode == "replace"
+        return (self.deferrable or self.durable) and self.write_mode == "replace"
 
     def done(
         self, context: Context, results: Sequence[dict[str, object]], merges: Any = None, *, since: float | None = None

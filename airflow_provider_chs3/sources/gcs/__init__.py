@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow_provider_chs3.sources.storage import Storage, same_names
 
 if TYPE_CHECKING:
+    from airflow.sdk import ObjectStoragePath
+
     from airflow_provider_chs3.core.source.object_source import ObjectSource
     from airflow_provider_chs3.sources.listing import Listing
 
@@ -19,8 +21,8 @@ class GcsObjects(Storage):
 
     Args:
         object_name: Template of the names of a period's objects, as `key` of `S3ToClickHouseOperator`:
-            `trips/{YYYY-MM}/*.parquet`.
-        bucket: The bucket; leave it out where `named_collection` names it.
+            `trips/{YYYY-MM}/*.parquet`, or with the bucket `gs://lake/trips/{YYYY-MM}/*.parquet`.
+        bucket: The bucket; leave it out where `object_name` or `named_collection` names it.
         hmac_conn_id: Connection of type `aws` that holds an HMAC key and the `endpoint_url` of Google. Default:
             `gcs_hmac_default`.
         named_collection: A named collection on the servers that holds URL and key; ClickHouse then lists, too.
@@ -33,7 +35,9 @@ class GcsObjects(Storage):
         **same_names("bucket", "named_collection"),
     }
 
-    object_name: str
+    schemes: ClassVar[Sequence[str]] = ("gs", "gcs")
+
+    object_name: str | ObjectStoragePath
     bucket: str | None = None
     hmac_conn_id: str = "gcs_hmac_default"
     named_collection: str | None = None
@@ -60,7 +64,7 @@ class GcsObjects(Storage):
                     f'Connection {self.hmac_conn_id!r} leads to AWS: give "endpoint_url": '
                     '"https://storage.googleapis.com" in its extra, and an HMAC key of Google as login and password.'
                 )
-        return S3Source(self.place, KeyTemplate(self.object_name), endpoint_url, held, scheme="gs")
+        return S3Source(self.place, KeyTemplate(self.template), endpoint_url, held, scheme="gs")
 
     def namespace(self, place: str) -> str:
         """Return OpenLineage's namespace of a bucket."""

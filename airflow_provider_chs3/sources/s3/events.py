@@ -12,16 +12,23 @@ from urllib.parse import unquote_plus
 
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.sources.s3 import S3Objects
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Asset, Context
+    from airflow.sdk import ObjectStoragePath
 
 _TEST_EVENT = "s3:TestEvent"
 _LOG = logging.getLogger(__name__)
 
 
 def periods_of_events(
-    context: Context, asset: Asset, *, bucket: str, key: str, since: timedelta = timedelta(days=1)
+    context: Context,
+    asset: Asset,
+    *,
+    key: str | ObjectStoragePath,
+    bucket: str | None = None,
+    since: timedelta = timedelta(days=1),
 ) -> list[str]:
     """Return the periods whose objects were written or deleted, as the asset's watcher received it from SQS.
 
@@ -32,8 +39,8 @@ def periods_of_events(
     Args:
         context: The context of a task that has the asset in its `inlets`.
         asset: The asset with the watcher.
-        bucket: The bucket.
-        key: Template of the keys, as in the load.
+        key: Template of the keys, as in the load; with the bucket, a URL.
+        bucket: The bucket, unless `key` names it.
         since: How far to look back; longer than a run takes. Default: a day.
 
     Returns:
@@ -44,7 +51,8 @@ def periods_of_events(
     """
     recent = context["inlet_events"][asset].after((datetime.now(UTC) - since).isoformat())
     own = context["triggering_asset_events"].get(asset, ())
-    named = named_periods((*_bodies(own), *_bodies(recent)), bucket=bucket, template=KeyTemplate(key))
+    place = S3Objects(key=key, bucket=bucket).location
+    named = named_periods((*_bodies(own), *_bodies(recent)), bucket=place.place, template=KeyTemplate(place.template))
     if named.not_understood:
         _LOG.warning("%d messages are not notifications of S3, and were ignored.", named.not_understood)
     periods = [str(period) for period in named.periods]

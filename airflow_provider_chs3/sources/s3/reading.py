@@ -54,6 +54,10 @@ class Credentials:
         session_token: See `access_key_id`.
         named_collection: A named collection on the servers, with URL and keys.
         role_arn: A role that the servers may assume.
+        external_id: The external id that the role asks for, with `role_arn`.
+
+    Raises:
+        ConfigurationError: If an external id is for no role.
     """
 
     access_key_id: str | None = field(default=None, repr=False)
@@ -61,6 +65,11 @@ class Credentials:
     session_token: str | None = field(default=None, repr=False)
     named_collection: str | None = None
     role_arn: str | None = None
+    external_id: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.external_id and not self.role_arn:
+            raise ConfigurationError("external_id is for a role, and no role is given: give role_arn, too.")
 
 
 @dataclass(frozen=True)
@@ -88,7 +97,8 @@ class S3Source(ObjectSource):
     def __post_init__(self) -> None:
         if self.credentials.named_collection is None and not _BUCKET.fullmatch(self.bucket):
             raise ConfigurationError(
-                f"bucket={self.bucket!r} is not the name of a bucket: give it without s3:// and without a key."
+                f"bucket={self.bucket!r} is not the name of a bucket: give it without s3:// and without a key, or "
+                f"leave it out, and give it with the key: {self.scheme}://my-bucket/…"
             )
 
     @property
@@ -121,9 +131,12 @@ class S3Source(ObjectSource):
         access = "NOSIGN"
         keys = tuple(each for each in (given.access_key_id, given.secret_access_key, given.session_token) if each)
         # An id is no secret by itself, but logs need not name it. Hiding a short one would hide words of messages.
-        secrets = tuple(each for each in keys if each != given.access_key_id or len(each) >= _SHORTEST_HIDDEN_ID)
+        ids = (given.access_key_id, given.external_id)
+        hidden = (*keys, *filter(None, [given.external_id]))
+        secrets = tuple(each for each in hidden if each not in ids or len(each) >= _SHORTEST_HIDDEN_ID)
         if given.role_arn:
-            access = f"extra_credentials(role_arn = {literal(given.role_arn)})"
+            external = f", external_id = {literal(given.external_id)}" if given.external_id else ""
+            access = f"extra_credentials(role_arn = {literal(given.role_arn)}{external})"
         elif given.access_key_id:
             access = ", ".join(map(literal, keys))
         url = f"{self.endpoint_url.rstrip('/')}/{self.bucket}/{glob}"

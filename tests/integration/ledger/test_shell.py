@@ -38,7 +38,7 @@ def where(lake: Lake, command: str) -> list[str]:
     if command != "clean":
         given += ["--table", lake.table]
     if command in ("plan", "adopt"):
-        given += ["--bucket", lake.bucket, "--key", "trips/{YYYY-MM}/"]
+        given += ["--key", f"s3://{lake.bucket}/trips/{{YYYY-MM}}/"]
     return given
 
 

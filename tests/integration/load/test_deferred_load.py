@@ -89,6 +89,20 @@ def test_a_retry_goes_on_with_the_insert_of_a_worker_that_died(trips_lake: Lake,
     assert inserts(trips_lake) == 1
 
 
+def test_a_durable_load_keeps_its_worker_and_a_retry_goes_on_with_the_insert_of_one_that_died(
+    trips_lake: Lake, gate: Gate
+) -> None:
+    trips_lake.upload(TRIPS)
+    durable = {"deferrable": False, "durable": True, "progress_interval_seconds": 0.1, **gate.options}
+    with deferring.dying_as_it_waits():
+        deferring.run(trips_lake, durable)
+    gate.open()
+    result = deferring.run(trips_lake, durable)
+    assert result["status"] == "published"
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
+    assert inserts(trips_lake) == 1
+
+
 @pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_on_kill_of_the_trigger_ends_the_load(trips_lake: Lake) -> None:
