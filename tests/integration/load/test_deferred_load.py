@@ -257,7 +257,7 @@ def test_where_http_is_not_reached_the_error_says_what_to_do(trips_lake: Lake, m
     connection = json.loads(os.environ["AIRFLOW_CONN_CHS3_DEFAULT"])
     connection["extra"] = {**connection["extra"], "http_port": free_ports(1)[0]}
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
-    with pytest.raises(ClickHouseConnectionError, match="'http_port', or deferrable=False"):
+    with pytest.raises(ClickHouseConnectionError, match="'http_port', or leave deferrable and durable out"):
         deferring.run(trips_lake, {})
 
 
