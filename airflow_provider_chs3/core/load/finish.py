@@ -181,7 +181,7 @@ def not_held(load: LoadContext, why: str) -> TargetChangedError:
     """
     return TargetChangedError(
         f"{load.context.target} {load.request.period} cannot be approved: {why}. The table is unchanged. Load the "
-        "period: what fails its checks then is held again."
+        "period: what its policies hold is held again."
     )
 
 
