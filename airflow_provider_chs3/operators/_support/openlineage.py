@@ -138,10 +138,10 @@ class LoadLineage(PeriodTask):
         host, port = options.hosts[0]
         table = TableName.of(self.table, self.database, default_database=options.database)
         facets = self._schema(table) if with_schema else {}
+        facets |= _checked(self.results)
         output_facets: dict[str, Any] = {}
         if written := [each for each in self.results if each["status"] in ("published", "appended")]:
             facets |= _overwritten() if written[0]["status"] == "published" else {}
-            facets |= _checked(written)
             output_facets = _written(written)
         namespace = f"clickhouse://{f'[{host}]' if ':' in host else host}:{port}"
         return OutputDataset(namespace, str(table), facets=facets, outputFacets=output_facets)

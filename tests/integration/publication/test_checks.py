@@ -91,6 +91,8 @@ def test_rows_that_fail_are_not_published_and_leave_nothing(trips: Trips) -> Non
         AirflowFailException, match=r"checks failed: null_check of fare is 10, wanted equal to 0\. The tab"
     ):
         trips.load(NO_NULLS)
+    sql = f"SELECT error FROM {trips.lake.database}.chs3_loads WHERE event = 'failed'"
+    assert ["null_check of fare is 10, wanted equal to 0" in error for (error,) in trips.lake.on_node(0, sql)] == [True]
     assert trips.ids() == []
     assert staging_of(trips.lake) == []
 

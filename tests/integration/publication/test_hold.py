@@ -76,11 +76,14 @@ def test_held_rows_are_published_once_they_are_approved(trips: Trips) -> None:
     trips.put("b", range(40, 50), fare="\\N")
     hold(trips, says="the table is unchanged: checks failed: null_check of fare is 10, .*chs3 approve")
     assert trips.ids() == [*range(40)]
+    sql = f"SELECT checks FROM {trips.lake.database}.chs3_loads WHERE event = 'withheld'"
+    found = {"name": "null_check of fare", "wanted": "equal to 0", "found": "10", "has_passed": False}
+    assert [json.loads(checks) for (checks,) in trips.lake.on_node(0, sql)] == [[found]]
     (held,) = tables(trips)
     hold(trips, says="held since 20.* UTC: checks failed: null_check of fare is 10")
     assert tables(trips) == [held]
-    found = approve(trips)
-    assert (found["status"], found["reason"]) == ("published", "it was held, and is approved")
+    approved = approve(trips)
+    assert (approved["status"], approved["reason"]) == ("published", "it was held, and is approved")
     assert trips.ids() == [*range(50)]
     assert tables(trips) == []
     assert trips.load(NO_NULLS, policies=HOLDS)["status"] == "unchanged"
