@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import airflow
 import pytest
+from airflow.providers.common.compat.sdk import AirflowSkipException
 
 from airflow_provider_chs3.operators.held import DiscardPeriodsOperator
 from airflow_provider_chs3.testbed.trips import Trips
@@ -54,8 +55,8 @@ class Runs:
         done = self._run_dag(self._dags[name], logical_date=logical_date, run_conf=of_table | conf)
         return {ti.task_id: str(ti.state) for ti in done.get_task_instances()}
 
-    def load(self) -> dict[str, str]:
-        return self.run("chs3_checked", bucket=self._lake.bucket, key="trips/{YYYY-MM}/")
+    def load(self, **conf: Any) -> dict[str, str]:
+        return self.run("chs3_checked", bucket=self._lake.bucket, key="trips/{YYYY-MM}/", **conf)
 
     def load_and_answer(self, choice: str) -> tuple[dict[str, str], dict[str, Any]]:
         """Load, and answer what a person is asked, which is returned, too."""
@@ -111,3 +112,13 @@ def test_what_is_held_is_published_once_a_person_approves_and_may_be_undone(trip
     assert trips_lake.facts() == MANY.facts(PERIOD)
     # A load leaves what is pinned, and nobody is asked.
     assert runs.load() == dict.fromkeys(PUBLISHED, "skipped") | {"is_held": "success"}
+
+
+def test_a_run_that_the_page_starts_approves(trips_lake: Lake, runs: Runs) -> None:
+    trips_lake.upload(FEW)
+    never = {"table_checks": {"never": {"check_statement": "false"}}}
+    with pytest.raises(AirflowSkipException, match="held, the table is unchanged"):
+        trips_lake.load(checks=never, on_failed_check="hold")
+    asked = {"database": trips_lake.database, "table": "trips", "periods": [PERIOD], "approve": True}
+    assert runs.load(chs3_reload=asked) == PUBLISHED
+    assert trips_lake.facts() == FEW.facts(PERIOD)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowSkipException
 
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.conftest import lake, trips_lake
@@ -89,6 +90,17 @@ def test_what_a_period_held_is_restored_and_unpinned(trips_lake: Lake, act: Act)
     assert states(act("restore")) == SKIPPED | {"restore": "success"}
     assert trips_lake.facts() == TRIPS.facts(PERIOD)
     assert states(act("unpin")) == SKIPPED | {"unpin": "success"}
+    assert trips_lake.load()["status"] == "published"
+
+
+def test_what_is_held_of_a_period_is_discarded(trips_lake: Lake, act: Act) -> None:
+    trips_lake.upload(TRIPS)
+    few = {"table_checks": {"few": {"check_statement": "count() < 600"}}}
+    with pytest.raises(AirflowSkipException, match="held, the table is unchanged"):
+        trips_lake.load(checks=few, on_failed_check="hold")
+    assert len({*trips_lake.left_behind()}) == 1
+    assert states(act("discard")) == SKIPPED | {"discard": "success"}
+    assert trips_lake.left_behind() == []
     assert trips_lake.load()["status"] == "published"
 
 
