@@ -72,7 +72,7 @@ export const KINDS: Record<Kind, ActionKind> = {
     isFor: (period) => period.state === "held",
     says: ({ rights }) => [
       `Starts a run of DAG ${rights.actions_dag_id} that drops the rows that are held. The table keeps what it has.`,
-      "The next load loads the period, and holds it again if a check fails: correct the objects or the checks first.",
+      "The next load loads the period, and with the same policies holds it again if a check still fails: correct the objects or the checks first.",
     ],
   },
   reload: {
