@@ -20,10 +20,12 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.plugin.api import schemas
 from airflow_provider_chs3.plugin.api.cluster import ClusterAnswer, cluster_answers
 from airflow_provider_chs3.plugin.api.period_details import (
+    changes_as_json,
+    details_as_json,
     look_at_details,
-    look_at_objects_of,
-    look_at_parts,
-    look_at_who_changed,
+    look_with,
+    objects_as_json,
+    parts_as_json,
     question_of,
 )
 from airflow_provider_chs3.plugin.api.periods import PeriodsAnswer, period_answers, question_about
@@ -31,6 +33,9 @@ from airflow_provider_chs3.plugin.api.periods_answer import periods_answer
 from airflow_provider_chs3.plugin.api.throughput import Days, ThroughputAnswer, throughput_answers
 from airflow_provider_chs3.plugin.cache import SharedAnswers
 from airflow_provider_chs3.plugin.connections import connection_ids
+from airflow_provider_chs3.plugin.observation.changes import look_at_changes
+from airflow_provider_chs3.plugin.observation.objects import look_at_objects
+from airflow_provider_chs3.plugin.observation.speed.period_parts import look_at_period_parts
 from airflow_provider_chs3.plugin.security import (
     MAY_SEE_PAGE,
     LogsOf,
@@ -166,32 +171,37 @@ def _one_for_each_cluster(connections: Iterable[Mapping[str, Any]]) -> list[dict
 
 def _add_period_routes(app: FastAPI, pool: Executor) -> None:
     """Add the routes that the panel of one period requests."""
-    details = SharedAnswers(look_at_details, pool=pool, seconds=PAGE_CACHE_SECONDS)
-    histories = SharedAnswers(look_at_parts, pool=pool, seconds=_LOGS_FRESH_FACTOR * PAGE_CACHE_SECONDS)
-
-    of_objects = SharedAnswers(look_at_objects_of, pool=pool, seconds=PAGE_CACHE_SECONDS)
-    changed = SharedAnswers(look_at_who_changed, pool=pool, seconds=_LOGS_FRESH_FACTOR * PAGE_CACHE_SECONDS)
+    logs_seconds = _LOGS_FRESH_FACTOR * PAGE_CACHE_SECONDS
+    details = SharedAnswers(look_with(look_at_details), pool=pool, seconds=PAGE_CACHE_SECONDS)
+    histories = SharedAnswers(look_with(look_at_period_parts), pool=pool, seconds=logs_seconds)
+    of_objects = SharedAnswers(look_with(look_at_objects), pool=pool, seconds=PAGE_CACHE_SECONDS)
+    changed = SharedAnswers(look_with(look_at_changes), pool=pool, seconds=logs_seconds)
 
     @app.get("/api/period", response_model=schemas.PeriodDetails, response_model_exclude_unset=True)
     async def period(
         question: OfPeriod, readable_dags: ReadableDags, readable_logs: LogsOf, readable_xcoms: XComsOf
     ) -> dict[str, Any]:
-        seen = await details.get(question)
-        if not seen.is_known:
+        found = details_as_json(
+            await details.get(question),
+            readable_dags=readable_dags,
+            readable_logs=readable_logs,
+            readable_xcoms=readable_xcoms,
+        )
+        if found is None:
             raise HTTPException(status_code=404, detail="Not Found")
-        return seen.as_json(readable_dags=readable_dags, readable_logs=readable_logs, readable_xcoms=readable_xcoms)
+        return found
 
     @app.get("/api/parts", response_model=schemas.PeriodParts)
     async def parts(question: OfPeriod) -> dict[str, Any]:
-        return (await histories.get(question)).as_json()
+        return parts_as_json(await histories.get(question))
 
     @app.get("/api/objects", response_model=schemas.Objects)
     async def objects(question: OfPeriod) -> dict[str, Any]:
-        return (await of_objects.get(question)).as_json()
+        return objects_as_json(await of_objects.get(question))
 
     @app.get("/api/changes", response_model=schemas.Changes)
     async def changes(question: OfPeriod) -> dict[str, Any]:
-        return (await changed.get(question)).as_json()
+        return changes_as_json(await changed.get(question))
 
 
 @cache

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Collection, Container, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from dataclasses import asdict
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from airflow_provider_chs3.core.tuning.insert_settings import TUNED_NAMES, YOURS
 from airflow_provider_chs3.core.values.models import Node, TableName
@@ -18,194 +18,139 @@ from airflow_provider_chs3.plugin.api.periods import is_of_dag_in, task_as_json
 from airflow_provider_chs3.plugin.api.schemas import Past
 from airflow_provider_chs3.plugin.cache import carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
-from airflow_provider_chs3.plugin.observation.changes import NodeChange, look_at_changes
-from airflow_provider_chs3.plugin.observation.objects import PeriodObjects, look_at_objects
+from airflow_provider_chs3.plugin.observation.changes import NodeChange
+from airflow_provider_chs3.plugin.observation.objects import PeriodObjects
 from airflow_provider_chs3.plugin.observation.period_details import Entry, PastEvent, PeriodDetails, look_at_period
-from airflow_provider_chs3.plugin.observation.speed.period_parts import PeriodParts, look_at_period_parts
+from airflow_provider_chs3.plugin.observation.speed.period_parts import PeriodParts
 from airflow_provider_chs3.plugin.xcom import insert_sql
 
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
+Look: TypeAlias = Callable[[str | None, TableName, Period], Steps[T]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class DetailsAnswer:
-    """The state of a period.
+class Seen(NamedTuple, Generic[T]):
+    """What a look at one period has found.
 
     Args:
-        error: The reason why there is none; empty if there is.
-        details: The state; None if there is none.
-        insert_sql: The insert of its newest load, without credentials; empty if Airflow does not have it.
+        what: It; None if there is nothing.
+        error: The reason for that; empty if there is something.
     """
 
+    what: T | None
     error: str = ""
-    details: PeriodDetails | None = None
-    insert_sql: str = ""
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the period exists, or may exist."""
-        return self.details is None or self.details.is_known
-
-    def as_json(
-        self, *, readable_dags: Collection[str], readable_logs: Container[str], readable_xcoms: Container[str]
-    ) -> dict[str, Any]:
-        """Return JSON-safe values.
-
-        Args:
-            readable_dags: DAGs whose tasks may be named.
-            readable_logs: DAGs whose errors may be shown with the values that they quote.
-            readable_xcoms: DAGs whose statements may be shown.
-        """
-        seen = self.details
-        if seen is None:
-            unknown = dict.fromkeys(("load", "inserting", "failure", "last_finished"))
-            return unknown | {"error": self.error, "nodes": [], "history": [], "insert_sql": ""}
-        return {
-            "error": "",
-            "nodes": [
-                {"name": str(node), "error": seen.down.get(node, ""), "share": seen.nodes.get(node)}
-                for node in sorted({*seen.nodes, *seen.down})
-            ],
-            "load": _load(seen.load, readable_logs) | {"is_published": seen.is_published} if seen.load else None,
-            "inserting": _inserting(seen.inserting) if seen.inserting else None,
-            "failure": _failure(seen.failure, readable_logs) if seen.failure else None,
-            "last_finished": seen.last_finished,
-            "history": [
-                _past(each, readable_dags, readable_logs)
-                | {"is_kept": each.event == "load" and each.attempt in seen.kept}
-                for each in seen.history
-            ],
-            "insert_sql": self.insert_sql if self.insert_sql and is_of_dag_in(seen.owner, readable_xcoms) else "",
-        }
 
 
-def look_at_details(question: str) -> DetailsAnswer:
-    """Read the state of one period; it may block for some seconds.
+class SeenDetails(NamedTuple):
+    """The state of a period, and the insert of its newest load.
 
     Args:
-        question: The result of `question_of`.
+        details: The state.
+        insert_sql: The insert, without credentials; empty if Airflow does not have it.
     """
-    details, error = _look(look_at_period, question)
-    newest = details and (details.inserting or details.load)
-    sql = insert_sql(details.owner, newest.attempt) if details and newest and details.owner else ""
-    return DetailsAnswer(error=error, details=details, insert_sql=sql)
+
+    details: PeriodDetails
+    insert_sql: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class PartsAnswer:
-    """The parts of a period.
+def look_with(look: Look[T]) -> Callable[[str], Seen[T]]:
+    """Return a function that takes a look at the period of a question, as `question_of` names it; it may block.
 
     Args:
-        error: The reason why there are none; empty if there are.
-        seen: The parts; None if there are none.
+        look: The workflow, of a cluster, a table and a period.
     """
 
-    error: str = ""
-    seen: PeriodParts | None = None
+    def look_at(question: str) -> Seen[T]:
+        conn_id, database, name, text = json.loads(question)
+        period = Period.parse(text)
+        try:
+            hook = hook_of(conn_id)
+            return Seen(carry_out(look(hook.options.cluster, TableName(database, name), period), hook))
+        except Chs3Error as error:
+            _LOG.info("The page cannot read %s of %s: %s", period, conn_id, error)
+            return Seen(None, str(error))
 
-    def as_json(self) -> dict[str, Any]:
-        """Return JSON-safe values."""
-        if self.seen is None:
-            return {"error": self.error, "begun_at": None, "now": None, "nodes": []}
-        nodes = {node: [(each.at, each.parts) for each in points] for node, points in self.seen.nodes.items()}
-        return {
-            "error": "",
-            "begun_at": self.seen.begun_at,
-            "now": self.seen.now,
-            "nodes": [
-                {"name": str(node), "error": self.seen.silent.get(node, ""), "parts": nodes.get(node, [])}
-                for node in sorted([*nodes, *self.seen.silent])
-            ],
-        }
+    return look_at
 
 
-def look_at_parts(question: str) -> PartsAnswer:
-    """Read the parts of one period; it may block for some seconds.
+def look_at_details(cluster: str | None, target: TableName, period: Period) -> Steps[SeenDetails]:
+    """Read the state of a period, as `look_at_period`, and the insert of its newest load."""
+    details = yield from look_at_period(cluster, target, period)
+    newest = details.inserting or details.load
+    return SeenDetails(details, insert_sql(details.owner, newest.attempt) if newest and details.owner else "")
+
+
+def details_as_json(
+    seen: Seen[SeenDetails],
+    *,
+    readable_dags: Collection[str],
+    readable_logs: Container[str],
+    readable_xcoms: Container[str],
+) -> dict[str, Any] | None:
+    """Return what `api.schemas.PeriodDetails` is made of; None of a period that does not exist.
 
     Args:
-        question: The result of `question_of`.
+        seen: The state of a period.
+        readable_dags: DAGs whose tasks may be named.
+        readable_logs: DAGs whose errors may be shown with the values that they quote.
+        readable_xcoms: DAGs whose statements may be shown.
     """
-    seen, error = _look(look_at_period_parts, question)
-    return PartsAnswer(error=error, seen=seen)
+    if seen.what is None:
+        unknown = dict.fromkeys(("load", "inserting", "failure", "last_finished"))
+        return unknown | {"error": seen.error, "nodes": [], "history": [], "insert_sql": ""}
+    found, sql = seen.what
+    if not found.is_known:
+        return None
+    return {
+        "error": "",
+        "nodes": [
+            {"name": str(node), "error": found.down.get(node, ""), "share": found.nodes.get(node)}
+            for node in sorted({*found.nodes, *found.down})
+        ],
+        "load": _load(found.load, readable_logs) | {"is_published": found.is_published} if found.load else None,
+        "inserting": _inserting(found.inserting) if found.inserting else None,
+        "failure": _failure(found.failure, readable_logs) if found.failure else None,
+        "last_finished": found.last_finished,
+        "history": [
+            _past(each, readable_dags, readable_logs) | {"is_kept": each.event == "load" and each.attempt in found.kept}
+            for each in found.history
+        ],
+        "insert_sql": sql if sql and is_of_dag_in(found.owner, readable_xcoms) else "",
+    }
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChangesAnswer:
-    """What was done to a period since it was published.
-
-    Args:
-        error: The reason why there is no answer; empty if there is one.
-        nodes: What was done on each node that has changed.
-    """
-
-    error: str = ""
-    nodes: Mapping[Node, NodeChange] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return JSON-safe values."""
-        changed = [{"name": str(node), "change": each} for node, each in sorted(self.nodes.items())]
-        return {"error": self.error, "nodes": changed}
-
-
-def look_at_who_changed(question: str) -> ChangesAnswer:
-    """Read what was done to one period since it was published; it may block for some seconds.
-
-    Args:
-        question: The result of `question_of`.
-    """
-    seen, error = _look(look_at_changes, question)
-    return ChangesAnswer(error=error) if seen is None else ChangesAnswer(nodes=seen)
+def parts_as_json(seen: Seen[PeriodParts]) -> dict[str, Any]:
+    """Return what `api.schemas.PeriodParts` is made of."""
+    if seen.what is None:
+        return {"error": seen.error, "begun_at": None, "now": None, "nodes": []}
+    begun_at, now, of_nodes, silent = seen.what
+    nodes = {node: [(each.at, each.parts) for each in points] for node, points in of_nodes.items()}
+    return {
+        "error": "",
+        "begun_at": begun_at,
+        "now": now,
+        "nodes": [
+            {"name": str(node), "error": silent.get(node, ""), "parts": nodes.get(node, [])}
+            for node in sorted([*nodes, *silent])
+        ],
+    }
 
 
-@dataclass(frozen=True, kw_only=True)
-class ObjectsAnswer:
-    """The objects of a period.
-
-    Args:
-        error: The reason why there is no answer; empty if there is one.
-        seen: The objects.
-    """
-
-    error: str = ""
-    seen: PeriodObjects = field(default_factory=PeriodObjects)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return JSON-safe values."""
-        objects, is_cut, why_not = self.seen
-        return {"error": self.error or why_not, "objects": objects, "is_cut": is_cut}
+def changes_as_json(seen: Seen[dict[Node, NodeChange]]) -> dict[str, Any]:
+    """Return what `api.schemas.Changes` is made of."""
+    changed = [{"name": str(node), "change": each} for node, each in sorted((seen.what or {}).items())]
+    return {"error": seen.error, "nodes": changed}
 
 
-def look_at_objects_of(question: str) -> ObjectsAnswer:
-    """Read the objects of one period; it may block for some seconds.
-
-    Args:
-        question: The result of `question_of`.
-    """
-    seen, error = _look(look_at_objects, question)
-    return ObjectsAnswer(error=error) if seen is None else ObjectsAnswer(seen=seen)
-
-
-def _look(look: Callable[[str | None, TableName, Period], Steps[T]], question: str) -> tuple[T | None, str]:
-    """Carry out a look at one period; returns what it found, or why it found nothing."""
-    conn_id, table, period = period_of_question(question)
-    try:
-        hook = hook_of(conn_id)
-        return carry_out(look(hook.options.cluster, table, period), hook), ""
-    except Chs3Error as error:
-        _LOG.info("The page cannot read %s of %s: %s", period, conn_id, error)
-        return None, str(error)
+def objects_as_json(seen: Seen[PeriodObjects]) -> dict[str, Any]:
+    """Return what `api.schemas.Objects` is made of."""
+    objects, is_cut, why_not = seen.what or PeriodObjects()
+    return {"error": seen.error or why_not, "objects": objects, "is_cut": is_cut}
 
 
 def question_of(conn_id: str, table: TableName, period: str) -> str:
     """Return one name for a period of a table, so that many users who open it share one query."""
     return json.dumps([conn_id, table.database, table.table, period])
-
-
-def period_of_question(question: str) -> tuple[str, TableName, Period]:
-    """Return the connection, table and period of a result of `question_of`."""
-    conn_id, database, name, period = json.loads(question)
-    return conn_id, TableName(database, name), Period.parse(period)
 
 
 def _entry_as_json(entry: Entry) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from operator import attrgetter
 
-from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, nodes_of
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
 from airflow_provider_chs3.core.ledger.mutations import Mutation
 from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literals
@@ -14,9 +14,8 @@ from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
-from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
-from airflow_provider_chs3.plugin.observation.period_details import of_period_in, partition_ids
+from airflow_provider_chs3.plugin.observation.period_details import of_period_in, own_parts
 from airflow_provider_chs3.plugin.observation.speed.logs import ask_log
 from airflow_provider_chs3.plugin.observation.speed.throughput_queries import GENTLY, since
 
@@ -84,12 +83,12 @@ def look_at_changes(cluster: str | None, target: TableName, period: Period) -> S
         PreflightError: If the cluster is not known.
         Chs3Error: If no host of the connection answers.
     """
-    nodes = yield from nodes_of(cluster)
-    down: dict[Node, Chs3Error] = {}
-    ledgers = (yield from find_ledgers(nodes, down)).databases
-    of_period = {node: f"partition_id IN ({partition_ids(target, period, each)})" for node, each in ledgers.items()}
-    asked = {node: _now(target, period, each, of_period[node]) for node, each in ledgers.items()}
-    answers = {node: rows[0] for node, rows in (yield from query_reachable(f"Compare {period}", asked, down)).items()}
+    ledgers = yield from find_ledgers(cluster)
+    of_period = own_parts(target, period, ledgers)
+    asked = {node: _now(target, period, each, of_period[node]) for node, each in ledgers.databases.items()}
+    answers = {
+        node: rows[0] for node, rows in (yield from query_reachable(f"Compare {period}", asked, ledgers.down)).items()
+    }
     begun = {node: max(answer[1], answer[0] - _DAYS * 86_400) for node, answer in answers.items()}
     parts = yield from ask_log(
         "Read which parts came", {node: _parts(target, of_period[node], at) for node, at in begun.items()}

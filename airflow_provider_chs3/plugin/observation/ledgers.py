@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.cluster.node_facts import RecordTable
-from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE, nodes_of
 from airflow_provider_chs3.core.ledger.table import ledgers_query, other_schema, own_tables
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable
@@ -23,20 +23,27 @@ class Ledgers(NamedTuple):
         loads: Those of its tables of loads; most nodes have none.
         unread: What to do about those that are left out, of other versions of this package or dropped; empty if there
             are none.
+        down: The error of each node that does not answer; further looks add theirs.
     """
 
     databases: Mapping[Node, list[str]]
     loads: Mapping[Node, list[str]]
     unread: str
+    down: dict[Node, Chs3Error]
 
 
-def find_ledgers(nodes: Iterable[Node], down: dict[Node, Chs3Error]) -> Steps[Ledgers]:
+def find_ledgers(cluster: str | None) -> Steps[Ledgers]:
     """Find the ledgers of each node.
 
     Args:
-        nodes: The nodes.
-        down: Gets the error of each node that does not answer.
+        cluster: The cluster; None is the single server of the connection.
+
+    Raises:
+        PreflightError: If the cluster is not known.
+        Chs3Error: If no host of the connection answers.
     """
+    nodes = yield from nodes_of(cluster)
+    down = dict[Node, Chs3Error]()
     answers = yield from query_reachable("Find the ledgers", dict.fromkeys(nodes, ledgers_query()), down)
     others = defaultdict[tuple[TableName, RecordTable], list[Node]](list)
     for node, rows in answers.items():
@@ -52,7 +59,7 @@ def find_ledgers(nodes: Iterable[Node], down: dict[Node, Chs3Error]) -> Steps[Le
     ledgers, loads = (
         {node: own_tables(rows, name) for node, rows in answers.items()} for name in (LEDGER_TABLE, LOADS_TABLE)
     )
-    return Ledgers(ledgers, loads, " ".join(unread))
+    return Ledgers(ledgers, loads, " ".join(unread), down)
 
 
 def _dropped(database: str) -> str:

@@ -7,12 +7,11 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel
 
-from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, OBJECTS_TABLE, nodes_of
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, OBJECTS_TABLE
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
-from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
 from airflow_provider_chs3.plugin.observation.period_details import of_period_in
 from airflow_provider_chs3.plugin.observation.speed.logs import ask_log
@@ -70,10 +69,8 @@ def look_at_objects(cluster: str | None, target: TableName, period: Period) -> S
         PreflightError: If the cluster is not known.
         Chs3Error: If no host of the connection answers.
     """
-    nodes = yield from nodes_of(cluster)
-    down: dict[Node, Chs3Error] = {}
-    ledgers = (yield from find_ledgers(nodes, down)).databases
-    having = {node: databases for node, databases in ledgers.items() if databases}
+    ledgers = yield from find_ledgers(cluster)
+    having = {node: databases for node, databases in ledgers.databases.items() if databases}
     for node, databases in list(having.items())[:1]:
         sql = Sql(" UNION ALL ".join(_of_ledger(target, period, each) for each in databases))
         answer = (yield from ask_log("Read the objects", {node: sql}))[node]

@@ -8,7 +8,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE, nodes_of
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE
 from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST
 from airflow_provider_chs3.core.preflight.target_checks import usual_partition_ids
 from airflow_provider_chs3.core.publication.versions import PREFIX
@@ -18,8 +18,7 @@ from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
 from airflow_provider_chs3.core.workflow.step_timer import in_order
-from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
+from airflow_provider_chs3.plugin.observation.ledgers import Ledgers, find_ledgers
 
 _COLUMNS = ("event", "attempt", "sequence", "rows", "objects", "source_bytes")
 #: Further ones of a load, each with its expression where it has one.
@@ -199,17 +198,15 @@ def look_at_period(cluster: str | None, target: TableName, period: Period) -> St
         PreflightError: If the cluster is not known.
         Chs3Error: If no host of the connection answers.
     """
-    nodes = yield from nodes_of(cluster)
-    down: dict[Node, Chs3Error] = {}
-    ledgers = yield from find_ledgers(nodes, down)
+    ledgers = yield from find_ledgers(cluster)
     statements = {
         node: _of_period(target, period, databases, ledgers.loads[node])
         for node, databases in ledgers.databases.items()
     }
-    answers = yield from query_reachable(f"Read the records and parts of {period}", statements, down)
+    answers = yield from query_reachable(f"Read the records and parts of {period}", statements, ledgers.down)
     answered = {node: (_entries(rows[0][:2]), rows[0][5:]) for node, rows in answers.items()}
     finished = [_finished(*each) for rows in answers.values() for each in rows[0][2]]
-    found = _details(answered, texts_of(down), max(finished, key=lambda each: each.published_at, default=None))
+    found = _details(answered, texts_of(ledgers.down), max(finished, key=lambda each: each.published_at, default=None))
     events = [PastEvent(*each) for rows in answers.values() for each in rows[0][3]]
     # Each node has a claim of its own.
     once = {(each.event, each.attempt): each for each in sorted(events, key=attrgetter("recorded_at"))}
@@ -233,7 +230,7 @@ def _of_period(target: TableName, period: Period, ledgers: Collection[str], load
         f"{_array(_records(target, period, each, *further) for each in of_loads)}, {_array(newest_loads)}, "
         f"{_array(_past_events(target, period, ledgers, of_loads))}, ({_kept(target, period)}), "
         f"sum(rows), count(), sum(bytes_on_disk) FROM system.parts WHERE {name} AND active AND rows > 0 "
-        f"AND partition_id IN ({partition_ids(target, period, ledgers)})"
+        f"AND {_own_parts(target, period, ledgers)}"
     )
 
 
@@ -243,20 +240,25 @@ def _array(selects: Iterable[str]) -> str:
     return f"(SELECT groupArray(found) FROM ({every}))" if every else "emptyArrayString()"
 
 
-def partition_ids(target: TableName, period: Period, ledgers: Collection[str]) -> str:
-    """Return the ids that a period's partition may have, as a list or a query.
+def own_parts(target: TableName, period: Period, ledgers: Ledgers) -> dict[Node, str]:
+    """Return the condition on each node's `system.parts`, or its log of parts, for those of a period.
 
     Args:
         target: The table.
         period: The period.
-        ledgers: Databases of the node's ledgers.
+        ledgers: The ledgers of the nodes.
     """
+    return {node: _own_parts(target, period, each) for node, each in ledgers.databases.items()}
+
+
+def _own_parts(target: TableName, period: Period, ledgers: Collection[str]) -> str:
     # A period that no ledger has is in the partition that a usual key gives it.
     usual = literals(usual_partition_ids(period))
     recorded = [
         f"SELECT partition_id {of_period_in(target, period, TableName(database, LEDGER_TABLE))}" for database in ledgers
     ]
-    return " UNION ALL ".join([f"SELECT arrayJoin([{usual}])", *recorded]) if recorded else usual
+    ids = " UNION ALL ".join([f"SELECT arrayJoin([{usual}])", *recorded]) if recorded else usual
+    return f"partition_id IN ({ids})"
 
 
 def _records(target: TableName, period: Period, records: TableName, *further: str) -> str:

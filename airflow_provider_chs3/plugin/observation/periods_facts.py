@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
-from airflow_provider_chs3.core.cluster.topology import nodes_of
 from airflow_provider_chs3.core.cluster.untested_engines import is_rehearsal
 from airflow_provider_chs3.core.ledger.comparison import spread
 from airflow_provider_chs3.core.ledger.mutations import Mutation, mutations_of
@@ -215,9 +214,7 @@ def look_at_all_tables(cluster: str | None, wanted: Wanted | None = None) -> Ste
         Chs3Error: If no host of the connection answers.
     """
     wanted, thresholds = wanted or Wanted(), Thresholds()
-    nodes = yield from nodes_of(cluster)
-    down: dict[Node, Chs3Error] = {}
-    ledgers, loads, unread = yield from find_ledgers(nodes, down)
+    ledgers, loads, unread, down = yield from find_ledgers(cluster)
     having = [node for node, each in ledgers.items() if each or loads[node]]
     asked = {
         node: summaries_query(ledgers[node], loads[node], spare_parts=thresholds.spare_parts, task=wanted.task)

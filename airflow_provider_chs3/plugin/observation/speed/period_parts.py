@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from airflow_provider_chs3.core.cluster.topology import nodes_of
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
-from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
-from airflow_provider_chs3.plugin.observation.period_details import partition_ids
+from airflow_provider_chs3.plugin.observation.period_details import own_parts
 from airflow_provider_chs3.plugin.observation.speed import throughput_queries
 from airflow_provider_chs3.plugin.observation.speed.logs import ask_log
 
@@ -35,8 +34,7 @@ class PartsSince:
     parts: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class PeriodParts:
+class PeriodParts(NamedTuple):
     """The parts of one period over time.
 
     Args:
@@ -65,14 +63,12 @@ def look_at_period_parts(cluster: str | None, target: TableName, period: Period)
         PreflightError: If the cluster is not known.
         Chs3Error: If no host of the connection answers.
     """
-    nodes = yield from nodes_of(cluster)
-    down: dict[Node, Chs3Error] = {}
-    ledgers = (yield from find_ledgers(nodes, down)).databases
-    of_period = {node: f"partition_id IN ({partition_ids(target, period, each)})" for node, each in ledgers.items()}
+    ledgers = yield from find_ledgers(cluster)
+    of_period = own_parts(target, period, ledgers)
     counts = {node: _now(target, condition) for node, condition in of_period.items()}
-    answers = yield from query_reachable(f"Count the parts of {period}", counts, down)
+    answers = yield from query_reachable(f"Count the parts of {period}", counts, ledgers.down)
     if not answers:
-        return PeriodParts(begun_at=None, now=None, nodes={}, silent=texts_of(down))
+        return PeriodParts(begun_at=None, now=None, nodes={}, silent=texts_of(ledgers.down))
     now = max(rows[0][0] for rows in answers.values())
     begun_at = now - DAYS * _DAY_SECONDS
     changes = {
@@ -88,7 +84,8 @@ def look_at_period_parts(cluster: str | None, target: TableName, period: Period)
             for node, rows in logs.items()
             if not isinstance(rows, str)
         },
-        silent=texts_of(down) | {node: f"system.part_log: {why}" for node, why in logs.items() if isinstance(why, str)},
+        silent=texts_of(ledgers.down)
+        | {node: f"system.part_log: {why}" for node, why in logs.items() if isinstance(why, str)},
     )
 
 

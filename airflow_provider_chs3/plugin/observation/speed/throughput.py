@@ -6,12 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.cluster.topology import nodes_of
 from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
-from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
 from airflow_provider_chs3.plugin.observation.speed import throughput_queries
 from airflow_provider_chs3.plugin.observation.speed.load_history import LoadSpeed, judged, loads_of
@@ -61,9 +59,7 @@ def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
         PreflightError: If the cluster is not known.
         Chs3Error: If no host of the connection answers.
     """
-    nodes = yield from nodes_of(cluster)
-    down: dict[Node, Chs3Error] = {}
-    ledgers, of_loads, unread = yield from find_ledgers(nodes, down)
+    ledgers, of_loads, unread, down = yield from find_ledgers(cluster)
     statements = {node: throughput_queries.loads(each, days=days) for node, each in of_loads.items() if each}
     records = yield from query_reachable("Read the loads in the ledgers", statements, down)
     loads = loads_of(row for rows in records.values() for row in rows)
