@@ -22,6 +22,8 @@ def get_provider_info() -> dict[str, object]:
         "name": "ClickHouse loads from S3",
         "description": "Scheduled loads from S3 into ClickHouse, one period per task.",
         "versions": [__version__],
+        # Where new providers start, as Airflow's own do (AIP-95).
+        "lifecycle": "incubation",
         "integrations": _INTEGRATIONS,
         "operators": [_modules(*_OPERATORS, package="operators")],
         "transfers": [_transfer(*each) for each in _TRANSFERS],

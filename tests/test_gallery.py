@@ -366,23 +366,6 @@ def test_the_outlook_tells_what_would_be_loaded_and_loads_nothing(gallery: Galle
     assert gallery.facts("2026-01").rows == 0
 
 
-def test_producers_are_told_of_bad_files_and_database_people_of_a_bad_table(gallery: Gallery) -> None:
-    gallery.put("trips/2026-03/bad.parquet", b"this is no Parquet")
-    dag = gallery.dag("Alert the right people")
-    sent: list[tuple[str, str]] = []
-    dag.get_task("scheduled_load.plan").on_failure_callback[0].__globals__["send"] = lambda *args: sent.append(args)
-    gallery.run(dag)
-    gallery.on_every_node(f"DROP TABLE {gallery.database}.trips SYNC")
-    gallery.on_every_node(
-        f"CREATE TABLE {gallery.database}.trips (trip_id UInt64, pickup_at DateTime('UTC')) "
-        "ENGINE = MergeTree PARTITION BY trip_id ORDER BY trip_id"
-    )
-    gallery.run(dag)
-    assert [team for team, _ in sent] == ["producers", "database"]
-    # The way out is in the text.
-    assert "create it with PARTITION BY" in sent[1][1]
-
-
 def test_a_deadline_is_at_six_and_another_follows_the_last_nights(gallery: Gallery) -> None:
     # tests/scheduler/test_deadlines.py runs it.
     dag = gallery.dag("Warn before a deadline is missed")

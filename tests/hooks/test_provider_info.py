@@ -45,6 +45,13 @@ def test_it_fits_airflows_schema() -> None:
     jsonschema.validate(get_provider_info(), schema)
 
 
+def test_its_lifecycle_is_one_that_airflow_knows() -> None:
+    schema = json.loads(files("airflow").joinpath("provider.yaml.schema.json").read_text())
+    if "lifecycle" not in schema["properties"]:
+        pytest.skip("Airflow's providers have no lifecycle before 3.3")
+    jsonschema.validate(get_provider_info()["lifecycle"], schema["properties"]["lifecycle"])
+
+
 def test_its_version_is_the_packages() -> None:
     assert get_provider_info()["versions"] == [airflow_provider_chs3.__version__]
 
