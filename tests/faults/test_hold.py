@@ -168,12 +168,17 @@ def test_an_approval_meets_another_act(trips: Trips, kind: str, outer: str) -> N
         done = interposed(*(acts if outer == "approve" else acts[::-1]), number)
         if len(done) == 1:
             break
-        assert any(done)
-        other = done[0 if outer == "approve" else -1]
+        approval, other = done[::-1] if outer == "approve" else done
+        if kind == "load" and not any(done):
+            # The approval took it for dead before its objects were recorded, which happens beside its intent.
+            assert trips.ids() == before
+            other = others[kind]()
+        assert approval or other
         now = trips.ids()
         if kind == "discard" and other and other[0]["was_held"]:
             assert now == before, done
-        elif kind == "load" and other:
+        elif kind == "load" and (other or approval[0]["rows"] == len(new)):
+            # Or the approval took it for dead, and completed it.
             assert now == [*new], done
         else:
             assert now == rows, done

@@ -18,10 +18,14 @@ from airflow_provider_chs3.operators.versions import (
     RestorePeriodsOperator,
     UnpinPeriodsOperator,
 )
+from tests.integration.grains import Source, source
 from tests.integration.lake import Lake
 from tests.integration.publication.test_checks import NO_NULLS, PERIOD, Trips
 from tests.integration.sets import Case, Tenants
 from tests.waiting import wait_until
+
+#: A fixture: a table and objects of each kind of periods.
+__all__ = ["source"]
 
 RECORDS = "('chs3_ledger', 'chs3_loads', 'chs3_objects')"
 CSV = {"file_format": "CSVWithNames"}
@@ -372,3 +376,34 @@ def test_what_is_held_of_a_table_that_got_a_column_is_loaded_again(trips: Trips)
     hold(trips, says="the table is unchanged: checks failed: null_check of fare is 10")
     assert approve(trips)["status"] == "published"
     assert trips.ids() == [*range(50)]
+
+
+@pytest.mark.thorough
+def test_periods_of_every_kind_are_held_approved_and_restored(source: Source) -> None:
+    first, lake = source.case.first, source.lake
+    periods = [each for each in (first, source.case.second) if each]
+    of_table = {"database": lake.database, "table": lake.table, "periods": [first]}
+    decided = {**of_table, "task_id": "decide", "cluster": lake.cluster.name}
+    few = {"table_checks": {"few": {"check_statement": "max(number) < 5000"}}}
+    options = {"checks": few, "keep_versions": 1, "reload_whole_table": True, "period": first}
+    for number, period in enumerate(periods):
+        source.put(period, "a", 1000 * number)
+    assert source.load(**(options | {"period": None, "periods": periods})) == ["published"] * len(periods)
+    before = source.found()
+    source.put(first, "a", 5000)
+    with pytest.raises(AirflowSkipException, match="held, the table is unchanged: checks failed: few is false"):
+        source.load(**options, on_failed_check="hold")
+    assert source.found() == before
+    approved = source.operator(**options).execute(run({"chs3_reload": {**of_table, "approve": True}}))
+    assert approved["status"] == "published"
+    source.assert_exact(*periods)
+    (version,) = ListVersionsOperator(**decided).execute({})
+    assert (version["period"], version["rows"], version["why_broken"]) == (first, len(source.moments(first)), "")
+    assert RestorePeriodsOperator(**decided).execute({})[0]["status"] == "restored"
+    assert source.found() == before
+    with pytest.raises(AirflowSkipException, match="pinned since"):
+        source.load(**options)
+    UnpinPeriodsOperator(**decided).execute({})
+    assert source.load(**options, on_failed_check="warn") == ["published"]
+    source.assert_exact(*periods)
+    assert lake.left_behind() == []

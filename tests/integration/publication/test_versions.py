@@ -199,16 +199,22 @@ def test_added_columns_are_followed_and_other_changes_refused(days: Days) -> Non
 
 def test_a_broken_version_is_refused(days: Days) -> None:
     """25.8 would take a partition that a table lacks for an empty one, and wipe the target's."""
-    days.create()
-    days.night(range(40))
-    days.night(range(50))
+    days.create(key="(toYYYYMM(day), tenant)")
+    for values in (range(40), range(50)):
+        days.put(range(1000, 1010), tenant=2, name="b")
+        days.night(values)
     (version,) = days.versions()
-    days.lake.on_node(
-        0, f"ALTER TABLE {days.lake.database}.{version['table']} DROP PART 'all_1_1_0'".replace("all", "202610")
-    )
+    drop = f"ALTER TABLE {days.lake.database}.{version['table']} DROP PARTITION ID '202610-{{}}'"
+    days.lake.on_node(0, drop.format(2))
+    with pytest.raises(
+        AirflowFailException, match=r"cannot be restored into .*: on .* it holds 40 rows of the 50 that"
+    ):
+        days.restore()
+    assert days.values() == [*range(50), *range(1000, 1010)]
+    days.lake.on_node(0, drop.format(1))
     with pytest.raises(AirflowFailException, match="has no versions of 2026-10: loads keep them"):
         days.restore()
-    assert days.values() == [*range(50)]
+    assert days.values() == [*range(50), *range(1000, 1010)]
 
 
 @pytest.mark.three_nodes
