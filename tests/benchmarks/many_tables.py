@@ -48,13 +48,12 @@ def create_tables(cluster: ClickHouseCluster, periods: Sequence[str], *, tables:
                     f"INSERT INTO trips_{number:03} (trip_id, pickup_at) SELECT 1, arrayJoin([{dates}])",
                     settings=_SETTINGS,
                 )
-            client.execute(_records("chs3_ledger", _OF_CLAIMS))
-            if node is cluster.nodes[0]:
-                client.execute(_records("chs3_loads", _OF_LOADS))
-            client.execute(f"DROP TABLE {TABLE} SYNC")
-            for records in ("chs3_ledger", "chs3_loads"):
+            records = {"chs3_ledger": _OF_CLAIMS} | ({"chs3_loads": _OF_LOADS} if node is cluster.nodes[0] else {})
+            for name, own in records.items():
+                client.execute(_records(name, own))
                 one = f"DELETE WHERE target_table = '{TABLE}' SETTINGS mutations_sync = 1"
-                client.execute(f"ALTER TABLE IF EXISTS {records} {one}")
+                client.execute(f"ALTER TABLE {name} {one}")
+            client.execute(f"DROP TABLE {TABLE} SYNC")
 
 
 def _records(name: str, own: Mapping[str, str]) -> str:

@@ -150,7 +150,7 @@ FROM (
     FROM (
         SELECT target_database AS database, target_table AS table, target_uuid AS uuid, period,
             claim.partition_id AS id, claim, checked, inserts, failures, owner,
-            claim_sources = 1 AND load_sources <= 1 AND load_source IN ('', claim_source) AS is_of_one,
+            claim_sources = 1 AND load_sources <= 1 AND (load_source = '' OR load_source = claim_source) AS is_of_one,
             uuid_now = '' AS is_gone
         FROM (
             SELECT target_database, target_table, target_uuid, period, uniqExact(source) AS claim_sources,
@@ -171,7 +171,7 @@ FROM (
         ) AS loaded USING (target_database, target_table, target_uuid, period)
         LEFT JOIN (SELECT database AS target_database, name AS target_table, toString(uuid) AS uuid_now
             FROM system.tables WHERE (database, name) IN ({named})) AS there USING (target_database, target_table)
-        WHERE period != '' AND uuid_now IN ('', target_uuid)
+        WHERE period != '' AND (uuid_now = '' OR uuid_now = target_uuid)
     ) AS recorded
     FULL JOIN (
         SELECT database, table, {partition} AS id, sumIf(rows, is_own) AS own_rows, countIf(is_plain) AS parts,
