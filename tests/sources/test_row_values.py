@@ -67,12 +67,25 @@ MYSQL = {
     "raw": ("varbinary(9)", "String", "x'00ff0a5c'", b"\x00\xff\n\\"),
     "nothing": ("text", "Nullable(String)", "NULL", None),
 }  # fmt: skip
+#: A date and an instant, as PostgreSQL is given them; texts of the date, of the instant without a zone, and with it.
+TIMES = (
+    ("2026-01-05", "2026-01-05 01:00:00.5+05:30", "2026-01-05", "2026-01-04 19:30:00.5", "2026-01-04T19:30:00.5Z"),
+    ("0001-01-01", "0001-01-01 00:00:00+00", "0001-01-01", "0001-01-01 00:00:00", "0001-01-01T00:00:00Z"),
+    ("9999-12-31", "9999-12-31 23:59:59.999999+00", "9999-12-31", "9999-12-31 23:59:59.999999",
+     "9999-12-31T23:59:59.999999Z"),
+    ("1899-12-31", "1899-12-31 23:59:59.10+00", "1899-12-31", "1899-12-31 23:59:59.1", "1899-12-31T23:59:59.1Z"),
+    ("20000-02-29", "20000-02-29 10:00:00+00", "20000-02-29", "20000-02-29 10:00:00", "20000-02-29T10:00:00Z"),
+    ("0044-03-15 BC", "0044-03-15 10:00:00+00 BC", "0044-03-15 BC", "0044-03-15 10:00:00 BC", "0044-03-15 10:00:00 BC"),
+    ("infinity", "infinity", "infinity", "infinity", "infinity"),
+    ("-infinity", "-infinity", "-infinity", "-infinity", "-infinity"),
+)  # fmt: skip
 #: Type in the database, in ClickHouse, and a value that does not fit.
 REFUSED_POSTGRES = (
     ("numeric", "Decimal(38, 2)", "'NaN'"),
     ("numeric", "Decimal(9, 2)", "1.239"),
     ("timestamp", "DateTime64(6, 'UTC')", "'infinity'"),
     ("date", "Date32", "'0044-03-15 BC'"),
+    ("timestamptz", "DateTime64(6, 'UTC')", "'0044-03-15 10:00:00+00 BC'"),
     ("bigint", "Int32", "2147483648"),
     ("text", "UUID", "'no uuid'"),
     ("text", "String", "NULL"),
@@ -141,7 +154,7 @@ def test_values_arrive_as_they_are(row_lake: RowLake) -> None:
 @pytest.mark.thorough
 def test_columns_may_have_names_that_a_load_gives(row_lake: RowLake) -> None:
     # Of a whole number that is 1 where a text looks like hexadecimal digits, too.
-    names = {"chs3_0": "int", "chs3_1": "varchar(9)", "chs3_is_hex": "int", "chs30_0": "int", "chs3_value_0": "int"}
+    names = {"chs3_0": "int", "chs3_1": "varchar(9)", "chs3_is_other": "int", "chs30_0": "int", "chs3_value_0": "int"}
     columns = {name: (of, "String" if of.startswith("v") else "Int32") for name, of in names.items()}
     name = _make(row_lake, columns, [["1", "'6162'", "1", "2", "3"]])
     _load(row_lake, name)
@@ -183,6 +196,27 @@ def test_any_double_keeps_its_last_bit(row_lake: RowLake) -> None:
         if not row_lake.is_mysql:
             row_lake.run("ALTER ROLE CURRENT_USER RESET extra_float_digits")
     assert sorted(value for (value,) in _read(row_lake, "d")) == sorted(doubles)
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("style", ["ISO, YMD", "German", "SQL, DMY", "Postgres"])
+@pytest.mark.parametrize("rows", ["postgres"], indirect=True)
+def test_times_of_any_year_have_one_text_whatever_the_role_has_set(row_lake: RowLake, style: str) -> None:
+    kinds = {"n": "int", "d": "date", "s": "timestamp", "z": "timestamptz"}
+    columns = {name: (kind, "UInt8" if kind == "int" else "Nullable(String)") for name, kind in kinds.items()}
+    values = [
+        [str(number), f"'{day}'", f"timestamptz '{at}' AT TIME ZONE 'UTC'", f"'{at}'"]
+        for number, (day, at, *_) in enumerate(TIMES)
+    ]
+    name = _make(row_lake, columns, [*values, ["99", "NULL", "NULL", "NULL"]])
+    for setting, value in {"DateStyle": style, "TimeZone": "Asia/Kathmandu"}.items():
+        row_lake.run(f"ALTER ROLE CURRENT_USER SET {setting} = '{value}'")
+    try:
+        _load(row_lake, name)
+    finally:
+        row_lake.run("ALTER ROLE CURRENT_USER RESET ALL")
+    wanted = [(number, *texts) for number, (_, _, *texts) in enumerate(TIMES)]
+    assert sorted(_read(row_lake, "n, d, s, z")) == [*wanted, (99, None, None, None)]
 
 
 @pytest.mark.thorough(but=3)

@@ -182,9 +182,10 @@ class TestPostgres:
         row_lake.run(f"CREATE TABLE {name}_p (at date, t text) PARTITION BY RANGE (at)")
         row_lake.run(f"CREATE TABLE {name}_r AS SELECT * FROM {name}")
         row_lake.run(f"ALTER TABLE {name}_r ENABLE ROW LEVEL SECURITY")
+        row_lake.run(f"CREATE UNLOGGED TABLE {name}_u AS SELECT * FROM {name}")
         row_lake.run(f"CREATE MATERIALIZED VIEW {name}_m AS SELECT * FROM {name}")
         row_lake.run(f"""CREATE TABLE "{name}_'\\" AS SELECT * FROM {name}""")
-        assert [_state(row_lake, f"{name}{end}") for end in ("_w", "_p", "_r")] == [None] * 3
+        assert [_state(row_lake, f"{name}{end}") for end in ("_w", "_p", "_r", "_u")] == [None] * 4
         # Statistics that the server collects may be in progress.
         for end in ("_m", "_'\\"):
             wait_until(lambda end=end: _state(row_lake, f"{name}{end}"))

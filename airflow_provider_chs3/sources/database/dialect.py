@@ -77,15 +77,16 @@ class SqlColumn(KnownColumn):
 
     Args:
         written: The expression that the database sends.
-        as_hex: The same as hexadecimal bytes of UTF-8, for a session in another encoding; empty except for texts.
-        read: The expression with which ClickHouse reads what was sent, with `{0}` for the column, and `{is_hex}` for
-            whether texts are sent as hexadecimal bytes.
+        other: The same from a session that writes texts in another way; empty if none does. Of texts, hexadecimal bytes
+            of UTF-8.
+        read: The expression with which ClickHouse reads what was sent, with `{0}` for the column, and `{is_other}`
+            for whether `other` was sent.
         clickhouse_type: That expression's type.
         is_integer: Whether its values are whole numbers.
     """
 
     written: str
-    as_hex: str = ""
+    other: str = ""
     read: str = "{0}"
     clickhouse_type: str = TEXT
     is_integer: bool = False

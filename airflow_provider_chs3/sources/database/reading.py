@@ -205,8 +205,9 @@ class SqlSource(Source):
             own_prefix(self.columns),
         )
         # A column that cannot be NULL is sent as such by some databases only.
+        is_other = f"{prefix}is_other"
         values = [
-            f"toNullable({each.read.format(f'{prefix}{number}', is_hex=f'{prefix}is_hex')}) AS {identifier(each.name)}"
+            f"toNullable({each.read.format(f'{prefix}{number}', is_other=is_other)}) AS {identifier(each.name)}"
             for number, each in enumerate(self.columns)
         ]
         path = f"{literal(f'{self.place}/{period}')} AS _path"

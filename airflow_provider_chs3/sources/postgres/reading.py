@@ -49,8 +49,10 @@ _CONTAINERS = frozenset("ACR")
 _INSTANT = "timestamp with time zone"
 _TIMES = {"date": Times.DATES, "timestamp without time zone": Times.LOCAL, _INSTANT: Times.INSTANTS}
 _HOUR = '"T"HH24"Z"'
-#: Outside these years, times have another text form; infinity has none at all.
-_FIRST, _LAST = "0001-01-01", "9999-12-31"
+#: Of instants in UTC.
+_MARKED = "if(endsWith({0}, 'infinity') OR endsWith({0}, 'BC'), {0}, concat(replaceOne({0}, ' ', 'T'), 'Z'))"
+#: Whether the session writes texts as they are read: its role may have set otherwise.
+_AS_READ = "current_setting('client_encoding') = 'UTF8' AND left(current_setting('DateStyle'), 3) = 'ISO'"
 
 #: A domain is read as the type that it is of, in the end.
 _COLUMNS = """
@@ -103,8 +105,12 @@ class Postgres(Dialect):
             )
         if kind == "bytea":
             return SqlColumn(name=name, type=kind, written=f"encode({column}, 'hex')", read="unhex({0})")
-        if text := _text_of_time(kind, column):
-            return SqlColumn(name=name, type=kind, written=text)
+        if kind in _TIMES:
+            at = f"({column} AT TIME ZONE 'UTC')" if kind == _INSTANT else column
+            read = _MARKED if kind == _INSTANT else "{0}"
+            # JSON has times by ISO, whatever the role has set.
+            other = f"replace(to_json({at}) #>> '{{}}', 'T', ' ')"
+            return SqlColumn(name=name, type=kind, written=f"{at}::text", other=other, read=read)
         if kind in _ASCII:
             return SqlColumn(name=name, type=kind, written=f"{column}::text")
         text = _text_of(kind, column)
@@ -112,8 +118,8 @@ class Postgres(Dialect):
             name=name,
             type=kind,
             written=text,
-            as_hex=f"encode(convert_to({text}, 'UTF8'), 'hex')",
-            read="if({is_hex} = 1, unhex({0}), {0})",
+            other=f"encode(convert_to({text}, 'UTF8'), 'hex')",
+            read="if({is_other} = 1, unhex({0}), {0})",
             is_container=category in _CONTAINERS,
         )
 
@@ -122,18 +128,19 @@ class Postgres(Dialect):
     ) -> str:
         """Return the statement that reads a period's rows; see `Dialect.rows_of_period`.
 
-        The servers take all texts for UTF-8, but their session has the encoding of the database or the role. So the
-        statement looks, once, and in another encoding sends texts in hex. Always would take twice as long.
+        The servers take all texts for UTF-8, and times for ISO's, but their session writes both as the database or the
+        role says. So the statement looks, once, and elsewhere sends texts in hex, and times by way of JSON. Always
+        would take twice as long.
         """
-        in_hex = [replace(each, written=each.as_hex or each.written) for each in columns]
+        elsewhere = [replace(each, written=each.other or each.written) for each in columns]
         plain, other = (
             super(Postgres, self).rows_of_period(table, each, period, part=part).removeprefix("SELECT ")
-            for each in (columns, in_hex)
+            for each in (columns, elsewhere)
         )
-        encoding, is_hex = "current_setting('client_encoding')", f"{own_prefix(columns)}is_hex"
+        is_other = f"{own_prefix(columns)}is_other"
         return (
-            f"SELECT 0 AS {is_hex}, {plain} AND {encoding} = 'UTF8' "
-            f"UNION ALL SELECT 1 AS {is_hex}, {other} AND {encoding} <> 'UTF8'"
+            f"SELECT 0 AS {is_other}, {plain} AND {_AS_READ} "
+            f"UNION ALL SELECT 1 AS {is_other}, {other} AND NOT ({_AS_READ})"
         )
 
     def times_of(self, column: SqlColumn) -> Times | None:
@@ -172,12 +179,13 @@ class Postgres(Dialect):
 
         The end of whatever writes is the end of a transaction, and moves the snapshot on. With some in progress, a
         replica does not say which. None of that holds for what a view, a foreign table or a policy shows, which may go
-        by the clock.
+        by the clock. Another server, after a failover, counts transactions for itself; a crash empties unlogged tables.
         """
         names = f"nspname = {_literal(table.schema or 'public')} AND relname = {_literal(table.name)}"
         return (
-            "(SELECT pg_current_snapshot()::text FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace "
-            f"WHERE {names} AND relkind IN ('r', 'm') AND NOT relhassubclass AND NOT relrowsecurity "
+            "(SELECT extract(epoch FROM pg_postmaster_start_time()) || ' ' || pg_current_snapshot() "
+            f"FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE {names} "
+            "AND relkind IN ('r', 'm') AND relpersistence = 'p' AND NOT relhassubclass AND NOT relrowsecurity "
             "AND pg_snapshot_xmin(pg_current_snapshot()) = pg_snapshot_xmax(pg_current_snapshot()))"
         )
 
@@ -190,17 +198,3 @@ def _literal(text: str) -> str:
 def _text_of(kind: str, column: str) -> str:
     # A cast would cut off the spaces that pad a value of CHAR(n), which a SELECT shows.
     return f"textin(bpcharout({column}))" if kind in ("character", "bpchar") else f"{column}::text"
-
-
-def _text_of_time(kind: str, column: str) -> str:
-    """Return the text of a date or a time, which no setting of a role changes; empty if the type is another one."""
-    if kind == "date":
-        text = f"to_char({column}, 'YYYY-MM-DD')"
-    elif kind == "timestamp without time zone":
-        text = f"rtrim(rtrim(to_char({column}, 'YYYY-MM-DD HH24:MI:SS.US'), '0'), '.')"
-    elif kind == _INSTANT:
-        text = f"rtrim(rtrim(to_char({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US'), '0'), '.') || 'Z'"
-    else:
-        return ""
-    # to_char() makes NULL of what is infinite, and leaves out that a year is before Christ.
-    return f"CASE WHEN {column} >= '{_FIRST}' AND {column} < '{_LAST}' THEN {text} ELSE {column}::text END"
