@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from tests.integration.lake import PERIOD, Lake
@@ -11,11 +12,18 @@ from tests.scheduler.deferred_tasks import ARGUMENTS, FATES, TELLS_PID, Deferred
 
 DATABASE = "test_deferred"
 TRIPS = Trips(rows_per_period=6_000, files_per_period=6)
+#: The load that is held in the end.
+HELD = "triggerer_killed"
+SELECT = {name: name for name in COLUMNS} | {"trip_id": "trip_id + sleepEachRow(0.075)"}
 
 DAG = f"""{TELLS_PID}
 
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
+CHECKED = {{
+    "checks": {{"table_checks": {{"few": {{"check_statement": "count() < {TRIPS.rows_per_period}"}}}}}},
+    "policies": {{"on_failed_check": "hold"}},
+}}
 SECONDS = {{"failed": 0.4, "cleared": "{{{{ 0.4 if ti.try_number == 1 else 0 }}}}"}}
 
 with DAG("loads", schedule=None, start_date=datetime(2026, 1, 1)):
@@ -28,10 +36,11 @@ with DAG("loads", schedule=None, start_date=datetime(2026, 1, 1)):
             table=table,
             period="{PERIOD}",
             # Some 150 s, as Airflow starts twice; what people end would take minutes, and no time again.
-            select={{name: name for name in {list(COLUMNS)!r}}}
-            | {{"trip_id": f"trip_id + sleepEachRow({{SECONDS.get(table, 0.075)}})"}},
+            select={SELECT!r}
+            | ({{"trip_id": f"trip_id + sleepEachRow({{SECONDS[table]}})"}} if table in SECONDS else {{}}),
             settings={SLOW_SETTINGS!r},
             {", ".join(f"{name}={value}" for name, value in ARGUMENTS.items())},
+            **(CHECKED if table == "{HELD}" else {{}}),
         )
 """
 
@@ -45,6 +54,7 @@ class Loads(DeferredTasks):
     """
 
     lakes: dict[str, Lake]
+    states: ClassVar[dict[str, str]] = {**DeferredTasks.states, HELD: "skipped"}
 
     def query_ids(self, fate: str) -> set[str]:
         return self.found_in_logs(fate, r"query id (chs3_\w+)")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from tests.scheduler.airflow_services import AirflowServices
 
@@ -63,7 +64,10 @@ class DeferredTasks(ABC):
     Attributes:
         dag_id: The DAG.
         home: Airflow's.
+        states: In which each task ends.
     """
+
+    states: ClassVar[dict[str, str]] = {fate: "failed" if fate == "failed" else "success" for fate in FATES}
 
     dag_id: str
     home: Path
@@ -110,9 +114,8 @@ class DeferredTasks(ABC):
 
     def is_over(self) -> bool:
         """Whether each task has met its fate, and nothing runs."""
-        states = {fate: "failed" if fate == "failed" else "success" for fate in FATES}
         sql = "SELECT task_id, state FROM task_instance WHERE dag_id = ?"
-        return dict(self._airflows_rows(sql, self.dag_id)) == states and self.have_ended()
+        return dict(self._airflows_rows(sql, self.dag_id)) == self.states and self.have_ended()
 
     def result(self, fate: str) -> object:
         """Return the result of a task."""

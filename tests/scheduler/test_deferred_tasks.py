@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_chs3.operators.held import ApprovePeriodsOperator
 from tests.integration.lake import PERIOD, Lake
 from tests.scheduler import deferred_loads, deferred_statements
 from tests.scheduler.airflow_services import AirflowServices
-from tests.scheduler.deferred_loads import TRIPS, Loads
+from tests.scheduler.deferred_loads import HELD, TRIPS, Loads
 from tests.scheduler.deferred_statements import Statements
 from tests.scheduler.deferred_tasks import ENVIRONMENT, FATES, befall
 
@@ -36,6 +37,14 @@ def lakes(chs3_cluster: Cluster, chs3_s3: Any) -> Iterator[dict[str, Lake]]:
         lake.create_table()
     yield lakes
     anywhere.on_every_node(f"DROP DATABASE {database} SYNC")
+
+
+def connections(cluster: Cluster, s3: Any) -> dict[str, str]:
+    """Of Airflow, as environment variables."""
+    return {
+        "AIRFLOW_CONN_CHS3_DEFAULT": json.dumps(cluster.airflow_connection()),
+        "AIRFLOW_CONN_AWS_DEFAULT": json.dumps(s3.airflow_connection()),
+    }
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +77,7 @@ def run(
     begun_loads: Loads, begun_statements: Statements, chs3_cluster: Cluster, chs3_s3: Any, airflow_db: Path, home: Path
 ) -> None:
     """Each task has met its fate. It takes minutes, as five processes of Airflow start, and two of them again."""
-    environment = ENVIRONMENT | {
-        "AIRFLOW_CONN_CHS3_DEFAULT": json.dumps(chs3_cluster.airflow_connection()),
-        "AIRFLOW_CONN_AWS_DEFAULT": json.dumps(chs3_s3.airflow_connection()),
-    }
+    environment = ENVIRONMENT | connections(chs3_cluster, chs3_s3)
     with AirflowServices(home=home, dags=home / "dags", database=airflow_db, environment=environment) as airflow:
         befall(airflow, [begun_loads, begun_statements])
 
@@ -88,7 +94,7 @@ def statements(begun_statements: Statements, run: None) -> Statements:
 
 class TestLoads:
     @pytest.mark.thorough
-    @pytest.mark.parametrize("table", [fate for fate in FATES if fate != "failed"])
+    @pytest.mark.parametrize("table", ["worker_killed", "cleared"])
     def test_the_period_holds_exactly_its_objects_rows(self, loads: Loads, table: str) -> None:
         assert loads.lakes[table].facts() == TRIPS.facts(PERIOD)
 
@@ -97,8 +103,28 @@ class TestLoads:
         assert loads.lakes["failed"].rows_per_node() == [0, 0, 0]
 
     @pytest.mark.thorough
-    def test_no_query_runs_and_no_staging_is_left(self, loads: Loads) -> None:
-        assert loads.lakes["failed"].left_behind() == []
+    def test_one_is_held_and_approved_and_no_query_and_no_staging_is_left(
+        self, loads: Loads, chs3_cluster: Cluster, chs3_s3: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lake = loads.lakes[HELD]
+        (held,) = {*lake.left_behind()}
+        assert held.startswith("chs3_held_")
+        assert lake.rows_per_node() == [0, 0, 0]
+        assert "checks failed: few is false" in loads.logs(HELD)
+        for name, value in connections(chs3_cluster, chs3_s3).items():
+            monkeypatch.setenv(name, value)
+        approve = ApprovePeriodsOperator(
+            task_id="approve",
+            database=lake.database,
+            table=lake.table,
+            periods=[PERIOD],
+            bucket=lake.bucket,
+            key="trips/{YYYY-MM}/",
+            definition={"select": deferred_loads.SELECT},
+        )
+        assert [each["status"] for each in approve.execute({})] == ["published"]
+        assert lake.facts() == TRIPS.facts(PERIOD)
+        assert lake.left_behind() == []
 
     @pytest.mark.thorough
     @pytest.mark.parametrize("table", ["worker_killed", "triggerer_killed"])
