@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
+from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.core.cluster.node_facts import inspect_target
 from airflow_provider_chs3.core.doctor.disks import check_room
 from airflow_provider_chs3.core.workflow.operations import Step, Steps
@@ -157,6 +158,32 @@ def test_the_newest_versions_are_kept_and_any_of_them_is_restored(days: Days) ->
     # What it replaced is a version, too.
     days.restore(version=nights[3])
     assert days.values() == [*range(3, 43)]
+
+
+def test_people_undo_in_a_shell(days: Days, capsys: pytest.CaptureFixture[str]) -> None:
+    days.create()
+    first, second = (days.night(values)["attempt"] for values in (range(40), range(50)))
+    lake = days.lake
+    of_table = ["--database", lake.database, "--table", lake.table, "--cluster", lake.cluster.name]
+    of_period = ["--period", PERIOD, *of_table]
+
+    def said(*arguments: str, ends: int = 0) -> str:
+        assert main([*arguments]) == ends
+        shown = capsys.readouterr()
+        return " ".join((shown.err if ends else shown.out).split())
+
+    assert re.search(
+        f"{PERIOD} {first} 20[-0-9]+ [:0-9]+ 40 .* on disk would be free without", said("versions", *of_table)
+    )
+    assert f"{PERIOD} restored {first} 40 it holds what attempt {first} had" in said("restore", *of_period)
+    assert days.values() == [*range(40)]
+    lake.on_node(0, f"INSERT INTO {days.name} VALUES ('{PERIOD}-05', 1, 999)")
+    changed = ("restore", "--version", second, *of_period)
+    assert "restore with --replace-changed" in said(*changed, ends=2)
+    assert days.values() == [*range(40), 999]
+    assert f"{PERIOD} restored {second} 50" in said(*changed, "--replace-changed")
+    assert days.values() == [*range(50)]
+    assert f"{PERIOD} unpinned {second} 50 loads may replace it again" in said("unpin", *of_period)
 
 
 def test_rows_that_were_erased_before_a_version_was_kept_do_not_return(days: Days) -> None:
