@@ -313,7 +313,7 @@ def test_the_shell_takes_the_commands() -> None:
 
 def test_the_command_line_takes_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     refused = []
-    for place, arguments in _commands():
+    for place, arguments in commands():
         try:
             parser().parse_args(arguments)
         except SystemExit:
@@ -321,7 +321,7 @@ def test_the_command_line_takes_the_commands(capsys: pytest.CaptureFixture[str])
     assert refused == []
 
 
-def _commands() -> Iterator[tuple[str, list[str]]]:
+def commands() -> Iterator[tuple[str, list[str]]]:
     """Each `chs3 …` that stands on a line of its own."""
     count = 0
     for page in PAGES:

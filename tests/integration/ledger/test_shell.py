@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 import yaml
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.testbed.trips import Trips
@@ -44,6 +45,25 @@ def where(lake: Lake, command: str) -> list[str]:
 
 def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.split("   ") if cell.strip()]
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        "given",
+        [{"table": "nope"}, {"key": "s3://no-such-lake/trips/{YYYY-MM}/"}, {"period": "2026-13"}],
+        ids=lambda given: next(iter(given)),
+    )
+    def test_they_are_the_sentences_of_the_operators(
+        self, trips_lake: Lake, capsys: pytest.CaptureFixture[str], given: dict[str, str]
+    ) -> None:
+        trips_lake.upload(TRIPS)
+        key = f"s3://{trips_lake.bucket}/trips/{{YYYY-MM}}/"
+        arguments = {"table": trips_lake.table, "key": key, "period": PERIOD, "database": trips_lake.database} | given
+        with pytest.raises(AirflowFailException) as told:
+            trips_lake.load(bucket=None, **arguments)
+        capsys.readouterr()
+        code = main(["plan", *(part for name, value in arguments.items() for part in (f"--{name}", value))])
+        assert (code, capsys.readouterr().err.strip()) == (2, f"plan: {told.value}")
 
 
 class TestObjects:

@@ -1,0 +1,81 @@
+"""The commands of the pages run as they stand there, on a table that has what they are about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowSkipException
+
+from airflow_provider_chs3.cli.main import main
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.nodes import LOADER
+from airflow_provider_chs3.testbed.s3 import S3Server
+from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+from tests.test_docs import commands
+
+#: What they name.
+BUCKETS = ("my-bucket", "taxi")
+PERIODS = ["2026-01", "2026-02", "2026-03", "2026-08", "2026-09", "2026-10"]
+KEY = "trips/{YYYY-MM}/*.parquet"
+OLD, NEW = Trips(rows_per_period=100, files_per_period=1), Trips(seed=2, rows_per_period=110, files_per_period=1)
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    """One of their own, as their buckets have names that other tests have, too."""
+    with S3Server.start() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ClickHouseCluster]:
+    with ClickHouseCluster.start(1, clusters={"main": LOADER}) as cluster:
+        with cluster.nodes[0].client() as client:
+            for sql in (
+                "CREATE DATABASE taxi",
+                create_table_sql("taxi.trips"),
+                f"CREATE TABLE taxi.trips_all AS taxi.trips ENGINE = Distributed({cluster.name}, taxi, trips)",
+            ):
+                client.execute(sql)
+        yield cluster
+
+
+@pytest.fixture
+def loads(server: ClickHouseCluster, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Returns a load of what is in the first bucket."""
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(server.airflow_connection() | {"schema": "taxi"}))
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(s3.airflow_connection()))
+    for bucket in BUCKETS:
+        s3.client().create_bucket(Bucket=bucket)
+
+    def load(trips: Trips, *periods: str, **options: Any) -> None:
+        for bucket in BUCKETS:
+            for period in periods:
+                trips.upload(s3.client(), period, bucket=bucket, prefix=f"trips/{period}/")
+        S3ToClickHouseOperator(
+            task_id="load", bucket="my-bucket", key=KEY, table="trips", periods=list(periods), **options
+        ).execute({})
+
+    return load
+
+
+def test_they_run(loads: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    loads(OLD, *PERIODS)
+    loads(NEW, "2026-10", policies={"keep_versions": 1})
+    failed = {}
+    for place, command in commands():
+        # Calibrations and rehearsals, those of other storages, too, take longer, and have tests of their own.
+        if command[0] in ("calibrate", "rehearse"):
+            continue
+        if command[0] == "approve":
+            held = {"checks": {"statements": {"never": "SELECT false"}}, "policies": {"on_failed_check": "hold"}}
+            with pytest.raises(AirflowSkipException):
+                loads(NEW, "2026-02", **held)
+        code = main(command)
+        if code not in (0, 1):
+            failed[place] = capsys.readouterr().err
+    assert failed == {}
