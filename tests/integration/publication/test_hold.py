@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.operators.held import ApprovePeriodsOperator, DiscardPeriodsOperator
-from airflow_provider_chs3.operators.ledger import CleanStagingOperator
+from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator, CleanStagingOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.operators.versions import (
     ListVersionsOperator,
@@ -86,6 +86,10 @@ def test_held_rows_are_published_once_they_are_approved(trips: Trips) -> None:
     (held,) = tables(trips)
     hold(trips, says="held since 20.* UTC: checks failed: null_check of fare is 10")
     assert tables(trips) == [held]
+    with pytest.raises(
+        AirflowFailException, match=r"hold 50 rows, .* holds 40 \(.*\); held since 20.* chs3 approve publ"
+    ):
+        decide(trips, AdoptPeriodsOperator)
     approved = approve(trips)
     assert (approved["status"], approved["reason"]) == ("published", "it was held, and is approved")
     assert trips.ids() == [*range(50)]
@@ -97,7 +101,7 @@ def test_held_rows_are_published_once_they_are_approved(trips: Trips) -> None:
 def decide(trips: Trips, kind: Any = ApprovePeriodsOperator, **options: Any) -> Any:
     """Decide by an operator of its own."""
     of_table = {"database": trips.lake.database, "table": trips.lake.table, "cluster": trips.lake.cluster.name}
-    if kind is ApprovePeriodsOperator:
+    if kind in (AdoptPeriodsOperator, ApprovePeriodsOperator):
         place = {"bucket": trips.lake.bucket, "key": "t/{YYYY-MM}/"}
         options = {"definition": {"files": CSV}} | options | place
     return kind(task_id="decide", periods=[PERIOD], **of_table, **options).execute({})
