@@ -89,7 +89,7 @@ function Entry({ label, tag, head, children, buttons }: {
 function MissedNode({ node }: { node: string }) {
   return (
     <Entry label={`Node ${node} is down`} tag={<StateTag state="stuck" name="no answer" />} head={<Text fontWeight="semibold">Node {node}</Text>}>
-      <Text fontSize="sm">No replica of its shard answers: its rows are in no figure, and the states of periods come from the other nodes.</Text>
+      <Text fontSize="sm">No replica of its shard answers, so loads into the cluster fail: check that its server is up. Until then its rows are in no figure, and the states of periods come from the other nodes.</Text>
     </Entry>
   );
 }
