@@ -163,7 +163,7 @@ _HINTS = {code: hint for codes, hint in (*_TERMINAL, *_TRANSIENT) for code in co
 _TERMINAL_CODES = frozenset(code for codes, _ in _TERMINAL for code in codes)
 #: Errors while files are read that say nothing about the file.
 _OF_SERVERS = frozenset(
-    {81, 159, TOO_MANY_QUERIES, 203, 209, 210, MEMORY_LIMIT_EXCEEDED, 279, QUERY_WAS_CANCELLED, S3_ERROR}
+    {81, 159, TOO_MANY_QUERIES, 203, 209, 210, MEMORY_LIMIT_EXCEEDED, 279, QUERY_WAS_CANCELLED, S3_ERROR, 516}
 )
 
 

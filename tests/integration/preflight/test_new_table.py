@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pyarrow as pa
@@ -92,7 +93,18 @@ def test_columns_that_no_type_holds_are_refused(lake: Lake, capsys: pytest.Captu
 
 
 def test_a_period_without_files_is_refused(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-    assert f"There are no objects of {PERIOD} at {lake.bucket}/trips/" in refusal(lake, capsys)
+    assert f"No objects for {PERIOD} under {lake.bucket}/trips/" in refusal(lake, capsys)
+
+
+def test_a_wrong_password_is_not_the_files_fault(
+    lake: Lake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.upload(TRIPS)
+    connection = json.loads(os.environ["AIRFLOW_CONN_CHS3_DEFAULT"]) | {"password": "another"}
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+    said = refusal(lake, capsys)
+    assert "Authentication failed" in said
+    assert ".parquet" not in said
 
 
 @pytest.mark.three_nodes
