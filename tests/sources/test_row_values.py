@@ -198,6 +198,33 @@ def test_any_double_keeps_its_last_bit(row_lake: RowLake) -> None:
     assert sorted(value for (value,) in _read(row_lake, "d")) == sorted(doubles)
 
 
+@pytest.mark.parametrize("rows", ["mysql"], indirect=True)
+def test_times_of_mysql_have_the_digits_that_count(row_lake: RowLake) -> None:
+    kinds = {"d": "date", "s": "datetime", "f": "datetime(6)", "z": "timestamp NULL", "y": "timestamp(3) NULL"}
+    rows = (
+        (
+            "2026-01-05",
+            "2026-01-05 10:00:00",
+            "2026-01-05 10:00:00.5",
+            "2026-01-05 10:00:00",
+            "2026-01-05 10:00:00.120",
+        ),
+        ("0044-03-15", "0044-03-15 10:00:00", "0044-03-15 10:00:00", "1970-01-01 00:00:01", "1970-01-01 00:00:01"),
+        ("9999-12-31", "9999-12-31 23:59:59", "9999-12-31 23:59:59.999999", "2038-01-19 03:14:07", None),
+        ("2026-02-30", "2026-02-30 20:00:00", "2026-02-30 20:00:00.00001", None, "0000-00-00 00:00:00"),
+        ("0000-00-00", "0000-00-00 00:00:00", "0000-00-00 00:00:00", "0000-00-00 00:00:00", None),
+    )
+    values = [[str(number), *(f"'{each}'" if each else "NULL" for each in row)] for number, row in enumerate(rows)]
+    columns = {"n": ("int", "UInt8")} | {name: (kind, "Nullable(String)") for name, kind in kinds.items()}
+    _load(row_lake, _make(row_lake, columns, values))
+    found = sorted(_read(row_lake, "n, d, s, f, z, y"))
+    assert [row[1:4] for row in found] == [row[:3] for row in rows]
+    assert [row[4] for row in found] == ["2026-01-05T10:00:00Z", "1970-01-01T00:00:01Z", "2038-01-19T03:14:07Z", None,
+                                         "0000-00-00 00:00:00"]  # fmt: skip
+    assert [row[5] for row in found] == ["2026-01-05T10:00:00.12Z", "1970-01-01T00:00:01Z", None, "0000-00-00 00:00:00",
+                                         None]  # fmt: skip
+
+
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("style", ["ISO, YMD", "German", "SQL, DMY", "Postgres"])
 @pytest.mark.parametrize("rows", ["postgres"], indirect=True)
