@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import time
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
+from pathlib import Path
 from statistics import median
 from typing import Any
 
-from airflow_provider_chs3.sources.database.dialect import SqlTable
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.sources.database.dialect import Dialect, SqlColumn, SqlTable
+from airflow_provider_chs3.sources.mysql.reading import MySql
 from airflow_provider_chs3.sources.postgres.reading import Postgres
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs.packages import ProgramMissingError
+from airflow_provider_chs3.testbed.sources.mysql import MySqlServer
 from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
@@ -21,13 +25,16 @@ from tests.benchmarks.places import PERIOD, PLACES, FilledPlace, PlaceKind
 from tests.benchmarks.rounds import Comparison, Figures, Gate, Round, Table, measure_in_turns
 from tests.benchmarks.servers import BenchS3
 from tests.benchmarks.suite import TrialContext
-from tests.sources.rows import PostgresRows
+from tests.sources.rows import MySqlRows, PostgresRows, Rows
 
 TITLE = "Sources"
 
 _PLAIN, _PACKAGE = "plain", "this package"
-_MD5, _SENT, _COUNT = "MD5 of texts (before)", "hash of bytes as sent", "count alone"
-_MICROSECONDS = "microseconds a row"
+_READ_BEFORE, _READ = "read, times by a format (before)", "read"
+_HASH_BEFORE, _HASH = "fingerprint, MD5 of texts (before)", "fingerprint"
+_MICROSECONDS = "microseconds of CPU a row"
+_TO_CHAR = "rtrim(rtrim(to_char({}, 'YYYY-MM-DD HH24:MI:SS.US'), '0'), '.')"
+_DATE_FORMAT = "TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM DATE_FORMAT({}, '%Y-%m-%d %H:%i:%s.%f')))"
 
 
 def run(bench: TrialContext) -> Iterator[Table | Comparison]:
@@ -49,52 +56,97 @@ def run(bench: TrialContext) -> Iterator[Table | Comparison]:
         aim=f"The ratio is that of {_PACKAGE} to a plain INSERT … SELECT from the same table function, round by round.",
     )
 
-    try:
-        yield _fingerprints(bench)
-    except ProgramMissingError as error:
-        bench.say(f"PostgreSQL's fingerprint is left out: {error}")
+    for cost in (_cost_of_postgres, _cost_of_mysql):
+        try:
+            yield cost(bench)
+        except ProgramMissingError as error:
+            bench.say(f"The cost for a database is left out: {error}")
 
 
-def _fingerprints(bench: TrialContext) -> Comparison:
-    """Compare the default fingerprint of PostgreSQL with the one that it had before, over the same rows."""
+def _cost_of_postgres(bench: TrialContext) -> Comparison:
+    """Compare what PostgreSQL does for a load with what it did before, over the same rows."""
     count = bench.sized(full=1_000_000, quick=50_000)
     with PostgresServer.start() as server:
         rows = PostgresRows.create(server)
         rows.put(Trips(rows_per_period=count).table(PERIOD))
-        dialect = Postgres()
-        table = SqlTable(
-            name=rows.table, schema="public", time_column="pickup_at", key_column=None, fingerprint=None, timezone="UTC"
-        )
-        with closing(rows.connection()) as connection:
-            found = connection.execute(*dialect.columns(table)).fetchall()
-        columns = [dialect.column(*each) for each in found]
-        texts = ", ".join(each.written for each in columns)
-        digests = {
-            _MD5: f"sum(('x' || left(md5(ROW({texts})::text), 15))::bit(60)::bigint)",
-            _SENT: dialect.digest(columns),
-            _COUNT: "count(*)",
+        table, columns = _described(rows, dialect := Postgres(), schema="public")
+        texts = [_TO_CHAR.format(each.name) if dialect.times_of(each) else each.written for each in columns]
+        asked = {
+            _PLAIN: f"COPY (SELECT * FROM {rows.table}) TO '/dev/null'",
+            _READ_BEFORE: f"COPY (SELECT {', '.join(texts)} FROM {rows.table}) TO '/dev/null'",
+            _READ: f"COPY ({dialect.rows_of_period(table, columns, Period.parse(PERIOD))}) TO '/dev/null'",
+            _HASH_BEFORE: f"SELECT sum(('x' || left(md5(ROW({', '.join(texts)})::text), 15))::bit(60)::bigint) "
+            f"FROM {rows.table}",
+            _HASH: dialect.version_of_period(table, columns, Period.parse(PERIOD)),
         }
-        variants = {name: _asked(rows, digest, count) for name, digest in digests.items()}
-        rounds = measure_in_turns("Fingerprint", variants, rounds=bench.rounds, console=bench.console)
+        with closing(rows.connection(autocommit=True)) as connection:
+            connection.execute("SET max_parallel_workers_per_gather = 0")
+            return _compared(bench, "PostgreSQL", connection, connection.info.backend_pid, asked, count)
+
+
+def _cost_of_mysql(bench: TrialContext) -> Comparison:
+    """Compare what MariaDB does for a load with what it did before, over the same rows."""
+    count = bench.sized(full=300_000, quick=50_000)
+    with MySqlServer.start() as server:
+        rows = MySqlRows.create(server)
+        rows.put(Trips(rows_per_period=count).table(PERIOD))
+        table, columns = _described(rows, dialect := MySql(), schema=None)
+        texts = [_DATE_FORMAT.format(each.name) if dialect.times_of(each) else each.written for each in columns]
+        hashes = ", ".join(f"COALESCE(MD5({each}), '')" for each in texts)
+        asked = {
+            _PLAIN: f"SELECT * FROM {rows.table}",
+            _READ_BEFORE: f"SELECT {', '.join(texts)} FROM {rows.table}",
+            _READ: dialect.rows_of_period(table, columns, Period.parse(PERIOD)),
+            _HASH_BEFORE: f"SELECT SUM(CAST(CONV(LEFT(MD5(CONCAT_WS(',', {hashes})), 15), 16, 10) AS UNSIGNED)) "
+            f"FROM {rows.table}",
+            _HASH: dialect.version_of_period(table, columns, Period.parse(PERIOD)),
+        }
+        process = int((server.folder / "pid").read_text(encoding="ascii"))
+        with closing(rows.connection()) as connection:
+            return _compared(bench, "MariaDB", connection, process, asked, count)
+
+
+def _described(rows: Rows, dialect: Dialect, schema: str | None) -> tuple[SqlTable, list[SqlColumn]]:
+    table = SqlTable(
+        name=rows.table, schema=schema, time_column="pickup_at", key_column=None, fingerprint=None, timezone="UTC"
+    )
+    with closing(rows.connection()) as connection, closing(connection.cursor()) as cursor:
+        cursor.execute(*dialect.columns(table))
+        return table, [dialect.column(*each) for each in cursor.fetchall()]
+
+
+def _compared(
+    bench: TrialContext, title: str, connection: Any, process: int, asked: Mapping[str, str], count: int
+) -> Comparison:
+    """Measure the CPU that a process of the database takes for statements."""
+
+    def measured(statement: str) -> Callable[[], Figures]:
+        def measure() -> Figures:
+            before = _cpu_seconds(process)
+            with closing(connection.cursor()) as cursor:
+                cursor.execute(statement)
+            return {_MICROSECONDS: (_cpu_seconds(process) - before) / count * 1e6}
+
+        return measure
+
+    variants = {name: measured(statement) for name, statement in asked.items()}
     return Comparison(
-        title=f"The default fingerprint of {count:,} rows of PostgreSQL, one process",
+        title=f"What a load of {count:,} rows costs {title}: reads, and fingerprints",
         variants=list(variants),
         figures=[_MICROSECONDS],
-        rounds=rounds,
-        aim="Hashing rows takes half the time that MD5 of their texts took, or less.",
-        gates=[Gate(variant=_SENT, figure=_MICROSECONDS, at_most=0.5)],
+        rounds=measure_in_turns(title, variants, rounds=bench.rounds, console=bench.console),
+        aim="Reads and fingerprints take less CPU of the database than they did before.",
+        gates=[
+            Gate(variant=_READ, figure=_MICROSECONDS, at_most=0.9, base=_READ_BEFORE),
+            Gate(variant=_HASH, figure=_MICROSECONDS, at_most=0.5, base=_HASH_BEFORE),
+        ],
     )
 
 
-def _asked(rows: PostgresRows, digest: str, count: int) -> Callable[[], Figures]:
-    def measure() -> Figures:
-        with closing(rows.connection()) as connection:
-            connection.execute("SET max_parallel_workers_per_gather = 0")
-            start = time.monotonic()
-            connection.execute(f"SELECT {digest} FROM {rows.table}").fetchall()
-            return {_MICROSECONDS: (time.monotonic() - start) / count * 1e6}
-
-    return measure
+def _cpu_seconds(process: int) -> float:
+    """What a process has taken so far, of itself and of the kernel."""
+    *_, fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")
+    return sum(map(int, fields.split()[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def _measured(bench: TrialContext, kind: PlaceKind, s3: BenchS3, one: ClickHouseCluster) -> Mapping[str, str | float]:
