@@ -169,8 +169,9 @@ def reads_all(target: TableName, sizes: str, why: str) -> TargetChangedError:
     """
     return TargetChangedError(
         f"{target} has no partitions, so this would load it whole again, reading {sizes}: {why}. The table is "
-        "unchanged. To allow this, give policies={'reload_whole_table': True}, for example for one run; to replace "
-        "only the rows of overwritten and deleted objects, give increments={'object_column': …}."
+        "unchanged. To allow this, give policies={'reload_whole_table': True}, for example for one run. With "
+        "increments={'object_column': …}, loads replace only the rows of overwritten and deleted objects, up to a "
+        "quarter of the table's bytes."
     )
 
 
