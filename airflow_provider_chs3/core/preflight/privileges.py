@@ -131,7 +131,10 @@ def _of_reading(location: TableLocation, named_collection: str | None, store: St
 def privileges_of_planning(location: TableLocation) -> RequiredPrivileges:
     """Return the privileges for planning, and for listing the ledger."""
     return RequiredPrivileges(
-        ("CREATE TEMPORARY TABLE ON *.*", *_on_system((*_of_cluster(location), *_OF_TARGET, "mutations"))),
+        (
+            "CREATE TEMPORARY TABLE ON *.*",
+            *_on_system((*_of_cluster(location), *_OF_TARGET, "detached_parts", "mutations")),
+        ),
         (*_sight_of(location), *_of_records(location.ledger)),
     )
 
