@@ -110,8 +110,11 @@ def test_a_load_that_died_at_any_step_leaves_the_version_to_restore(days: Days) 
         assert days.lake.left_behind() == []
 
 
-def interposed(one: Callable[[], Any], other: Callable[[], Any], number: int) -> list[Any]:
-    """Run something, and another thing before one of its steps that write; None for what ended with an error."""
+def interposed(one: Callable[[], Any], other: Callable[[], Any], at: int | str) -> list[Any]:
+    """Run something, and another thing before a step of it: one of those that write, by its number, or a name.
+
+    None stands for what ended with an error.
+    """
     seen, done = count(), list[Any]()
 
     def attempted(run: Callable[[], Any]) -> None:
@@ -122,7 +125,7 @@ def interposed(one: Callable[[], Any], other: Callable[[], Any], number: int) ->
             done.append(None)
 
     def noted(runner: Runner, step: Step) -> Any:
-        if writes(step) and next(seen) == number:
+        if step.name.startswith(at) if isinstance(at, str) else writes(step) and next(seen) == at:
             print(f"Before {step.name}")
             with performing(perform):
                 attempted(other)

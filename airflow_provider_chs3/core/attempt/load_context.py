@@ -271,6 +271,11 @@ class LoadContext:
         """
         found, manifest = standing(before, self.wanted, self.context.table_facts), self.manifest
         held, why_not_held = held_version(before, self.wanted, self.context.table_facts)
+        of_dead = intended(before, self.wanted, self.context.table_facts)
+        claims = {period.held.record.attempt for period in before.values() if period.held}
+        if of_dead and self.request.is_approval and of_dead not in claims:
+            # An approval publishes nothing that nobody approved: neither completes nor ends another load.
+            of_dead, why_not_held = "", "a load of other rows is publishing it, or died at that; if it runs, let it end"
         published = (period.record.source_bytes for period in before.values() if period.record)
         return PeriodFacts(
             found=found,
@@ -279,7 +284,7 @@ class LoadContext:
             size_bytes=manifest.size_bytes,
             published_bytes=max(published, default=0),
             lacks_replica=bool(self.absent_of(found)),
-            intended=intended(before, self.wanted, self.context.table_facts),
+            intended=of_dead,
             held=held,
             why_not_held=why_not_held,
             is_approval=self.request.is_approval,

@@ -25,10 +25,10 @@ from airflow_provider_chs3.core.publication.publish import publish
 from airflow_provider_chs3.core.publication.shared_table import find_superseded
 from airflow_provider_chs3.core.publication.versions import keep_versions
 from airflow_provider_chs3.core.staging.ending import (
+    check_not_superseded,
     end_earlier_attempts,
     end_named,
     find_published_from,
-    is_staging_there,
     rename_staging,
 )
 from airflow_provider_chs3.core.staging.rivals import settle_with_rivals, take_over
@@ -180,8 +180,8 @@ def not_held(load: LoadContext, why: str) -> TargetChangedError:
         why: Why that is so.
     """
     return TargetChangedError(
-        f"{load.context.target} {load.request.period} cannot be approved: {why}. The table is unchanged. Load the "
-        "period: what its policies hold is held again."
+        f"{load.context.target} {load.request.period} cannot be approved: {why}. The approval changed nothing. Load "
+        "the period: what its policies hold is held again."
     )
 
 
@@ -189,8 +189,6 @@ def _intend(each: PeriodLoad) -> Steps[None]:
     load, held = each.load, _on_nodes(each.before)
     nonce = next(iter(held.values())).record.attempt
     source = held_attempt(load, nonce)
-    if not (yield from is_staging_there(load.context, source.name)):
-        raise not_held(load, f"table {source.name}, which held it, is gone. Discard it, so that it is loaded again")
     yield from Log(name=f"Publishing {load.request.period}, which was {each.reason.partition('. ')[0]}.")
     # `finish` renames it to that name without the last letter, by which all of its attempts are ended.
     own = Attempt(load.context.target, (load.request.period,), f"{nonce}{load.request.nonce}a", of=nonce)
@@ -208,8 +206,11 @@ def _intend(each: PeriodLoad) -> Steps[None]:
         # Who completes the publication cannot: it may find some nodes replaced.
         yield from keep_versions(periods_of(each), {each.period: members_of(each, each.before, staged)})
         yield from _record_intent(load, own, held)
-    except Exception:
-        yield from clean_up(replace(load, request=replace(load.request, nonce=own.nonce)))
+    except Exception as error:
+        try:
+            yield from check_not_superseded(load.context, own, error)
+        finally:
+            yield from clean_up(replace(load, request=replace(load.request, nonce=own.nonce)))
         raise
 
 

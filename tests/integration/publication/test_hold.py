@@ -262,8 +262,12 @@ def test_what_is_held_is_cleaned_up_only_after_its_limit(trips: Trips) -> None:
         load(trips)
     (held,) = tables(trips)
     trips.lake.on_every_node(f"DROP TABLE {trips.lake.database}.{held} SYNC")
-    with pytest.raises(AirflowFailException, match=f"table {held}, which held it, is gone"):
+    with pytest.raises(AirflowFailException, match=f"table {held}, which held it, is gone.* Load the period"):
         decide(trips)
+    hold(trips, says="the table is unchanged: checks failed")
+    assert tables(trips) != [held]
+    decide(trips)
+    assert trips.ids() == [*range(50)]
 
 
 def test_a_late_file_replaces_what_is_held(trips: Trips) -> None:
