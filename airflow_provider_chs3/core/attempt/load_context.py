@@ -274,7 +274,7 @@ class LoadContext:
         of_dead = intended(before, self.wanted, self.context.table_facts)
         claims = {period.held.record.attempt for period in before.values() if period.held}
         if of_dead and self.request.is_approval and of_dead not in claims:
-            # An approval publishes nothing that nobody approved: neither completes nor ends another load.
+            # An approval publishes nothing that nobody approved: it leaves what another load publishes to that one.
             of_dead, why_not_held = "", "a load of other rows is publishing it, or died at that; if it runs, let it end"
         published = (period.record.source_bytes for period in before.values() if period.record)
         return PeriodFacts(

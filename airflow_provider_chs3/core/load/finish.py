@@ -36,7 +36,7 @@ from airflow_provider_chs3.core.staging.tables import Attempt, create_staging
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Gather, Log, Steps
-from airflow_provider_chs3.exceptions import TargetChangedError, TransientError, VerificationError
+from airflow_provider_chs3.exceptions import SupersededError, TargetChangedError, TransientError, VerificationError
 
 
 def finish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]:
@@ -77,6 +77,8 @@ def _finish_from(name: str, nonce: str, periods: Periods) -> Steps[dict[Period, 
             yield from Log(
                 name=f"{period}: attempt {nonce} died while it published it, and cannot be completed. {error}"
             )
+            if load.request.is_approval and isinstance(error, SupersededError):
+                periods.leave(period, error)
         part = part.those(part.items)
         if part.items:
             yield from Log(name=f"Publishing what attempt {nonce} staged for {', '.join(map(str, part.items))}.")
@@ -208,7 +210,8 @@ def _intend(each: PeriodLoad) -> Steps[None]:
         yield from _record_intent(load, own, held)
     except Exception as error:
         try:
-            yield from check_not_superseded(load.context, own, error)
+            for attempt in (own, source):
+                yield from check_not_superseded(load.context, attempt, error)
         finally:
             yield from clean_up(replace(load, request=replace(load.request, nonce=own.nonce)))
         raise

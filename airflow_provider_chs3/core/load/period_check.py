@@ -36,12 +36,11 @@ from airflow_provider_chs3.core.load.cleaning import clean_up_published
 from airflow_provider_chs3.core.load.finish import approve, check_approved, finish, not_held
 from airflow_provider_chs3.core.load.outcome import record_unchanged, result_of
 from airflow_provider_chs3.core.publication.evidence_renewal import renew_records
-from airflow_provider_chs3.core.publication.held import drop_held_of, held_attempt
+from airflow_provider_chs3.core.publication.held import drop_held_of, without_lost
 from airflow_provider_chs3.core.publication.publish import key_of_other_type
 from airflow_provider_chs3.core.publication.versions import drop_older_versions, find_versions
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, is_table, table
-from airflow_provider_chs3.core.staging.ending import is_staging_there
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
@@ -291,7 +290,7 @@ def look_at_period(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> St
     Raises:
         PreflightError: If it was published as another partition than the table's key gives now.
     """
-    facts = yield from _with_held(load, load.facts(before))
+    facts = yield from without_lost(load.context, load.request.period, load.facts(before))
     if facts.found.standing is not ComparisonStatus.TARGET_CHANGED:
         return facts
     changed = {node: before[node] for node in facts.found.nodes}
@@ -300,16 +299,6 @@ def look_at_period(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> St
     if not (yield from _is_of_stale(load, changed)):
         return facts
     return replace(facts, found=Found(ComparisonStatus.UNFINISHED, facts.found.nodes, _STALE))
-
-
-def _with_held(load: LoadContext, facts: PeriodFacts) -> Steps[PeriodFacts]:
-    """Return what is known, as if nothing were held if its table is gone from a node."""
-    if facts.held is None:
-        return facts
-    name = held_attempt(load, facts.held.record.attempt).name
-    if (yield from is_staging_there(load.context, name)):
-        return facts
-    return replace(facts, held=None, why_not_held=f"table {name}, which held it, is gone")
 
 
 def judge(load: LoadContext, facts: PeriodFacts) -> Decision:
@@ -342,8 +331,9 @@ def check_whole(each: PeriodLoad, facts: PeriodFacts, why: str | None) -> None:
     Raises:
         Chs3Error: As in `judge`.
     """
-    # No dead attempt can be completed any more.
-    judge(each.load, replace(facts, intended="", why_whole=facts.found.why if why is None else why))
+    # No dead attempt can be completed any more, and nothing that may be approved is held.
+    why_whole = facts.found.why if why is None else why
+    judge(each.load, replace(facts, intended="", held=None, why_whole=why_whole))
 
 
 def no_objects(request: LoadRequest) -> NotReadyError:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from airflow_provider_chs3.core.attempt.decision import PeriodFacts
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, SharedStaging
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Staged
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.insertion.staged_rows import count_staged
-from airflow_provider_chs3.core.staging.ending import drop_held, end_named
+from airflow_provider_chs3.core.staging.ending import drop_held, end_named, is_staging_there
 from airflow_provider_chs3.core.staging.partitions import attach_partitions
 from airflow_provider_chs3.core.staging.tables import Attempt, create_staging
 from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Log, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, VerificationError
 
@@ -79,6 +82,22 @@ def held_attempt(load: LoadContext, nonce: str) -> Attempt:
     """
     days = load.request.policies.hold_limit_days
     return Attempt(load.context.target, (load.request.period,), nonce, hold_limit_days=days)
+
+
+def without_lost(context: TargetContext, period: Period, facts: PeriodFacts) -> Steps[PeriodFacts]:
+    """Return what is known about a period: nothing is held of it if the table that held it is gone from a node.
+
+    Args:
+        context: The nodes.
+        period: The period.
+        facts: What is known by its records. Servers are asked only if these name a version that is held.
+    """
+    if facts.held is None:
+        return facts
+    name = Attempt(context.target, (period,), facts.held.record.attempt, hold_limit_days=1).name
+    if (yield from is_staging_there(context, name)):
+        return facts
+    return replace(facts, held=None, why_not_held=f"table {name}, which held it, is gone")
 
 
 def drop_held_of(load: LoadContext, *, but: str = "") -> Steps[None]:
