@@ -181,9 +181,7 @@ def test_an_approval_that_loses_says_to_whom(
 @pytest.mark.thorough
 @pytest.mark.parametrize("outer", ["approve", "other"])
 @pytest.mark.parametrize("kind", ["approve", "load", "discard"])
-def test_an_approval_meets_another_act(
-    trips: Trips, capsys: pytest.CaptureFixture[str], kind: str, outer: str
-) -> None:
+def test_an_approval_meets_another_act(trips: Trips, capsys: pytest.CaptureFixture[str], kind: str, outer: str) -> None:
     """Another approval, a load of other objects, or a discard, before each step: one wins, or both of them in turn."""
     for number in count():
         before = publish(trips)

@@ -232,10 +232,10 @@ def _staging_settings(context: TargetContext, node: Node, is_durable: bool, with
 def superseded(attempt: Attempt) -> str:
     """Return the message for an attempt that a newer one has ended."""
     return (
-        f"Another load, or an approval, of {attempt.target} for {range_text(attempt.periods)} started later and took over, or somebody "
-        "ended this one: it stopped and published nothing more. Let the other one finish, or if there is none, clear "
-        "this task. To avoid overlaps, give the DAG max_active_runs=1, or the task max_active_tis_per_dag=1; if the "
-        "other load is of another DAG, give both tasks a pool of one slot."
+        f"Another load, or an approval, of {attempt.target} for {range_text(attempt.periods)} started later and took "
+        "over, or somebody ended this one: it stopped and published nothing more. Let the other one finish, or if "
+        "there is none, clear this task. To avoid overlaps, give the DAG max_active_runs=1, or the task "
+        "max_active_tis_per_dag=1; if the other load is of another DAG, give both tasks a pool of one slot."
     )
 
 
