@@ -9,6 +9,8 @@ import sys
 import zlib
 from pathlib import Path
 
+import pytest
+
 CONFIGURATION = Path(__file__).parents[1] / "docs"
 
 #: What other packages say that they describe, on which page.
@@ -55,6 +57,7 @@ def _inventory(described: dict[str, str]) -> bytes:
     return "".join(f"# {line}\n" for line in head).encode() + zlib.compress("".join(lines).encode())
 
 
+@pytest.mark.thorough
 def test_types_of_other_packages_lead_to_their_documentation(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
