@@ -1,4 +1,4 @@
-"""Taxi trips, every night, and whoever must act hears of it: of a failure, and of a night that will be late.
+"""Taxi trips, every night, with alerts: when a load fails, and when a night will be late.
 
 `tell` is called when a task has failed for good: after its retries, or at once if no retry can help. The class of the
 error shows who can fix it, and its text says how.

@@ -122,9 +122,6 @@ _LOGS_IN_MEMORY = {
 }
 
 
-#: Nodes measure their memory twenty times a second by default, and a dozen of them idle beside each test.
-_MEASURED_SELDOM = {"memory_worker_period_ms": 1000}
-
 #: Nearly every statement of the tests is a new one, which takes longer to compile than to interpret. Servers that tests
 #: start for themselves, and those of `tests/servers/test_oldest.py`, compile as they do by default.
 WITHOUT_COMPILATION = {
@@ -144,7 +141,7 @@ def chs3_cluster_options() -> dict[str, Any]:
         WITH_NARROW_USER
         | WITH_PROFILES
         | {
-            "server_settings": _LOGS_IN_MEMORY | _MEASURED_SELDOM,
+            "server_settings": _LOGS_IN_MEMORY,
             "user_settings": WITHOUT_COMPILATION,
         }
     )

@@ -57,7 +57,7 @@ class Storage(ABC):
 
     @property
     def location(self) -> Location:
-        """Where the objects are, from bucket and key or from a URL: the one place that reads them.
+        """Where the objects are, by bucket and key or by a URL; only this reads them.
 
         Raises:
             ConfigurationError: If both name the bucket.

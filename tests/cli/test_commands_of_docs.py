@@ -1,4 +1,4 @@
-"""The commands of the pages run as they stand there, on a table that has what they are about."""
+"""The commands of the documentation run as written, on a table that has what they are about."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def _compared(
 
 
 def _cpu_seconds(process: int) -> float:
-    """What a process has taken so far, of itself and of the kernel."""
+    """Return the CPU time that a process has taken so far, its own and the kernel's."""
     *_, fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")
     return sum(map(int, fields.split()[11:13])) / os.sysconf("SC_CLK_TCK")
 
