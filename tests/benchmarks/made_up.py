@@ -13,15 +13,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+from airflow_provider_chs3.core.values.models import Fingerprint
 from airflow_provider_chs3.testbed.processes import HOST, free_ports, is_listening
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
 _PAGE = 1000
 _BEFORE = "<Contents><Key>"
+#: Of one byte.
+_ETAG = "9dd4e461268c8034f5c8564e155c67a6"
 _AFTER = (
     ".parquet</Key><LastModified>2026-11-21T10:00:00.000Z</LastModified>"
-    "<ETag>&quot;9dd4e461268c8034f5c8564e155c67a6&quot;</ETag><Size>1</Size><StorageClass>STANDARD</StorageClass>"
-    "</Contents>"
+    f"<ETag>&quot;{_ETAG}&quot;</ETag><Size>1</Size><StorageClass>STANDARD</StorageClass></Contents>"
 )
 _HEAD = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
@@ -48,9 +50,24 @@ class MadeUp:
         """Names the period."""
         return "made-up/{YYYY-MM}/*.parquet"
 
+    @property
+    def count(self) -> int:
+        """Objects of all periods."""
+        return self.of_each * len(self.periods)
+
+    def fingerprints(self, bucket: str) -> dict[str, str]:
+        """Period to the fingerprint of its objects."""
+        found = {}
+        for period in self.periods:
+            start, fingerprint = f"{bucket}/{self._start(period)}", Fingerprint()
+            paths = [f"{start}{number:08}.parquet" for number in range(self.of_each)]
+            fingerprint.add(paths, [1] * self.of_each, [_ETAG] * self.of_each)
+            found[period] = str(fingerprint)
+        return found
+
     def page(self, prefix: str, token: str) -> bytes:
         """A page of a listing; tokens are how many objects come before it, in all periods."""
-        starts = [f"made-up/{period}/part-" for period in self.periods]
+        starts = [self._start(period) for period in self.periods]
         low, high = bisect_left(starts, prefix), bisect_left(starts, f"{prefix}\U0010ffff")
         first, end = int(token or low * self.of_each), high * self.of_each
         last = min(first + _PAGE, end)
@@ -61,6 +78,10 @@ class MadeUp:
         more = f"<IsTruncated>true</IsTruncated><NextContinuationToken>{last}</NextContinuationToken>"
         ended = "<IsTruncated>false</IsTruncated>"
         return f"{_HEAD}{more if last < end else ended}{''.join(objects)}</ListBucketResult>".encode()
+
+    @staticmethod
+    def _start(period: str) -> str:
+        return f"made-up/{period}/part-"
 
 
 @dataclass(frozen=True)

@@ -1,77 +1,17 @@
-"""Objects of many periods as files of an S3 server's folder, and a table that has them all as published."""
+"""A table that has many periods, and a ledger that has them all as published from objects that a server makes up."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from airflow_provider_chs3.core.ledger.table import create_ledger
-from airflow_provider_chs3.core.values.models import Fingerprint, TableName
+from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import create_table_sql
-from tests.benchmarks.servers import BenchS3
+from tests.benchmarks.made_up import MadeUp
 
 TABLE = "planned"
-#: Of a file of one byte.
-_ETAG = "9dd4e461268c8034f5c8564e155c67a6"
-_LINKS_OF_A_FILE = 50_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class Objects:
-    """Objects of one byte, as many in each period.
-
-    Args:
-        bucket: Their bucket.
-        prefix: What their keys begin with.
-        periods: `YYYY-MM` of each period.
-        count: How many objects, of all periods.
-    """
-
-    bucket: str
-    prefix: str
-    periods: Sequence[str]
-    count: int
-
-    @property
-    def key(self) -> str:
-        """Names the period."""
-        return f"{self.prefix}/{{YYYY-MM}}/*.parquet"
-
-    def keys(self, period: str) -> Iterator[str]:
-        """The keys of a period, in their order."""
-        for number in range(self.count // len(self.periods)):
-            yield f"{self.prefix}/{period}/part-{number:06}.parquet"
-
-    def put(self, s3: BenchS3) -> None:
-        """Make them: where a bucket is a folder, as hard links to one file, a million of them in ten seconds."""
-        if s3.folder is None:
-            client = s3.endpoint.client()
-            for period in self.periods:
-                for key in self.keys(period):
-                    client.put_object(Bucket=self.bucket, Key=key, Body=b"x")
-            return
-        for period in self.periods:
-            (s3.folder / self.bucket / self.prefix / period).mkdir(parents=True)
-        paths = [str(s3.folder / self.bucket / key) for period in self.periods for key in self.keys(period)]
-        for first in range(0, len(paths), _LINKS_OF_A_FILE):
-            Path(paths[first]).write_bytes(b"x")
-            # Where VersityGW keeps it.
-            os.setxattr(paths[first], "user.etag", f'"{_ETAG}"'.encode())
-            for path in paths[first + 1 : first + _LINKS_OF_A_FILE]:
-                os.link(paths[first], path)
-
-    def fingerprints(self) -> dict[str, str]:
-        """Period to the fingerprint of its objects."""
-        found = {}
-        for period in self.periods:
-            fingerprint, paths = Fingerprint(), [f"{self.bucket}/{key}" for key in self.keys(period)]
-            fingerprint.add(paths, [1] * len(paths), [_ETAG] * len(paths))
-            found[period] = str(fingerprint)
-        return found
 
 
 def create_table(cluster: ClickHouseCluster, periods: Sequence[str]) -> None:
@@ -86,14 +26,14 @@ def create_table(cluster: ClickHouseCluster, periods: Sequence[str]) -> None:
             )
 
 
-def publish(cluster: ClickHouseCluster, objects: Objects) -> None:
+def publish(cluster: ClickHouseCluster, objects: MadeUp, bucket: str) -> None:
     """Record all periods as published from these objects, and from none else."""
-    fingerprints = objects.fingerprints()
+    fingerprints = objects.fingerprints(bucket)
     values: dict[str, Any] = {
         "ids": [period.replace("-", "") for period in fingerprints],
         "prints": list(fingerprints.values()),
         "nodes": len(cluster.nodes),
-        "bytes": objects.count // len(objects.periods),
+        "bytes": objects.of_each,
     }
     for node in cluster.nodes:
         with node.client() as client:

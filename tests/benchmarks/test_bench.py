@@ -50,7 +50,7 @@ class TestSuites:
         assert [row["DAG file"] for row in files["rows"]] == sorted(path.name for path in (ROOT / "dags").glob("*.py"))
         (plans,) = results["planning"]
         assert [(row["objects"], row["requests to S3"]) for row in plans["rows"]] == [("200", 1), ("1,000", 1)]
-        assert "met: unchanged periods are found with one query" in (tmp_path / "planning.md").read_text()
+        assert "met: unchanged periods are found with one query to each node" in (tmp_path / "planning.md").read_text()
 
     @pytest.mark.thorough
     def test_listings_are_measured_near_and_far(self, tmp_path):
