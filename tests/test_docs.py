@@ -334,6 +334,15 @@ def commands() -> Iterator[tuple[str, list[str]]]:
     assert count > 20
 
 
+def statements() -> Iterator[tuple[str, str]]:
+    """Each block of SQL, and each SELECT that stands on a line of its own, by page and line."""
+    yield from _blocks("sql").items()
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for found in re.finditer(r"^\n {4}(SELECT .*)$", text, re.MULTILINE):
+            yield f"{page.relative_to(ROOT)}: {found[1]}", found[1]
+
+
 def _refusal(block: str, folder: Path) -> object:
     """What Airflow says against an example, which is in a folder of its own."""
     from tests.dag_bag import DagBag

@@ -1,26 +1,35 @@
-"""The commands of the documentation run as written, on a table that has what they are about."""
+"""The commands and the SQL of the documentation run as written, on a table that has what they are about."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowSkipException
+from clickhouse_driver.errors import ServerException
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.nodes import LOADER
+from airflow_provider_chs3.testbed.nodes import LOADER, User
 from airflow_provider_chs3.testbed.s3 import S3Server
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.test_docs import commands
+from tests.test_docs import commands, statements
 
 #: What they name.
 BUCKETS = ("my-bucket", "taxi")
 PERIODS = ["2026-01", "2026-02", "2026-03", "2026-08", "2026-09", "2026-10"]
 KEY = "trips/{YYYY-MM}/*.parquet"
+#: Statements of the pages, without their comments: those for users, which the servers' configuration runs, and others.
+WRITTEN = {place: re.sub(r" *--.*", "", block) for place, block in statements()}
+GRANTS = re.findall(r"^GRANT ([^;]*) TO (\w+);", "\n".join(WRITTEN.values()), re.MULTILINE)
+GRANTED = {User(f"docs_{name}", name): [what for what, whom in GRANTS if whom == name] for _, name in GRANTS}
+SQL = {place: block for place, block in WRITTEN.items() if not block.startswith("GRANT")}
+#: The statements that make the table, or the one over all nodes.
+MAKES_TRIPS = re.compile(r"CREATE TABLE (\S*\btrips(?:_all)?`?)(?=[\s(])")
 OLD, NEW = Trips(rows_per_period=100, files_per_period=1), Trips(seed=2, rows_per_period=110, files_per_period=1)
 
 
@@ -33,7 +42,7 @@ def s3() -> Iterator[S3Server]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ClickHouseCluster]:
-    with ClickHouseCluster.start(1, clusters={"main": LOADER}) as cluster:
+    with ClickHouseCluster.start(1, clusters={"main": LOADER, "chs3": LOADER}, users=GRANTED) as cluster:
         with cluster.nodes[0].client() as client:
             for sql in (
                 "CREATE DATABASE taxi",
@@ -79,3 +88,34 @@ def test_they_run(loads: Any, capsys: pytest.CaptureFixture[str]) -> None:
         if code not in (0, 1):
             failed[place] = capsys.readouterr().err
     assert failed == {}
+
+
+def test_the_grants_give_what_they_say(server: ClickHouseCluster) -> None:
+    lacking = []
+    for user, privileges in GRANTED.items():
+        with server.nodes[0].client(user=user.login, password=user.password) as client:
+            lacking += [each for each in privileges if client.execute(f"CHECK GRANT {each}") != [(1,)]]
+    assert GRANTED
+    assert lacking == []
+
+
+def test_the_other_sql_runs(loads: Any, server: ClickHouseCluster) -> None:
+    loads(OLD, "2026-01")
+    refused = {}
+    with server.nodes[0].client(database="taxi") as client:
+        # What makes the table comes last: the others need its rows.
+        for place, block in sorted(SQL.items(), key=lambda each: bool(MAKES_TRIPS.search(each[1]))):
+            for table in MAKES_TRIPS.findall(block):
+                client.execute(f"DROP TABLE IF EXISTS {table} SYNC")
+            try:
+                for statement in filter(str.strip, block.split(";\n")):
+                    client.execute(statement)
+            except ServerException as error:
+                refused[place] = str(error)
+            if "REPLACE PARTITION" in block:
+                of_table = (
+                    "SELECT toYYYYMM(pickup_at), zone, count() FROM trips WHERE _partition_id = '202601' GROUP BY ALL"
+                )
+                expected = sorted(client.execute(of_table))
+                assert sorted(client.execute("SELECT period, zone, sum(trips) FROM zones GROUP BY ALL")) == expected
+    assert refused == {}
