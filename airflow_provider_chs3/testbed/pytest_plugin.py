@@ -187,7 +187,10 @@ def chs3_database(chs3_cluster: Cluster) -> Iterator[str]:
 
 
 @pytest.fixture
-def chs3_airflow_connections(chs3_cluster: Cluster, chs3_s3: S3Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Airflow's connections `chs3_default` and `aws_default` lead to the cluster and the S3 server in this test."""
-    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(chs3_cluster.airflow_connection()))
+def chs3_airflow_connections(
+    chs3_cluster: Cluster, chs3_s3: S3Endpoint, chs3_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`chs3_default` and `aws_default` lead to the cluster, with the test's database, and to the S3 server."""
+    connection = chs3_cluster.airflow_connection() | {"schema": chs3_database}
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(chs3_s3.airflow_connection()))
