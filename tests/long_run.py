@@ -49,7 +49,12 @@ def narrow_cluster(on: str, nodes: int, folder: Path) -> ClickHouseCluster:
     from tests.narrow_user import WITH_NARROW_USER, WITH_NARROW_USER_OF_REPLICAS
 
     if on == "replicated":
-        return ClickHouseCluster.start(nodes, replicas=2, folder=folder, **WITH_NARROW_USER_OF_REPLICAS)
+        # After a power cut ClickHouse keeps a replica read-only (231) where Keeper does not know half of its rows: of
+        # tables as small as these, one lost part is as much.
+        lenient = {"merge_tree": {"replicated_max_ratio_of_wrong_parts": 1}}
+        return ClickHouseCluster.start(
+            nodes, replicas=2, folder=folder, server_settings=lenient, **WITH_NARROW_USER_OF_REPLICAS
+        )
     return ClickHouseCluster.start(nodes, folder=folder, **WITH_NARROW_USER)
 
 
