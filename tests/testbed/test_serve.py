@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import signal
 import subprocess
@@ -36,7 +37,11 @@ def test_the_printed_variables_lead_to_the_servers_until_they_are_interrupted(se
             f"SELECT extract(_path, '\\\\d+-\\\\d+'), count() FROM s3Cluster('{cluster.name}', chs3_s3, "
             "filename = 'taxi/trips/*/*.parquet') GROUP BY 1 ORDER BY 1"
         )
+        databases = client.execute("SELECT count() FROM system.databases WHERE name = 'taxi' AND engine = 'Atomic'")
+    assert databases == [(1,)]
     assert periods == [("2026-01", 10_000), ("2026-02", 10_000), ("2026-03", 10_000)]
+    assert json.loads(variables["AIRFLOW_CONN_CHS3_DEFAULT"])["schema"] == "taxi"
+    assert variables["CLICKHOUSE_URL"].endswith("/?database=taxi")
     assert s3.client().list_objects_v2(Bucket="taxi")["KeyCount"] == 12
 
     process.send_signal(signal.SIGINT)

@@ -15,6 +15,8 @@ from airflow_provider_chs3.testbed.s3 import S3Server
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 
 BUCKET = "taxi"
+#: As the README has it. The embedded engine's `default` does not know when its tables were made.
+DATABASE = "taxi"
 _PERIODS = ("2026-01", "2026-02", "2026-03")
 _NAMED_COLLECTION = "chs3_s3"
 
@@ -37,6 +39,9 @@ def main(arguments: Sequence[str]) -> int:
             Trips().upload(s3.client(), period, bucket=BUCKET, prefix=f"trips/{period}/")
         collections = {_NAMED_COLLECTION: s3.named_collection()}
         with ClickHouseCluster.start(given.nodes, named_collections=collections, loader=PLAIN_LOADER) as cluster:
+            for node in cluster.nodes:
+                with node.client() as client:
+                    client.execute(f"CREATE DATABASE {DATABASE}")
             print(_how_to_use(cluster, s3), flush=True)
             threading.Event().wait()
     return 0
@@ -45,9 +50,10 @@ def main(arguments: Sequence[str]) -> int:
 def _how_to_use(cluster: ClickHouseCluster, s3: S3Server) -> str:
     first = cluster.nodes[0]
     # Nothing to percent-encode: PLAIN_LOADER.
-    url = f"http://{first.credentials.login}:{first.credentials.password}@{first.host}:{first.http_port}/"
+    login = f"{first.credentials.login}:{first.credentials.password}"
+    url = f"http://{login}@{first.host}:{first.http_port}/?database={DATABASE}"
     for_airflow = {
-        "AIRFLOW_CONN_CHS3_DEFAULT": json.dumps(cluster.airflow_connection()),
+        "AIRFLOW_CONN_CHS3_DEFAULT": json.dumps(cluster.airflow_connection() | {"schema": DATABASE}),
         "AIRFLOW_CONN_AWS_DEFAULT": json.dumps(s3.airflow_connection()),
         **environment_for(cluster, s3),
     }
@@ -62,7 +68,7 @@ def _how_to_use(cluster: ClickHouseCluster, s3: S3Server) -> str:
         f"SELECT count() FROM s3Cluster('{cluster.name}', {_NAMED_COLLECTION}, filename = '{BUCKET}/trips/*/*.parquet')"
     )
     lines = [
-        f"ClickHouse cluster `{cluster.name}`, each node a shard:",
+        f"ClickHouse cluster `{cluster.name}`, each node a shard, with an empty database `{DATABASE}`:",
         *(
             f"  {each.name}  tcp {each.host}:{each.tcp_port}  http {each.host}:{each.http_port}"
             for each in cluster.nodes
@@ -73,10 +79,10 @@ def _how_to_use(cluster: ClickHouseCluster, s3: S3Server) -> str:
         *_exports("curl, the AWS CLI and boto3", for_clients),
         "",
         "Try:",
-        f'  curl {url} --data "{query}"',
+        f"  curl '{url}' --data \"{query}\"",
         "",
         "A table for the trips, to create on every node:",
-        f"  {create_table_sql('default.trips')}",
+        f"  {create_table_sql(f'{DATABASE}.trips')}",
         "",
         "Ctrl-C stops everything and removes the data.",
     ]
