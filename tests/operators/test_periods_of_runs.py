@@ -17,6 +17,7 @@ from airflow.timetables.interval import CronDataIntervalTimetable
 from airflow_provider_chs3.core.values.period import Grain, Period
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.period_task import PeriodTask
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 #: As DAG files have it since Airflow 3.2; and before.
 TIMETABLES: list[Any] = [CronDataIntervalTimetable]
@@ -49,6 +50,15 @@ def task(schedule: Any, *, start_date: datetime = datetime(2023, 1, 1, tzinfo=UT
 
 def periods(of: TellPeriods, **run: Any) -> list[str]:
     return of.execute({"dag_run": SimpleNamespace(**{"data_interval_start": None, "data_interval_end": None, **run})})
+
+
+def test_an_unknown_time_zone_is_an_error_also_where_the_period_is_given() -> None:
+    with DAG("tells", schedule=None):
+        given = S3ToClickHouseOperator(
+            task_id="load", period="2026-10", bucket="b", key="{YYYY-MM}", table="t", timezone="{{ zone }}"
+        )
+    with pytest.raises(ConfigurationError, match=r"timezone='Europe/Berln' is not known: give a name such as"):
+        given.render_template_fields({"zone": "Europe/Berln"})
 
 
 @pytest.mark.parametrize("timetable", TIMETABLES)

@@ -96,6 +96,11 @@ class PeriodTask(OnTable, BaseOperator):
         if parent is self:
             read_files(self, self.file_fields, lambda: jinja_env)
         super()._do_render_template_fields(parent, template_fields, context, jinja_env, seen_oids)
+        # Also where nothing uses it, as the task is given its period: it is a mistake all the same.
+        if parent is self and self.timezone:
+            from airflow_provider_chs3.core.values.period import zone_of
+
+            zone_of(self.timezone)
 
     @property
     def argument_for_period(self) -> str | None:
