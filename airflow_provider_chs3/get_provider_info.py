@@ -130,6 +130,7 @@ _TRANSFERS = (
     ("Iceberg", _INTEGRATION, "iceberg_to_clickhouse", "lakehouse"),
     (_DELTA, _INTEGRATION, "delta_to_clickhouse", "lakehouse"),
     ("Apache Kafka", _S3, "kafka_to_s3", "kafka"),
+    (_INTEGRATION, _INTEGRATION, "clickhouse_to_clickhouse", "materialized-views"),
     (_INTEGRATION, _S3, "clickhouse_to_s3", "unload"),
 )
 

@@ -33,6 +33,7 @@ PRELUDE = """
 from datetime import datetime, timedelta
 from airflow.sdk import DAG, ObjectStoragePath, task
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.sources.clickhouse import ClickHouseRows
 from airflow_provider_chs3.sources.delta import DeltaTable
 from airflow_provider_chs3.sources.iceberg import IcebergTable
 from airflow_provider_chs3.sources.azure import AzureBlobs
@@ -42,6 +43,7 @@ from airflow_provider_chs3.sources.mysql import MySqlRows
 from airflow_provider_chs3.sources.postgres import PostgresRows
 from airflow_provider_chs3.sources.s3 import S3Objects
 from airflow_provider_chs3.transfers.azure_blob_to_clickhouse import AzureBlobToClickHouseOperator
+from airflow_provider_chs3.transfers.clickhouse_to_clickhouse import ClickHouseToClickHouseOperator
 from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Operator
 from airflow_provider_chs3.transfers.delta_to_clickhouse import DeltaToClickHouseOperator
 from airflow_provider_chs3.transfers.gcs_to_clickhouse import GCSToClickHouseOperator

@@ -85,6 +85,12 @@ class ConnectionOptions:
     node_specs: Mapping[str, NodeSpec] = field(default_factory=dict)
     settings: Mapping[str, SettingValue] = field(default_factory=dict)
 
+    @property
+    def namespace(self) -> str:
+        """OpenLineage's namespace of the servers."""
+        host, port = self.hosts[0]
+        return f"clickhouse://{f'[{host}]' if ':' in host else host}:{port}"
+
     @classmethod
     def from_airflow(cls, connection: Connection) -> ConnectionOptions:
         """Read and check an Airflow connection.

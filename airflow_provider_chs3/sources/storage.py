@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
@@ -84,6 +84,14 @@ class Storage(ABC):
     def place(self) -> str:
         """The bucket, or its equivalent; see `Location`."""
         return self.location.place
+
+    def beside(self, servers: Callable[[], tuple[str, Mapping[str, Any]]]) -> Self:
+        """Return the storage as a task uses it: one on the same servers as the task's table asks these.
+
+        Args:
+            servers: Returns their namespace in OpenLineage, and what requests say about the task's table.
+        """
+        return self
 
     @abstractmethod
     def listing(self) -> Listing:

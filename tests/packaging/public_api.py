@@ -35,7 +35,7 @@ _MODULES = (
     "testbed.trips",
     "sources.storage",
     "sources.s3.events",
-    *(f"sources.{name}" for name in STORAGES),
+    *(f"sources.{name}" for name in (*STORAGES, "clickhouse")),
 )
 
 

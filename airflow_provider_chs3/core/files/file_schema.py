@@ -201,7 +201,8 @@ def _check_any(loaded: Sequence[LoadedColumn], names: Iterable[str]) -> None:
 def count_rows(files: Files, reading: Reading) -> Steps[int]:
     """Count the rows of all files: Parquet footers have them; other formats are read a second time.
 
-    Rows are counted object by object, without the condition by which the insert chose its objects.
+    Rows are counted object by object, without the condition by which the insert chose its objects; where there are no
+    files, period by period.
 
     Args:
         files: The files.
@@ -214,6 +215,11 @@ def count_rows(files: Files, reading: Reading) -> Steps[int]:
         return reading.rows
     rows: dict[str, int] = {}
     for group, batch in reading.batches(files):
+        if not files.source.has_files:
+            sql = files.read(batch.glob).between("SELECT count() FROM ")
+            answer = yield from files.look(f"Count the rows of {files.source.place}", sql)
+            rows[batch.paths[0]] = answer[0][0]
+            continue
         counted = f"SELECT {batch.path} AS file, count() FROM "
         sql = files.read(batch.glob, structure=group.structure).between(counted, " GROUP BY file")
         answer = yield from files.look(f"Count the rows of {len(batch.paths)} files", sql)

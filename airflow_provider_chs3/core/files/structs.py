@@ -98,7 +98,8 @@ def check_no_containers(loaded: Iterable[LoadedColumn], source: Source) -> None:
     columns = {each.name: each for each in source.known_columns}
     for each in loaded:
         bare, of = ColumnType(each.column.type).bare, columns[each.column.name]
-        if bare.name in COMPOUND or (of.is_container and bare.name not in _TEXTS):
+        is_text = bare.name in COMPOUND and ColumnType(of.clickhouse_type).bare.name not in COMPOUND
+        if is_text or (of.is_container and bare.name not in _TEXTS):
             raise ConfigurationError(
                 f"Column {each.column.name!r} is {each.column.type}, but {of.type} in {source.place}: only a String "
                 f"can hold its text. Give an expression with select={{…}}, or leave the column out with "

@@ -170,6 +170,7 @@ class LoadRequest(TableRequest):
             "count_again": self.policies.count_again,
             "files={'unproved_codecs': 'load'}": self.policies.unproved_codecs == "load",
             "policies={'on_new_columns': 'add'}": self.policies.on_new_columns == "add",
+            "policies={'on_other_periods': 'leave_out'}": self.policies.on_other_periods == "leave_out",
             "object_column": self.policies.object_column,
             "min_object_age_seconds": self.policies.min_object_age_seconds,
         }

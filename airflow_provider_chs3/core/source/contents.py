@@ -105,6 +105,16 @@ class _Rows(Contents):
         )
 
 
+class _Derived(_Rows):
+    def of_other_periods(self, period: Period, place: str, counts: str) -> SourceError:
+        return SourceError(
+            f"The SELECT makes rows of other periods out of {period} of {place} (partition: rows): {counts}. The "
+            "period was not published. Keep the time of the rows in the SELECT, and partition both tables by it in one "
+            "time zone."
+        )
+
+
 OBJECTS = Contents()
 DATA_FILES: Contents = _DataFiles()
 ROWS: Contents = _Rows()
+DERIVED: Contents = _Derived()

@@ -9,6 +9,7 @@ from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, T
 
 #: Codes that a load reacts to, besides explaining them.
 UNKNOWN_FUNCTION = 46
+UNKNOWN_IDENTIFIER = 47
 UNKNOWN_TABLE = 60
 UNKNOWN_DATABASE = 81
 TOO_MANY_QUERIES = 202

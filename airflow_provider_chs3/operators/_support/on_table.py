@@ -55,6 +55,11 @@ class OnTable(_Task):
         cluster = self.cluster or None
         return Merges(conn_id=self.clickhouse_conn_id, table=self.table, database=self.database, cluster=cluster)
 
+    def servers(self) -> tuple[str, dict[str, Any]]:
+        """Return the servers' namespace in OpenLineage, and what `of_table` returns."""
+        options = self.hook().options
+        return options.namespace, self.of_table(options)
+
     def of_table(self, options: ConnectionOptions) -> dict[str, Any]:
         """Return what requests say about the table: its name and its cluster.
 

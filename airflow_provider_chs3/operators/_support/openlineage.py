@@ -96,7 +96,7 @@ class LoadLineage(PeriodTask):
         from airflow_provider_chs3.core.source.key_template import KeyTemplate
 
         try:
-            table = self.store.table_dataset()
+            table = self.store.beside(self.servers).table_dataset()
         except Chs3Error:  # its catalog does not answer; the rest is worth reporting
             return []
         if table:
@@ -135,7 +135,6 @@ class LoadLineage(PeriodTask):
         from airflow_provider_chs3.core.values.models import TableName
 
         options = self.hook().options
-        host, port = options.hosts[0]
         table = TableName.of(self.table, self.database, default_database=options.database)
         facets = self._schema(table) if with_schema else {}
         facets |= _checked(self.results)
@@ -143,8 +142,7 @@ class LoadLineage(PeriodTask):
         if written := [each for each in self.results if each["status"] in ("published", "appended")]:
             facets |= _overwritten() if written[0]["status"] == "published" else {}
             output_facets = _written(written)
-        namespace = f"clickhouse://{f'[{host}]' if ':' in host else host}:{port}"
-        return OutputDataset(namespace, str(table), facets=facets, outputFacets=output_facets)
+        return OutputDataset(options.namespace, str(table), facets=facets, outputFacets=output_facets)
 
     def _schema(self, table: TableName) -> dict[str, DatasetFacet]:
         from openlineage.client.facet_v2 import schema_dataset

@@ -224,7 +224,7 @@ class PeriodTask(OnTable, BaseOperator):
 
     def source(self, listing: Listing) -> Source:
         """Return the location of the objects, with the credentials that the servers read them with."""
-        return self.store.source(listing)
+        return self.store.beside(self.servers).source(listing)
 
     def listing(self) -> Listing:
         """Return the listing of the bucket, as seen from the worker."""

@@ -128,7 +128,7 @@ class SqlSource(Source):
             periods = [WHOLE_TABLE]
         if isinstance(periods, Grain):
             pages = yield from ListObjects(name=f"Look for periods in {self.place}", bucket=self.place, prefix=periods)
-            manifests = {_period_of(each.path): Manifest((each,)) for page in pages for each in page.objects()}
+            manifests = {period_of(each.path): Manifest((each,)) for page in pages for each in page.objects()}
         else:
             _, manifests = yield from self.list_periods(periods)
         return {each: PeriodObjects.of(found, rows=self.known_rows(found)) for each, found in manifests.items()}
@@ -139,7 +139,7 @@ class SqlSource(Source):
 
     def check_access(self, manifest: Manifest, *, settings: SettingValues) -> Steps[None]:
         """Check that the servers get in, and read each column as the type that its values are sent for."""
-        sql = self.describe(_period_of(manifest.objects[0].path))
+        sql = self.describe(period_of(manifest.objects[0].path))
         try:
             rows = yield from Query(name=f"Read the columns of {self.place}", sql=sql, settings=settings)
         except ClickHouseServerError as error:
@@ -178,7 +178,7 @@ class SqlSource(Source):
 
     def glob_of(self, path: str) -> str:
         """Return the period as text."""
-        return str(_period_of(path))
+        return str(period_of(path))
 
     def table_function(
         self,
@@ -284,7 +284,8 @@ def _rows_and_keys(version: str) -> tuple[int, int]:
     return int(rows), int(keys)
 
 
-def _period_of(path: str) -> Period:
+def period_of(path: str) -> Period:
+    """Return the period of what `unit_of` returned, by its path."""
     return Period.parse(path.rpartition("/")[2])
 
 

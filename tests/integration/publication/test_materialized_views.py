@@ -9,26 +9,31 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import IS_OLDEST, PERIOD, Lake
+from airflow_provider_chs3.transfers.clickhouse_to_clickhouse import ClickHouseToClickHouseOperator
+from tests.integration.lake import PERIOD, Lake
 
 GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "materialized-views.md"
 FIRST = Trips(rows_per_period=900, files_per_period=3)
 SECOND = Trips(seed=2, rows_per_period=1_200, files_per_period=3)
 
 
-def run(lake: Lake, statements: Iterable[str], period: str = PERIOD) -> None:
+def run(lake: Lake, statements: Iterable[str]) -> None:
     for statement in statements:
-        if IS_OLDEST:
-            statement = statement.replace("SETTINGS allow_replace_partition_from_empty_source = 1", "")
-        text = statement.replace("taxi.", f"{lake.database}.").replace("202601", period.replace("-", ""))
-        lake.on_every_node(text)
+        lake.on_every_node(statement.replace("taxi.", f"{lake.database}."))
 
 
 @pytest.fixture
-def guide() -> tuple[list[str], list[str]]:
-    """What makes the view, and what fills it."""
-    create, fill = re.findall(r"```sql\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-    return create.split(";\n")[:-1], fill.split(";\n")[:-1]
+def create() -> list[str]:
+    """The guide's statements that make the view."""
+    (found,) = re.findall(r"```sql\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    return list(found.split(";\n")[:-1])
+
+
+@pytest.fixture
+def by_zone() -> str:
+    """The guide's SELECT, which is the view's."""
+    (found,) = re.findall(r'^BY_ZONE = "(.*)"$', GUIDE.read_text(encoding="utf-8"), re.MULTILINE)
+    return str(found)
 
 
 def zones(lake: Lake, table: str = "zones", condition: str = "1") -> list[tuple[str, int]]:
@@ -42,25 +47,30 @@ def expected(lake: Lake, condition: str = "1") -> list[tuple[str, int]]:
 
 
 @pytest.mark.thorough
-def test_the_guides_statements_fill_the_periods_exactly_however_often_they_run(
-    trips_lake: Lake, guide: tuple[list[str], list[str]]
-) -> None:
-    create, fill = guide
+def test_the_guides_loads_fill_the_periods_exactly(trips_lake: Lake, create: list[str], by_zone: str) -> None:
     run(trips_lake, create)
+    assert by_zone in create[1]
+    where = {"from_table": f"{trips_lake.database}.trips", "table": f"{trips_lake.database}.zones"}
+    sql = by_zone.replace("taxi.", f"{trips_lake.database}.")
     for period, trips in (("2026-09", FIRST), (PERIOD, FIRST), (PERIOD, SECOND)):
         trips_lake.upload(trips, period)
         trips_lake.load(period=period)
+        statuses = []
         for _ in range(2):
-            run(trips_lake, fill, period)
+            task = ClickHouseToClickHouseOperator(
+                task_id="zones", sql=sql, period=period, cluster=trips_lake.cluster.name, **where
+            )
+            statuses.append(task.execute({})["status"])
+        assert statuses == ["published", "unchanged"]
     assert zones(trips_lake) == expected(trips_lake)
-    assert zones(trips_lake, condition="period = 202610") == expected(trips_lake, "toYYYYMM(pickup_at) = 202610")
+    assert zones(trips_lake, condition="month = '2026-10-01'") == expected(trips_lake, "toYYYYMM(pickup_at) = 202610")
 
 
 @pytest.mark.thorough
 def test_what_the_load_tells_adds_the_periods_rows_to_each_view(
-    trips_lake: Lake, guide: tuple[list[str], list[str]], capfd: pytest.CaptureFixture[str]
+    trips_lake: Lake, create: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    run(trips_lake, guide[0])
+    run(trips_lake, create)
     # One whose table is its own, with a type that a view would not cast into, and columns in another order.
     run(
         trips_lake,

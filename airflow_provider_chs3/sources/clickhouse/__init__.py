@@ -1,0 +1,76 @@
+"""Rows that a SELECT makes of another table of the same servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from airflow_provider_chs3.sources.listing import Listing
+from airflow_provider_chs3.sources.storage import Storage
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.core.values.models import ObjectPage
+    from airflow_provider_chs3.sources.clickhouse.reading import SelectSource
+
+
+@dataclass(kw_only=True)
+class ClickHouseRows(Storage):
+    """Rows that a SELECT makes of a period of another table, its base, on the same servers.
+
+    Args:
+        sql: A SELECT over the base. Of several shards, each runs it over its own rows.
+        from_table: The base, a local MergeTree table, partitioned as the table to load or by shorter periods: `trips`,
+            or `taxi.trips`. Without a database, it is that of the table to load.
+    """
+
+    template_fields: ClassVar[Sequence[str]] = ("sql", "from_table")
+    kind_name: ClassVar[str] = "clickhouse.reading:SELECT"
+    options: ClassVar[Mapping[str, str]] = {}
+
+    sql: str
+    from_table: str
+    #: See `beside`.
+    servers: Callable[[], tuple[str, Mapping[str, Any]]] | None = field(default=None, init=False, repr=False)
+
+    def beside(self, servers: Callable[[], tuple[str, Mapping[str, Any]]]) -> Self:
+        """Return the rows as the servers of a task's table read them; see `Storage.beside`."""
+        found = copy(self)
+        found.servers = servers
+        return found
+
+    def listing(self) -> Listing:
+        """Return a listing of nothing: the servers are asked."""
+        return _NoListing()
+
+    def source(self, listing: Any) -> SelectSource:
+        """Return what the servers read; see `Storage.source`."""
+        from airflow_provider_chs3.core.cluster.topology import TableRequest
+        from airflow_provider_chs3.core.values.models import TableName
+        from airflow_provider_chs3.sources.clickhouse.reading import SelectSource
+
+        assert self.servers is not None  # set by `beside`
+        _, of_table = self.servers()
+        base = TableName.of(self.from_table, None, default_database=of_table["target"].database)
+        return SelectSource(sql=self.sql, base=TableRequest(**{**of_table, "target": base}))
+
+    def namespace(self, place: str) -> str:
+        """Return OpenLineage's namespace of the servers."""
+        assert self.servers is not None  # set by `beside`
+        return self.servers()[0]
+
+    def table_dataset(self) -> tuple[str, str]:
+        """Return OpenLineage's namespace and name of the base."""
+        return self.namespace(""), str(self.source(None).base.target)
+
+    def serialize(self) -> dict[str, Any]:
+        """Return what Airflow's UI shows."""
+        return {"kind": type(self).__name__, "sql": self.sql, "from_table": self.from_table}
+
+
+class _NoListing(Listing):
+    def pages(
+        self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
+    ) -> Iterator[ObjectPage]:
+        yield from ()

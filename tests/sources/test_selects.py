@@ -1,0 +1,267 @@
+"""Loads of what a SELECT makes of another table end in exactly its rows, period by period and node by node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats
+from airflow_provider_chs3.exceptions import NotReadyError
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
+from airflow_provider_chs3.runners.blocking import Runner
+from airflow_provider_chs3.sources.clickhouse import ClickHouseRows
+from airflow_provider_chs3.testbed.nodes import Cluster
+from tests.integration.load.test_interrupted import Breaker, Failed, breaker
+from tests.sources.select_lake import SelectLake
+
+__all__ = ["breaker"]
+
+
+@pytest.fixture
+def create(chs3_cluster: Cluster, chs3_database: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., SelectLake]:
+    def of(**options: Any) -> SelectLake:
+        return SelectLake.create(chs3_cluster, chs3_database, monkeypatch, **options)
+
+    return of
+
+
+@pytest.fixture
+def select_lake(create: Callable[..., SelectLake]) -> SelectLake:
+    return create()
+
+
+@pytest.mark.three_nodes
+@pytest.mark.every_change
+def test_a_period_is_loaded_exactly_and_again_only_where_its_base_changed(select_lake: SelectLake) -> None:
+    lake = select_lake
+    # What INSERTs leave in a view of the same SELECT.
+    lake.on_every_node(f"CREATE TABLE {lake.database}.viewed AS {lake.database}.zones")
+    lake.on_every_node(f"CREATE MATERIALIZED VIEW {lake.database}.view TO {lake.database}.viewed AS {lake.sql}")
+    lake.put("2026-01-05")
+    lake.put("2026-02-05", rows=50)
+    assert lake.load("2026-01") == ["published"]
+    lake.assert_exact(202601)
+    assert lake.load("2026-01", "2026-02") == ["unchanged", "published"]
+    lake.put("2026-02-07", first=500, node=0)
+    lake.on_every_node(f"OPTIMIZE TABLE {lake.database}.base FINAL")
+    assert lake.load("2026-01", "2026-02") == ["unchanged", "published"]
+    lake.assert_exact(202601, 202602)
+    viewed = lake.made(f"SELECT * FROM {lake.database}.viewed")
+    assert lake.made(f"SELECT * FROM {lake.database}.zones") == viewed != []
+    assert lake.left_behind() == []
+
+
+CHANGES = {
+    "inserted": "INSERT INTO {base} SELECT * FROM {base} LIMIT 1",
+    "deleted": "DELETE FROM {base} WHERE id = 3",
+    "mutated": "ALTER TABLE {base} UPDATE fare = fare + 1 WHERE id = 3 SETTINGS mutations_sync = 2",
+    "swapped": "ALTER TABLE {base} REPLACE PARTITION 202601 FROM {other}",
+    "created again": "EXCHANGE TABLES {base} AND {other}",
+    "a default": "ALTER TABLE {base} ADD COLUMN more UInt8 DEFAULT 1",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.thorough(but=2)
+def test_any_change_of_the_base_loads_it_again(select_lake: SelectLake, change: str) -> None:
+    lake = select_lake
+    base, other = f"{lake.database}.base", f"{lake.database}.other"
+    lake.put("2026-01-05")
+    # As many rows, in as many blocks.
+    lake.on_every_node(f"CREATE TABLE {other} AS {base}")
+    lake.on_every_node(f"INSERT INTO {other} SELECT id, at, zone, fare + 1 FROM {base}")
+    assert lake.load("2026-01") == ["published"]
+    lake.on_every_node(CHANGES[change].format(base=base, other=other))
+    assert lake.load("2026-01") == ["published"]
+    lake.assert_exact(202601)
+    assert lake.load("2026-01") == ["unchanged"]
+
+
+def test_a_base_that_changes_during_the_load_is_read_again(
+    select_lake: SelectLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, insert, seen = select_lake, Runner.insert, list[Insert]()
+    lake.put("2026-01-05")
+
+    def insert_while_written(self: Runner, step: Insert) -> InsertStats:
+        stats = insert(self, step)
+        if not seen:
+            lake.put("2026-01-06", first=500)
+        lake.put("2026-02-06", first=1_000 * (1 + len(seen)))
+        seen.append(step)
+        return stats
+
+    monkeypatch.setattr(Runner, "insert", insert_while_written)
+    assert lake.load("2026-01") == ["published"]
+    assert len(seen) == 2
+    lake.assert_exact(202601)
+
+
+def test_a_period_without_rows_is_emptied_or_refused(select_lake: SelectLake) -> None:
+    lake = select_lake
+    lake.put("2026-01-05")
+    assert lake.load("2026-01") == ["published"]
+    none = f"SELECT * FROM ({lake.sql}) WHERE zone = 'nowhere'"
+    assert lake.load("2026-01", sql=none) == ["published"]
+    lake.assert_exact()
+    assert lake.load("2026-01") == ["published"]
+    lake.on_every_node(f"ALTER TABLE {lake.database}.base DROP PARTITION 202601")
+    with pytest.raises(NotReadyError, match="No rows for 2026-01"):
+        lake.load("2026-01")
+    lake.on_every_node(f"SELECT throwIf(count() = 0) FROM {lake.database}.zones")
+    assert lake.load("2026-01", policies={"on_no_objects": "empty"}) == ["published"]
+    lake.assert_exact()
+
+
+@pytest.mark.parametrize(
+    ("base_key", "key", "period", "day", "others"),
+    [
+        ("toDate(at)", "toYYYYMM(month)", "2026-01", "2026-01-31", ("2026-01-01", "2026-02-01")),
+        ("toStartOfHour(at)", "toYYYYMM(month)", "2026-01", "2026-01-31", ("2026-02-01",)),
+        ("(zone, toYYYYMM(at))", "(toYYYYMM(month), zone)", "2026-01", "2026-01-31", ("2026-02-01",)),
+        ("toMonday(at)", "", "all", "2026-01-31", ("2026-02-01",)),
+        ("", "", "all", "2026-01-31", ()),
+        ("toYYYYMM(at)", "toStartOfYear(month)", "2026", "2026-01-31", ("2026-12-31", "2027-01-01")),
+    ],
+)
+@pytest.mark.thorough(but=2)
+def test_a_base_by_shorter_periods_makes_up_longer_ones(
+    create: Callable[..., SelectLake], base_key: str, key: str, period: str, day: str, others: tuple[str, ...]
+) -> None:
+    lake = create(base_key=base_key, key=key)
+    for number, each in enumerate((day, *others)):
+        lake.put(each, first=1_000 * number)
+    assert lake.load(period) == ["published"]
+    condition = {"2026-01": "toYYYYMM(at) = 202601", "2026": "toYear(at) = 2026", "all": "1"}[period]
+    expected = lake.sql.replace("GROUP BY", f"WHERE {condition} GROUP BY")
+    assert lake.made(f"SELECT * FROM {lake.database}.zones") == lake.made(expected)
+    assert lake.load(period) == ["unchanged"]
+
+
+def test_a_plan_finds_the_periods_whose_base_changed(select_lake: SelectLake) -> None:
+    lake = select_lake
+    lake.put("2026-01-05")
+    lake.put("2026-02-05")
+    objects = ClickHouseRows(sql=lake.sql, from_table="base")
+    where = {name: lake.where[name] for name in ("table", "database", "cluster")}
+    plan = PlanLoadsOperator(task_id="plan", objects=objects, all_periods=True, **where)
+    assert plan.execute({}) == ["2026-01", "2026-02"]
+    assert lake.load("2026-01") == ["published"]
+    assert plan.execute({}) == ["2026-02"]
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "another table": (
+        {"from_table": "{d}.zones"},
+        r"The SELECT does not read \S+\.zones, so a load could not restrict it",
+    ),
+    "a Distributed table": (
+        {"sql": "SELECT toStartOfMonth(at) AS month, zone FROM {d}.everywhere", "columns": ["month", "zone"]},
+        "reads from other servers, and each shard runs it",
+    ),
+    "no table": ({"from_table": "{d}.nothing"}, r"Table \S+\.nothing, which the SELECT reads, does not exist"),
+    "no MergeTree": ({"from_table": "{d}.everywhere_in_memory"}, "has engine Memory, and only MergeTree tables"),
+    "other periods": (
+        {"sql": "SELECT toDate('2026-01-01') AS month, zone FROM {d}.base", "columns": ["month", "zone"]},
+        r"makes rows of other periods out of 2026-02 of \S+ \(partition: rows\): 202601: 300",
+    ),
+    "the path": ({"sql": "SELECT *, 1 AS _path FROM {d}.base"}, "has a column '_path', which loads use"),
+    "a column": ({"sql": "SELECT toStartOfMonth(at) AS month FROM {d}.base"}, "Column 'zone' is missing"),
+    "a value": (
+        {"sql": "SELECT toStartOfMonth(at) AS month, zone, -1 AS trips FROM {d}.base", "columns": ["month", "trips"]},
+        "trips",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.thorough(but=3)
+@pytest.mark.three_nodes
+def test_what_would_not_be_exact_is_refused_before_anything_is_published(select_lake: SelectLake, case: str) -> None:
+    lake = select_lake
+    lake.put("2026-02-05")
+    name, d = lake.cluster.name, lake.database
+    lake.on_every_node(f"CREATE TABLE {d}.everywhere AS {d}.base ENGINE = Distributed('{name}', '{d}', 'base')")
+    lake.on_every_node(f"CREATE TABLE {d}.everywhere_in_memory (id UInt64) ENGINE = Memory")
+    given, said = REFUSED[case]
+    options = {key: each.format(d=d) if isinstance(each, str) else each for key, each in given.items()}
+    with pytest.raises(AirflowFailException, match=said):
+        lake.load("2026-02", **options)
+    lake.assert_exact()
+    assert lake.left_behind() == []
+
+
+def test_a_base_of_longer_periods_is_refused(create: Callable[..., SelectLake]) -> None:
+    lake = create(base_key="toYear(at)")
+    lake.put("2026-02-05")
+    said = re.escape("which the SELECT reads, is partitioned by year, so no partitions of it make up 2026-02")
+    with pytest.raises(AirflowFailException, match=said):
+        lake.load("2026-02")
+    lake.assert_exact()
+
+
+def test_names_and_texts_may_hold_anything(create: Callable[..., SelectLake]) -> None:
+    lake = create()
+    lake.put("2026-01-05")
+    lake.put("2026-02-05")
+    odd = f"{lake.database}.`o'd`"
+    lake.on_every_node(f"CREATE TABLE {odd} AS {lake.database}.base")
+    lake.on_every_node(f"INSERT INTO {odd} SELECT * FROM {lake.database}.base")
+    sql = lake.sql.replace(f"{lake.database}.base", odd) + " -- '?) %s {{"
+    assert lake.load("2026-01", sql=sql, from_table=f"{lake.database}.o'd") == ["published"]
+    lake.assert_exact(202601)
+
+
+VALUES = {
+    "Array(Tuple(a UInt8, b Nullable(String)))": "[(1, NULL), (2, 'x')]",
+    "Map(String, Decimal(18, 3))": "map('a', toDecimal64('0.001', 3))",
+    "Nullable(DateTime64(9, 'America/New_York'))": "toDateTime64('2026-01-01 00:00:00.123456789', 9)",
+    "AggregateFunction(quantileTDigest, UInt32)": "arrayReduce('quantileTDigestState', [toUInt32(1), 2, 3])",
+    "Enum8('a' = -1, 'b' = 2)": "CAST('b', 'Enum8(\\'a\\' = -1, \\'b\\' = 2)')",
+    "JSON": "CAST('{\"a\": [1, null]}', 'JSON')",
+    "Variant(String, UInt64)": "CAST(1::UInt64, 'Variant(String, UInt64)')",
+}
+
+
+def test_values_of_any_type_arrive_as_they_are(create: Callable[..., SelectLake]) -> None:
+    made = dict(enumerate(VALUES.items()))
+    columns = ", ".join(f"c{number} {of}" for number, (of, _) in made.items())
+    lake = create(columns=f"month Date, zone String, {columns}", engine="MergeTree")
+    lake.put("2026-01-05", rows=3)
+    values = ", ".join(f"CAST({value} AS {of}) AS c{number}" for number, (of, value) in made.items() if of != "JSON")
+    of_json = next(number for number, (of, _) in made.items() if of == "JSON")
+    values += f", {VALUES['JSON']} AS c{of_json}"
+    sql = f"SELECT toStartOfMonth(at) AS month, zone, {values} FROM {lake.database}.base"
+    assert lake.load("2026-01", sql=sql) == ["published"]
+    shown = ", ".join(f"hex(toString(c{number}))" for number in made if number != 3)
+    wanted = lake.on_every_node(f"SELECT zone, {shown}, finalizeAggregation(c3) FROM ({sql}) ORDER BY zone")
+    found = lake.on_every_node(
+        f"SELECT zone, {shown}, finalizeAggregation(c3) FROM {lake.database}.zones ORDER BY zone"
+    )
+    assert found == wanted
+    assert found[0]
+
+
+@pytest.mark.thorough
+@pytest.mark.three_nodes
+def test_a_run_after_an_error_at_any_step_ends_in_the_selects_rows(select_lake: SelectLake, breaker: Breaker) -> None:
+    lake, number = select_lake, 0
+    while True:
+        lake.put("2026-01-05", first=1_000 * number, rows=50)
+        breaker.set(break_after=number)
+        try:
+            lake.load("2026-01")
+        except Failed:
+            breaker.set()
+            lake.load("2026-01")
+        else:
+            break
+        lake.assert_exact(202601)
+        number += 1
+    lake.assert_exact(202601)
+    assert number > 5
+    assert lake.left_behind() == []
