@@ -52,7 +52,8 @@ def test_after_kill_9_of_two_workers_at_any_step_a_third_ends_in_the_objects_row
 ) -> None:
     upload(trips_lake, VERSIONS[0], periods)
     first.kill_in(load)
-    steps = steps_of(load)
+    # Which node reads which object differs: one that read none of a period publishes that in a step of its own.
+    steps = [step for step in steps_of(load) if len(periods) == 1 or step.name != f"Publish {PERIOD}"]
     assert any(step.name.startswith("Take staging over") for step in steps)
     points = [*strikes_after(steps), *strikes_amid(steps)]
     for number, strike in enumerate(points, start=1):
