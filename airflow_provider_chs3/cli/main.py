@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.cli.arguments import OUTPUTS, parser
-from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
+from airflow_provider_chs3.core.values.error_codes import is_terminal, with_hint
 from airflow_provider_chs3.exceptions import Chs3Error
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def _as_airflow_prints(values: Any, output: str) -> str:
 
 def _describe_error(error: Exception) -> str:
     """Return an error's message, with the hint that does not depend on a retry."""
-    hint = hint_of(error) if isinstance(error, Chs3Error) and is_terminal(error) else ""
-    return f"{str(error) or type(error).__name__} {hint}".rstrip()
+    text = str(error) or type(error).__name__
+    return with_hint(error, text) if isinstance(error, Chs3Error) and is_terminal(error) else text
 
 
 def _run(given: argparse.Namespace) -> CommandResult:

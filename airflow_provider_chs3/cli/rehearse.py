@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.rehearsal import scratch
 from airflow_provider_chs3.core.rehearsal.cleaning import Cleaned, clean_database
 from airflow_provider_chs3.core.rehearsal.report import Scenario, ScenarioResult
 from airflow_provider_chs3.core.rehearsal.scratch import PERIOD, Where
-from airflow_provider_chs3.core.values.error_codes import S3_ERROR, hint_of
+from airflow_provider_chs3.core.values.error_codes import S3_ERROR, sentence, with_hint
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import AnyStep, Insert, Steps
 from airflow_provider_chs3.exceptions import (
@@ -279,11 +279,11 @@ def _is(beginning: str) -> Callable[[AnyStep], bool]:
 
 def _describe_error(error: Exception) -> str:
     """Return an error's message, with what to do about it."""
+    text = str(error) or type(error).__name__
     if isinstance(error, ClickHouseServerError) and error.code == S3_ERROR and "NoSuchBucket" in error.message:
         hint = "The servers find no such bucket: with --named-collection, the bucket is the last part of its url."
-    else:
-        hint = hint_of(error) if isinstance(error, Chs3Error) else ""
-    return f"{str(error) or type(error).__name__} {hint}".rstrip()
+        return f"{sentence(text)} {hint}"
+    return with_hint(error, text) if isinstance(error, Chs3Error) else text
 
 
 def _perform_quietly(perform: Callable[[AnyStep], Any], step: AnyStep) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from airflow_provider_chs3.core.values.error_codes import hint_of
+from airflow_provider_chs3.core.values.error_codes import with_hint
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
@@ -111,7 +111,7 @@ class LastAnswers(Generic[S]):
             last = found = self._look(question)
         except Chs3Error as error:
             _LOG.info("The page cannot read the state of %s: %s", question, error)
-            found = replace(last or self._nothing(question), error=f"{error} {hint_of(error)}".rstrip())
+            found = replace(last or self._nothing(question), error=with_hint(error, str(error)))
         if last:
             self._last[question] = last
             # Questions come from outside: forget those that nobody has asked for longest.

@@ -95,7 +95,10 @@ def test_help_tells_the_exit_codes(command: str, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (ClickHouseServerError(497, "ACCESS_DENIED", "no", "ch:9000"), "lacks a privilege: see docs/privileges.md."),
+        (
+            ClickHouseServerError(497, "ACCESS_DENIED", "no", "ch:9000"),
+            "from ch:9000: no. The user is unknown, or lacks a privilege: see docs/privileges.md.",
+        ),
         (AssertionError(), "ledger: AssertionError"),
     ],
 )

@@ -58,7 +58,5 @@ def test_a_connection_that_is_refused_tells_what_to_do(
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(given))
     (connection,) = as_user("viewer").get("/chs3/api/periods").raise_for_status().json()["connections"]
     assert "Authentication failed" in connection["error"]
-    assert connection["error"].endswith(
-        "The login or the password is wrong: correct the connection, or how nodes reach each other."
-    )
+    assert "no user with such name. The login or the password is wrong: correct those of" in connection["error"]
     assert "of somebody else" not in connection["error"]

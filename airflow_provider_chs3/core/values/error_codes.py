@@ -72,7 +72,11 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
         "the page, readonly = 2 is enough), or use another user.",
     ),
     (frozenset({192, ACCESS_DENIED}), "The user is unknown, or lacks a privilege: see docs/privileges.md."),
-    (frozenset({516}), "The login or the password is wrong: correct the connection, or how nodes reach each other."),
+    (
+        frozenset({516}),
+        "The login or the password is wrong: correct those of the connection or, if another node was refused, "
+        "those in the cluster's definition.",
+    ),
     (
         frozenset({359}),
         "The partition is larger than the server lets a statement drop: raise max_partition_size_to_drop.",
