@@ -17,7 +17,9 @@ from airflow_provider_chs3.core.values.load_arguments import (
     DATABASE,
     KEY,
     LEAST_TRY_SECONDS,
+    OBJECT_COLUMN,
     OLDER_THAN_SECONDS,
+    SAMPLE,
     STAGING_DATABASE,
     TABLE,
     VERSION,
@@ -45,7 +47,7 @@ _EXIT_CODES = """exit codes:
   0  nothing to do: every period as published, nothing to load, all adopted, nothing left to clean, no finding;
      also after a calibration, whatever its result
   1  something to do: periods to load (plan), not as published (ledger) or refused (adopt), staging to drop
-     (clean --dry-run), findings (doctor), or rows that differ from the objects (rehearse)
+     (clean --dry-run), findings (doctor), or rows that differ from the objects (prove, rehearse)
   2  wrong arguments, or an error; stderr says which
 """
 
@@ -69,6 +71,7 @@ def parser() -> argparse.ArgumentParser:
     _add_ledger(commands)
     _add_plan(commands)
     _add_adopt(commands)
+    _add_prove(commands)
     _add_forget(commands)
     _add_command_of_periods(commands, "versions", "list the earlier versions that loads have kept of periods")
     _add_restore(commands)
@@ -158,6 +161,18 @@ def _add_adopt(commands: Any) -> None:
     _add_source(command)
     _add_periods(command, all_periods="all periods in the bucket")
     _add_definition(command, "by default {}")
+    command.add_argument("--prove", action="store_true", help="compare the values, too, as chs3 prove does")
+
+
+def _add_prove(commands: Any) -> None:
+    about = "prove that periods of a table hold exactly their objects' rows, whoever wrote them; nothing is written"
+    command = _command(commands, "prove", about)
+    _add_table(command)
+    _add_source(command)
+    _add_periods(command, all_periods="all periods in the bucket")
+    _add_definition(command, "by default {}")
+    _add(command, OBJECT_COLUMN, metavar="NAME")
+    _add(command, SAMPLE, metavar="OBJECTS")
 
 
 def _add_forget(commands: Any) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import getpass
+import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -19,8 +21,10 @@ from airflow_provider_chs3.core.plans.discard import DiscardedPeriod
 from airflow_provider_chs3.core.plans.forget import ForgottenPeriod
 from airflow_provider_chs3.core.plans.objects import LoadedObject
 from airflow_provider_chs3.core.plans.plan import PlannedPeriod, forecast_text
+from airflow_provider_chs3.core.plans.prove import DIFFERS, EQUAL, ProvedPeriod
 from airflow_provider_chs3.core.plans.status import PeriodInLedger
 from airflow_provider_chs3.core.plans.versions import ListedVersion, RestoredPeriod
+from airflow_provider_chs3.core.request.reload import RELOAD
 from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.staging.orphans import Orphan
 from airflow_provider_chs3.core.values.load_result import LoadResult
@@ -37,6 +41,7 @@ from airflow_provider_chs3.operators.ledger import (
 )
 from airflow_provider_chs3.operators.period import PeriodOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
+from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
 from airflow_provider_chs3.operators.versions import (
     ListVersionsOperator,
     RestorePeriodsOperator,
@@ -138,6 +143,7 @@ def _adopt(given: argparse.Namespace) -> CommandResult:
     operator = AdoptPeriodsOperator(
         task_id="adopt",
         definition=given.definition,
+        prove=given.prove,
         **_table(given),
         **source_arguments(given),
         **_named_periods(given),
@@ -148,6 +154,48 @@ def _adopt(given: argparse.Namespace) -> CommandResult:
         [each.as_json() for each in adopted],
         rendered(["period", "status", "rows", "reason"], rows),
         all(each.status != "refused" for each in adopted),
+    )
+
+
+def _prove(given: argparse.Namespace) -> CommandResult:
+    operator = ProvePeriodsOperator(
+        task_id="prove",
+        definition=given.definition,
+        object_column=given.object_column,
+        sample=given.sample,
+        **_table(given),
+        **source_arguments(given),
+        **_named_periods(given),
+    )
+    proved: list[ProvedPeriod] = operator.proved()
+    rows = [[each.period, each.status, each.rows, each.source_rows, each.reason] for each in proved]
+    texts = [
+        rendered(["period", "status", "rows", "of the objects", "reason"], rows),
+        "\n".join(f"Not compared: {name}, as {why}." for name, why in _left_out_of(proved).items()),
+        _to_repair(proved, operator),
+    ]
+    unlike = [each for each in proved if each.status != EQUAL]
+    return CommandResult([each.as_json() for each in proved], "\n\n".join(filter(None, texts)), not unlike)
+
+
+def _left_out_of(proved: Sequence[ProvedPeriod]) -> dict[str, str]:
+    return {name: why for each in proved for name, why in each.left_out.items()}
+
+
+def _to_repair(proved: Sequence[ProvedPeriod], operator: ProvePeriodsOperator) -> str:
+    """Return the command that loads the periods that differ, and nothing else."""
+    periods = [str(each.period) for each in proved if each.status == DIFFERS]
+    if not periods:
+        return ""
+    asked = {
+        "database": operator.database or operator.hook().options.database,
+        "table": operator.table,
+        "periods": periods,
+        "replace_rows_of_others": True,
+    }
+    return (
+        "To load just what differs, trigger the DAG that loads the table:\n"
+        f"airflow dags trigger <dag_id> --conf {shlex.quote(json.dumps({RELOAD: asked}))}"
     )
 
 
@@ -341,6 +389,7 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], CommandResult]] = {
     "ledger": _ledger,
     "plan": _plan,
     "adopt": _adopt,
+    "prove": _prove,
     "forget": _forget,
     "versions": _versions,
     "restore": _restore,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
 
 from airflow_provider_chs3.core.values.load_arguments import (
-    OF_ADOPTION,
     OF_CLEANING,
     OF_LEDGERS,
     OLDER_THAN_SECONDS,
-    check_definition,
+    PROVE,
     templated,
 )
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
@@ -20,7 +19,7 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.operators._support.declared import takes
 from airflow_provider_chs3.operators._support.on_table import OnTable
-from airflow_provider_chs3.operators.period import PeriodOperator
+from airflow_provider_chs3.operators.prove import ComparedPeriodsOperator
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.plans.objects import LoadedObject
     from airflow_provider_chs3.core.plans.status import LedgerRequest, PeriodInLedger
     from airflow_provider_chs3.core.staging.orphans import Orphan
-    from airflow_provider_chs3.core.values.period import Period
 
 
 #: The error of tasks that need periods.
@@ -152,61 +150,36 @@ class ForgetPeriodsOperator(LedgerOperator):
         return [each.as_json() for each in forgotten]
 
 
-@takes(*OF_ADOPTION)
-class AdoptPeriodsOperator(PeriodOperator):
-    """Record periods that were loaded by other means as published, if their row counts match.
+@takes(PROVE)
+class AdoptPeriodsOperator(ComparedPeriodsOperator):
+    """Record periods that were loaded by other means as published, if they hold their objects' rows.
 
     For each period the operator counts the rows of its objects, and those of its partition on every node. If the counts
     match, it records the period as published, so that the next load of the same objects finds it unchanged; otherwise
-    it refuses the period. It does not compare single rows. Without `definition` it records periods as of loads without
-    any of these arguments: a load with others finds the definition changed, and loads.
+    it refuses the period. Values are compared only with `prove`. Without `definition` it records periods as of loads
+    without any of these arguments: a load with others finds the definition changed, and loads.
 
     Returns:
         For each period whether it was adopted, with the rows by node, as JSON-safe values. If a period was refused, the
         task fails after all have been tried.
     """
 
-    template_fields: Sequence[str] = (*PeriodOperator.template_fields, *templated(OF_ADOPTION))
-    file_fields: ClassVar[Sequence[str]] = ("definition",)
-    ui_color = LedgerOperator.ui_color
-
-    def __init__(
-        self,
-        *,
-        periods: Sequence[str] | str | None = None,
-        all_periods: bool = False,
-        definition: Mapping[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, prove: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.periods = periods
-        self.all_periods = all_periods
-        self.definition = definition
-        check_definition(definition)
+        self.prove = prove
 
     def adopted(self) -> list[AdoptedPeriod]:
-        """Adopt the periods whose counts match, and return all as objects.
+        """Adopt the periods that hold their objects' rows, and return all as objects.
 
         Raises:
             AirflowFailException: If no periods are given, or a retry would end the same way.
         """
         from airflow_provider_chs3.core.plans.adopt import adopt_periods
-        from airflow_provider_chs3.core.request.load_request import LoadRequest
-        from airflow_provider_chs3.core.values.run_period import parse_periods
-        from airflow_provider_chs3.operators._support.load_request import what_is_loaded
 
         with airflow_errors():
             listing = self.listing()
             runner = self.runner(listing)
-            if self.periods:
-                periods: Sequence[Period] = parse_periods(self.periods)
-            elif self.all_periods:
-                periods = sorted(runner.run(self.source(listing).summarize_periods(self.grain())))
-            else:
-                raise ConfigurationError("No periods are given: name those to adopt, or give all_periods=True.")
-            loaded = what_is_loaded(self, listing, self.definition or {})
-            requests = [LoadRequest(**loaded, period=period) for period in periods]
-            return runner.run(adopt_periods(requests))
+            return runner.run(adopt_periods(self.requests(runner, listing), proves=self.prove))
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Adopt the periods.

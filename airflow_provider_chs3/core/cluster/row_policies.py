@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from airflow_provider_chs3.core.sql.quoting import Sql, literal
-from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
+from airflow_provider_chs3.exceptions import PreflightError
 
 #: What a period is judged by, where a row that is not seen would not just be an error,
 OF_A_PERIOD = ("columns", "mutations", "parts", "tables")
@@ -48,3 +49,23 @@ def find_filtered(nodes: Collection[Node], names: Collection[str]) -> Steps[dict
     sql = Sql(f"SELECT arrayFilter(name -> notEmpty(name), [{', '.join(found)}])")
     answers = yield from QueryNodes(name="Find what row policies filter", sql=dict.fromkeys(nodes, sql))
     return {node: tuple(rows[0][0]) for node, rows in answers.items()}
+
+
+def check_all_seen(nodes: Collection[Node], target: TableName) -> Steps[None]:
+    """Check that the user sees all rows of a table.
+
+    Args:
+        nodes: Nodes that hold it.
+        target: The table.
+
+    Raises:
+        PreflightError: If a row policy hides some.
+    """
+    sql = Sql(f"SELECT countIf({_IS_POLICY}) FROM (EXPLAIN SELECT 1 FROM {table(target)})")
+    answers = yield from QueryNodes(name=f"Find what row policies filter of {target}", sql=dict.fromkeys(nodes, sql))
+    if filtered := ", ".join(str(node) for node, rows in answers.items() if rows[0][0]):
+        raise PreflightError(
+            f"A row policy filters {target} for the connection's user on {filtered}: rows that the user does not see "
+            "would count as missing. Exempt the user from the policy (ALTER ROW POLICY … TO ALL EXCEPT …), or connect "
+            "as another user."
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from airflow_provider_chs3.core.cluster.table_facts import Column
@@ -228,11 +228,22 @@ def count_rows(files: Files, reading: Reading) -> Steps[int]:
             raise SourceError(f"ClickHouse calls a file {other!r}, but in the listing it begins with {beginning!r}.")
         wanted = set(batch.paths)
         rows |= {path: count for path, count in answer if path in wanted}
-        if not rows.keys() >= wanted:
-            # Files without rows are missing in the answer.
-            rows |= dict.fromkeys((yield from _found(files, batch)) - rows.keys(), 0)
+        rows |= dict.fromkeys((yield from without_rows(files, batch, rows)), 0)
     files.check_found(rows)
     return sum(rows.values())
+
+
+def without_rows(files: Files, batch: Batch, answered: Collection[str]) -> Steps[set[str]]:
+    """Return the files that servers find, and that are missing in an answer by file, as they have no rows.
+
+    Args:
+        files: The files.
+        batch: Those that were read.
+        answered: The files in the answer.
+    """
+    if set(batch.paths) <= set(answered):
+        return set()
+    return (yield from _found(files, batch)).intersection(batch.paths).difference(answered)
 
 
 def _found(files: Files, batch: Batch) -> Steps[set[str]]:

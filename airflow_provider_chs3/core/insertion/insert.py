@@ -145,12 +145,23 @@ def _run(load: LoadContext, plan: InsertPlan, step: Insert) -> Steps[InsertStats
         stats = yield from step
         return stats
     except ClickHouseServerError as error:
-        if error.code in _VALUE_ERRORS or (file_of(error) and not is_of_servers(error)):
-            yield from _explain(load, plan, error)
+        yield from explain(load, plan, error)
         raise
 
 
-def _explain(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) -> Steps[None]:
+def explain(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) -> Steps[None]:
+    """Find the value or the file that a read of the objects failed on, if it was one.
+
+    Args:
+        load: The load.
+        plan: The plan by which they were read.
+        error: The error.
+
+    Raises:
+        SourceError: If one is found; it names column, file and value.
+    """
+    if error.code not in _VALUE_ERRORS and (not file_of(error) or is_of_servers(error)):
+        return
     try:
         found = yield from _explanation(load, plan, error)
     except ClickHouseServerError:

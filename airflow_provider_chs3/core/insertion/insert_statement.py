@@ -1,13 +1,15 @@
-"""The statement that inserts some of the period's objects."""
+"""The statement that inserts some of the period's objects, and what else reads them as it does."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.files.loaded_columns import DOES_NOT_FIT, FileGroup
 from airflow_provider_chs3.core.source.reading import Batch
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
-from airflow_provider_chs3.core.sql.quoting import identifier, literal, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.workflow.operations import Insert
 
@@ -32,13 +34,8 @@ def insert_step(
     """
     null_as_default = load.request.selection.null_as_default
     names = ", ".join(identifier(each.column.name) for each in group.loaded)
-    select = load.files.source.select(
-        [each.cast(null_as_default=null_as_default).value for each in group.loaded],
-        function=load.files.read(batch.glob, structure=group.structure),
-        condition=_where(load, group, batch),
-        cluster=load.context.cluster,
-    )
-    sql = select.between(f"INSERT INTO {_written(load, into)} ({names}) ")
+    values = [each.cast(null_as_default=null_as_default).value for each in group.loaded]
+    sql = selected(load, group, batch, values).between(f"INSERT INTO {_written(load, into)} ({names}) ")
     what = load.files.source.kind.contents.inserted(len(batch.paths))
     return Insert(
         name=f"Insert {what} of {load.periods}",
@@ -50,6 +47,23 @@ def insert_step(
         total_rows=plan.reading.rows,
         paths=batch.paths,
         bytes_event=load.files.source.kind.bytes_event,
+    )
+
+
+def selected(load: LoadContext, group: FileGroup, batch: Batch, values: Sequence[str]) -> Sql:
+    """Return the SELECT over some objects that fails where an insert of them would.
+
+    Args:
+        load: The load.
+        group: How the objects are read.
+        batch: The objects.
+        values: The expressions.
+    """
+    return load.files.source.select(
+        values,
+        function=load.files.read(batch.glob, structure=group.structure),
+        condition=_where(load, group, batch),
+        cluster=load.context.cluster,
     )
 
 

@@ -19,6 +19,7 @@ from airflow_provider_chs3.core.ledger.recording import Values, add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.load.period_check import look_at_period, no_objects
+from airflow_provider_chs3.core.plans.prove import EQUAL, ProofOptions, prove_period
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of_one
 from airflow_provider_chs3.core.publication.evidence_renewal import structure_text
 from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
@@ -71,11 +72,12 @@ class AdoptedPeriod(AsJson):
         return {**super().as_json(), "rows": sum(self.rows_by_node.values())}
 
 
-def adopt_periods(requests: Sequence[LoadRequest]) -> Steps[list[AdoptedPeriod]]:
+def adopt_periods(requests: Sequence[LoadRequest], *, proves: bool = False) -> Steps[list[AdoptedPeriod]]:
     """Adopt periods one by one; a refused period does not stop the others.
 
     Args:
         requests: The load of each period.
+        proves: Whether to compare values, too.
 
     Raises:
         Chs3Error: Any problem that concerns all of them.
@@ -83,7 +85,7 @@ def adopt_periods(requests: Sequence[LoadRequest]) -> Steps[list[AdoptedPeriod]]
     adopted = []
     for request in requests:
         try:
-            period = yield from adopt_period(request)
+            period = yield from adopt_period(request, proves=proves)
         except _REFUSALS as error:
             period = AdoptedPeriod(period=request.period, status="refused", reason=str(error), rows_by_node={})
         yield from Log(name=f"{period}.".replace("..", "."))
@@ -91,14 +93,15 @@ def adopt_periods(requests: Sequence[LoadRequest]) -> Steps[list[AdoptedPeriod]]
     return adopted
 
 
-def adopt_period(request: LoadRequest) -> Steps[AdoptedPeriod]:
+def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[AdoptedPeriod]:
     """Record a period as published whose rows were written by other means.
 
     The proof is the count: the partition has as many rows on all nodes as the objects, and neither changed while they
-    were counted. Rows are not compared one by one.
+    were counted. Values are compared only if asked for.
 
     Args:
         request: The load of the period: a later load with the same objects and definition finds it unchanged.
+        proves: Whether to compare values, too. False by default.
 
     Returns:
         The outcome: refused if the counts differ.
@@ -127,6 +130,14 @@ def adopt_period(request: LoadRequest) -> Steps[AdoptedPeriod]:
             reason=_mismatch(load, (yield from look_at_period(load, before)), counted),
             rows_by_node=counted.rows_by_node,
         )
+    reason = load.files.source.kind.contents.having(load.files.manifest, "as many")
+    if proves:
+        proved = yield from prove_period(load, ProofOptions(needs_all_columns=True))
+        reason = f"it is {proved.status} to its objects: {proved.reason}"
+        if proved.status != EQUAL:
+            return AdoptedPeriod(
+                period=request.period, status="refused", reason=reason, rows_by_node=counted.rows_by_node
+            )
     yield from make_ledger(load.context, load.context.nodes)
     load = load.with_ledger()
     yield from _check_unchanged(load, before)
@@ -137,7 +148,6 @@ def adopt_period(request: LoadRequest) -> Steps[AdoptedPeriod]:
         for one in each.recorded
     ]
     yield from add_records(load.context, "published", records, name=f"Record {request.period} as published")
-    reason = load.files.source.kind.contents.having(load.files.manifest, "as many")
     return AdoptedPeriod(period=request.period, status="adopted", reason=reason, rows_by_node=counted.rows_by_node)
 
 

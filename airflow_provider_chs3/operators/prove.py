@@ -1,0 +1,128 @@
+"""Compare the periods of a table with their objects, whoever wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.core.values.load_arguments import (
+    OF_ADOPTION,
+    OF_PROOF,
+    SAMPLE,
+    check_definition,
+    templated,
+)
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.operators._support.declared import takes
+from airflow_provider_chs3.operators.period import PeriodOperator
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import Context
+
+    from airflow_provider_chs3.core.plans.prove import ProvedPeriod
+    from airflow_provider_chs3.core.request.load_request import LoadRequest
+    from airflow_provider_chs3.core.values.period import Period
+    from airflow_provider_chs3.runners.blocking import Runner
+    from airflow_provider_chs3.sources.listing import Listing
+
+
+@takes(*OF_ADOPTION)
+class ComparedPeriodsOperator(PeriodOperator):
+    """The base of operators that compare periods of a table with their objects."""
+
+    template_fields: Sequence[str] = (*PeriodOperator.template_fields, *templated(OF_ADOPTION))
+    file_fields: ClassVar[Sequence[str]] = ("definition",)
+    ui_color = "#e8e4d8"
+
+    def __init__(
+        self,
+        *,
+        periods: Sequence[str] | str | None = None,
+        all_periods: bool = False,
+        definition: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.periods = periods
+        self.all_periods = all_periods
+        self.definition = definition
+        check_definition(definition)
+
+    def requests(self, runner: Runner, listing: Listing) -> list[LoadRequest]:
+        """Return the load of each period.
+
+        Args:
+            runner: Asks for all periods in the bucket.
+            listing: Lists it.
+
+        Raises:
+            ConfigurationError: If no periods are given.
+        """
+        from airflow_provider_chs3.core.request.load_request import LoadRequest
+        from airflow_provider_chs3.core.values.run_period import parse_periods
+        from airflow_provider_chs3.operators._support.load_request import what_is_loaded
+
+        if self.periods:
+            periods: Sequence[Period] = parse_periods(self.periods)
+        elif self.all_periods:
+            periods = sorted(runner.run(self.source(listing).summarize_periods(self.grain())))
+        else:
+            raise ConfigurationError("No periods are given: name them with periods=…, or give all_periods=True.")
+        loaded = what_is_loaded(self, listing, self.definition or {})
+        return [LoadRequest(**loaded, period=period) for period in periods]
+
+
+@takes(*OF_PROOF)
+class ProvePeriodsOperator(ComparedPeriodsOperator):
+    """Prove that a table holds exactly the rows of its objects, whoever wrote them: S3Queue, dbt, a cron job, or loads.
+
+    The operator reads the objects again, as a load with these arguments would, and the periods' rows, and compares
+    numbers and hashes of rows, in any order. It writes nothing, needs no ledger, and takes about one read of the
+    objects and one of the table. Columns that no file has are left out, unless `definition` names the columns.
+
+    Returns:
+        For each period its `status` (`equal`, `differs`, or `refused` if it could not be compared), `reason`, `rows`,
+        `source_rows`, the `columns` and `objects` that differ, and the columns `left_out`, as JSON-safe values.
+
+    Raises:
+        AirflowFailException: If a period differs or could not be compared, unless `fail_on_difference` is false.
+    """
+
+    template_fields: Sequence[str] = (*ComparedPeriodsOperator.template_fields, *templated(OF_PROOF))
+
+    def __init__(
+        self,
+        *,
+        object_column: str | None = None,
+        sample: int | str | None = None,
+        fail_on_difference: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.object_column = object_column
+        self.sample = sample
+        self.fail_on_difference = fail_on_difference
+
+    def proved(self) -> list[ProvedPeriod]:
+        """Compare the periods, and return them as objects.
+
+        Raises:
+            AirflowFailException: If no periods are given, or a retry would end the same way.
+        """
+        from airflow_provider_chs3.core.plans.prove import ProofOptions, prove_periods
+
+        with airflow_errors():
+            listing = self.listing()
+            runner = self.runner(listing)
+            options = ProofOptions(object_column=self.object_column or None, sample=SAMPLE.checked(self.sample))
+            return runner.run(prove_periods(self.requests(runner, listing), options))
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Compare the periods."""
+        proved = self.proved()
+        if self.fail_on_difference and (unlike := [str(each) for each in proved if each.status != "equal"]):
+            raise AirflowFailException("\n".join(unlike))
+        return [each.as_json() for each in proved]

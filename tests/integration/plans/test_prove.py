@@ -1,0 +1,168 @@
+"""Is what is in a table what is in the objects, whoever wrote it?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
+from tests.integration.lake import PERIOD, Lake
+from tests.narrow_user import user_of_loads
+
+_COLUMNS = "id Int64, ts DateTime('UTC'), name String, fare Nullable(Float64), tip Float64"
+_HEADER = "id,ts,name,fare,tip\n"
+#: Three objects of unlike rows; of the first, `fare` is NULL, and `tip` is 0.
+OBJECTS = {
+    "a": [f"{number},2026-10-05 12:00:00,name {number % 3},\\N,0" for number in range(10)],
+    "b": [f"{number},2026-10-06 12:00:00,name {number % 4},{number}.5,1" for number in range(10, 30)],
+    "c": [f"{number},2026-10-07 12:00:00,name {number % 5},{number}.5,2" for number in range(30, 70)],
+}
+
+
+def put(lake: Lake, name: str, rows: list[str], period: str = PERIOD) -> str:
+    lake.put(f"fares/{period}/{name}.csv", (_HEADER + "\n".join(rows) + "\n").encode())
+    return f"{lake.bucket}/fares/{period}/{name}.csv"
+
+
+@pytest.fixture
+def fares(lake: Lake) -> Lake:
+    """A table that nobody loads with this package, and three objects whose rows it holds."""
+    lake.table = "fares"
+    lake.on_node(
+        0,
+        f"CREATE TABLE {lake.database}.fares ({_COLUMNS}, file String, seen DateTime DEFAULT now()) "
+        "ENGINE = MergeTree PARTITION BY toYYYYMM(ts) ORDER BY tuple()",
+    )
+    for name, rows in OBJECTS.items():
+        put(lake, name, rows)
+    fill(lake)
+    return lake
+
+
+def fill(lake: Lake, names: str = "abc") -> None:
+    """Write the rows of objects as a cron job does."""
+    for name in names:
+        rows = ", ".join(
+            f"({row[0]}, '{row[1]}', '{row[2]}', {row[3]}, {row[4]}, '{lake.bucket}/fares/{PERIOD}/{name}.csv')"
+            for row in (text.replace("\\N", "NULL").split(",") for text in OBJECTS[name])
+        )
+        lake.on_node(0, f"INSERT INTO {lake.database}.fares (id, ts, name, fare, tip, file) VALUES {rows}")
+
+
+def change(lake: Lake, command: str) -> None:
+    lake.on_node(0, f"ALTER TABLE {lake.database}.fares {command} SETTINGS mutations_sync = 2")
+
+
+def proved(lake: Lake, **options: Any) -> list[dict[str, Any]]:
+    arguments = {
+        "task_id": "prove",
+        "table": lake.table,
+        "database": lake.database,
+        "cluster": lake.cluster.name,
+        "key": "fares/{YYYY-MM}/",
+        "bucket": lake.bucket,
+        "periods": [PERIOD],
+        "fail_on_difference": False,
+    }
+    return ProvePeriodsOperator(**(arguments | options)).execute({})
+
+
+def prove(lake: Lake, **options: Any) -> dict[str, Any]:
+    (found,) = proved(lake, **options)
+    return found
+
+
+def test_a_table_that_a_cron_job_filled_is_equal_to_its_objects_in_all_columns_that_they_have(fares: Lake) -> None:
+    found = prove(fares)
+    assert (found["status"], found["rows"], found["source_rows"], found["reason"]) == ("equal", 70, 70, "70 rows")
+    assert found["left_out"] == {
+        "file": "it is not loaded from the files",
+        "seen": "it is not loaded from the files",
+    }
+
+
+FAULTS: dict[str, tuple[Callable[[Lake], None], str, list[str]]] = {
+    "one value": (lambda lake: change(lake, "UPDATE fare = 3 WHERE id = 50"), "other values in fare", ["fare"]),
+    "NULL for the default": (
+        lambda lake: change(lake, "UPDATE fare = 0 WHERE id = 3"),
+        "other values in fare",
+        ["fare"],
+    ),
+    "minus zero": (lambda lake: change(lake, "UPDATE tip = -0.0 WHERE id = 3"), "other values in tip", ["tip"]),
+    "two values swapped between rows": (
+        lambda lake: change(lake, "UPDATE name = if(id = 10, 'name 3', 'name 2') WHERE id IN (10, 11)"),
+        "each column has the objects' values, but in other rows",
+        [],
+    ),
+    "two rows instead of others": (
+        lambda lake: change(lake, "UPDATE id = 10 WHERE id = 11"),
+        "other values in id",
+        ["id"],
+    ),
+    "rows that were deleted": (lambda lake: change(lake, "DELETE WHERE id < 5"), "5 rows fewer than the objects", []),
+}
+
+
+def test_a_proof_finds_what_a_count_does_not_see(fares: Lake) -> None:
+    found = {}
+    for fault, (do, *_) in FAULTS.items():
+        do(fares)
+        one = prove(fares)
+        found[fault] = (one["status"], one["reason"], one["columns"])
+        fares.on_node(0, f"TRUNCATE TABLE {fares.database}.fares")
+        fill(fares)
+    assert found == {fault: ("differs", *expected) for fault, (_, *expected) in FAULTS.items()}
+
+
+def test_the_object_whose_rows_alone_are_doubled_or_missing_is_named_without_any_column_that_says_it(
+    fares: Lake,
+) -> None:
+    fill(fares, "b")
+    doubled = prove(fares)
+    change(fares, "DELETE WHERE id >= 10 AND id < 30")
+    missing = prove(fares)
+    path = f"{fares.bucket}/fares/{PERIOD}/b.csv"
+    assert doubled["reason"] == f"20 rows more than the objects; {path} is doubled"
+    assert doubled["objects"] == [{"path": path, "status": "doubled", "source_rows": 20, "rows": 40}]
+    assert missing["reason"] == f"20 rows fewer than the objects; {path} is missing"
+
+
+def test_a_column_of_objects_names_all_that_are_missing_doubled_stale_or_gone(fares: Lake) -> None:
+    fill(fares, "b")
+    change(fares, "DELETE WHERE id < 10")
+    put(fares, "c", [*OBJECTS["c"][:-1], OBJECTS["c"][-1].replace("69.5", "7")])
+    fares.s3.delete_object(Bucket=fares.bucket, Key=f"fares/{PERIOD}/b.csv")
+    put(fares, "d", OBJECTS["b"])
+    found = prove(fares, object_column="file")
+    assert {each["path"].rpartition("/")[2]: (each["status"], each["rows"]) for each in found["objects"]} == {
+        "a.csv": ("missing", 0),
+        "b.csv": ("unlisted", 40),
+        "c.csv": ("differs", 40),
+        "d.csv": ("missing", 0),
+    }
+
+
+def test_a_sample_reads_a_few_objects_and_their_rows_alone(fares: Lake) -> None:
+    change(fares, "UPDATE fare = 3 WHERE id = 5")
+    few, all_of_them = prove(fares, object_column="file", sample=2), prove(fares, object_column="file", sample=3)
+    assert (few["compared_objects"], few["rows"], all_of_them["rows"]) == (2, 30, 70)
+    assert [each["path"].rpartition("/")[2] for each in few["objects"]] == ["a.csv"]
+    change(fares, "UPDATE fare = NULL WHERE id = 5")
+    assert prove(fares, object_column="file", sample=2)["reason"] == "30 rows of 2 objects in a sample"
+
+
+def test_one_period_that_cannot_be_compared_does_not_stop_the_others(fares: Lake) -> None:
+    path = put(fares, "bad", ["1,2026-11-05 12:00:00,x,0,not a number"], "2026-11")
+    equal, refused, without = proved(fares, periods=[PERIOD, "2026-11", "2026-12"])
+    assert (equal["status"], refused["status"]) == ("equal", "refused")
+    assert path in refused["reason"] and "'tip'" in refused["reason"]
+    assert (without["status"], without["reason"]) == ("equal", "0 rows")
+
+
+def test_the_task_fails_and_says_why(fares: Lake) -> None:
+    fill(fares, "a")
+    with pytest.raises(AirflowFailException, match=rf"{PERIOD} differs: 10 rows more than the objects; .*a\.csv is"):
+        prove(fares, fail_on_difference=True)
