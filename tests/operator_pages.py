@@ -21,7 +21,9 @@ from airflow_provider_chs3.core.optimize import job
 from airflow_provider_chs3.core.plans import status
 from airflow_provider_chs3.core.plans.adopt import AdoptedPeriod
 from airflow_provider_chs3.core.plans.discard import DiscardedPeriod
+from airflow_provider_chs3.core.plans.digests import ObjectFinding
 from airflow_provider_chs3.core.plans.forget import ForgottenPeriod
+from airflow_provider_chs3.core.plans.prove import ProvedPeriod
 from airflow_provider_chs3.core.plans.versions import ListedVersion, RestoredPeriod
 from airflow_provider_chs3.core.staging.orphans import Orphan
 from airflow_provider_chs3.core.values.load_result import LoadResult
@@ -42,6 +44,7 @@ _RESULTS: Mapping[str, tuple[Callable[..., Any] | type[Any], ...]] = {
     "ClickHouseMergeHealthSensor": (health.as_json, MergeRate.as_json),
     "ListLedgerOperator": (status.PeriodInLedger, status._node_as_json),
     "AdoptPeriodsOperator": (AdoptedPeriod,),
+    "ProvePeriodsOperator": (ProvedPeriod, ObjectFinding),
     "ForgetPeriodsOperator": (ForgottenPeriod,),
     "ListVersionsOperator": (ListedVersion,),
     "DiscardPeriodsOperator": (DiscardedPeriod,),

@@ -17,15 +17,14 @@ from airflow_provider_chs3.core.values.load_arguments import (
     DATABASE,
     KEY,
     LEAST_TRY_SECONDS,
-    OBJECT_COLUMN,
     OLDER_THAN_SECONDS,
-    SAMPLE,
     STAGING_DATABASE,
     TABLE,
     VERSION,
     Files,
 )
 from airflow_provider_chs3.core.values.period import Period, grain_of
+from airflow_provider_chs3.core.values.proof_arguments import OBJECT_COLUMN, SAMPLE
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.sources import OBJECT_STORAGES, STORAGES, storage_class
 

@@ -187,9 +187,10 @@ def _to_repair(proved: Sequence[ProvedPeriod], operator: ProvePeriodsOperator) -
     periods = [str(each.period) for each in proved if each.status == DIFFERS]
     if not periods:
         return ""
+    named = operator.of_table(operator.hook().options)["target"]
     asked = {
-        "database": operator.database or operator.hook().options.database,
-        "table": operator.table,
+        "database": named.database,
+        "table": named.table,
         "periods": periods,
         "replace_rows_of_others": True,
     }

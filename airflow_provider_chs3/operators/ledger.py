@@ -11,9 +11,9 @@ from airflow_provider_chs3.core.values.load_arguments import (
     OF_CLEANING,
     OF_LEDGERS,
     OLDER_THAN_SECONDS,
-    PROVE,
     templated,
 )
+from airflow_provider_chs3.core.values.proof_arguments import PROVE
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
@@ -179,7 +179,7 @@ class AdoptPeriodsOperator(ComparedPeriodsOperator):
         with airflow_errors():
             listing = self.listing()
             runner = self.runner(listing)
-            return runner.run(adopt_periods(self.requests(runner, listing), proves=self.prove))
+            return runner.run(adopt_periods(self._requests(runner, listing), proves=self.prove))
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Adopt the periods.

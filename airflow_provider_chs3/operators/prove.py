@@ -9,11 +9,10 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core.values.load_arguments import (
     OF_ADOPTION,
-    OF_PROOF,
-    SAMPLE,
     check_definition,
     templated,
 )
+from airflow_provider_chs3.core.values.proof_arguments import OF_PROOF, SAMPLE
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.operators._support.declared import takes
@@ -51,7 +50,7 @@ class ComparedPeriodsOperator(PeriodOperator):
         self.definition = definition
         check_definition(definition)
 
-    def requests(self, runner: Runner, listing: Listing) -> list[LoadRequest]:
+    def _requests(self, runner: Runner, listing: Listing) -> list[LoadRequest]:
         """Return the load of each period.
 
         Args:
@@ -117,8 +116,12 @@ class ProvePeriodsOperator(ComparedPeriodsOperator):
         with airflow_errors():
             listing = self.listing()
             runner = self.runner(listing)
-            options = ProofOptions(object_column=self.object_column or None, sample=SAMPLE.checked(self.sample))
-            return runner.run(prove_periods(self.requests(runner, listing), options))
+            options = ProofOptions(
+                object_column=self.object_column or None,
+                sample=SAMPLE.checked(self.sample),
+                all_periods=not self.periods,
+            )
+            return runner.run(prove_periods(self._requests(runner, listing), options))
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Compare the periods."""

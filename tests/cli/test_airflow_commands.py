@@ -21,6 +21,7 @@ LINES = [
     "ledger --table t --period 2026-01 --period 2026-02 --objects --output json",
     'plan --table t --key k --from 2026-01 --to 2026-03 --definition {"columns":["a"]} --role-arn r',
     "adopt --table t --key k --all-periods --aws-conn-id x",
+    "prove --table t --key k --all-periods --object-column file --sample 3",
     "forget --table t --all-periods --verbose",
     "versions --table t",
     "restore --table t --period 2026-01 --version 0cae9b07d6b44939 --replace-changed",

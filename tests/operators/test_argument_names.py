@@ -17,6 +17,7 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
+from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
 from airflow_provider_chs3.sources.azure import AzureBlobs
 from airflow_provider_chs3.sources.delta import DeltaTable
 from airflow_provider_chs3.sources.gcs import GcsObjects
@@ -37,6 +38,7 @@ TAKE_KEYS = (
     (PlanLoadsOperator, {"table": "trips"}),
     (CalibrateLoadOperator, {"table": "trips"}),
     (AdoptPeriodsOperator, {"table": "trips"}),
+    (ProvePeriodsOperator, {"table": "trips"}),
     (KafkaToS3Operator, {"topic": "trips"}),
     (ClickHouseToS3Operator, {"table": "trips"}),
 )

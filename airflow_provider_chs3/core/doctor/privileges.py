@@ -17,6 +17,7 @@ from airflow_provider_chs3.core.preflight.privileges import (
     privileges_of_optimizing,
     privileges_of_page,
     privileges_of_planning,
+    privileges_of_proving,
     privileges_of_replacing,
     privileges_of_replication,
 )
@@ -34,6 +35,7 @@ PURPOSES: Mapping[str, str] = {
     "deferrable": "loads with deferrable=True or durable=True",
     "plan": "`plan`, `ledger`, PlanLoadsOperator",
     "adopt": "`adopt`",
+    "prove": "`prove`, ProvePeriodsOperator",
     "merges": "wait_for_merges, ClickHouseMergeHealthSensor",
     "optimize": "OptimizePartitionOperator",
     "page": "the periods page",
@@ -61,6 +63,7 @@ def privileges_by_purpose(
         "deferrable": load + RequiredPrivileges(privileges_of_detaching(location.cluster)),
         "plan": privileges_of_planning(location),
         "adopt": load + privileges_of_adopting(location),
+        "prove": privileges_of_proving(location, named_collection=named_collection, store=store),
         "merges": merges,
         "optimize": merges + privileges_of_optimizing(location),
         "page": privileges_of_page(location),

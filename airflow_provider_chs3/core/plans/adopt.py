@@ -133,7 +133,8 @@ def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[Adopted
     reason = load.files.source.kind.contents.having(load.files.manifest, "as many")
     if proves:
         proved = yield from prove_period(load, ProofOptions(needs_all_columns=True))
-        reason = f"it is {proved.status} to its objects: {proved.reason}"
+        is_or_not = "are" if proved.status == EQUAL else "are not"
+        reason = f"its rows {is_or_not} those of its objects: {proved.reason}"
         if proved.status != EQUAL:
             return AdoptedPeriod(
                 period=request.period, status="refused", reason=reason, rows_by_node=counted.rows_by_node

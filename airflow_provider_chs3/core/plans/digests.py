@@ -6,8 +6,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
+from airflow_provider_chs3.core.values.json_values import AsJson
 from airflow_provider_chs3.core.workflow.operations import Row
 from airflow_provider_chs3.exceptions import ConfigurationError
 
@@ -34,9 +36,9 @@ class Digest:
     sums: tuple[int, ...]
 
     @classmethod
-    def by_object(cls, answer: Iterable[Row]) -> dict[str, Digest]:
-        """Parse an answer: in each row an object, and the columns of `digest_columns`."""
-        return {name: cls(rows, tuple(sums)) for name, rows, sums in answer}
+    def by_key(cls, answer: Iterable[Row]) -> dict[Any, Digest]:
+        """Parse an answer: in each row a key, and the columns of `digest_columns`."""
+        return {key: cls(rows, tuple(sums)) for key, rows, sums in answer}
 
     @classmethod
     def total(cls, digests: Iterable[Digest]) -> Digest:
@@ -66,6 +68,9 @@ class Digest:
         """
         sums = zip(names, self.sums[2:], other.sums[2:], strict=True)
         return tuple(name for name, one, another in sums if one != another)
+
+
+NO_ROWS = Digest(0, ())
 
 
 def has_digest(column_type: str) -> bool:
@@ -102,12 +107,12 @@ def _hash(column_type: str, name: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ObjectFinding:
+class ObjectFinding(AsJson):
     """An object whose rows the table does not hold as they are.
 
     Args:
         path: The object.
-        status: `missing`, `doubled`, `differs`; `unlisted` if the table has rows of it, and it is not there.
+        status: `missing`, `doubled`, `stale`; `unlisted` if the table has rows of it, and it is not there.
         source_rows: Its rows.
         rows: Those of it in the table; None if no column says which they are.
     """
@@ -124,7 +129,7 @@ def findings_by_column(
     """Compare object by object.
 
     Args:
-        in_table: The rows of the table by what a column says of their object: its path, key, URL or name.
+        in_table: The rows of the table by the value of a column: their object's path, key, URL or name.
         in_objects: The rows of each object, by its path.
         has_all: Whether these are all objects, so that the table may have no rows of others.
 
@@ -135,7 +140,7 @@ def findings_by_column(
     found = [
         ObjectFinding(path=path, status=status, source_rows=digest.rows, rows=held.rows)
         for path, digest in in_objects.items()
-        if (status := _status(held := by_path.get(path, Digest(0, ())), digest))
+        if (status := _status(held := by_path.get(path, NO_ROWS), digest))
     ]
     if has_all:
         found += [ObjectFinding(path=name, status="unlisted", source_rows=0, rows=others[name].rows) for name in others]
@@ -160,7 +165,7 @@ def findings_by_difference(more: Digest, in_objects: Mapping[str, Digest]) -> li
 
 
 def names_of(path: str) -> tuple[str, ...]:
-    """Return what a column may say of the object that rows came from: its path, key or name.
+    """Return the values that a column may have for the rows of an object: its path, key or name.
 
     Args:
         path: The object's path, as it is listed.
@@ -194,4 +199,4 @@ def _status(held: Digest, digest: Digest) -> str:
     if not held.rows:
         return "missing"
     times = held.rows // digest.rows if digest.rows else 0
-    return "doubled" if times > 1 and digest.times(times).is_of(held) else "differs"
+    return "doubled" if times > 1 and digest.times(times).is_of(held) else "stale"

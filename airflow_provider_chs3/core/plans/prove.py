@@ -20,8 +20,10 @@ from airflow_provider_chs3.core.files.file_schema import read_columns, without_r
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn
 from airflow_provider_chs3.core.insertion.insert import explain
 from airflow_provider_chs3.core.insertion.insert_statement import selected
+from airflow_provider_chs3.core.ledger.parts import PARTITION
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.plans.digests import (
+    NO_ROWS,
     Digest,
     ObjectFinding,
     digest_columns,
@@ -30,16 +32,17 @@ from airflow_provider_chs3.core.plans.digests import (
     has_digest,
     names_of,
 )
-from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of
+from airflow_provider_chs3.core.preflight.partition_key import is_of_period, parts_of_key, time_of_key
+from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of, periods_of_partitions
 from airflow_provider_chs3.core.proof.whole_objects import prove_whole
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.source.reading import Batch
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, one_of, table
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
-from airflow_provider_chs3.core.values.json_values import AsJson, as_json
+from airflow_provider_chs3.core.values.json_values import AsJson
 from airflow_provider_chs3.core.values.models import Manifest, Node
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.fan_out import capturing_logs
 from airflow_provider_chs3.core.workflow.operations import Log, Query, QueryNodes, Row, Steps
@@ -73,6 +76,7 @@ class ProvedPeriod(AsJson):
         columns: Columns whose values differ, if the numbers of rows do not.
         objects: The objects that the table does not hold as they are, as far as they can be told.
         left_out: Columns of the table that were not compared, each with the reason.
+        other_rows: Rows of the objects that the table puts into other periods, which were not compared.
         compared_objects: Number of objects that were read.
     """
 
@@ -84,6 +88,7 @@ class ProvedPeriod(AsJson):
     columns: tuple[str, ...] = ()
     objects: tuple[ObjectFinding, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
+    other_rows: int = 0
     compared_objects: int = 0
 
     def __str__(self) -> str:
@@ -91,8 +96,7 @@ class ProvedPeriod(AsJson):
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON-safe values."""
-        objects = [{name: as_json(getattr(each, name)) for name in each.__slots__} for each in self.objects]
-        return {**super().as_json(), "objects": objects}
+        return {**super().as_json(), "objects": [each.as_json() for each in self.objects]}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,6 +108,8 @@ class ProofOptions:
         sample: The most objects of a period to read, spread over all of them; None reads all.
         needs_all_columns: Whether files must have all columns that a load would take from them. Otherwise columns that
             no file has are left out.
+        all_periods: Whether to compare the table's periods that have no objects, too, as far as its key or a ledger
+            tells them.
 
     Raises:
         ConfigurationError: If a sample is asked for and no column tells which rows belong to it.
@@ -112,6 +118,7 @@ class ProofOptions:
     object_column: str | None = None
     sample: int | None = None
     needs_all_columns: bool = False
+    all_periods: bool = False
 
     def __post_init__(self) -> None:
         if self.sample is not None and not self.object_column:
@@ -138,7 +145,9 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
     context = yield from inspect_target(first, settings=names, policies_on=OF_A_PERIOD)
     check_target(context, settings=first.settings)
     yield from check_all_seen(context.nodes, context.target)
-    owns = yield from partitions_of(context, [each.period for each in requests])
+    if options.all_periods:
+        requests = [*requests, *(yield from _without_objects(context, requests))]
+    owns = yield from partitions_of(context, sorted(each.period for each in requests))
     listed = yield from list_ready(first, [each.period for each in requests])
     proved = list[ProvedPeriod]()
     for request in requests:
@@ -155,6 +164,15 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
         yield from Log(name=f"{found}.".replace("..", "."))
         proved.append(found)
     return proved
+
+
+def _without_objects(context: TargetContext, requests: Sequence[LoadRequest]) -> Steps[list[LoadRequest]]:
+    """Return the loads of the periods that the table has rows of, and that have no objects."""
+    sql = Sql(f"SELECT DISTINCT {PARTITION} FROM system.parts WHERE active AND rows > 0 AND {in_table(context.target)}")
+    answers = yield from context.on_each(name=f"Look for the partitions of {context.target}", sql=sql)
+    found = yield from periods_of_partitions(context, {key for rows in answers.values() for (key,) in rows})
+    others = sorted({*found.values()} - {each.period for each in requests})
+    return [replace(requests[0], period=period) for period in others]
 
 
 def prove_period(load: LoadContext, options: ProofOptions) -> Steps[ProvedPeriod]:
@@ -174,11 +192,14 @@ def prove_period(load: LoadContext, options: ProofOptions) -> Steps[ProvedPeriod
     reading = yield from _read_files(load, options)
     compared, left_out = _compared(load, reading, options)
     plan = yield from _planned(load, reading)
-    in_objects = yield from _digest_objects(load, plan, compared)
+    in_objects, other_rows = yield from _digest_objects(load, plan, compared)
     in_table = yield from _digest_table(load, before, compared, options)
     yield from _check_unchanged(load, before)
     names = [each.name for each in compared]
     found = _judged(load, in_table, in_objects, names, options)
+    if other_rows:
+        said = f"{found.reason}; {quantity(other_rows, 'row')} of its objects belong to other periods"
+        found = replace(found, reason=said, other_rows=other_rows)
     return replace(found, left_out=left_out, compared_objects=len(load.files.manifest.objects))
 
 
@@ -221,7 +242,7 @@ def _why_not_compared(column: Column, loaded: LoadedColumn | None, *, has_object
     if not has_digest(column.type):
         return f"it is {column.type}"
     if loaded is None:
-        return "it is not loaded from the files" if has_objects else ""
+        return "no file has it" if has_objects else ""
     if loaded.depends_on:
         return f"its expression calls {loaded.depends_on}"
     if nulls and column.default_expression:
@@ -234,26 +255,33 @@ def _planned(load: LoadContext, reading: Reading) -> Steps[InsertPlan]:
     return (yield from capturing_logs(plan_insert(load, now, reading, TableHistory()), []))
 
 
-def _digest_objects(load: LoadContext, plan: InsertPlan, compared: Sequence[Column]) -> Steps[dict[str, Digest]]:
-    """Read the objects as an insert does, and return the digest of each.
+def _digest_objects(
+    load: LoadContext, plan: InsertPlan, compared: Sequence[Column]
+) -> Steps[tuple[dict[str, Digest], int]]:
+    """Read the objects as an insert does.
+
+    Returns:
+        The digest of the period's rows of each object, and the number of their rows of other periods.
 
     Raises:
         SourceError: If an insert would fail, or fewer rows were read than the file says that it has.
     """
-    files, found = load.files, dict[str, Digest]()
+    files, found, others = load.files, dict[str, Digest](), dict[str, Digest]()
     if files.manifest.objects:
         yield from Log(name=f"Reading {files.manifest.sizes} of {load.request.period}.")
     for group, batch in plan.reading.batches(files):
-        digests = Digest.by_object((yield from _read_batch(load, plan, group, batch, compared)))
-        nothing = yield from without_rows(files, batch, digests)
-        found |= digests | dict.fromkeys(nothing, Digest(0, ()))
+        digests = Digest.by_key((yield from _read_batch(load, plan, group, batch, compared)))
+        nothing = yield from without_rows(files, batch, {path for path, _ in digests})
+        for path in batch.paths:
+            if path in nothing or (path, 0) in digests or (path, 1) in digests:
+                found[path], others[path] = (digests.get((path, own), NO_ROWS) for own in (1, 0))
     files.check_found(found)
     for each, rows in zip(files.manifest.objects, plan.reading.file_rows or (), strict=False):
-        if (read := found[each.path].rows) != rows:
+        if (read := found[each.path].rows + others[each.path].rows) != rows:
             raise SourceError(
                 f"{each.path} holds {rows:,} rows by its footer, but {read:,} were read of it. Try again."
             )
-    return found
+    return found, sum(each.rows for each in others.values())
 
 
 def _read_batch(
@@ -261,9 +289,10 @@ def _read_batch(
 ) -> Steps[list[Row]]:
     nulls, loaded = load.request.selection.null_as_default, {each.column.name: each for each in group.loaded}
     values = [(_stored(loaded[each.name], nulls=nulls), each.type) for each in compared]
+    is_own = yield from _is_of_period(load, group, batch)
     # Under a name that no column has: a file's column would see it in its own place.
-    select = selected(load, group, batch, [f"{batch.path} AS `chs3: object`", digest_columns(values)])
-    sql = select.between("", " GROUP BY `chs3: object`")
+    key = f"({batch.path}, toUInt8(ifNull({is_own}, 0))) AS `chs3: object`"
+    sql = selected(load, group, batch, [key, digest_columns(values)]).between("", " GROUP BY `chs3: object`")
     settings = {**load.files.neutral, **load.files.settings, **plan.setting_values}
     name = f"Read {load.files.source.kind.contents.inserted(len(batch.paths))} of {load.request.period}"
     try:
@@ -276,6 +305,17 @@ def _read_batch(
     except ClickHouseServerError as error:
         yield from explain(load, plan, error)
         raise
+
+
+def _is_of_period(load: LoadContext, group: FileGroup, batch: Batch) -> Steps[str]:
+    """Return the condition that a row belongs to the period's partitions; 1 if the key has no part of time."""
+    of_time = time_of_key(load.context)
+    column = next((each for each in group.loaded if of_time and each.column.name == of_time.column.name), None)
+    if of_time is None or column is None or load.request.period == WHOLE_TABLE:
+        return "1"
+    key = yield from parts_of_key(load.context, of_time)
+    value = _stored(column, nulls=load.request.selection.null_as_default)
+    return is_of_period(of_time.column, key, value, dict.fromkeys(batch.paths, load.own.value), batch.path)
 
 
 def _stored(loaded: LoadedColumn, *, nulls: bool) -> str:
@@ -316,7 +356,7 @@ def _digest_table(
         sql=sql,
         settings={**load.context.permissions, "session_timezone": load.files.neutral["session_timezone"]},
     )
-    return _of_all_shards(load, {node: Digest.by_object(rows) for node, rows in answers.items()})
+    return _of_all_shards(load, {node: Digest.by_key(rows) for node, rows in answers.items()})
 
 
 def _texts_of(load: LoadContext, path: str) -> Iterable[str]:

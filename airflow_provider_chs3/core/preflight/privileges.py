@@ -172,6 +172,22 @@ def privilege_of_filling(ledger: TableName) -> str:
     return f"ALTER DELETE ON {_own_tables(ledger)}"
 
 
+def privileges_of_proving(
+    location: TableLocation, *, named_collection: str | None, store: StoreKind
+) -> RequiredPrivileges:
+    """Return the privileges for comparing periods with their objects.
+
+    Args:
+        location: The table and its nodes.
+        named_collection: As in `privileges_of_replacing`.
+        store: As in `privileges_of_replacing`.
+    """
+    reading = (each for each in _of_reading(location, named_collection, store) if each != "WRITE ON REMOTE")
+    return RequiredPrivileges(
+        ("CREATE TEMPORARY TABLE ON *.*", *reading), (*_sight_of(location), f"SELECT ON {table(location.target)}")
+    )
+
+
 def privileges_of_adopting(location: TableLocation) -> RequiredPrivileges:
     """Return the privileges for adopting periods, in addition to those of a load."""
     return RequiredPrivileges((), (f"SELECT ON {table(location.target)}",))

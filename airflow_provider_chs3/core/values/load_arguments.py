@@ -368,30 +368,6 @@ DEFINITION = Argument(
     type="Mapping[str, Any] | None",
     without="only the load compares them",
 )
-OBJECT_COLUMN = Argument(
-    name="object_column",
-    help="The table's column that says which object a row came from, by its path, key or name: differences then name "
-    "the objects, and a sample can be taken.",
-    without="an object is named only if its rows alone are missing or doubled",
-)
-SAMPLE = Argument(
-    name="sample",
-    help="Read at most this many objects of each period, spread over all of them, and compare only their rows; needs "
-    "`object_column`.",
-    type="int | str | None",
-    without="all objects",
-    least=1,
-)
-FAIL_ON_DIFFERENCE = _flag(
-    "fail_on_difference",
-    "Whether the task fails if a period differs or cannot be compared; else the tasks after it decide.",
-    default=True,
-)
-PROVE = _flag(
-    "prove",
-    "Whether to compare the values, too, which reads the objects and the periods' rows once; a period is adopted only "
-    "if they are equal.",
-)
 PERIODS_PER_TASK = Argument(
     name="periods_per_task",
     help="Group small periods, at most this many of them and 1 GiB of objects, for the argument `periods` of a load.",
@@ -474,7 +450,6 @@ OF_LOADS = (
 )
 OF_PLANS = (PERIODS, LOOKBACK, LAST_PERIOD, ALL_PERIODS, DEFINITION, PERIODS_PER_TASK, CREATE_TABLE)
 OF_ADOPTION = (PERIODS, ALL_PERIODS, DEFINITION)
-OF_PROOF = (OBJECT_COLUMN, SAMPLE, FAIL_ON_DIFFERENCE)
 OF_APPROVAL = (PERIODS, DEFINITION)
 OF_CALIBRATION = (BUDGET_SECONDS, LEAST_TRY_SECONDS)
 OF_CLEANING = (DATABASE, CLUSTER, OLDER_THAN_SECONDS, DRY_RUN_ONLY, CLICKHOUSE_CONN_ID)

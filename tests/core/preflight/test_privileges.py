@@ -17,6 +17,7 @@ from airflow_provider_chs3.core.preflight.privileges import (
     privileges_of_optimizing,
     privileges_of_page,
     privileges_of_planning,
+    privileges_of_proving,
     privileges_of_replication,
 )
 from airflow_provider_chs3.core.request.load_request import Policies
@@ -120,6 +121,7 @@ PLACE = TableLocation(
     ("section", "needed"),
     [
         ("Planning", privileges_of_planning(PLACE)),
+        ("Proving", privileges_of_proving(PLACE, named_collection=None, store=S3)),
         ("Merge health", privileges_of_merge_health(PLACE)),
         ("Merging closed periods", privileges_of_optimizing(PLACE)),
         ("The periods page", privileges_of_page(PLACE)),

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.cli.main import main
+from airflow_provider_chs3.core.request.reload import Reload, reload_of
+from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
 from tests.integration.lake import PERIOD, Lake
-from tests.narrow_user import user_of_loads
 
 _COLUMNS = "id Int64, ts DateTime('UTC'), name String, fare Nullable(Float64), tip Float64"
 _HEADER = "id,ts,name,fare,tip\n"
-#: Three objects of unlike rows; of the first, `fare` is NULL, and `tip` is 0.
+#: Three objects of unlike rows; of the first, `fare` is NULL, and `tip` is 0 or 1.
 OBJECTS = {
-    "a": [f"{number},2026-10-05 12:00:00,name {number % 3},\\N,0" for number in range(10)],
+    "a": [f"{number},2026-10-05 12:00:00,name {number % 3},\\N,{number % 2}" for number in range(10)],
     "b": [f"{number},2026-10-06 12:00:00,name {number % 4},{number}.5,1" for number in range(10, 30)],
     "c": [f"{number},2026-10-07 12:00:00,name {number % 5},{number}.5,2" for number in range(30, 70)],
 }
@@ -79,8 +84,8 @@ def test_a_table_that_a_cron_job_filled_is_equal_to_its_objects_in_all_columns_t
     found = prove(fares)
     assert (found["status"], found["rows"], found["source_rows"], found["reason"]) == ("equal", 70, 70, "70 rows")
     assert found["left_out"] == {
-        "file": "it is not loaded from the files",
-        "seen": "it is not loaded from the files",
+        "file": "no file has it",
+        "seen": "no file has it",
     }
 
 
@@ -91,7 +96,7 @@ FAULTS: dict[str, tuple[Callable[[Lake], None], str, list[str]]] = {
         "other values in fare",
         ["fare"],
     ),
-    "minus zero": (lambda lake: change(lake, "UPDATE tip = -0.0 WHERE id = 3"), "other values in tip", ["tip"]),
+    "minus zero": (lambda lake: change(lake, "UPDATE tip = tip * -1 WHERE id = 4"), "other values in tip", ["tip"]),
     "two values swapped between rows": (
         lambda lake: change(lake, "UPDATE name = if(id = 10, 'name 3', 'name 2') WHERE id IN (10, 11)"),
         "each column has the objects' values, but in other rows",
@@ -140,7 +145,7 @@ def test_a_column_of_objects_names_all_that_are_missing_doubled_stale_or_gone(fa
     assert {each["path"].rpartition("/")[2]: (each["status"], each["rows"]) for each in found["objects"]} == {
         "a.csv": ("missing", 0),
         "b.csv": ("unlisted", 40),
-        "c.csv": ("differs", 40),
+        "c.csv": ("stale", 40),
         "d.csv": ("missing", 0),
     }
 
@@ -158,8 +163,48 @@ def test_one_period_that_cannot_be_compared_does_not_stop_the_others(fares: Lake
     path = put(fares, "bad", ["1,2026-11-05 12:00:00,x,0,not a number"], "2026-11")
     equal, refused, without = proved(fares, periods=[PERIOD, "2026-11", "2026-12"])
     assert (equal["status"], refused["status"]) == ("equal", "refused")
-    assert path in refused["reason"] and "'tip'" in refused["reason"]
+    assert path in refused["reason"]
+    assert "'tip'" in refused["reason"]
     assert (without["status"], without["reason"]) == ("equal", "0 rows")
+
+
+def test_rows_of_other_periods_are_told_and_not_compared(fares: Lake) -> None:
+    put(fares, "late", ["99,2026-11-01 00:00:00,late,1.5,1"])
+    found = prove(fares)
+    assert (found["status"], found["rows"], found["other_rows"]) == ("equal", 70, 1)
+    assert found["reason"] == "70 rows; 1 row of its objects belong to other periods"
+
+
+def test_all_periods_are_those_of_the_bucket_and_those_that_only_the_table_has(fares: Lake) -> None:
+    fares.on_node(0, f"INSERT INTO {fares.database}.fares (id, ts) VALUES (1, '2025-03-01 00:00:00')")
+    put(fares, "new", ["1,2026-11-05 12:00:00,x,0,1"], "2026-11")
+    found = {each["period"]: each["reason"] for each in proved(fares, periods=None, all_periods=True)}
+    assert found == {
+        "2025-03": "1 row more than the objects",
+        PERIOD: "70 rows",
+        "2026-11": f"1 row fewer than the objects; {fares.bucket}/fares/2026-11/new.csv is missing",
+    }
+
+
+def test_the_command_names_the_run_that_repairs_what_differs_and_nothing_else(
+    fares: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = f"prove --table {fares.database}.fares --bucket {fares.bucket} --key fares/{{YYYY-MM}}/ --period {PERIOD}"
+    assert main(line.split()) == 0
+    assert "airflow" not in capsys.readouterr().out
+    change(fares, "UPDATE fare = 3 WHERE id = 50")
+    assert main(line.split()) == 1
+    *_, asked = capsys.readouterr().out.splitlines()
+    assert asked.startswith("airflow dags trigger <dag_id> --conf ")
+    conf = json.loads(shlex.split(asked)[-1])
+    assert reload_of(conf) == Reload(
+        target=TableName(fares.database, "fares"), periods=(Period.parse(PERIOD),), replace_rows_of_others=True
+    )
+    assert (
+        fares.load(key="fares/{YYYY-MM}/", columns=["id", "ts", "name", "fare", "tip"], replace_unknown=True)["rows"]
+        == 70
+    )
+    assert main(line.split()) == 0
 
 
 def test_the_task_fails_and_says_why(fares: Lake) -> None:

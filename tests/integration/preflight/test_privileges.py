@@ -21,6 +21,7 @@ from airflow_provider_chs3.operators.ledger import (
 )
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
+from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
 from airflow_provider_chs3.plugin.api.periods import period_answers, question_about
 from airflow_provider_chs3.plugin.observation.periods import PeriodState
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
@@ -80,6 +81,7 @@ NARROW = User("narrow", PASSWORD)
 APPENDER = User("append-er", PASSWORD)
 COLLECTOR = User("collector", PASSWORD)
 PLANNER = User("planner", PASSWORD)
+AUDITOR = User("auditor", PASSWORD)
 BLIND_PLANNER = User("blind_planner", PASSWORD)
 DOCTOR = User("doctor", PASSWORD)
 MERGER = User("merger", PASSWORD)
@@ -96,6 +98,7 @@ def cluster(chs3_s3: Any) -> Iterator[ClickHouseCluster]:
         NARROW: [*REPLACE, TRAIT],
         APPENDER: [*APPEND, TRAIT],
         PLANNER: documented_here("Planning"),
+        AUDITOR: [*documented_here("Proving"), TRAIT],
         BLIND_PLANNER: [each for each in documented_here("Planning") if each != "SELECT ON system.parts"],
         DOCTOR: documented_here("Merge health"),
         MERGER: [*documented_here("Merge health"), "SELECT ON system.processes", "OPTIMIZE ON lake.trips"],
@@ -253,6 +256,15 @@ def test_planning_needs_no_privilege_to_write_or_to_read_rows(own_lake: Lake, mo
     where = {"database": "lake", "table": "trips", "cluster": own_lake.cluster.name}
     plan = {"bucket": own_lake.bucket, "key": "trips/{YYYY-MM}/", "periods": [PERIOD], "staging_database": "stage"}
     assert PlanLoadsOperator(task_id="plan", **where, **plan).execute({"dag_run": None}) == []
+
+
+def test_a_proof_needs_no_privilege_to_write(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    load_as(own_lake, APPENDER, monkeypatch, write_mode="append", staging_database=None)
+    log_in(own_lake, AUDITOR, monkeypatch)
+    where = {"database": "lake", "table": "trips", "cluster": own_lake.cluster.name, "bucket": own_lake.bucket}
+    prove = ProvePeriodsOperator(task_id="prove", key="trips/{YYYY-MM}/", periods=[PERIOD], **where)
+    assert prove.execute({})[0]["reason"] == "900 rows"
+    assert tables_of(own_lake, "lake") == {"trips"}
 
 
 def test_a_plan_and_a_ledger_without_one_of_them_name_the_grant(
