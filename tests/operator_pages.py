@@ -20,8 +20,8 @@ from airflow_provider_chs3.core.merges.merge_rate import MergeRate
 from airflow_provider_chs3.core.optimize import job
 from airflow_provider_chs3.core.plans import status
 from airflow_provider_chs3.core.plans.adopt import AdoptedPeriod
-from airflow_provider_chs3.core.plans.discard import DiscardedPeriod
 from airflow_provider_chs3.core.plans.digests import ObjectFinding
+from airflow_provider_chs3.core.plans.discard import DiscardedPeriod
 from airflow_provider_chs3.core.plans.forget import ForgottenPeriod
 from airflow_provider_chs3.core.plans.prove import ProvedPeriod
 from airflow_provider_chs3.core.plans.versions import ListedVersion, RestoredPeriod
