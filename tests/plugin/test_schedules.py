@@ -152,7 +152,13 @@ def test_of_a_table_whose_periods_are_not_all_read_no_other_period_is_late_in_it
     assert late_of(periods, unread=100, are_newest=are_newest) == late
 
 
-def late_of(periods: list[str], *, unread: int = 0, are_newest: bool = True) -> list[str]:
+@pytest.mark.parametrize("periods", [["2026-10-05"], ["2026-10-04"]])
+def test_a_day_is_late_before_all_are_read_only_if_it_is_the_awaited_one(periods: list[str]) -> None:
+    # Who filled the fifth by hand has no record of it.
+    assert late_of(periods, are_some=True) == [day for day in periods if day == "2026-10-05"]
+
+
+def late_of(periods: list[str], *, unread: int = 0, are_newest: bool = True, are_some: bool = False) -> list[str]:
     """The late ones of some published periods of a DAG whose run for 5 October was due an hour ago."""
     now = datetime(2026, 10, 6, 6, tzinfo=UTC)
     schedule = Schedule(
@@ -165,7 +171,7 @@ def late_of(periods: list[str], *, unread: int = 0, are_newest: bool = True) -> 
     )
     task = {"dag_id": "d", "run_id": "r", "task_id": "t", "map_index": -1}
     rows = [{"period": period, "state": "published", "why": "as published", "task": task} for period in periods]
-    seen = [{"tables": [{"periods": rows, "unread": UnreadPeriods(published=unread)}]}]
+    seen = [{"are_some": are_some, "tables": [{"periods": rows, "unread": UnreadPeriods(published=unread)}]}]
     mark_waiting(seen, {"d": schedule}, now, are_newest=are_newest)
     return [str(row["period"]) for row in rows if row["state"] == "late"]
 

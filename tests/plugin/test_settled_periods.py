@@ -20,7 +20,7 @@ from tests.plugin.test_grains_on_page import load_table
 from tests.plugin.test_periods import TASK
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 AsUser = Callable[[str | None], TestClient]
 Open = Callable[..., tuple["Page", list[str]]]
@@ -54,6 +54,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def shown() -> None:
         monkeypatch.setattr(settled_periods, "_NEWEST", 0)
         monkeypatch.setattr(settled_periods, "_LEAST_OF_TABLE", 5)
+        monkeypatch.setattr(settled_periods, "_FIRST_OF_TABLE", 5)
 
     return shown
 
@@ -103,6 +104,36 @@ def test_the_same_on_three_nodes(as_user: AsUser, events: Lake, few: Callable[[]
     assert_none_is_missed(as_user, few)
 
 
+def connections(as_user: AsUser, **query: str) -> list[dict[str, Any]]:
+    found = as_user("viewer").get("/chs3/api/periods", params=query).raise_for_status().json()["connections"]
+    # When it looked is another time.
+    return [each | {"seen_at": None} for each in found]
+
+
+def test_the_quick_answer_has_the_newest_recorded_days_as_they_are(
+    as_user: AsUser, events: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest = {*DAYS[2:]} - {MISSING}
+    (whole,) = connections(as_user)
+    assert connections(as_user, quick="true") == [whole]
+    monkeypatch.setattr(settled_periods, "_NEWEST", 0)
+    monkeypatch.setattr(settled_periods, "_FIRST_OF_TABLE", len(newest))
+    # What else a set has takes a look at all parts, and what became of a table one at all tables.
+    by_pair = {day: f"{day} 00:00:00,1\n" for day in DAYS[:2]}
+    load_table(events, "sets", "(toYYYYMMDD(at), n)", "{YYYY-MM-DD}", by_pair)
+    load_table(events, "gone", "toYYYYMMDD(at)", "{YYYY-MM-DD}", by_pair)
+    events.on_every_node(f"DROP TABLE {events.database}.gone SYNC")
+    (quick,) = connections(as_user, quick="true")
+    (table,) = whole["tables"]
+    shown = [each for each in table["periods"] if each["period"] in newest]
+    nothing = {"published": 0, "newest": "", "never_loaded": 0, "rows": 0, "published_at": "", "dag_ids": []}
+    assert quick == whole | {
+        "tables": [table | {"periods": shown, "unread": nothing}],
+        "axis": sorted(newest),
+        "are_some": True,
+    }
+
+
 @pytest.mark.thorough
 def test_after_a_mutation_which_all_parts_count_all_are_judged(
     as_user: AsUser, events: Lake, few: Callable[[], None]
@@ -137,10 +168,19 @@ def test_earlier_periods_are_asked_for_when_somebody_looks_at_them(
     events: Lake, few: Callable[[], None], open_page: Open
 ) -> None:
     few()
-    page, troubles = open_page(PAGE, viewport={"width": 500, "height": 800})
+    page, troubles = open_page("/", viewport={"width": 500, "height": 800})
+    held: list[Route] = []
+    page.route(lambda url: url.endswith("/chs3/api/periods?"), lambda route: held.append(route))
+    page.goto(page.url.rstrip("/") + PAGE)
     strip = page.get_by_role("toolbar", name=f"Periods of {events.database}.events")
     strip.get_by_role("button", name=f"{DAYS[-1]}: published").wait_for()
-    page.get_by_role("group", name="States").get_by_role("button", name="20 published").wait_for()
+    # What is not read yet is not counted.
+    page.get_by_role("status").get_by_text("The others are being read").wait_for()
+    states = page.get_by_role("group", name="States")
+    assert (states.count(), page.get_by_text("No period needs attention").count()) == (0, 0)
+    held.pop().continue_()
+    page.unroute_all()
+    states.get_by_role("button", name="20 published").wait_for()
     page.get_by_role("button", name="Earlier periods").click()
     strip.get_by_role("button", name=f"{DAYS[6]}: published").wait_for()
     keep(page, "many-days")

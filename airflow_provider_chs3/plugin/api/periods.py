@@ -43,6 +43,7 @@ class PeriodsAnswer(Answer):
         missed: The nodes that did not answer, and of whose shard no replica did: their rows are in no figure.
         tables: The periods of each table.
         axis: All periods of all tables, in order, those of one length together.
+        are_some: Whether there are others, of which nothing is known.
         changed: Periods whose objects in the storage differ from the published ones, as found by plans.
     """
 
@@ -51,6 +52,7 @@ class PeriodsAnswer(Answer):
     missed: Collection[str] = ()
     tables: Mapping[TableName, TableOverview]
     axis: Sequence[str] = ()
+    are_some: bool = False
     changed: Mapping[tuple[TableName, str], ChangedPeriod] = field(default_factory=dict)
 
     def as_json(
@@ -86,6 +88,7 @@ class PeriodsAnswer(Answer):
             ],
             "tables": tables,
             "axis": self.axis if scope is None else [],
+            "are_some": self.are_some,
         }
 
     def _changed_as_json(self, table: TableName, period: PeriodOverview) -> dict[str, str]:
@@ -100,17 +103,18 @@ class PeriodsAnswer(Answer):
         }
 
 
-def question_about(conn_id: str, *, scope: Scope | None = None, until: str = "") -> str:
+def question_about(conn_id: str, *, scope: Scope | None = None, until: str = "", is_quick: bool = False) -> str:
     """Return a question of `look_at_periods` as text, by which answers are shared.
 
     Args:
         conn_id: The connection.
         scope: Only these periods; all by default.
         until: The newest of the periods that are shown; the newest of all by default.
+        is_quick: Whether the newest of each table will do, if there are many. Default: no.
     """
     place = scope and [scope.dag_id, scope.run_id, scope.task_id, scope.map_index]
     named = sorted((each.table, each.period) for each in scope.named if each.conn_id == conn_id) if scope else []
-    return json.dumps([conn_id, place, named, until])
+    return json.dumps([conn_id, place, named, until, is_quick])
 
 
 def look_at_periods(question: str) -> PeriodsAnswer:
@@ -122,10 +126,11 @@ def look_at_periods(question: str) -> PeriodsAnswer:
     Raises:
         Chs3Error: If the cluster does not answer.
     """
-    conn_id, place, named, until = json.loads(question)
+    conn_id, place, named, until, is_quick = json.loads(question)
     hook, changed = hook_of(conn_id), changed_in_storage(conn_id)
     named_periods = {(TableName(*table), period) for table, period in named}
-    wanted = Wanted(until=until, task=Task(*place) if place else None, named={*named_periods, *changed})
+    task = Task(*place) if place else None
+    wanted = Wanted(is_quick=is_quick, until=until, task=task, named={*named_periods, *changed})
     with without_collections():
         seen = carry_out(look_at_all_tables(hook.options.cluster, wanted), hook)
         tasks, thresholds = tasks_of(owners_to_ask_for(seen)), Thresholds()
@@ -142,6 +147,7 @@ def look_at_periods(question: str) -> PeriodsAnswer:
             missed={str(node) for node in missed_nodes(seen.nodes, seen.down)},
             tables=tables,
             axis=seen.choices.axis,
+            are_some=seen.choices.are_some,
             changed=_not_loaded_since(changed, seen),
         )
 

@@ -179,13 +179,15 @@ def mark_waiting(
         are_newest: Whether the newest periods are among them, of tables whose periods are not all read. Default: yes.
     """
     overdue = {dag_id for dag_id, schedule in schedules.items() if schedule.is_overdue(now)}
-    for table in (table for seen in connections for table in seen["tables"]):
+    for table, are_some in ((table, seen["are_some"]) for seen in connections for table in seen["tables"]):
         known = [(period, dag_id) for period in table["periods"] if (dag_id := _dag_of(period)) in schedules]
-        are_all = not table["unread"].published
+        are_all = not (are_some or table["unread"].published)
         awaited = dict[str, str | None]()
         for dag_id in {dag_id for _, dag_id in known} & overdue:
             names = [period["period"] for period, of_dag in known if of_dag == dag_id]
-            awaited[dag_id] = _awaited(names, schedules[dag_id].due_for, are_all=are_all, are_newest=are_newest)
+            awaited[dag_id] = _awaited(
+                names, schedules[dag_id].due_for, are_all=are_all, are_newest=are_newest and not are_some
+            )
         for period, dag_id in known:
             is_awaited = awaited.get(dag_id) == period["period"]
             is_late = dag_id in overdue and (period["state"] in _WAITING or is_awaited)

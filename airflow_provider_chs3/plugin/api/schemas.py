@@ -59,11 +59,15 @@ class ShardNode(NodeError):
 
 
 class ConnectionPeriods(Seen):
-    """The tables behind a connection, and all of their periods, those of one length together."""
+    """The tables behind a connection, and all of their periods, those of one length together.
+
+    If they are some, there are others, and further tables, of which the answer tells nothing.
+    """
 
     nodes: list[ShardNode]
     tables: list[TablePeriods]
     axis: list[str]
+    are_some: bool
 
 
 class FailedRun(BaseModel):

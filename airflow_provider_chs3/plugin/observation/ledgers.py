@@ -31,6 +31,11 @@ class Ledgers(NamedTuple):
     unread: str
     down: dict[Node, Chs3Error]
 
+    @property
+    def of_nodes(self) -> dict[Node, tuple[list[str], list[str]]]:
+        """Both, of the nodes that have some."""
+        return {node: (each, self.loads[node]) for node, each in self.databases.items() if each or self.loads[node]}
+
 
 def find_ledgers(cluster: str | None) -> Steps[Ledgers]:
     """Find the ledgers of each node.

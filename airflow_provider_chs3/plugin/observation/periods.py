@@ -225,7 +225,8 @@ def overview(
 def _table_overview(seen: ClusterSnapshot, table: TableName, known: Mapping[str, PeriodOverview]) -> TableOverview:
     """Return all that is known about a table; of periods that were never loaded those that are shown."""
     unread = seen.choices.tables[table].unread
-    missing = _gaps({*known, *unread})
+    # Rows that no load has recorded may be between those that were read alone.
+    missing = [] if seen.choices.are_some else _gaps({*known, *unread})
     shown = {period: _never_loaded(period) for period in missing if not unread or seen.choices.shows(period)}
     rows = {node.shard_num: of_tables[table].rows for node, of_tables in seen.summaries.items() if table in of_tables}
     summaries = [of_tables[table] for of_tables in seen.summaries.values() if table in of_tables]

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
@@ -22,15 +23,18 @@ from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_o
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation import periods_queries
-from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
-from airflow_provider_chs3.plugin.observation.periods_records import is_published
+from airflow_provider_chs3.plugin.observation.ledgers import Ledgers, find_ledgers
+from airflow_provider_chs3.plugin.observation.periods_records import is_published, recorded_partition_ids
 from airflow_provider_chs3.plugin.observation.settled_periods import (
     Choices,
     TableOnNodes,
     TableSummary,
     Wanted,
     choose,
+    choose_recorded,
     few,
+    newest_of,
+    newest_query,
     summaries_of,
     summaries_query,
 )
@@ -213,31 +217,77 @@ def look_at_all_tables(cluster: str | None, wanted: Wanted | None = None) -> Ste
         PreflightError: If the cluster is not known.
         Chs3Error: If no host of the connection answers.
     """
-    wanted, thresholds = wanted or Wanted(), Thresholds()
-    ledgers, loads, unread, down = yield from find_ledgers(cluster)
-    having = [node for node, each in ledgers.items() if each or loads[node]]
+    wanted = wanted or Wanted()
+    found = yield from find_ledgers(cluster)
+    newest = (yield from _newest(found)) if wanted.is_quick else None
+    look = _look_at_all(found, wanted) if newest is None else _look_at_newest(found, newest)
+    nodes, choices, summaries = yield from look
+    return ClusterSnapshot(
+        cluster=cluster,
+        nodes=nodes,
+        down=texts_of(found.down),
+        unread=found.unread,
+        choices=choices,
+        summaries=summaries,
+    )
+
+
+_Summaries = Mapping[Node, Mapping[TableName, TableSummary]]
+_Look = Steps[tuple[dict[Node, NodeSnapshot], Choices, _Summaries]]
+
+
+def _newest(found: Ledgers) -> Steps[dict[TableName, set[str]] | None]:
+    asked = {node: newest_query(databases) for node, (databases, _) in found.of_nodes.items() if databases}
+    return newest_of((yield from query_reachable("Find the newest periods", asked, found.down)).values())
+
+
+def _look_at_newest(found: Ledgers, newest: Mapping[TableName, Collection[str]]) -> _Look:
+    """Read the newest periods of the tables whose records name all of a period's partitions.
+
+    What else a period of a set has, and what became of a table that is gone, takes a look at all parts and tables.
+    """
+    nodes = yield from _snapshots(found, newest, ())
+    of_one = {name for each in nodes.values() for name, facts in each.tables.items() if facts.partition_key[:1] != "("}
+    newest = {name: periods if name in of_one else () for name, periods in newest.items()}
+    records = yield from _records(found, nodes, few({period for periods in newest.values() for period in periods}))
+    of_all = chain.from_iterable(records.values())
+    choices = choose_recorded(
+        newest, ((TableName(*row[:2]), row[3], recorded_partition_ids(row[4:])) for row in of_all)
+    )
+    return (yield from _with_parts(found, nodes, choices, records, are_all=False)), choices, {}
+
+
+def _look_at_all(found: Ledgers, wanted: Wanted) -> _Look:
+    thresholds = Thresholds()
     asked = {
-        node: summaries_query(ledgers[node], loads[node], spare_parts=thresholds.spare_parts, task=wanted.task)
-        for node in having
+        node: summaries_query(*of_node, spare_parts=thresholds.spare_parts, task=wanted.task)
+        for node, of_node in found.of_nodes.items()
     }
-    answers = yield from query_reachable("Sum up the periods", asked, down)
+    answers = yield from query_reachable("Sum up the periods", asked, found.down)
     summaries = {node: summaries_of(rows) for node, rows in answers.items()}
     tables = sorted({name for each in summaries.values() for name in each})
-    uuids = sorted({key for each in summaries.values() for found in each.values() for key in found.uuids} - {_NO_UUID})
-    # A node that has lost its ledger may still have the tables.
-    there = [node for node in ledgers if node not in down] if tables else []
-    sql = dict.fromkeys(there, periods_queries.circumstances(tables, uuids)) if tables else {}
-    rest = yield from query_reachable("Read the state of the tables", sql, down)
-    snapshots = {node: _node_snapshot(tables, rest[node][0]) if node in rest else NodeSnapshot() for node in ledgers}
-    snapshots = {node: each for node, each in snapshots.items() if node not in down}
-    of_nodes = {name: _on_nodes(name, snapshots, summaries, down, thresholds) for name in tables}
+    uuids = sorted({key for each in summaries.values() for one in each.values() for key in one.uuids} - {_NO_UUID})
+    nodes = yield from _snapshots(found, tables, uuids)
+    of_nodes = {name: _on_nodes(name, nodes, summaries, found.down, thresholds) for name in tables}
     choices = choose(of_nodes, wanted)
-    snapshots = yield from _with_periods(
-        snapshots, choices, {node: (ledgers[node], loads[node]) for node in having}, down
-    )
-    return ClusterSnapshot(
-        cluster=cluster, nodes=snapshots, down=texts_of(down), unread=unread, choices=choices, summaries=summaries
-    )
+    are_all = not any(each.unread for each in choices.tables.values())
+    names = None if are_all else few({name for each in choices.tables.values() for name in each.read})
+    records = yield from _records(found, nodes, names)
+    return (yield from _with_parts(found, nodes, choices, records, are_all=are_all)), choices, summaries
+
+
+def _snapshots(
+    found: Ledgers, tables: Collection[TableName], uuids: Collection[str]
+) -> Steps[dict[Node, NodeSnapshot]]:
+    """Read what is there of the tables, also on nodes that have lost their ledgers."""
+    there = [node for node in found.databases if node not in found.down] if tables else []
+    sql = dict.fromkeys(there, periods_queries.circumstances(tables, uuids)) if tables else {}
+    rest = yield from query_reachable("Read the state of the tables", sql, found.down)
+    return {
+        node: _node_snapshot(tables, rest[node][0]) if node in rest else NodeSnapshot()
+        for node in found.databases
+        if node not in found.down
+    }
 
 
 def _on_nodes(
@@ -260,26 +310,31 @@ def _on_nodes(
     )
 
 
-def _with_periods(
+def _records(found: Ledgers, nodes: Collection[Node], periods: Collection[str] | None) -> Steps[dict[Node, list[Row]]]:
+    """Read the records, before the parts: those of a period that is published meanwhile would be unlike its record."""
+    asked = {
+        node: periods_queries.records(*of_node, periods) for node, of_node in found.of_nodes.items() if node in nodes
+    }
+    return (yield from query_reachable("Read the periods in the ledgers", asked, found.down))
+
+
+def _with_parts(
+    found: Ledgers,
     nodes: Mapping[Node, NodeSnapshot],
     choices: Choices,
-    ledgers: Mapping[Node, tuple[Collection[str], Collection[str]]],
-    down: dict[Node, Chs3Error],
+    records: Mapping[Node, list[Row]],
+    *,
+    are_all: bool,
 ) -> Steps[dict[Node, NodeSnapshot]]:
-    """Read the records and the parts of the periods that were chosen."""
+    """Read the parts of the periods that were chosen."""
     tables = choices.tables
-    are_all = not any(each.unread for each in tables.values())
-    names = None if are_all else few({name for each in tables.values() for name in each.read})
     ids = None if are_all else few({key for each in tables.values() for key in each.partitions})
-    # Before the parts: those of a period that is published meanwhile would be unlike its record, and nobody loading it.
-    asked = {node: periods_queries.records(*ledgers[node], names) for node in nodes if node in ledgers}
-    records = yield from query_reachable("Read the periods in the ledgers", asked, down)
-    parts = dict.fromkeys(nodes, periods_queries.partitions(tables, ids)) if tables else {}
-    partitions = yield from query_reachable("Read the parts of the periods", parts, down)
+    asked = dict.fromkeys(nodes, periods_queries.partitions(tables, ids)) if tables else {}
+    partitions = yield from query_reachable("Read the parts of the periods", asked, found.down)
     return {
         node: _with_rows(each, choices, records.get(node, []), partitions.get(node, []))
         for node, each in nodes.items()
-        if node not in down
+        if node not in found.down
     }
 
 

@@ -24,6 +24,8 @@ from airflow_provider_chs3.core.workflow.operations import Row
 
 #: So many of the newest periods are read in all; of each table at least as many as a wide screen shows.
 _NEWEST, _LEAST_OF_TABLE = 6_000, 64
+#: So many of each table come first: those that a screen of 1,440 pixels shows.
+_FIRST_OF_TABLE = 44
 #: A condition with more names takes longer than to read all.
 _MOST_NAMED = 1_000
 
@@ -55,8 +57,10 @@ class Wanted:
         until: The newest of the periods of its length; the newest of all by default.
         task: The tasks whose periods are all read; then no others are needed.
         named: Further ones.
+        is_quick: Whether to read only the newest recorded periods of each table if there are many. Default: no.
     """
 
+    is_quick: bool = False
     until: str = ""
     task: Task | None = None
     named: Collection[tuple[TableName, str | None]] = ()
@@ -192,6 +196,39 @@ def summaries_of(rows: Iterable[Row]) -> dict[TableName, TableSummary]:
     return {TableName(*row[:2]): TableSummary(*row[2:]) for row in rows}
 
 
+def newest_query(ledgers: Collection[str]) -> Sql:
+    """Return the query for the newest periods of each table in all ledgers of a node, and how many there are.
+
+    It reads the keys alone, which takes a tenth of the time of `summaries_query`.
+
+    Args:
+        ledgers: The databases of its ledgers; at least one.
+    """
+    of_each = " UNION DISTINCT ".join(
+        f"SELECT DISTINCT target_database, target_table, period FROM {table(TableName(each, LEDGER_TABLE))} "
+        "WHERE period != ''"
+        for each in sorted(ledgers)
+    )
+    return Sql(
+        "SELECT target_database, target_table, "
+        f"arraySlice(arrayReverseSort(groupArray(period)), 1, {_FIRST_OF_TABLE}), count() FROM ({of_each}) "
+        "GROUP BY target_database, target_table"
+    )
+
+
+def newest_of(answers: Iterable[Iterable[Row]]) -> dict[TableName, set[str]] | None:
+    """Return the newest periods of each table; None if there are not many, so that all can be read.
+
+    Args:
+        answers: Of each node that `newest_query` was sent to.
+    """
+    found, counts = dict[TableName, set[str]](), dict[TableName, int]()
+    for database, name, periods, count in chain.from_iterable(answers):
+        found.setdefault(TableName(database, name), set()).update(periods)
+        counts[TableName(database, name)] = max(count, counts.get(TableName(database, name), 0))
+    return found if sum(counts.values()) > _NEWEST else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class TableOnNodes:
     """A table, for the choice of its periods.
@@ -232,11 +269,13 @@ class Choices(NamedTuple):
         tables: Those of each.
         axis: All periods, in order, those of one length together.
         window: Of each length, the first and the last of those that are shown, whatever their state.
+        are_some: Whether there are others, of which nothing is known.
     """
 
     tables: Mapping[TableName, Choice]
     axis: list[str]
     window: Mapping[Grain, tuple[str, str]]
+    are_some: bool = False
 
     def shows(self, name: str) -> bool:
         """Check whether a period is among those that are shown."""
@@ -253,8 +292,7 @@ def choose(tables: Mapping[TableName, TableOnNodes], wanted: Wanted) -> Choices:
     """
     settled = {name: _settled(each) for name, each in tables.items()}
     every = {name: _all_periods(each) for name, each in tables.items()}
-    names = {period for found in every.values() for period in found}
-    axis = sorted(names, key=lambda name: (parsed(name).grain, name))
+    axis = _in_order(every)
     window = dict[Grain, tuple[str, str]]()
     if wanted.task is None:
         shown = max(_LEAST_OF_TABLE, _NEWEST // max(1, len(tables)))
@@ -269,6 +307,28 @@ def choose(tables: Mapping[TableName, TableOnNodes], wanted: Wanted) -> Choices:
         kept = {each for each in settled[name] if not choices.shows(each)} - {*unknown.values()}
         chosen[name] = _choice(name, kept, every[name], named)._replace(unknown=unknown)
     return choices._replace(tables=chosen)
+
+
+def _in_order(periods: Mapping[TableName, Iterable[str]]) -> list[str]:
+    names = {period for found in periods.values() for period in found}
+    return sorted(names, key=lambda name: (parsed(name).grain, name))
+
+
+def choose_recorded(
+    newest: Mapping[TableName, Collection[str]], recorded: Iterable[tuple[TableName, str, Collection[str]]]
+) -> Choices:
+    """Choose the newest periods whose records name their partitions: of others, nobody knows which have rows.
+
+    Args:
+        newest: Those of each table.
+        recorded: Tables and periods, with the partitions that a node's records name.
+    """
+    partitions: dict[TableName, dict[str, set[str]]] = {name: {} for name in newest}
+    for name, period, ids in recorded:
+        if ids and period in newest.get(name, ()):
+            partitions[name].setdefault(period, set()).update(ids)
+    tables = {name: Choice({*found}, set().union(*found.values()), set(), {}) for name, found in partitions.items()}
+    return Choices(tables, _in_order(partitions), {}, are_some=True)
 
 
 def _settled(of_table: TableOnNodes) -> dict[str, str]:

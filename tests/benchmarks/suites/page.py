@@ -1,4 +1,4 @@
-"""How long the page takes to tell the state of many tables of many periods, of which it knows nothing yet."""
+"""How long the page takes to show the newest of many periods of many tables, of which it knows nothing yet, and all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.benchmarks.lake import BUCKET, Lake, Periods
 from tests.benchmarks.many_tables import create_tables
-from tests.benchmarks.page_server import ANSWER, CPU_SECONDS, SECONDS, STATEMENTS, Look
+from tests.benchmarks.page_server import ANSWER, CPU_SECONDS, FIRST, FIRST_STATEMENTS, SECONDS, STATEMENTS, Look
 from tests.benchmarks.rounds import Comparison, Gate
 from tests.benchmarks.suite import ROOT, TrialContext
 
@@ -49,12 +49,13 @@ def run(bench: TrialContext) -> Iterator[Comparison]:
         look = Look(periods=tables * len(_PERIODS), rounds=bench.rounds, result_file=str(Path(folder, "rounds.json")))
         command = [sys.executable, "-m", "tests.benchmarks.page_server", json.dumps(asdict(look))]
         subprocess.run(command, cwd=ROOT, check=True)
-        rounds = json.loads(Path(look.result_file).read_text(encoding="utf-8"))
-    yield Comparison(
-        title=f"{tables} tables of {len(_PERIODS):,} days, one node",
-        variants=[STATEMENTS, ANSWER],
-        figures=[SECONDS, CPU_SECONDS],
-        rounds=rounds,
-        aim="within a second",
-        gates=[Gate(variant=ANSWER, figure=SECONDS, at_most=1, is_ratio=False)],
-    )
+        # Before the servers' files are removed: they are more than a million.
+        yield Comparison(
+            title=f"{tables} tables of {len(_PERIODS):,} days, one node",
+            variants=[FIRST_STATEMENTS, FIRST, STATEMENTS, ANSWER],
+            figures=[SECONDS, CPU_SECONDS],
+            rounds=json.loads(Path(look.result_file).read_text(encoding="utf-8")),
+            aim="within a second",
+            gates=[Gate(variant=FIRST, figure=SECONDS, at_most=1, is_ratio=False)],
+        )
+        bench.say("Remove the servers' files")

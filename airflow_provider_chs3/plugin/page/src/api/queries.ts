@@ -1,5 +1,5 @@
 // The answers of the API, asked again every few seconds while somebody looks.
-import { keepPreviousData, useQueries, useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useQueries, useQuery, type QueryClient } from "@tanstack/react-query";
 import { isBusy } from "../model/fleet";
 import { queryOf, type Place } from "../model/place";
 import { errorOf } from "../model/task-log";
@@ -19,9 +19,24 @@ export interface PeriodPlace {
 
 const periodsOf = (query: string) => ({ queryKey: ["periods", query], queryFn: () => ask<Periods>(`chs3/api/periods?${query}`) });
 
+// Where there are many periods, the newest of each table come first, as all take longer than anybody waits.
+async function newestFirst({ client, queryKey }: { client: QueryClient; queryKey: readonly [string, string] }): Promise<Periods> {
+  const [, query] = queryKey;
+  if (client.getQueryData(queryKey) === undefined) {
+    const newest = await ask<Periods>(`chs3/api/periods?${new URLSearchParams([...new URLSearchParams(query), ["quick", "true"]])}`);
+    // With an error it is about nothing: of all periods an earlier answer may be known.
+    if (!newest.connections.some(({ are_some: areSome, error }) => areSome || error)) {
+      return newest;
+    }
+    client.setQueryData(queryKey, newest);
+  }
+  return ask<Periods>(`chs3/api/periods?${query}`);
+}
+
 export function usePeriods(place: Place) {
   return useQuery({
-    ...periodsOf(queryOf(place).toString()),
+    queryKey: ["periods", queryOf(place).toString()] as const,
+    queryFn: newestFirst,
     refetchInterval: ({ state }) => (state.data && isBusy(state.data) ? BUSY_MILLISECONDS : CALM_MILLISECONDS),
   });
 }

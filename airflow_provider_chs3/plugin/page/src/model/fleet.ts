@@ -17,6 +17,8 @@ export interface TableRow {
   // Those that are shown, and all that need attention; of the others no more is known than how many there are.
   periods: PeriodRow[];
   unread: Unread;
+  // Whether there are others, of which nothing is known yet.
+  areSome: boolean;
   byName: Map<string, PeriodRow>;
   worst: State;
   dags: string[];
@@ -65,7 +67,7 @@ export function tablesOf(connections: readonly ConnectionPeriods[], earlier: rea
         const periods = withEarlier(newest, more.get(JSON.stringify([seen.conn_id, nameOf({ database, table })])) ?? []);
         const added = periods.slice().filter((each) => !newest.includes(each));
         rows.set(key, {
-          key, database, table, periods, unread: without(unread, added),
+          key, database, table, periods, unread: without(unread, added), areSome: seen.are_some,
           connIds: [seen.conn_id],
           cluster: seen.cluster,
           silentNodes: seen.nodes.filter(({ error }) => error).map(({ name }) => name),

@@ -59,7 +59,7 @@ const SORTS = [["name", "By name"], ["rows", "By rows"], ["newest", "By newest p
 const STRIPS = { state: "State", rows: "Rows", duration: "Duration" };
 
 export function Filters({ tables, connections, shown }: {
-  tables: readonly TableRow[]; connections: readonly ConnectionPeriods[]; shown: number;
+  tables: readonly TableRow[]; connections: readonly ConnectionPeriods[]; shown: number | null;
 }) {
   const { params, change } = useAddress();
   const choices: Choice[] = [
@@ -75,7 +75,7 @@ export function Filters({ tables, connections, shown }: {
       {choices.filter(({ name, options }) => options.length > 1 || params.get(name)).map((choice) => <Chooser key={choice.name} {...choice} />)}
       {tables.length > 1 ? <Chooser name="sort" label="Sort" all="By urgency" options={SORTS} /> : null}
       <Text fontSize="sm" color="fg.muted" flex="1" whiteSpace="nowrap">
-        {shown === tables.length ? count(shown, "table") : `${number(shown)} of ${count(tables.length, "table")}`}
+        {shown === null ? "" : shown === tables.length ? count(shown, "table") : `${number(shown)} of ${count(tables.length, "table")}`}
       </Text>
       <Segments label="Strips show" value={params.get("strip") ?? "state"} items={STRIPS} isSmall
         choose={(value) => { change({ strip: value === "state" ? null : value }, { replace: true }); }} />

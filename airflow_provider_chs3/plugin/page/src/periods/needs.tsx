@@ -26,8 +26,9 @@ const SHORT: Partial<Record<State, string>> = { gone: "table gone", changed: "ch
 // Who owns DAGs, and which of them the user may change.
 export type Rights = Pick<Periods, "owners" | "editable_dags" | "startable_dags" | "actions_dag_id">;
 
-export function Needs({ problems, data, missed, runs, areAll, checkedAt }: {
-  problems: readonly Problem[]; data: Periods; missed: readonly string[]; runs: readonly FailedRun[]; areAll: boolean; checkedAt: number | null;
+// If they are some of the periods, others may need attention, too.
+export function Needs({ problems, data, missed, runs, areSome, areAll, checkedAt }: {
+  problems: readonly Problem[]; data: Periods; missed: readonly string[]; runs: readonly FailedRun[]; areSome: boolean; areAll: boolean; checkedAt: number | null;
 }) {
   const [areAllShown, showAll] = useState(false);
   const { broken_dags: broken, owners } = data;
@@ -54,7 +55,7 @@ export function Needs({ problems, data, missed, runs, areAll, checkedAt }: {
   return (
     <Box as="section" aria-label="What needs attention" borderWidth={1} rounded="lg" overflow="clip">
       <Flex px={4} py={1.5} minH={9} bg="bg.muted" borderBottomWidth={1} justify="space-between" align="center" gap={2}>
-        <Heading as="h2" size="sm">{what} {missed.length + problems.length + dags > 1 ? "need" : "needs"} attention</Heading>
+        <Heading as="h2" size="sm">{what} {missed.length + problems.length + dags > 1 ? "need" : "needs"} attention{areSome ? " so far" : ""}</Heading>
         {rows.length > FEW ? (
           <Button size="xs" variant="ghost" onClick={() => { showAll(!areAllShown); }}>
             {areAllShown ? "Show the first" : "Show all"}

@@ -126,8 +126,8 @@ function Row({ table, layout: { periods, measure, isNarrow, hasFacts }, states }
       {hasFacts ? <RowFacts table={table} /> : null}
       <Strip table={table} periods={periods} states={states} measure={measure} />
       {isNarrow ? null : (
-        <div className="total" title={measure ? "" : `${count(rowsOf(table), "row")}${withoutText(table.missedNodes)}`}>
-          {measure ? extent && `${bound}${rangeText(extent, measure.short)}` : `${bound}${compact(rowsOf(table))}`}
+        <div className="total" title={measure || table.areSome ? "" : `${count(rowsOf(table), "row")}${withoutText(table.missedNodes)}`}>
+          {measure ? extent && `${bound}${rangeText(extent, measure.short)}` : table.areSome ? "…" : `${bound}${compact(rowsOf(table))}`}
         </div>
       )}
     </>

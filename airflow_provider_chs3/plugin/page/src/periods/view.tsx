@@ -48,18 +48,24 @@ function Content({ data, place }: { data: Periods; place: Place }) {
   const axis = useMemo(() => data.connections.flatMap((seen) => seen.axis), [data]);
   const filter = useMemo(() => filterOf(params, tables), [params, tables]);
   const sort = params.get("sort") ?? "";
+  // Of which nothing is known yet.
+  const areSome = data.connections.some((seen) => seen.are_some);
   const shown = useMemo(
     () => sorted(tables.filter((table) => matches(table, filter)), isSort(sort) ? sort : "urgency"), [tables, filter, sort],
   );
   const problems = useMemo(() => problemsOf(shown, filter.states), [shown, filter]);
-  const runs = useMemo(() => withoutProblem(data.failed_runs, problemsOf(tables, new Set())), [data, tables]);
+  // A period that is not read yet may say why.
+  const runs = useMemo(() => (areSome ? [] : withoutProblem(data.failed_runs, problemsOf(tables, new Set()))), [data, tables, areSome]);
   const hasErrors = data.connections.some((seen) => seen.error || seen.unread);
+  if (!tables.length && areSome) {
+    return <WaitingForPeriods />;
+  }
   if (!tables.length) {
     return (
       <>
         <Troubles connections={data.connections} />
         <MissingPlace tables={tables} params={params} />
-        {data.failed_runs.length ? <Needs problems={[]} data={data} missed={[]} runs={data.failed_runs} areAll={false} checkedAt={null} /> : null}
+        {data.failed_runs.length ? <Needs problems={[]} data={data} missed={[]} runs={data.failed_runs} areSome={false} areAll={false} checkedAt={null} /> : null}
         {place.dagId ? <Faint>No periods to show.</Faint> : hasErrors ? null : <NoTables />}
       </>
     );
@@ -68,15 +74,16 @@ function Content({ data, place }: { data: Periods; place: Place }) {
     <Stack gap={4} align="stretch">
       <Box _empty={{ display: "none" }}>
         <Troubles connections={data.connections} />
-        {isWaiting ? null : <MissingPlace tables={tables} params={params} />}
+        {isWaiting || areSome ? null : <MissingPlace tables={tables} params={params} />}
       </Box>
-      <StateChips counts={countStates(tables)} chosen={filter.states} />
+      {areSome ? <Box role="status"><Faint>These are the newest periods of each table. The others are being read…</Faint></Box>
+        : <StateChips counts={countStates(tables)} chosen={filter.states} />}
       {shown.length || runs.length ? (
         <Needs problems={problems} data={data} missed={[...new Set(tables.flatMap((table) => table.missedNodes))]} runs={runs}
-          areAll={shown.length === tables.length && !silences(data.connections).unknown.length} checkedAt={oldestOf(data)} />
+          areSome={areSome} areAll={shown.length === tables.length && !areSome && !silences(data.connections).unknown.length} checkedAt={oldestOf(data)} />
       ) : null}
       {filter.named ? <Only named={filter.named} /> : null}
-      <Filters tables={tables} connections={data.connections} shown={shown.length} />
+      <Filters tables={tables} connections={data.connections} shown={areSome ? null : shown.length} />
       <Legend tables={shown} shows={params.get("strip") ?? ""} />
       <Tables tables={shown} all={tables} axis={axis} states={filter.states} />
       <Panel tables={tables} owners={data.owners} />
