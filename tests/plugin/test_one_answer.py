@@ -229,6 +229,13 @@ def test_a_period_with_rows_that_wait_for_somebody(as_user: AsUser, loaded: Lake
     assert said.plan in said.doctor
     DiscardPeriodsOperator(task_id="discard", table="trips", periods=[PERIOD], **where(loaded)).execute({})
     assert (periods(as_user, loaded)[PERIOD]["state"], ledger(loaded)[0]["standing"]) == ("unfinished", "as published")
+    refused(lambda: loaded.load(**hold))
+    assert ledger(loaded)[0]["standing"].startswith("held since 20")
+    # By hand, no record says that it is gone.
+    held = f"database = '{loaded.database}' AND startsWith(name, 'chs3_held_')"
+    ((name,),) = loaded.on_node(0, f"SELECT name FROM system.tables WHERE {held}")
+    loaded.on_every_node(f"DROP TABLE {loaded.database}.{name} SYNC")
+    assert (periods(as_user, loaded)[PERIOD]["state"], ledger(loaded)[0]["standing"]) == ("unfinished", "as published")
 
 
 @pytest.mark.thorough

@@ -24,6 +24,7 @@ from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST, PeriodOnNode, newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.preflight.target_checks import check_target, grain_of_key, partitions_of
+from airflow_provider_chs3.core.publication.held import without_lost
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, table
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period
@@ -172,7 +173,9 @@ def list_periods_of(context: TargetContext, wanted: Collection[Period] | None) -
         period for period in sorted(known if wanted is None else wanted) if period in known or _has_rows(found[period])
     ]
     loads = yield from _ask_for_loads(context)
-    listed = [_listed(context, period, owns[period].value, found[period], newest, loads) for period in periods]
+    listed = []
+    for period in periods:
+        listed.append((yield from _listed(context, period, owns[period].value, found[period], newest, loads)))
     if wanted is not None:
         return listed
     owned = {one.partition_id for period in periods for each in found[period].values() for one in each.each}
@@ -230,7 +233,7 @@ def _listed(
     nodes: _Nodes,
     newest: _Records,
     loads: Mapping[str, tuple[float, int]],
-) -> PeriodInLedger:
+) -> Steps[PeriodInLedger]:
     published = {node: each.record for node, each in nodes.items() if each.record and each.record.event == "published"}
     one = next(iter(published.values()), None)
     found = standing(nodes, ExpectedPeriod(), context.table_facts)
@@ -238,7 +241,7 @@ def _listed(
     unpinned = standing_unpinned(nodes, ExpectedPeriod(), context.table_facts) if is_pinned else found
     nowhere_else = "" if len(where) in (0, len(nodes)) else f" ({', '.join(map(str, where))})"
     held, _ = held_version(nodes, ExpectedPeriod(), context.table_facts)
-    decision = decide(PeriodFacts(found=found, held=held))
+    decision = decide((yield from without_lost(context, period, PeriodFacts(found=found, held=held))))
     listed = PeriodInLedger(
         period=period,
         partition_id=partition_id,

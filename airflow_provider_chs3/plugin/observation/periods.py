@@ -22,6 +22,7 @@ from airflow_provider_chs3.core.ledger.comparison import (
 )
 from airflow_provider_chs3.core.ledger.records import Held, records_of_replicas
 from airflow_provider_chs3.core.merges.health import Health, Verdict, judge, overall
+from airflow_provider_chs3.core.staging.tables import Attempt
 from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.plugin.observation.joined_periods import JoinedPeriod, gone_periods, joined_periods
@@ -370,7 +371,12 @@ def _standing(seen: ClusterSnapshot, period: JoinedPeriod, table_facts: TableFac
         # Nodes that do not answer do not count against the period: the others decide.
         unseen = spread((*nodes, *seen.down), table_facts) - spread(nodes, table_facts)
         nodes = {node: each.on_fewer(unseen) for node, each in nodes.items()}
-    return standing(nodes, _ANY_OBJECTS, table_facts), held_version(nodes, _ANY_OBJECTS, table_facts)[0]
+    held, _ = held_version(nodes, _ANY_OBJECTS, table_facts)
+    if held:
+        # As with loads, nothing is held if the table that held it is gone from a node.
+        name = Attempt(period.table, (period.period,), held.record.attempt, hold_limit_days=1).name
+        held = held if all(name in each.staging for each in seen.nodes.values()) else None
+    return standing(nodes, _ANY_OBJECTS, table_facts), held
 
 
 def _verdicts(seen: ClusterSnapshot, period: JoinedPeriod, thresholds: Thresholds) -> list[Verdict]:

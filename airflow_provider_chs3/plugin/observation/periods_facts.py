@@ -71,7 +71,7 @@ class NodeSnapshot:
         filled_partitions: Of these, the ids of those that hold rows.
         mutations: The mutations of each table that has had some.
         broken: Of each table that has some, the parts that the server put aside because it could not read them.
-        staging: Names of staging tables, of any load.
+        staging: Names of staging tables, of any load, and of those that hold rows.
         processes: The queries of loads: initial query id, whether it is the initial query, rows, bytes, memory, peak,
             written rows, seconds.
         circumstances: The rest of the answer to `periods_queries.circumstances`.

@@ -176,7 +176,7 @@ SELECT
             {readable("last_exception")}, postpone_reason))
         FROM system.replication_queue
         WHERE type IN ('GET_PART', 'ATTACH_PART', 'MERGE_PARTS', 'MUTATE_PART', 'REPLACE_RANGE') AND {of_tables}),
-    (SELECT groupArray(name) FROM system.tables WHERE {IS_STAGING}),
+    (SELECT groupArray(name) FROM system.tables WHERE {IS_STAGING} OR startsWith(name, 'chs3_held_')),
     (SELECT groupArray((initial_query_id, is_initial_query, read_rows, read_bytes, memory_usage, peak_memory_usage,
             written_rows, elapsed)) FROM system.processes WHERE startsWith(initial_query_id, 'chs3_')),
     {mutations_query(of_tables, group="database, table")},

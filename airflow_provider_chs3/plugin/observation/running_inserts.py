@@ -127,7 +127,8 @@ def _is_of_this_try(insert: InsertRecord, task: TaskAtWork | None) -> bool:
 
 
 def _has_staging(seen: ClusterSnapshot, insert: InsertRecord) -> bool:
-    return any(name.endswith(f"_{insert.attempt}") for node in seen.nodes.values() for name in node.staging)
+    staging = (name for node in seen.nodes.values() for name in node.staging if not name.startswith("chs3_held_"))
+    return any(name.endswith(f"_{insert.attempt}") for name in staging)
 
 
 def running_insert(seen: ClusterSnapshot, insert: InsertRecord) -> RunningInsert | None:
