@@ -43,7 +43,7 @@ class PeriodsAnswer(Answer):
         missed: The nodes that did not answer, and of whose shard no replica did: their rows are in no figure.
         tables: The periods of each table.
         axis: All periods of all tables, in order, those of one length together.
-        are_some: Whether there are others, of which nothing is known.
+        are_some: Whether there are others, which were not read.
         changed: Periods whose objects in the storage differ from the published ones, as found by plans.
     """
 

@@ -61,7 +61,7 @@ class ShardNode(NodeError):
 class ConnectionPeriods(Seen):
     """The tables behind a connection, and all of their periods, those of one length together.
 
-    If they are some, there are others, and further tables, of which the answer tells nothing.
+    If they are some, there are others, and perhaps further tables, which were not read.
     """
 
     nodes: list[ShardNode]

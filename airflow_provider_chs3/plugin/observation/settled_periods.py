@@ -269,7 +269,7 @@ class Choices(NamedTuple):
         tables: Those of each.
         axis: All periods, in order, those of one length together.
         window: Of each length, the first and the last of those that are shown, whatever their state.
-        are_some: Whether there are others, of which nothing is known.
+        are_some: Whether there are others, which were not read.
     """
 
     tables: Mapping[TableName, Choice]

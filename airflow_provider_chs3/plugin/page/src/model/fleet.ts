@@ -17,7 +17,7 @@ export interface TableRow {
   // Those that are shown, and all that need attention; of the others no more is known than how many there are.
   periods: PeriodRow[];
   unread: Unread;
-  // Whether there are others, of which nothing is known yet.
+  // Whether others are still to be read.
   areSome: boolean;
   byName: Map<string, PeriodRow>;
   worst: State;

@@ -48,7 +48,7 @@ function Content({ data, place }: { data: Periods; place: Place }) {
   const axis = useMemo(() => data.connections.flatMap((seen) => seen.axis), [data]);
   const filter = useMemo(() => filterOf(params, tables), [params, tables]);
   const sort = params.get("sort") ?? "";
-  // Of which nothing is known yet.
+  // The others are still to be read.
   const areSome = data.connections.some((seen) => seen.are_some);
   const shown = useMemo(
     () => sorted(tables.filter((table) => matches(table, filter)), isSort(sort) ? sort : "urgency"), [tables, filter, sort],
