@@ -56,7 +56,7 @@ def _privileges() -> list[str]:
         "reads HDFS",
         "a table of PostgreSQL",
         "a table of MySQL",
-        "a SELECT over",
+        "runs a SELECT over",
         "looks values up in the dictionary",
         "create_table='if_missing'",
         "policies={'on_new_columns': 'add'}",

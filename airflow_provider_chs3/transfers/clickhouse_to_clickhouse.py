@@ -20,6 +20,7 @@ class ClickHouseToClickHouseOperator(PeriodLoadTask):
             over its own rows.
         from_table: The base, a local MergeTree table, partitioned as `table` or by shorter periods: `trips`, or
             `taxi.trips`. Without a database, it is that of `table`.
+        view: In place of both, a materialized view: its SELECT, over the table that it is on.
 
     Returns:
         As `S3ToClickHouseOperator`.
@@ -27,5 +28,7 @@ class ClickHouseToClickHouseOperator(PeriodLoadTask):
 
     template_ext = (".sql",)
 
-    def __init__(self, *, sql: str, from_table: str, **kwargs: Any) -> None:
-        super().__init__(objects=ClickHouseRows(sql=sql, from_table=from_table), **kwargs)
+    def __init__(
+        self, *, sql: str | None = None, from_table: str | None = None, view: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(objects=ClickHouseRows(sql=sql, from_table=from_table, view=view), **kwargs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -15,8 +16,10 @@ from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.sources.clickhouse import ClickHouseRows
 from airflow_provider_chs3.testbed.nodes import Cluster
+from tests.faults.killing import Worker, steps_of, strikes_after, strikes_amid
 from tests.integration.load.test_interrupted import Breaker, Failed, breaker
-from tests.sources.select_lake import SelectLake
+from tests.sources.select_lake import MERGED, SelectLake
+from tests.sources.source_lake import wait_for_insert
 
 __all__ = ["breaker"]
 
@@ -53,6 +56,28 @@ def test_a_period_is_loaded_exactly_and_again_only_where_its_base_changed(select
     viewed = lake.made(f"SELECT * FROM {lake.database}.viewed")
     assert lake.made(f"SELECT * FROM {lake.database}.zones") == viewed != []
     assert lake.left_behind() == []
+
+
+@pytest.mark.three_nodes
+def test_a_views_table_holds_what_inserts_would_have_left(select_lake: SelectLake) -> None:
+    lake, d = select_lake, select_lake.database
+    lake.on_every_node(f"CREATE TABLE {d}.viewed AS {d}.zones")
+    lake.on_every_node(f"CREATE MATERIALIZED VIEW {d}.`o'view` TO {d}.viewed AS {lake.sql}")
+    of_view = {"view": "o'view", "sql": None, "from_table": None}
+    # The view sees the INSERTs; a load fills another table.
+    for number in range(3):
+        lake.put("2026-01-05", first=1_000 * number, node=number)
+        lake.put("2026-02-05", first=1_000 * number, rows=30)
+    assert lake.load("2026-01", "2026-02", **of_view) == ["published"] * 2
+    assert lake.made(f"SELECT * FROM {d}.zones") == lake.made(f"SELECT * FROM {d}.viewed")
+    assert lake.load("2026-01", "2026-02", **of_view) == ["unchanged"] * 2
+    changed = lake.sql.replace("sum(fare)", "sum(fare + 1)")
+    lake.on_every_node(f"ALTER TABLE {d}.`o'view` MODIFY QUERY {changed}")
+    assert lake.load("2026-01", "2026-02", **of_view) == ["published"] * 2
+    assert lake.made(f"SELECT * FROM {d}.zones") == lake.made(changed)
+    lake.on_every_node(f"CREATE MATERIALIZED VIEW {d}.second TO {d}.viewed AS {lake.sql}")
+    with pytest.raises(AirflowFailException, match=rf"o'view and {d}\.second all write to {d}\.viewed"):
+        lake.load("2026-01", **of_view)
 
 
 CHANGES = {
@@ -170,6 +195,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         r"makes rows of other periods out of 2026-02 of \S+ \(partition: rows\): 202601: 300",
     ),
     "the path": ({"sql": "SELECT *, 1 AS _path FROM {d}.base"}, "has a column '_path', which loads use"),
+    "no view": ({"view": "{d}.base", "sql": None, "from_table": None}, "is not a materialized view over a table"),
     "a column": ({"sql": "SELECT toStartOfMonth(at) AS month FROM {d}.base"}, "Column 'zone' is missing"),
     "a value": (
         {"sql": "SELECT toStartOfMonth(at) AS month, zone, -1 AS trips FROM {d}.base", "columns": ["month", "trips"]},
@@ -214,6 +240,39 @@ def test_names_and_texts_may_hold_anything(create: Callable[..., SelectLake]) ->
     sql = lake.sql.replace(f"{lake.database}.base", odd) + " -- '?) %s {{"
     assert lake.load("2026-01", sql=sql, from_table=f"{lake.database}.o'd") == ["published"]
     lake.assert_exact(202601)
+
+
+@pytest.mark.thorough
+def test_the_base_is_restricted_wherever_it_is_read(select_lake: SelectLake) -> None:
+    lake, d = select_lake, select_lake.database
+    lake.put("2026-01-05")
+    lake.put("2026-02-05", first=1_000)
+    lake.on_every_node(f"CREATE VIEW {d}.seen AS SELECT * FROM {d}.base")
+    sql = f"WITH every AS (SELECT id FROM {d}.base) " + lake.sql.replace(
+        "base GROUP", f"seen WHERE id IN (SELECT id FROM every) AND (SELECT count() FROM {d}.base) = 100 GROUP"
+    )
+    assert lake.load("2026-01", sql=sql) == ["published"]
+    lake.assert_exact(202601)
+
+
+@pytest.mark.thorough
+@pytest.mark.three_nodes
+@pytest.mark.parametrize(
+    "options", [{"durable": True}, {"distribution": "sharding_key", "table": "everywhere"}], ids=str
+)
+def test_loads_may_be_durable_or_go_by_the_sharding_key(select_lake: SelectLake, options: dict[str, Any]) -> None:
+    lake, d = select_lake, select_lake.database
+    lake.put("2026-01-05")
+    lake.on_every_node(
+        f"CREATE TABLE {d}.everywhere AS {d}.zones "
+        f"ENGINE = Distributed('{lake.cluster.name}', '{d}', 'zones', cityHash64(zone))"
+    )
+    assert lake.load("2026-01", **options) == ["published"]
+    if "durable" in options:
+        lake.assert_exact(202601)
+    everywhere = f"SELECT {MERGED} FROM cluster('{lake.cluster.name}', view({{}})) GROUP BY month, zone ORDER BY ALL"
+    found, expected = (lake.on_every_node(everywhere.format(sql)) for sql in (f"SELECT * FROM {d}.zones", lake.sql))
+    assert found == expected
 
 
 VALUES = {
@@ -264,4 +323,67 @@ def test_a_run_after_an_error_at_any_step_ends_in_the_selects_rows(select_lake: 
         number += 1
     lake.assert_exact(202601)
     assert number > 5
+    assert lake.left_behind() == []
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("points", [strikes_after, strikes_amid])
+@pytest.mark.three_nodes
+def test_after_kill_9_at_any_step_a_run_ends_in_the_selects_rows(select_lake: SelectLake, points: Any) -> None:
+    lake = select_lake
+    lake.put("2026-01-05", rows=10)
+    lake.load("2026-01")
+    lake.put("2026-01-05", first=1_000, rows=10)
+    found = list(points(steps_of(lambda: lake.load("2026-01"))))
+    for number, strike in enumerate(found, start=2):
+        lake.put("2026-01-05", first=1_000 * number, rows=10)
+        print(f"Killed at {strike}")  # shown where it fails
+        strike.kill_in(lambda: lake.load("2026-01"))
+        lake.load("2026-01")
+        lake.assert_exact(202601)
+        assert lake.load("2026-01") == ["unchanged"]
+    assert len(found) > 3
+    assert lake.left_behind() == []
+
+
+def slow(lake: SelectLake) -> dict[str, Any]:
+    """Options of a load that takes seconds."""
+    return {"sql": lake.sql.replace("sum(fare)", "sum(fare + sleepEachRow(0.02))")}
+
+
+@pytest.mark.every_change
+@pytest.mark.three_nodes
+def test_after_kill_9_in_mid_insert_a_run_ends_in_the_selects_rows(select_lake: SelectLake) -> None:
+    lake = select_lake
+    lake.put("2026-01-05")
+    options = slow(lake)
+    worker = Worker(lambda: lake.load("2026-01", **options))
+    try:
+        wait_for_insert(lake)
+    finally:
+        worker.kill()
+    lake.assert_exact()
+    assert lake.load("2026-01", **options) == ["published"]
+    lake.assert_exact(202601)
+    assert lake.left_behind() == []
+
+
+@pytest.mark.thorough
+@pytest.mark.three_nodes
+def test_loads_of_one_period_at_once_end_in_its_rows(select_lake: SelectLake) -> None:
+    lake = select_lake
+    lake.put("2026-01-05")
+    options = slow(lake)
+
+    def outcome(_: int) -> str:
+        try:
+            return lake.load("2026-01", **options)[0]
+        except AirflowFailException as error:
+            return str(error)
+
+    with ThreadPoolExecutor() as pool:
+        outcomes = list(pool.map(outcome, range(3)))
+    assert "published" in outcomes
+    assert all("started later and took over" in each for each in outcomes if each not in ("published", "unchanged"))
+    lake.assert_exact(202601)
     assert lake.left_behind() == []

@@ -16,7 +16,7 @@ from airflow_provider_chs3.exceptions import PreflightError, TransientError
 
 _NAME = r"(?:`(?:[^`\\]|\\.)*`|\w+)"
 #: Where a view writes, as the server shows it; a view without it has a table of its own, named as the view.
-_TO = re.compile(rf"CREATE MATERIALIZED VIEW {_NAME}\.{_NAME} TO ({_NAME}\.{_NAME}) ")
+VIEW_TO = re.compile(rf"CREATE MATERIALIZED VIEW {_NAME}\.{_NAME} TO ({_NAME}\.{_NAME}) ")
 
 
 def fill_statements(load: LoadContext, node: Node) -> Steps[list[str]]:
@@ -52,7 +52,7 @@ def fill_statements(load: LoadContext, node: Node) -> Steps[list[str]]:
 
 
 def _statement(load: LoadContext, view: TableName, definition: str, select: str, columns: Sequence[str]) -> str:
-    matched = _TO.match(definition)
+    matched = VIEW_TO.match(definition)
     to = matched[1] if matched else table(view)
     period = load.own.rows_of(load.context.target)
     filters = f"{{{literal(str(load.context.target))}: {literal(period)}}}"

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
+from airflow_provider_chs3.core.attempt.warnings import VIEW_TO
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.cluster.topology import TableRequest
@@ -26,11 +27,11 @@ from airflow_provider_chs3.core.source.listing import AccessTrial
 from airflow_provider_chs3.core.source.reading import Batch, KnownColumn
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.source.store_kind import StoreKind
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, one_of, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, is_table, literal, literals, one_of, table
 from airflow_provider_chs3.core.values.error_codes import UNKNOWN_IDENTIFIER
 from airflow_provider_chs3.core.values.models import Manifest, Node, PeriodObjects, TableName
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period, grain_of
-from airflow_provider_chs3.core.workflow.operations import Gather, Steps
+from airflow_provider_chs3.core.workflow.operations import Gather, Query, Steps
 from airflow_provider_chs3.exceptions import (
     ClickHouseServerError,
     ConfigurationError,
@@ -94,8 +95,8 @@ class SelectSource(Source):
     """What a SELECT makes of a period of its base.
 
     Args:
-        sql: The SELECT.
-        base: The base, as the user named it.
+        sql: The SELECT; empty until the first listing if it is that of a materialized view.
+        base: The base, as the user named it; until then the view.
         cluster: The cluster that holds it, known from the first listing; None for a single server.
         local: The local table, known from the first listing.
         columns: What the SELECT returns, known from the first listing.
@@ -156,8 +157,9 @@ class SelectSource(Source):
             PreflightError: If the base has no such periods.
             ReplicasBehindError: If replicas of the base differ.
         """
-        found = yield from self._look(grain_of(periods), periods)
-        own = replace(self, local=found.context.target, cluster=found.context.cluster)
+        known = yield from self._of_view()
+        found = yield from known._look(grain_of(periods), periods)
+        own = replace(known, local=found.context.target, cluster=found.context.cluster)
         checks = (own._describe(found.context), own._check_filter(found.context), own._check_reads_here(found.context))
         columns, *_ = yield from Gather(name=f"Check the SELECT over {self.place}", workflows=checks)
         ids = {period: _ids_of(period, found) for period in periods}
@@ -169,11 +171,41 @@ class SelectSource(Source):
         if periods is Grain.ALL:
             periods = [WHOLE_TABLE]
         if isinstance(periods, Grain):
-            found = yield from self._look(periods, ())
+            found = yield from (yield from self._of_view())._look(periods, ())
             known = yield from periods_of_partitions(found.context, found.ids)
             periods = sorted({Period.of(each.begin, periods) for each in known.values()})
         _, listed = (yield from self.list_periods(periods)) if periods else (self, {})
         return {each: PeriodObjects.of(manifest, rows=_rows_of(manifest)) for each, manifest in listed.items()}
+
+    def _of_view(self) -> Steps[Self]:
+        """Return the source with the SELECT and the base of its view, if it has one, as they are now."""
+        if self.sql:
+            return self
+        view = self.base.target
+        feeds = f"has(arrayZip(dependencies_database, dependencies_table), ({literals(view)}))"
+        bases = f"(SELECT groupArray((database, name)) FROM system.tables WHERE {feeds})"
+        views = f"SELECT *, extract(create_table_query, {literal(VIEW_TO.pattern)}) AS writes_to FROM system.tables"
+        rows = yield from Query(
+            name=f"Look at the view {view}",
+            sql=Sql(
+                f"SELECT groupArrayIf((as_select, writes_to), {is_table(view)}), {bases}, "
+                f"groupArrayIf((writes_to, concat(database, '.', name)), NOT ({is_table(view)}) AND writes_to != '') "
+                f"FROM ({views} WHERE engine = 'MaterializedView')"
+            ),
+        )
+        own, found, others = rows[0]
+        if not own or len(found) != 1:
+            raise PreflightError(
+                f"{view} is not a materialized view over a table that the user may see: check view=…, and grant SELECT "
+                "on both, or give sql and from_table."
+            )
+        (select, writes_to), (base,) = own[0], found
+        if also := [name for to, name in others if to == writes_to]:
+            raise PreflightError(
+                f"{view} and {', '.join(also)} all write to {writes_to}, and a load of one would remove what the "
+                "others make: give sql, a UNION ALL of theirs, and from_table."
+            )
+        return replace(self, sql=select, base=replace(self.base, target=TableName(*base)))
 
     def _look(self, grain: Grain, periods: Collection[Period]) -> Steps[_Base]:
         """Look at the base's partitions on all of its replicas."""
@@ -221,7 +253,7 @@ class SelectSource(Source):
         else:
             raise SourceError(
                 f"The SELECT does not read {context.target}, so a load could not restrict it to a period: give the "
-                "table that it reads as from_table, and name that table in it, not a view or a Distributed table."
+                "table that it reads as from_table."
             )
 
     def _check_reads_here(self, context: TargetContext) -> Steps[None]:
