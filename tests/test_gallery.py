@@ -212,6 +212,28 @@ def test_nights_add_to_a_table_without_partitions(gallery: Gallery) -> None:
     assert trips_in(gallery, "all_trips") == put
 
 
+def test_a_views_table_follows_the_table(gallery: Gallery) -> None:
+    by_zone = "SELECT toStartOfMonth(pickup_at) AS month, zone, count() AS trips FROM {}.trips GROUP BY month, zone"
+    by_zone = by_zone.format(d := gallery.database)
+    gallery.on_every_node(
+        f"CREATE TABLE {d}.zones (month Date, zone String, trips UInt64) "
+        "ENGINE = SummingMergeTree PARTITION BY toYYYYMM(month) ORDER BY (month, zone)"
+    )
+    gallery.on_every_node(f"CREATE MATERIALIZED VIEW {d}.zones_view TO {d}.zones AS {by_zone}")
+    dag = gallery.dag("A table and its materialized view")
+    gallery.upload("2026-02")
+    gallery.upload("2026-03")
+    assert loaded(gallery.run(dag)) == ["2026-02 … 2026-03 (2 months)"] * 2
+    gallery.upload("2026-03", trips=MORE_TRIPS)
+    assert loaded(gallery.run(dag)) == ["2026-03"] * 2
+    found, expected = (
+        gallery.on_every_node(f"SELECT month, zone, sum(trips) FROM ({sql}) GROUP BY month, zone ORDER BY month, zone")
+        for sql in (f"SELECT * FROM {d}.zones", by_zone)
+    )
+    assert found == expected
+    assert any(found)
+
+
 def test_a_small_table_holds_the_snapshot_of_the_night(gallery: Gallery) -> None:
     make_like_trips(gallery, "zones", "ORDER BY trip_id")
     dag = gallery.dag("A small table, as a snapshot of each night")

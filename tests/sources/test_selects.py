@@ -11,15 +11,16 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats
-from airflow_provider_chs3.exceptions import NotReadyError
+from airflow_provider_chs3.exceptions import ConfigurationError, NotReadyError
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.sources.clickhouse import ClickHouseRows
 from airflow_provider_chs3.testbed.nodes import Cluster
+from airflow_provider_chs3.transfers.clickhouse_to_clickhouse import ClickHouseToClickHouseOperator
 from tests.faults.killing import Worker, steps_of, strikes_after, strikes_amid
 from tests.integration.load.test_interrupted import Breaker, Failed, breaker
 from tests.sources.select_lake import MERGED, SelectLake
-from tests.sources.source_lake import wait_for_insert
+from tests.sources.source_lake import inputs_of, wait_for_insert
 
 __all__ = ["breaker"]
 
@@ -221,6 +222,12 @@ def test_what_would_not_be_exact_is_refused_before_anything_is_published(select_
     assert lake.left_behind() == []
 
 
+def test_what_is_loaded_is_said_once() -> None:
+    for given in ({}, {"sql": "SELECT 1"}, {"from_table": "base"}, {"sql": "SELECT 1", "view": "seen"}):
+        with pytest.raises(ConfigurationError, match="give sql and from_table, or view"):
+            ClickHouseRows(**given)
+
+
 def test_a_base_of_longer_periods_is_refused(create: Callable[..., SelectLake]) -> None:
     lake = create(base_key="toYear(at)")
     lake.put("2026-02-05")
@@ -240,6 +247,19 @@ def test_names_and_texts_may_hold_anything(create: Callable[..., SelectLake]) ->
     sql = lake.sql.replace(f"{lake.database}.base", odd) + " -- '?) %s {{"
     assert lake.load("2026-01", sql=sql, from_table=f"{lake.database}.o'd") == ["published"]
     lake.assert_exact(202601)
+
+
+@pytest.mark.thorough
+def test_lineage_names_the_base_beside_its_rows(select_lake: SelectLake) -> None:
+    lake = select_lake
+    lake.put("2026-01-05")
+    given = lake.where | {"sql": f"{lake.sql};\n", "period": "2026-01"}
+    operator = ClickHouseToClickHouseOperator(**given)
+    assert operator.execute({})["status"] == "published"
+    node = lake.cluster.nodes[0]
+    assert [each[:2] for each in inputs_of(operator)] == [
+        (f"clickhouse://{node.host}:{node.tcp_port}", f"{lake.database}.base")
+    ]
 
 
 @pytest.mark.thorough

@@ -68,7 +68,9 @@ class ClickHouseRows(Storage):
         _, of_table = self.servers()
         named = self.from_table or self.view or ""
         base = TableName.of(named, None, default_database=of_table["target"].database)
-        return SelectSource(sql=self.sql or "", base=TableRequest(**{**of_table, "target": base}))
+        return SelectSource(
+            sql=(self.sql or "").strip().removesuffix(";"), base=TableRequest(**{**of_table, "target": base})
+        )
 
     def namespace(self, place: str) -> str:
         """Return OpenLineage's namespace of the servers."""
