@@ -45,9 +45,10 @@ class TestSuites:
         assert struck["rows"][0]["rows after the retry"] == struck["rows"][0]["rows expected"]
         (backfill,) = results["backfill"]
         assert all(each["queries' MiB at the same time"]["median"] > 0 for each in backfill["variants"].values())
-        imports, files = results["parsing"]
+        imports, files, further = results["parsing"]
         assert all(each["milliseconds"]["median"] > 0 for each in imports["variants"].values())
         assert [row["DAG file"] for row in files["rows"]] == sorted(path.name for path in (ROOT / "dags").glob("*.py"))
+        assert [row["twenty of"] for row in further["rows"]] == ["scheduled_load", "S3ToRedshiftOperator"]
         (plans,) = results["planning"]
         assert [(row["objects"], row["requests to S3"]) for row in plans["rows"]] == [("200", 1), ("1,000", 1)]
         assert "met: unchanged periods are found with one query to each node" in (tmp_path / "planning.md").read_text()
