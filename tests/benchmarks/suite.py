@@ -31,6 +31,7 @@ _PACKAGES = (
     "clickhouse-driver",
     "clickhouse-connect",
     "airflow-clickhouse-plugin",
+    "dlt",
     "boto3",
     "pyarrow",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,9 @@ from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import COLUMNS
 
 TABLE = "trips"
+#: dlt makes its own table, of the types that it finds, and names it by its dataset.
+_DLT_DATASET = "lake"
+_DLT_TABLE = f"{_DLT_DATASET}___{TABLE}"
 _COLUMNS = ", ".join(map(identifier, COLUMNS))
 _ROWS_A_BATCH = 100_000
 
@@ -29,6 +33,7 @@ class Given:
         bucket: Their bucket.
         prefix: What their keys begin with, up to the period.
         period: `YYYY-MM`.
+        folder: The worker's own; that of another worker is another one.
         files: How many of the period's files to load; None is all.
     """
 
@@ -39,6 +44,7 @@ class Given:
     bucket: str
     prefix: str
     period: str
+    folder: str
     files: int | None = None
 
     @property
@@ -58,6 +64,11 @@ class Given:
         credentials = f"{literal(self.s3.access_key)}, {literal(self.s3.secret_key)}"
         return f"{name}({first}{literal(url)}, {credentials}, 'Parquet')"
 
+    @property
+    def is_of_one_node(self) -> bool:
+        """Whether there is no other node."""
+        return len(self.nodes) == 1
+
     def insert(self, *, on_every_node: bool) -> str:
         """The plain statement: the first node reads and writes, or all of them do."""
         key = f"{self.prefix}/{self.period}/*.parquet"
@@ -66,6 +77,18 @@ class Given:
         place = f"cluster({literal(self.cluster)}, {identifier(self.database)}, {TABLE})"
         source = self.source(key, cluster=self.cluster)
         return f"INSERT INTO FUNCTION {place} ({_COLUMNS}) SELECT {_COLUMNS} FROM {source}"
+
+
+def plain(given: Given) -> None:
+    """The statement alone, on the first node."""
+    with given.nodes[0].client() as client:
+        client.execute(given.insert(on_every_node=False))
+
+
+def plain_on_all(given: Given) -> None:
+    """The statement alone, on all nodes."""
+    with given.nodes[0].client() as client:
+        client.execute(given.insert(on_every_node=True))
 
 
 def _parquet_files(given: Given) -> Iterator[Any]:
@@ -115,21 +138,49 @@ def _run_by_plugin(sql: str, node_number: int = 0) -> None:
     ClickHouseOperator(task_id="load", sql=sql, clickhouse_conn_id=f"clickhouse_{node_number}").execute({})
 
 
-def plugin_s3(given: Given) -> None:
-    """The operator of airflow-clickhouse-plugin, with a statement for one node."""
-    _run_by_plugin(given.insert(on_every_node=False))
-
-
-def plugin_s3_cluster(given: Given) -> None:
-    """The same operator, with a statement for all nodes."""
-    _run_by_plugin(given.insert(on_every_node=True))
-
-
-def plugin_after_drop(given: Given) -> None:
-    """The same, after the period's partition was dropped on every node."""
+def plugin(given: Given) -> None:
+    """The operator of airflow-clickhouse-plugin, with the SQL that people write so that a task may be run again."""
     for number in range(len(given.nodes)):
         _run_by_plugin(f"ALTER TABLE {given.table} DROP PARTITION {given.period.replace('-', '')}", number)
-    plugin_s3_cluster(given)
+    _run_by_plugin(given.insert(on_every_node=not given.is_of_one_node))
+
+
+def dlt_rows(given: Given) -> None:
+    """The filesystem source of dlt and its destination, as its documentation begins: rows of Python."""
+    _run_dlt(given)
+
+
+def dlt_arrow(given: Given) -> None:
+    """The same with batches of pyarrow, and many rows in each."""
+    _run_dlt(given, use_pyarrow=True, chunksize=_ROWS_A_BATCH)
+
+
+def _run_dlt(given: Given, **reading: Any) -> None:
+    # It looks for settings in Airflow's variables, too.
+    os.environ["PROVIDERS__ENABLE_AIRFLOW_SECRETS"] = "false"
+    import dlt
+    from dlt.sources.credentials import AwsCredentials
+    from dlt.sources.filesystem import readers
+
+    node = given.nodes[0]
+    keys = AwsCredentials(
+        aws_access_key_id=given.s3.access_key,
+        aws_secret_access_key=given.s3.secret_key,
+        endpoint_url=given.s3.endpoint_url,
+        region_name=given.s3.region,
+    )
+    login = {"username": node.credentials.login, "password": node.credentials.password}
+    place = {"host": node.host, "port": node.tcp_port, "http_port": node.http_port, "secure": 0}
+    pipeline = dlt.pipeline(
+        "trips",
+        pipelines_dir=given.folder,
+        dataset_name=_DLT_DATASET,
+        destination=dlt.destinations.clickhouse(credentials={**place, **login, "database": given.database}),
+    )
+    files = [key.rpartition("/")[2] for key in given.listed()]
+    glob = "*.parquet" if given.files is None or len(files) > 9 else f"00[0-{len(files) - 1}].parquet"
+    rows = readers(f"s3://{given.bucket}/{given.prefix}/{given.period}", keys, file_glob=glob).read_parquet(**reading)
+    pipeline.run(rows.with_name(TABLE), write_disposition="append")
 
 
 def file_by_file(given: Given) -> None:
@@ -184,30 +235,42 @@ class Way:
         name: What tables call it.
         run: What loads.
         needs: Modules that it needs.
+        table: Where the rows are.
         is_slow: Whether it takes so long that it is measured with a few of the files.
+        is_of_several: Whether it takes more than one node.
+        is_on_same_disk: Whether who tries again finds the folder of who was killed.
     """
 
     name: str
     run: Callable[[Given], None]
     needs: Sequence[str] = ()
+    table: str = TABLE
     is_slow: bool = False
+    is_of_several: bool = False
+    is_on_same_disk: bool = False
 
 
 PACKAGE = Way(name="this package", run=package)
-AFTER_DROP = Way(
-    name="airflow-clickhouse-plugin, s3Cluster after DROP PARTITION",
-    run=plugin_after_drop,
-    needs=["airflow_clickhouse_plugin"],
-)
 WAYS = [
     PACKAGE,
-    Way(name="airflow-clickhouse-plugin, s3Cluster", run=plugin_s3_cluster, needs=["airflow_clickhouse_plugin"]),
-    Way(name="airflow-clickhouse-plugin, s3", run=plugin_s3, needs=["airflow_clickhouse_plugin"]),
-    Way(name="a file at a time through staging", run=file_by_file, needs=["clickhouse_connect"]),
+    Way(name="plain INSERT … SELECT FROM s3", run=plain),
+    Way(name="plain INSERT … SELECT FROM s3Cluster, all nodes write", run=plain_on_all, is_of_several=True),
     Way(
-        name="pyarrow, clickhouse-connect",
-        run=arrow_by_connect,
-        needs=["pyarrow", "clickhouse_connect"],
+        name="airflow-clickhouse-plugin, DROP PARTITION and INSERT",
+        run=plugin,
+        needs=["airflow_clickhouse_plugin"],
     ),
+    Way(name="a file at a time through staging", run=file_by_file, needs=["clickhouse_connect"]),
+    Way(name="pyarrow, clickhouse-connect", run=arrow_by_connect, needs=["pyarrow", "clickhouse_connect"]),
+    Way(name="dlt, batches of pyarrow", run=dlt_arrow, needs=["dlt"], table=_DLT_TABLE),
+    Way(name="dlt, rows", run=dlt_rows, needs=["dlt"], table=_DLT_TABLE, is_slow=True),
     Way(name="pyarrow, rows by clickhouse-driver", run=rows_by_driver, needs=["pyarrow"], is_slow=True),
 ]
+#: Not measured, as it takes what the other takes: what it left on its disk matters after a kill alone.
+KILLED_TOO = Way(
+    name="dlt, batches of pyarrow, retried on the same disk",
+    run=dlt_arrow,
+    needs=["dlt"],
+    table=_DLT_TABLE,
+    is_on_same_disk=True,
+)

@@ -4,40 +4,69 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
+from statistics import median
 
 from clickhouse_driver import Client
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
-from airflow_provider_chs3.testbed.trips import create_table_sql
+from airflow_provider_chs3.testbed.trips import COLUMNS, create_table_sql
 from tests.benchmarks.forked import Forked
 from tests.benchmarks.lake import BUCKET, Periods
 from tests.benchmarks.measure import SECONDS
 from tests.benchmarks.rounds import Comparison, Figures, Table, Verdict, measure_in_turns
 from tests.benchmarks.servers import held_to
 from tests.benchmarks.suite import TrialContext
-from tests.benchmarks.ways import AFTER_DROP, PACKAGE, TABLE, WAYS, Given, Way
+from tests.benchmarks.ways import KILLED_TOO, PACKAGE, TABLE, WAYS, Given, Way
 
 TITLE = "Against what people do"
 
 _CPU = "worker's CPU seconds"
 _MEMORY = "worker's MiB above Airflow's"
-_NODES = 3
-_CORES = 0.5
+#: Nodes to the part of a core that each has: beside three there must be some left for the worker.
+_CLUSTERS = {1: 1.0, 3: 0.5}
 _FILES = 12
 #: So many are loaded by a way that would take minutes.
 _FEW_FILES = 2
 _MOST_ROUNDS = 3
-#: From the first rows in a table until the worker is killed: what goes file by file is in the midst of the next one.
-_KILLED_AFTER_SECONDS = 0.3
+_EXACT = "exact"
 _TIMEOUT_SECONDS = 300.0
 _NUMBERS = count(1)
+#: Of a row, the same in whatever types its values are kept.
+_HASH = ", ".join(
+    f"toString(toDateTime64({name}, 6, 'UTC'))" if kind.startswith("DateTime") else f"ifNull(toString({name}), 'NULL')"
+    for name, kind in COLUMNS.items()
+)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What is in a table, or in files.
+
+    Args:
+        rows: How many.
+        different: How many of them differ.
+        checksum: Of the values of all rows, in any order.
+    """
+
+    rows: int
+    different: int
+    checksum: int
+
+    def beside(self, expected: Contents) -> str:
+        """What is wrong with them."""
+        if self == expected:
+            return _EXACT
+        missing = expected.different - self.different
+        wrong = {"missing": missing, "twice or more": self.rows - expected.rows + missing}
+        return ", ".join(f"{rows:,} {how}" for how, rows in wrong.items() if rows) or "as many rows, other values"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,12 +84,13 @@ class Arena:
     periods: Periods
 
     @contextmanager
-    def table(self, files: int) -> Iterator[Given]:
+    def table(self, files: int | None) -> Iterator[Given]:
         """An empty table in a database of its own, with nothing that an earlier load has left."""
         database = f"bench_{next(_NUMBERS)}"
         self._on_each_node(f"CREATE DATABASE {database}", create_table_sql(f"{database}.{TABLE}"))
-        try:
+        with tempfile.TemporaryDirectory(prefix="chs3-bench-worker-") as folder:
             yield Given(
+                folder=folder,
                 nodes=self.cluster.nodes,
                 cluster=self.cluster.name,
                 database=database,
@@ -71,8 +101,7 @@ class Arena:
                 period=self.periods.names[0],
                 files=files,
             )
-        finally:
-            self._on_each_node(f"DROP DATABASE {database} SYNC")
+        self._on_each_node(f"DROP DATABASE {database} SYNC")
 
     def start(self, way: Way, given: Given) -> Forked:
         """Start a worker."""
@@ -86,19 +115,30 @@ class Arena:
             variables[f"AIRFLOW_CONN_CLICKHOUSE_{number}"] = fields
         return Forked(way.run, given, {name: json.dumps(value) for name, value in variables.items()})
 
-    def expected_rows(self, files: int) -> int:
-        """Rows of the first so many files."""
-        return self.periods.total_rows // _FILES * files
+    def expected(self, files: int) -> Contents:
+        """What is in the first so many files."""
+        return self._expected[files]
 
-    def rows(self, given: Given) -> int:
-        """Rows of the table on all nodes."""
-        return self._sum(f"SELECT count() FROM {given.table}")
+    def contents(self, given: Given, table: str) -> Contents:
+        """What is in a table on all nodes."""
+        found = f"clusterAllReplicas('{self.cluster.name}', system.tables)"
+        if not self._clients[0].execute(
+            f"SELECT 1 FROM {found} WHERE (database, name) = ('{given.database}', '{table}')"
+        ):
+            return Contents(0, 0, 0)
+        # dlt makes its table on one node.
+        place = (
+            f"cluster('{self.cluster.name}', {given.database}, {table})"
+            if table == TABLE
+            else f"{given.database}.{table}"
+        )
+        return self._contents(place)
 
     def written_rows(self, given: Given) -> int:
         """Rows of all tables of the load, staging tables too."""
         return self._sum(
             f"SELECT sum(rows) FROM system.parts WHERE active AND database = '{given.database}' "
-            "AND table NOT IN ('chs3_ledger', 'chs3_loads', 'chs3_objects')"
+            "AND NOT match(table, '^chs3_(ledger|loads|objects)$|_dlt_')"
         )
 
     def has_queries(self) -> bool:
@@ -109,6 +149,18 @@ class Arena:
     def _clients(self) -> list[Client]:
         """Open all the time: a busy node takes long to let one in."""
         return [node.client() for node in self.cluster.nodes]
+
+    @cached_property
+    def _expected(self) -> dict[int, Contents]:
+        """Read from the files themselves, before any clock starts."""
+        folder = f"{self.s3.endpoint_url}/{BUCKET}/{self.periods.prefix}/{self.periods.names[0]}"
+        keys = f"'{self.s3.access_key}', '{self.s3.secret_key}', 'Parquet'"
+        numbers = {files: ",".join(f"{number:03}" for number in range(files)) for files in (1, _FEW_FILES, _FILES)}
+        return {files: self._contents(f"s3('{folder}/{{{some}}}.parquet', {keys})") for files, some in numbers.items()}
+
+    def _contents(self, place: str) -> Contents:
+        hashes = f"SELECT cityHash64({_HASH}) AS hash FROM {place}"
+        return Contents(*self._clients[0].execute(f"SELECT count(), uniqExact(hash), sum(hash) FROM ({hashes})")[0])
 
     def _sum(self, sql: str) -> int:
         return sum(client.execute(sql)[0][0] for client in self._clients)
@@ -121,21 +173,31 @@ class Arena:
 
 
 def run(bench: TrialContext) -> Iterator[Comparison | Table]:
-    """Measure each way, then kill each, three nodes.
+    """Measure each way, then kill each, on one node and on three.
 
     Args:
         bench: What suites are given.
     """
     rows = bench.sized(full=6_000_000, quick=2_000_000)
     periods = Periods(prefix="alternatives", names=["2026-10"], rows=rows, files=_FILES)
-    ways = [way for way in WAYS if _is_there(bench, way)]
-    with bench.s3() as s3, ClickHouseCluster.start(_NODES) as cluster:
+    struck, measured = [], {}
+    with bench.s3() as s3:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
         periods.upload(s3.endpoint)
-        arena = Arena(cluster=cluster, s3=s3.endpoint, periods=periods)
-        with held_to(_CORES, cluster) as size:
-            yield _measure(bench, arena, ways, size)
-            yield _strike(bench, arena, [*ways, *([AFTER_DROP] if _is_there(bench, AFTER_DROP) else [])])
+        for nodes, cores in _CLUSTERS.items():
+            ways = [way for way in [*WAYS, KILLED_TOO] if _is_for(way, nodes) and _is_there(bench, way)]
+            with ClickHouseCluster.start(nodes) as cluster, held_to(cores, cluster) as size:
+                arena = Arena(cluster=cluster, s3=s3.endpoint, periods=periods)
+                measured[nodes] = _measure(bench, arena, [way for way in ways if way != KILLED_TOO], size)
+                yield measured[nodes]
+                struck += _strike(bench, arena, ways)
+    yield _killed(struck)
+    yield _chosen_between(measured, struck)
+
+
+def _is_for(way: Way, nodes: int) -> bool:
+    # What takes minutes writes to one node, however many there are.
+    return not (way.is_of_several if nodes == 1 else way.is_slow)
 
 
 def _is_there(bench: TrialContext, way: Way) -> bool:
@@ -148,8 +210,9 @@ def _is_there(bench: TrialContext, way: Way) -> bool:
 def _measure(bench: TrialContext, arena: Arena, ways: Sequence[Way], size: str) -> Comparison:
     variants = {_name(way): lambda way=way: _measured(arena, way) for way in ways}
     rows = f"{arena.periods.total_rows:,} rows in {_FILES} files"
+    nodes = "one node" if len(arena.cluster.nodes) == 1 else f"{len(arena.cluster.nodes)} nodes"
     return Comparison(
-        title=f"One period loaded in {len(ways)} ways: {rows}, {_NODES} nodes {size}",
+        title=f"One period loaded in {len(ways)} ways: {rows}, {nodes} {size}",
         variants=list(variants),
         figures=[SECONDS, _CPU, _MEMORY],
         rounds=measure_in_turns(
@@ -178,47 +241,81 @@ def _measured(arena: Arena, way: Way) -> Figures:
 
 
 def _load(arena: Arena, way: Way, files: int) -> Figures:
+    expected = arena.expected(files)
     with arena.table(files) as given:
         taken = arena.start(way, given).taken()
-        rows, expected = arena.rows(given), arena.expected_rows(files)
-    if rows != expected:
-        raise RuntimeError(f"{way.name}: the table holds {rows} rows, the files {expected}.")
+        found = arena.contents(given, way.table).beside(expected)
+    if found != _EXACT:
+        raise RuntimeError(f"{way.name}: the table is not what the files are: {found}.")
     return {SECONDS: taken.seconds, _CPU: taken.cpu_seconds, _MEMORY: taken.memory_mib}
 
 
-def _strike(bench: TrialContext, arena: Arena, ways: Sequence[Way]) -> Table:
-    struck = []
+def _strike(bench: TrialContext, arena: Arena, ways: Sequence[Way]) -> Iterator[dict[str, str | float]]:
     for way in ways:
         bench.say(f"Kill and retry: {way.name}")
-        struck.append(_killed_and_retried(arena, way))
-    of_package = next(row for row in struck if row["load"] == PACKAGE.name)
-    expected, found = of_package["rows expected"], of_package["rows after the retry"]
-    claim = f"{PACKAGE.name}: as many rows after the retry as expected"
+        yield _killed_and_retried(arena, way)
+
+
+def _killed(struck: Sequence[Mapping[str, str | float]]) -> Table:
+    of_package = [row["after the retry"] for row in struck if row["load"] == PACKAGE.name]
     return Table(
         title="A worker killed (kill -9) during the load, and a retry by another worker",
         rows=struck,
-        verdicts=[Verdict(claim=claim, found=f"{found:,} of {expected:,}", is_met=found == expected)],
+        verdicts=[
+            Verdict(
+                claim=f"{PACKAGE.name}: exactly the files' rows and values after the retry, on one node and on three",
+                found=", ".join(map(str, of_package)),
+                is_met=set(of_package) == {_EXACT},
+            )
+        ],
+    )
+
+
+def _chosen_between(measured: Mapping[int, Comparison], struck: Sequence[Mapping[str, str | float]]) -> Table:
+    """What a reader chooses between: a way, what it takes, and what is in the table if it is killed and tried again."""
+
+    def seconds(way: Way, nodes: int) -> str:
+        found = measured[nodes]
+        return f"{median(found.values(_name(way), SECONDS)):.1f}" if _name(way) in found.variants else "–"
+
+    def after_kill(way: Way) -> str:
+        found = {str(row["after the retry"]) for row in struck if row["load"] == way.name}
+        return "; or ".join(sorted(found))
+
+    return Table(
+        title="What to choose between",
+        rows=[
+            {
+                "way": way.name,
+                **{f"seconds, {nodes} node{'s' * (nodes > 1)}": seconds(way, nodes) for nodes in measured},
+                "killed and retried": after_kill(way),
+            }
+            for way in WAYS
+            if any(_name(way) in each.variants for each in measured.values())
+        ],
     )
 
 
 def _killed_and_retried(arena: Arena, way: Way) -> dict[str, str | float]:
-    """Rows when all queries of the dead worker have ended, and after the retry."""
+    """What is there when all queries of the dead worker have ended, and after the retry."""
     files = _FEW_FILES if way.is_slow else _FILES
-    expected = arena.expected_rows(files)
-    with arena.table(files) as given:
+    expected = arena.expected(files)
+    with arena.table(files) as given, tempfile.TemporaryDirectory(prefix="chs3-bench-worker-") as other:
         worker = arena.start(way, given)
         _until(lambda: not worker.process.is_alive() or arena.written_rows(given) > 0, f"{way.name}: to write")
-        time.sleep(_KILLED_AFTER_SECONDS)
         was_alive = worker.process.is_alive()
         worker.kill()
         _until(lambda: not arena.has_queries(), f"{way.name}: its queries to end")
-        after_kill = arena.rows(given) if was_alive else "it had already ended"
-        arena.start(way, given).taken()
+        after_kill = arena.contents(given, way.table).rows if was_alive else "it had already ended"
+        arena.start(way, given if way.is_on_same_disk else replace(given, folder=other)).taken()
+        found = arena.contents(given, way.table)
         return {
+            "nodes": str(len(arena.cluster.nodes)),
             "load": way.name,
-            "rows expected": expected,
+            "rows expected": expected.rows,
             "rows after the kill": after_kill,
-            "rows after the retry": arena.rows(given),
+            "rows after the retry": found.rows,
+            "after the retry": found.beside(expected),
         }
 
 

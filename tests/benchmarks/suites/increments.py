@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from statistics import median
 from typing import Any
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
@@ -18,6 +19,11 @@ TITLE = "Increments"
 _APPENDS, _PACKAGE, _WHOLE = "plain append of each file", "this package", "this package, incremental=False"
 _INSERT = "seconds of inserts"
 _WRITTEN = "rows inserted per row of the period"
+_NIGHT, _REST = "seconds a night", "of these, all but the insert: seconds"
+_NODES_CPU = "all nodes' CPU seconds a night"
+#: Between the end of a night and the next one, as a load that began within another's end starts over: it may have
+#: listed objects before.
+_PAUSE_SECONDS = 1.0
 _PERIOD = "2026-01"
 _LATE_FILES = 24
 _ADDED, _OVERWRITTEN = "its last file, added", "its last file, overwritten, with object_column"
@@ -52,12 +58,15 @@ def _nights(bench: TrialContext, lake: Lake, periods: Periods) -> Comparison:
     return Comparison(
         title=title,
         variants=list(variants),
-        figures=[SECONDS, _INSERT, _WRITTEN],
+        figures=[SECONDS, _INSERT, _NIGHT, _NODES_CPU, _WRITTEN],
         rounds=rounds,
+        beside={_REST: {name: f"{median(each[name][_REST] for each in rounds):.2f}" for name in variants}},
         aim="rows inserted: at most 1.05 of the period's; inserts: at most 1.1 times the appends",
         gates=[
             Gate(variant=_PACKAGE, figure=_WRITTEN, at_most=1.05, is_ratio=False),
             Gate(variant=_PACKAGE, figure=_INSERT, at_most=1.1),
+            Gate(variant=_PACKAGE, figure=_NIGHT, at_most=1.1, is_ratio=False),
+            Gate(variant=_PACKAGE, figure=_NODES_CPU, at_most=1.3, is_ratio=False),
         ],
     )
 
@@ -65,26 +74,45 @@ def _nights(bench: TrialContext, lake: Lake, periods: Periods) -> Comparison:
 def _played(
     lake: Lake, periods: Periods, prefix: str, load: Callable[[str], tuple[float, int]]
 ) -> Callable[[], Figures]:
-    """Play all nights on an empty table; the time in which files come does not count."""
+    """Play all nights on an empty table; the time in which files come, and until they do, does not count."""
 
     def measure() -> Figures:
         lake.start_afresh()
         client = lake.s3.client()
         _empty(client, prefix)
         seconds = insert_seconds = rows = 0.0
+        began_at = time.time()
         for night in range(periods.files):
             key = f"{prefix}/{_PERIOD}/{night:03}.parquet"
             source = {"Bucket": BUCKET, "Key": f"{periods.prefix}/{_PERIOD}/{night:03}.parquet"}
             client.copy_object(Bucket=BUCKET, Key=key, CopySource=source)
+            time.sleep(_PAUSE_SECONDS)
             start = time.monotonic()
             inserted = load(key)
             seconds += time.monotonic() - start
             insert_seconds, rows = insert_seconds + inserted[0], rows + inserted[1]
         if lake.rows() != periods.total_rows:
             raise RuntimeError(f"The table holds {lake.rows()} rows, the files {periods.total_rows}.")
-        return {SECONDS: seconds, _INSERT: insert_seconds, _WRITTEN: rows / periods.total_rows}
+        return {
+            SECONDS: seconds,
+            _INSERT: insert_seconds,
+            _NIGHT: seconds / periods.files,
+            _REST: (seconds - insert_seconds) / periods.files,
+            _NODES_CPU: _cpu_seconds(lake, began_at) / periods.files,
+            _WRITTEN: rows / periods.total_rows,
+        }
 
     return measure
+
+
+def _cpu_seconds(lake: Lake, began_at: float) -> float:
+    """What all queries since then took of all nodes; `_played` asks little besides."""
+    lake.ask_every_node("SYSTEM FLUSH LOGS")
+    used = "ProfileEvents['UserTimeMicroseconds'] + ProfileEvents['SystemTimeMicroseconds']"
+    since = f"toFloat64(event_time_microseconds) >= {began_at}"
+    return sum(
+        lake.ask_every_node(f"SELECT sum({used}) / 1e6 FROM system.query_log WHERE type != 'QueryStart' AND {since}")
+    )
 
 
 def _empty(client: Any, prefix: str) -> None:
