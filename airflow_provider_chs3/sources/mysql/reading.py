@@ -122,11 +122,13 @@ class MySql(Dialect):
             return f"COALESCE(UNIX_TIMESTAMP({self.quoted(column.name)}), '')"
         if times:
             return f"COALESCE({self.quoted(column.name)}, '')"
-        if column.is_integer or column.type.startswith(_NUMBERS):
+        if column.is_integer:
             return f"COALESCE({column.written}, '')"
+        if column.type.startswith(_NUMBERS):
+            number = self.quoted(column.name)
+            return f"COALESCE({_in_full(number) if column.type.startswith('float') else number}, '')"
         # Texts of several character sets have no common text.
-        sent = f"CAST({column.written} AS BINARY)"
-        return f"COALESCE(LENGTH({sent}), ''), {sent}"
+        return f"COALESCE(LENGTH({column.written}), ''), CAST({column.written} AS BINARY)"
 
 
 def _text_of(kind: str, full: str, column: str) -> str:
@@ -139,9 +141,13 @@ def _text_of(kind: str, full: str, column: str) -> str:
         marked = f"CONCAT({utc if is_whole else _without_zeros(utc)}, 'Z')"
         return f"IF(UNIX_TIMESTAMP({column}) = 0, '{_ZERO}', {marked})"
     if kind in ("float", "double"):
-        # The text of a FLOAT has six digits.
-        return f"CAST(CAST({column} AS DOUBLE) AS CHAR)"
+        return f"CAST({_in_full(column)} AS CHAR)"
     return f"CAST({column} AS CHAR)"
+
+
+def _in_full(column: str) -> str:
+    # The text of a FLOAT has six digits.
+    return f"CAST({column} AS DOUBLE)"
 
 
 def _in_utc(column: str) -> str:
