@@ -44,7 +44,7 @@ class TestSuites:
         assert all(each["variants"]["this package"]["worker's CPU seconds"]["median"] > 0 for each in ways)
         ours = [(row["nodes"], row["after the retry"]) for row in struck["rows"] if row["load"] == "this package"]
         assert ours == [("1", "exact"), ("3", "exact")]
-        assert (between["rows"][0]["way"], between["rows"][0]["killed and retried"]) == ("this package", "exact")
+        assert (between["rows"][0]["way"], between["rows"][0]["and after it"]) == ("this package", "exact")
         (backfill,) = results["backfill"]
         assert all(each["queries' MiB at the same time"]["median"] > 0 for each in backfill["variants"].values())
         imports, files, further = results["parsing"]

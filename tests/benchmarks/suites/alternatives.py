@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 from statistics import median
+from typing import Any
 
 from clickhouse_driver import Client
 
@@ -271,16 +272,18 @@ def _killed(struck: Sequence[Mapping[str, str | float]]) -> Table:
     )
 
 
-def _chosen_between(measured: Mapping[int, Comparison], struck: Sequence[Mapping[str, str | float]]) -> Table:
+def _chosen_between(measured: Mapping[int, Comparison], struck: Sequence[Mapping[str, Any]]) -> Table:
     """What a reader chooses between: a way, what it takes, and what is in the table if it is killed and tried again."""
 
     def seconds(way: Way, nodes: int) -> str:
         found = measured[nodes]
         return f"{median(found.values(_name(way), SECONDS)):.1f}" if _name(way) in found.variants else "–"
 
-    def after_kill(way: Way) -> str:
-        found = {str(row["after the retry"]) for row in struck if row["load"] == way.name}
-        return "; or ".join(sorted(found))
+    def after_kill(way: Way) -> dict[str, str]:
+        *_, last = [row for row in struck if row["load"] == way.name]
+        left = last["rows after the kill"]
+        share = f"{left / last['rows expected']:.0%}" if isinstance(left, int) else left
+        return {"killed: rows until the retry": share, "and after it": str(last["after the retry"])}
 
     return Table(
         title="What to choose between",
@@ -288,7 +291,7 @@ def _chosen_between(measured: Mapping[int, Comparison], struck: Sequence[Mapping
             {
                 "way": way.name,
                 **{f"seconds, {nodes} node{'s' * (nodes > 1)}": seconds(way, nodes) for nodes in measured},
-                "killed and retried": after_kill(way),
+                **after_kill(way),
             }
             for way in WAYS
             if any(_name(way) in each.variants for each in measured.values())
