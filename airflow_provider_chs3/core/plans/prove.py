@@ -136,11 +136,14 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
         options: How they are compared.
 
     Raises:
-        Chs3Error: Any problem that concerns all of them.
+        ConfigurationError: If the source has no files.
+        Chs3Error: Any other problem that concerns all of them.
     """
     if not requests:
         return []
     first = requests[0]
+    if not first.source.has_files:
+        raise ConfigurationError(f"{first.source.place} has no files: only rows of files are compared.")
     names = names_to_look_up(first.settings, first.source.kind)
     context = yield from inspect_target(first, settings=names, policies_on=OF_A_PERIOD)
     check_target(context, settings=first.settings)
