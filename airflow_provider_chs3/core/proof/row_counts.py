@@ -83,7 +83,7 @@ def rows_of_source(load: LoadContext, reading: Reading, done: Sequence[DoneInser
         why = yield from _why_not_proven(load, reading, done)
         if not why:
             return SourceRows(sum(each.stats.read_rows for each in done), INSERT)
-    yield from Log(name=f"Counting the rows of {load.periods} by reading its objects a second time: {why}.")
+    yield from Log(name=f"Counting the rows of {load.periods} by reading them a second time: {why}.")
     return SourceRows((yield from count_rows(load.files, reading)), SECOND_READ)
 
 

@@ -155,7 +155,7 @@ def test_a_user_can_ask_for_a_second_read(trips_lake: Lake) -> None:
 def test_the_log_says_why_objects_are_read_twice(trips_lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
     trips_lake.upload(TRIPS, file_format="csv.gz")
     trips_lake.load(count_again=True)
-    assert f"Counting the rows of {PERIOD} by reading its objects a second time: files={{'count_again': True}}." in (
+    assert f"Counting the rows of {PERIOD} by reading them a second time: files={{'count_again': True}}." in (
         capfd.readouterr().out
     )
 
