@@ -68,6 +68,8 @@ def test_texts_with_a_zone_are_instants_and_texts_without_are_of_the_columns_zon
     texts = {
         "2024-11-03 00:30:00": local,
         "2024-11-03T05:30:00Z": first,
+        "2024-11-03T05:30Z": first,
+        "2024-11-03 01:30-05": second,
         "2024-11-03T06:30:00.000Z": second,
         "2024-11-03 01:30:00-04": first,
         "2024-11-03T01:30:00-05:00": second,
