@@ -6,6 +6,7 @@ import secrets
 
 import pytest
 
+from airflow_provider_chs3.exceptions import ReplicasBehindError
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.integration.load.test_interrupted import Breaker, Failed
 from tests.sources.select_lake import SelectLake
@@ -61,3 +62,27 @@ def test_a_run_after_an_error_at_any_step_ends_in_the_selects_rows(
         lake.assert_exact(202601)
     assert number > 5
     assert lake.left_behind() == []
+
+
+@pytest.mark.thorough
+def test_replicas_that_differ_are_not_read(select_lake: SelectLake) -> None:
+    lake = select_lake
+    base = f"{lake.database}.base"
+    for node in (0, 2):
+        lake.put("2026-01-05", first=1_000 * node, node=node)
+    with lake.cluster.nodes[0].client() as first, lake.cluster.nodes[1].client() as second:
+        second.execute(f"SYSTEM SYNC REPLICA {base}")
+        second.execute(f"SYSTEM STOP MERGES {base}")
+        second.execute(f"SYSTEM STOP FETCHES {base}")
+        first.execute(f"ALTER TABLE {base} UPDATE fare = fare + 1 WHERE 1 SETTINGS mutations_sync = 1")
+        with pytest.raises(
+            ReplicasBehindError, match=rf"are replicas, and hold other parts of {base} in partition 202601"
+        ):
+            lake.load("2026-01")
+        lake.assert_exact()
+        second.execute(f"SYSTEM START FETCHES {base}")
+        second.execute(f"SYSTEM START MERGES {base}")
+        second.execute(f"ALTER TABLE {base} UPDATE fare = fare + 1 WHERE 1 SETTINGS mutations_sync = 2")
+    assert lake.load("2026-01") == ["published"]
+    sync(lake)
+    lake.assert_exact(202601)

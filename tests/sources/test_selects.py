@@ -81,10 +81,36 @@ def test_a_views_table_holds_what_inserts_would_have_left(select_lake: SelectLak
         lake.load("2026-01", **of_view)
 
 
+@pytest.mark.thorough
+@pytest.mark.three_nodes
+def test_a_chain_follows_link_by_link(select_lake: SelectLake) -> None:
+    lake, d = select_lake, select_lake.database
+    lake.on_every_node(
+        f"CREATE TABLE {d}.years (year Date, trips SimpleAggregateFunction(sum, UInt64), "
+        "ids AggregateFunction(uniq, UInt64)) ENGINE = AggregatingMergeTree PARTITION BY toYear(year) ORDER BY year"
+    )
+    by_year = "SELECT toStartOfYear({}) AS year, {} AS trips, {} AS ids FROM {}.{} GROUP BY year"
+    of_zones = by_year.format("month", "sum(trips)", "uniqMergeState(ids)", d, "zones")
+    of_base = by_year.format("at", "count()", "uniqState(id)", d, "base")
+    years = {"table": "years", "from_table": "zones", "sql": of_zones}
+    for day in ("2026-01-05", "2026-02-05"):
+        lake.put(day)
+        assert lake.load(day[:7]) == ["published"]
+        assert lake.load("2026", **years) == ["published"]
+        merged = "year, sum(trips), uniqMerge(ids)"
+        found, expected = (
+            lake.on_every_node(f"SELECT {merged} FROM ({sql}) GROUP BY year")
+            for sql in (f"SELECT * FROM {d}.years", of_base)
+        )
+        assert found == expected
+    assert lake.load("2026", **years) == ["unchanged"]
+
+
 CHANGES = {
     "inserted": "INSERT INTO {base} SELECT * FROM {base} LIMIT 1",
     "deleted": "DELETE FROM {base} WHERE id = 3",
     "mutated": "ALTER TABLE {base} UPDATE fare = fare + 1 WHERE id = 3 SETTINGS mutations_sync = 2",
+    "patched": "UPDATE {base} SET fare = fare + 1 WHERE id = 3 SETTINGS allow_experimental_lightweight_update = 1",
     "swapped": "ALTER TABLE {base} REPLACE PARTITION 202601 FROM {other}",
     "created again": "EXCHANGE TABLES {base} AND {other}",
     "a default": "ALTER TABLE {base} ADD COLUMN more UInt8 DEFAULT 1",
@@ -96,6 +122,9 @@ CHANGES = {
 def test_any_change_of_the_base_loads_it_again(select_lake: SelectLake, change: str) -> None:
     lake = select_lake
     base, other = f"{lake.database}.base", f"{lake.database}.other"
+    lake.on_every_node(
+        f"ALTER TABLE {base} MODIFY SETTING enable_block_number_column = 1, enable_block_offset_column = 1"
+    )
     lake.put("2026-01-05")
     # As many rows, in as many blocks.
     lake.on_every_node(f"CREATE TABLE {other} AS {base}")
