@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.sdk import DAG
 
 from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats
 from airflow_provider_chs3.exceptions import ConfigurationError, NotReadyError
@@ -249,6 +251,15 @@ def test_what_would_not_be_exact_is_refused_before_anything_is_published(select_
         lake.load("2026-02", **options)
     lake.assert_exact()
     assert lake.left_behind() == []
+
+
+def test_the_select_may_be_a_file_of_the_dag_folder(tmp_path: Path) -> None:
+    (tmp_path / "zones.sql").write_text("SELECT '{{ params.zone }}' AS zone FROM base\n")
+    with DAG("d", schedule=None, template_searchpath=[str(tmp_path)]):
+        task = ClickHouseToClickHouseOperator(task_id="t", table="zones", from_table="base", sql="zones.sql")
+    task.render_template_fields({"params": {"zone": "centre"}})  # type: ignore[typeddict-item]
+    assert isinstance(task.objects, ClickHouseRows)
+    assert task.objects.sql == "SELECT 'centre' AS zone FROM base"
 
 
 def test_what_is_loaded_is_said_once() -> None:
