@@ -216,6 +216,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"from_table": "{d}.zones"},
         r"The SELECT does not read \S+\.zones, so a load could not restrict it",
     ),
+    "a filter of its own": (
+        {"sql": "SELECT toStartOfMonth(at) AS month FROM {d}.base SETTINGS additional_table_filters = {{}}"},
+        r"The SELECT does not read \S+\.base",
+    ),
     "a Distributed table": (
         {"sql": "SELECT toStartOfMonth(at) AS month, zone FROM {d}.everywhere", "columns": ["month", "zone"]},
         "reads from other servers, and each shard runs it",
