@@ -113,7 +113,7 @@ class TestSuites:
             "scaling": [2, 2],
             "limit": [2, 3],
             "formats": [10, 8],
-            "checks": [2, 2, 2, 2, 2, 2],
+            "checks": [2] * 11,
             "distance": [2, 2, 2],
         }
         assert all(variant["seconds"]["median"] > 0 for each in measured["formats"] for variant in each.values())
