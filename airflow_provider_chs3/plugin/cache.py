@@ -104,6 +104,10 @@ class LastAnswers(Generic[S]):
         self._nothing = nothing
         self._last: dict[str, S] = {}
 
+    def last(self, question: str) -> S | None:
+        """Return the last answer to a question, if there was one."""
+        return self._last.get(question)
+
     def look(self, question: str) -> S:
         """Query a connection; the question is its id, or begins with it."""
         last = self._last.pop(question, None)

@@ -171,9 +171,13 @@ def period_answers() -> LastAnswers[PeriodsAnswer]:
     """Return the remembered states of periods."""
 
     def nothing(question: str) -> PeriodsAnswer:
-        return PeriodsAnswer(conn_id=json.loads(question)[0], nodes={}, tables={})
+        *about, is_quick = json.loads(question)
+        # A quick answer and the one after it stand for each other.
+        other = answers.last(json.dumps([*about, not is_quick]))
+        return other or PeriodsAnswer(conn_id=about[0], nodes={}, tables={})
 
-    return LastAnswers(look_at_periods, nothing=nothing)
+    answers = LastAnswers(look_at_periods, nothing=nothing)
+    return answers
 
 
 def _not_loaded_since(

@@ -70,6 +70,7 @@ test("failed runs of one cause are together, whatever it names of their DAG and 
 
 test.each([
   ["its newest load failed: Column 'fare' cannot be filled from row 1,007 of lake/trips/2026-10/a.parquet: no. Fix the file.", "lake/trips/2026-10/a.parquet"],
+  ["its newest load failed: lake/trips/2026-10/a.parquet cannot be read as Parquet: no magic bytes", "lake/trips/2026-10/a.parquet"],
   ["its newest load failed: the bucket cannot be read from row to row of time", ""],
 ])("%s names the object %j", (text, object) => {
   expect(badObjectIn(text)).toBe(object);

@@ -24,8 +24,7 @@ async function newestFirst({ client, queryKey }: { client: QueryClient; queryKey
   const [, query] = queryKey;
   if (client.getQueryData(queryKey) === undefined) {
     const newest = await ask<Periods>(`chs3/api/periods?${new URLSearchParams([...new URLSearchParams(query), ["quick", "true"]])}`);
-    // With an error it is about nothing: of all periods an earlier answer may be known.
-    if (!newest.connections.some(({ are_some: areSome, error }) => areSome || error)) {
+    if (!newest.connections.some((seen) => seen.are_some)) {
       return newest;
     }
     client.setQueryData(queryKey, newest);

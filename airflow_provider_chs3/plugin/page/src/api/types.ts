@@ -6,6 +6,7 @@ export type Periods = Schemas["Periods"];
 export type FailedRun = Schemas["FailedRun"];
 export type ConnectionPeriods = Schemas["ConnectionPeriods"];
 export type PeriodRow = Schemas["PeriodRow"];
+export type ShardNode = Schemas["ShardNode"];
 export type Unread = Schemas["UnreadPeriods"];
 export type State = PeriodRow["state"];
 export type Task = Schemas["Task"];

@@ -58,7 +58,7 @@ export function runsByCause(runs: readonly FailedRun[], causes: ReadonlyMap<stri
 
 // The object that an error of a load names as the one it could not read; empty if it names none.
 export function badObjectIn(text: string): string {
-  return /\bfrom row [\d,]+ of (\S+\/\S+?):? /.exec(text)?.[1] ?? "";
+  return /\bfrom row [\d,]+ of (\S+\/\S+?):? /.exec(text)?.[1] ?? /(\S+\/\S+) cannot be read as /.exec(text)?.[1] ?? "";
 }
 
 const quoted = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);

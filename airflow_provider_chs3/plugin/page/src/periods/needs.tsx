@@ -3,7 +3,7 @@ import { Box, Button, Flex, Heading, Text } from "@chakra-ui/react";
 import { useState, type ReactNode } from "react";
 import { useCauses } from "../api/queries";
 import { KINDS, refusal, type Kind } from "../actions/kinds";
-import type { FailedRun, PeriodRow, Periods, State } from "../api/types";
+import type { FailedRun, ShardNode, PeriodRow, Periods, State } from "../api/types";
 import { nameOf, titleOf, type Problem } from "../model/fleet";
 import { count, ended, parseUtc } from "../model/format";
 import { adoptCommand, badObjectIn, listed, namesOf, needsOf, runsByCause, statementOf, type Need } from "../model/needs";
@@ -28,14 +28,14 @@ export type Rights = Pick<Periods, "owners" | "editable_dags" | "startable_dags"
 
 // If they are some of the periods, others may need attention, too.
 export function Needs({ problems, data, missed, runs, areSome, areAll, checkedAt }: {
-  problems: readonly Problem[]; data: Periods; missed: readonly string[]; runs: readonly FailedRun[]; areSome: boolean; areAll: boolean; checkedAt: number | null;
+  problems: readonly Problem[]; data: Periods; missed: readonly ShardNode[]; runs: readonly FailedRun[]; areSome: boolean; areAll: boolean; checkedAt: number | null;
 }) {
   const [areAllShown, showAll] = useState(false);
   const { broken_dags: broken, owners } = data;
   const needs = needsOf(problems);
   const causes = useCauses(runs);
   const rows = [
-    ...missed.map((node) => <MissedNode key={`node ${node}`} node={node} />),
+    ...missed.map(({ name, error }) => <MissedNode key={`node ${name}`} node={name} error={error} />),
     ...needs.map((need) => <Row key={`${need.table.key}-${need.first.period}`} need={need} rights={data} />),
     ...broken.map((dagId) => <BrokenDag key={`dag ${dagId}`} dagId={dagId} owner={owners[dagId]} />),
     ...runsByCause(runs, causes).map((those) => <FailedRuns key={`run ${those[0]?.dag_id ?? ""}`} runs={those} owners={owners} />),
@@ -75,7 +75,7 @@ function Entry({ label, tag, head, children, buttons }: {
   return (
     <Flex as="li" aria-label={label} px={4} py={2} gap={{ base: 2, lg: 4 }} align="center" wrap="wrap" borderTopWidth={1}
       display={{ lg: "grid" }} gridTemplateColumns={{ lg: "6.75rem minmax(0, 1fr) auto" }}
-      _first={{ borderTopWidth: 0 }} _hover={{ bg: "bg.subtle" }}>
+      _first={{ borderTopWidth: 0 }} _hover={{ bg: "bg.muted/50" }}>
       <Box flexShrink={0}>{tag}</Box>
       <Box flex="1" minW={{ base: "100%", lg: 0 }} gridColumn={buttons ? undefined : { lg: "2 / -1" }}>
         <Flex columnGap={2} align="baseline" wrap="wrap">{head}</Flex>
@@ -87,10 +87,11 @@ function Entry({ label, tag, head, children, buttons }: {
 }
 
 // Of whose shard no replica answers: what it has is in no figure, and may be in any state.
-function MissedNode({ node }: { node: string }) {
+function MissedNode({ node, error }: { node: string; error: string }) {
   return (
     <Entry label={`Node ${node} is down`} tag={<StateTag state="stuck" name="no answer" />} head={<Text fontWeight="semibold">Node {node}</Text>}>
-      <Text fontSize="sm">No replica of its shard answers, so loads into the cluster fail: check that its server is up. Until then its rows are in no figure, and the states of periods come from the other nodes.</Text>
+      <Text fontSize="sm" overflowWrap="anywhere">{ended(error)}</Text>
+      <Text fontSize="sm" color="fg.muted">No replica of its shard answers, so loads into the cluster fail. Until one does, its rows are in no figure, and the states of periods come from the other nodes.</Text>
     </Entry>
   );
 }
@@ -167,11 +168,12 @@ function Row({ need: { table, first, periods }, rights }: { need: Need; rights: 
   const dagId = help === "forget" || help === "unpin" ? rights.actions_dag_id : first.task?.dag_id;
   const mayHelp = dagId !== undefined && help && rights[help === "unpause" ? "editable_dags" : "startable_dags"].includes(dagId);
   const isOne = periods.length === 1;
-  // Where causes differ in a detail, say whose this one is.
-  const isSame = periods.every(({ why }) => why === first.why);
   const statement = statementOf(periods);
   const { connIds: [connId = ""], database, table: name } = table;
-  const why = useWhatChanged({ connId, database, table: name, period: first.period }, first.state) || first.why;
+  const changed = useWhatChanged({ connId, database, table: name, period: first.period }, first.state);
+  const why = changed || first.why;
+  // Where causes differ in a detail, say whose this one is.
+  const isSame = isOne || (!changed && periods.every((each) => each.why === first.why));
   return (
     <Entry label={what} tag={<StateTag state={first.state} name={SHORT[first.state]} />} head={(
       <>

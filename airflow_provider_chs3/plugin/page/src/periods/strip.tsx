@@ -37,7 +37,7 @@ export const STRIP_STYLES: SystemStyleObject = {
   "& .row": {
     position: "absolute", top: 0, insetInline: 0, display: "grid", alignItems: "center", gap: 2, px: 3,
     borderBottomWidth: "1px", borderColor: "border.muted",
-    _hover: { bg: "bg.subtle" },
+    _hover: { bg: "bg.muted/50" },
   },
   "& .narrow": { display: "flex", flexWrap: "wrap", alignContent: "center", rowGap: 1 },
   "& .name": { minWidth: 0, display: "flex", gap: 2, alignItems: "baseline" },

@@ -3,7 +3,7 @@ import { Box, Button, Flex, Stack } from "@chakra-ui/react";
 import { useMemo } from "react";
 import { Chosen, Question } from "../actions/actions";
 import { useEarlier, usePeriods } from "../api/queries";
-import type { Periods } from "../api/types";
+import type { ShardNode, Periods } from "../api/types";
 import { countStates, isNamed, isSort, matches, problemsOf, sorted, tablesOf, withoutProblem, type Filter, type Named, type TableRow } from "../model/fleet";
 import { namedIn } from "../model/named";
 import type { Place } from "../model/place";
@@ -56,6 +56,10 @@ function Content({ data, place }: { data: Periods; place: Place }) {
   const problems = useMemo(() => problemsOf(shown, filter.states), [shown, filter]);
   // A period that is not read yet may say why.
   const runs = useMemo(() => (areSome ? [] : withoutProblem(data.failed_runs, problemsOf(tables, new Set()))), [data, tables, areSome]);
+  const missed = missedIn(data, tables);
+  // They are the first rows of what needs attention.
+  const others = data.connections.map((seen) => ({ ...seen, nodes: seen.nodes.filter(({ name }) => !missed.some((node) => node.name === name)) }));
+  const areNeedsShown = shown.length > 0 || runs.length > 0;
   const hasErrors = data.connections.some((seen) => seen.error || seen.unread);
   if (!tables.length && areSome) {
     return <WaitingForPeriods />;
@@ -73,13 +77,13 @@ function Content({ data, place }: { data: Periods; place: Place }) {
   return (
     <Stack gap={4} align="stretch">
       <Box _empty={{ display: "none" }}>
-        <Troubles connections={data.connections} />
+        <Troubles connections={areNeedsShown ? others : data.connections} />
         {isWaiting || areSome ? null : <MissingPlace tables={tables} params={params} />}
       </Box>
       {areSome ? <Box role="status"><Faint>These are the newest periods of each table. The others are being read…</Faint></Box>
         : <StateChips counts={countStates(tables)} chosen={filter.states} />}
-      {shown.length || runs.length ? (
-        <Needs problems={problems} data={data} missed={[...new Set(tables.flatMap((table) => table.missedNodes))]} runs={runs}
+      {areNeedsShown ? (
+        <Needs problems={problems} data={data} missed={missed} runs={runs}
           areSome={areSome} areAll={shown.length === tables.length && !areSome && !silences(data.connections).unknown.length} checkedAt={oldestOf(data)} />
       ) : null}
       {filter.named ? <Only named={filter.named} /> : null}
@@ -106,6 +110,12 @@ function earlierIn(params: URLSearchParams, tables: readonly TableRow[]): string
   const isUnread = named && period && tables.some((table) => isNamed(table, named) && !table.byName.has(period));
   const untils = [...untilsIn(params), ...(isUnread ? [period] : [])];
   return tables.some(({ unread }) => unread.published) ? [...new Set(untils)] : [];
+}
+
+// Nodes of whose shard no replica answers, each once, though several connections may lead to it.
+function missedIn({ connections }: Periods, tables: readonly TableRow[]): ShardNode[] {
+  const names = new Set(tables.flatMap((table) => table.missedNodes));
+  return [...new Map(connections.flatMap(({ nodes }) => nodes.filter(({ name }) => names.has(name)).map((node) => [node.name, node]))).values()];
 }
 
 // All of it is as fresh as the oldest answer.
