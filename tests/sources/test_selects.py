@@ -120,7 +120,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 def test_any_change_of_the_base_loads_it_again(select_lake: SelectLake, change: str) -> None:
     lake = select_lake
     base, other = f"{lake.database}.base", f"{lake.database}.other"
@@ -158,6 +158,7 @@ def test_a_base_that_changes_during_the_load_is_read_again(
     lake.assert_exact(202601)
 
 
+@pytest.mark.thorough
 def test_a_period_without_rows_is_emptied_or_refused(select_lake: SelectLake) -> None:
     lake = select_lake
     lake.put("2026-01-05")
@@ -241,7 +242,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=1)
 @pytest.mark.three_nodes
 def test_what_would_not_be_exact_is_refused_before_anything_is_published(select_lake: SelectLake, case: str) -> None:
     lake = select_lake
@@ -272,6 +273,7 @@ def test_what_is_loaded_is_said_once() -> None:
             ClickHouseRows(**given)
 
 
+@pytest.mark.thorough
 def test_a_base_of_longer_periods_is_refused(create: Callable[..., SelectLake]) -> None:
     lake = create(base_key="toYear(at)")
     lake.put("2026-02-05")
@@ -281,6 +283,7 @@ def test_a_base_of_longer_periods_is_refused(create: Callable[..., SelectLake]) 
     lake.assert_exact()
 
 
+@pytest.mark.thorough
 def test_names_and_texts_may_hold_anything(create: Callable[..., SelectLake]) -> None:
     lake = create()
     lake.put("2026-01-05")
