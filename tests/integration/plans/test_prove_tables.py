@@ -122,6 +122,7 @@ def test_a_period_may_own_the_partitions_of_many_tenants_or_an_hour_that_a_clock
     assert found("whole", "whole/") == {"all": "2 rows"}
 
 
+@pytest.mark.thorough
 def test_merges_that_remove_rows_are_named_as_what_may_have_done_it(lake: Lake) -> None:
     lake.table = "fares"
     lake.on_node(
