@@ -79,8 +79,8 @@ class ProvePeriodsOperator(ComparedPeriodsOperator):
     """Prove that a table holds exactly the rows of its objects, whoever wrote them: S3Queue, dbt, a cron job, or loads.
 
     The operator reads the objects again, as a load with these arguments would, and the periods' rows, and compares
-    numbers and hashes of rows, in any order. It writes nothing, needs no ledger, and takes about one read of the
-    objects and one of the table. Columns that no file has are left out, unless `definition` names the columns.
+    numbers and hashes of rows, in any order. It writes nothing, needs no ledger, and reads both once; hashing
+    costs more than reading. Columns that no file has are left out, unless `definition` names the columns.
 
     Returns:
         For each period its `status` (`equal`, `differs`, or `refused` if it could not be compared), `reason`, `rows`,

@@ -35,6 +35,7 @@ AsUser = Callable[[str | None], TestClient]
 
 LATER = "2026-11"
 UNKNOWN = "the partition holds rows that no load wrote"
+STOPS = f"its load will stop: {UNKNOWN}"
 CHANGED = "the partition was changed since it was published"
 
 
@@ -122,7 +123,7 @@ def test_rows_that_no_load_has_put_there(as_user: AsUser, lake: Lake, partition_
     lake.upload(TRIPS)
     lake.load(write_mode="append", retries=0)
     said = answers(as_user, lake)
-    assert (said.plan, said.ledger, said.page) == (UNKNOWN, UNKNOWN, f"changed: {UNKNOWN}")
+    assert (said.plan, said.ledger, said.page) == (STOPS, UNKNOWN, f"changed: {UNKNOWN}")
     assert UNKNOWN in said.load
     assert said.doctor == f"a load of {PERIOD} would fail: {said.load}"
     adopt(lake)
@@ -134,7 +135,7 @@ def test_rows_of_others_before_any_ledger_is_there(as_user: AsUser, trips_lake: 
     trips_lake.upload(TRIPS)
     trips_lake.load(write_mode="append", retries=0)
     said = answers(as_user, trips_lake)
-    assert (said.plan, said.ledger) == (UNKNOWN, UNKNOWN)
+    assert (said.plan, said.ledger) == (STOPS, UNKNOWN)
     assert UNKNOWN in said.load
     assert said.doctor == f"a load of {PERIOD} would fail: {said.load}"
 
@@ -268,7 +269,7 @@ def test_a_period_that_is_pinned(as_user: AsUser, loaded: Lake) -> None:
 def test_a_period_that_was_forgotten(as_user: AsUser, loaded: Lake) -> None:
     ForgetPeriodsOperator(task_id="forget", table="trips", periods=[PERIOD], **where(loaded)).execute({})
     said = answers(as_user, loaded)
-    assert (said.plan, said.ledger) == (UNKNOWN, UNKNOWN)
+    assert (said.plan, said.ledger) == (STOPS, UNKNOWN)
     assert said.page == "changed: forgotten in the ledger; its rows are still there"
     assert UNKNOWN in said.load
 

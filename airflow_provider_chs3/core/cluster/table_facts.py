@@ -115,6 +115,11 @@ class TableFacts:
         return f"({self.primary_key})" if " PRIMARY KEY " in head else ""
 
     @property
+    def is_partitioned(self) -> bool:
+        """Whether it has a key: `PARTITION BY tuple()` has none, though a table that replaces its rows must say it."""
+        return self.partition_key not in ("", "tuple()")
+
+    @property
     def is_replicated(self) -> bool:
         """Whether its parts are replicated automatically."""
         return self.engine.startswith("Replicated")

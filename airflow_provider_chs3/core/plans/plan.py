@@ -232,12 +232,13 @@ def _planned(
     if isinstance(decision, Skip) and decision.has_no_objects and request.reload:
         # The load then fails: the run must not look as if it had loaded them again.
         is_skipped = False
-    if found.standing is ComparisonStatus.NEW and not objects.count:
-        is_skipped, reason = is_skipped or request.leave_out_empty, f"it has no {contents} yet"
     if decision.held_because:
         reason = f"its load will be held: {decision.held_because}"
-    if isinstance(decision, Refuse) and decision.refusal is Refusal.WHOLE_TABLE:
-        reason = f"its load will stop: {reads_all(target, objects.sizes, reason)}"
+    if isinstance(decision, Refuse):
+        is_whole = decision.refusal is Refusal.WHOLE_TABLE
+        reason = f"its load will stop: {reads_all(target, objects.sizes, reason) if is_whole else reason}"
+    if found.standing is ComparisonStatus.NEW and not objects.count:
+        is_skipped, reason = is_skipped or request.leave_out_empty, f"it has no {contents} yet"
     return PlannedPeriod(
         period,
         objects,

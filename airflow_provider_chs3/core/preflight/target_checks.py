@@ -264,8 +264,8 @@ def period_of_partition(partition_id: str, *, key: str) -> Period | None:
         partition_id: The id.
         key: The table's partition key; empty without one.
     """
-    if not key:
-        return WHOLE_TABLE if partition_id == _ID_OF_ALL else None
+    if partition_id == _ID_OF_ALL:
+        return WHOLE_TABLE
     matched = _USUAL_KEY.fullmatch(key)
     if not matched or matched[1] not in _IDS:
         return None
@@ -367,7 +367,7 @@ def grain_of_key(context: TargetContext) -> Steps[Grain]:
         PreflightError: If it is partitioned by something else.
     """
     table_facts, of_time = context.table_facts, time_of_key(context)
-    if not table_facts.partition_key:
+    if not table_facts.is_partitioned:
         return Grain.ALL
     if of_time and is_the_month(of_time.column, table_facts.partition_key):
         return Grain.MONTH
@@ -399,10 +399,11 @@ def partitions_of(context: TargetContext, periods: Sequence[Period]) -> Steps[di
         PreflightError: If the key does not fit them.
     """
     grain, key = periods[0].grain, context.table_facts.partition_key
-    if grain is Grain.ALL or not key:
-        if grain is Grain.ALL and not key:
+    has_key = context.table_facts.is_partitioned
+    if grain is Grain.ALL or not has_key:
+        if grain is Grain.ALL and not has_key:
             return {WHOLE_TABLE: Own(_ID_OF_ALL)}
-        why = "it has one" if key else "it has none, so the whole table is one period: give period='all'"
+        why = "it has one" if has_key else "it has none, so the whole table is one period: give period='all'"
         raise PreflightError(_does_not_fit(context, grain, why))
     of_time = time_of_key(context)
     if of_time and grain is Grain.MONTH and is_the_month(of_time.column, key):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -58,7 +59,9 @@ def refuse(table: Source, why: str, **options: Any) -> None:
     assert table.lake.left_behind() == []
 
 
-def test_nights_read_what_is_new(table: Source) -> None:
+@pytest.mark.parametrize("key", ["", "tuple()"])
+def test_nights_read_what_is_new(lake: Lake, key: str) -> None:
+    table = Source(lake, replace(WHOLE, partition_key=key))
     put_night(table, 1)
     put_night(table, 2)
     table.load(period="all")

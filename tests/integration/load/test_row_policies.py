@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import PERIOD, Lake, lake_on
 from tests.narrow_user import NARROW, WITH_NARROW_USER
 
@@ -21,14 +23,18 @@ def filtered() -> Iterator[ClickHouseCluster]:
         for table, condition in {"columns": "name != 'v'", "parts": "NOT startsWith(database, 'test_')"}.items()
     )
     with ClickHouseCluster.start(1, **WITH_NARROW_USER) as cluster:
-        users = cluster.nodes[0].folder / "users.xml"
-        written = users.read_text(encoding="utf-8")
-        of_user = f"<{NARROW.login}>"
-        assert of_user in written
-        policy = f"<databases><system>{policies}</system></databases>"
-        users.write_text(written.replace(of_user, of_user + policy, 1), encoding="utf-8")
-        cluster.restart(0)
+        hide(cluster, f"<system>{policies}</system>")
         yield cluster
+
+
+def hide(cluster: ClickHouseCluster, policies: str) -> None:
+    """Have policies filter what the user of loads reads."""
+    users = cluster.nodes[0].folder / "users.xml"
+    written = users.read_text(encoding="utf-8")
+    of_user = f"<{NARROW.login}>"
+    assert of_user in written
+    users.write_text(written.replace(of_user, f"{of_user}<databases>{policies}</databases>", 1), encoding="utf-8")
+    cluster.restart(0)
 
 
 def test_they_stop_a_load_before_it_writes(
@@ -48,6 +54,29 @@ def test_they_stop_a_load_before_it_writes(
             stopped.value
         )
         assert tables_and_rows(lake) == ([("trips",)], [(1, "of somebody")])
+
+
+def test_they_stop_a_proof(chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        ClickHouseCluster.start(1, **WITH_NARROW_USER) as cluster,
+        lake_on(cluster, chs3_s3, chs3_bucket, monkeypatch) as lake,
+    ):
+        lake.create_table()
+        lake.upload(Trips(rows_per_period=100))
+        lake.load()
+        prove = ProvePeriodsOperator(
+            task_id="prove",
+            bucket=chs3_bucket,
+            key="trips/{YYYY-MM}/*.parquet",
+            table="trips",
+            database=lake.database,
+            periods=[PERIOD],
+            cluster=cluster.name,
+        )
+        assert [each["status"] for each in prove.execute({})] == ["equal"]
+        hide(cluster, f"<{lake.database}><trips><filter>trip_id % 2</filter></trips></{lake.database}>")
+        with pytest.raises(AirflowFailException, match=rf"A row policy filters {lake.database}\.trips"):
+            prove.execute({})
 
 
 def tables_and_rows(lake: Lake) -> tuple[list[Any], list[Any]]:
