@@ -29,6 +29,7 @@ LOADERS = (
     "DeltaToClickHouseOperator",
     "PostgresToClickHouseOperator",
     "MySqlToClickHouseOperator",
+    "ClickHouseToClickHouseOperator",
 )
 
 #: In Airflow 3.1.0, the UI logs in without a cookie: its import of the page's script has no user.
