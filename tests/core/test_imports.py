@@ -98,7 +98,7 @@ def test_reading_a_dag_imports_what_checks_arguments_and_nothing_that_loads(load
         "airflow_provider_chs3.core.values",
         *(
             f"airflow_provider_chs3.core.values.{each}"
-            for each in ("arguments", "checks", "load_arguments", "merge_arguments")
+            for each in ("arguments", "checks", "load_arguments", "merge_arguments", "proof_arguments")
         ),
     }
     loading = {"airflow_provider_chs3.hooks.clickhouse", "airflow_provider_chs3.runners.blocking"}

@@ -196,8 +196,16 @@ def test_a_damaged_file_ends_the_task_and_is_named(trips_lake: Lake, damage: str
 @pytest.mark.parametrize(
     ("variable", "field", "said"),
     [
-        ("AIRFLOW_CONN_CHS3_DEFAULT", "password", "516 .*The login or the password is wrong: correct those of the connection"),
-        ("AIRFLOW_CONN_CHS3_DEFAULT", "login", "516 .*The login or the password is wrong: correct those of the connection"),
+        (
+            "AIRFLOW_CONN_CHS3_DEFAULT",
+            "password",
+            "516 .*The login or the password is wrong: correct those of the connection",
+        ),
+        (
+            "AIRFLOW_CONN_CHS3_DEFAULT",
+            "login",
+            "516 .*The login or the password is wrong: correct those of the connection",
+        ),
         ("AIRFLOW_CONN_AWS_DEFAULT", "password", "Cannot list s3://.* the secret key is wrong"),
         ("AIRFLOW_CONN_AWS_DEFAULT", "login", "Cannot list s3://.* the access key is not known there"),
     ],

@@ -62,6 +62,19 @@ def test_a_period_is_loaded_exactly_and_again_only_where_its_base_changed(select
 
 
 @pytest.mark.three_nodes
+@pytest.mark.every_change
+def test_a_value_of_any_shard_that_does_not_fit_stops_a_load(create: Callable[..., SelectLake]) -> None:
+    lake = create(columns="month Date, zone String, fare UInt8", engine="MergeTree")
+    sql = f"SELECT toStartOfMonth(at) AS month, zone, fare * 10 AS fare FROM {lake.database}.base"
+    lake.put("2026-01-05", node=2)
+    with pytest.raises(
+        AirflowFailException, match=r"Column 'fare' is UInt8, but .*/2026-01 has .* such rows in all"
+    ) as stopped:
+        lake.load("2026-01", sql=sql)
+    assert "NULL" not in str(stopped.value)
+
+
+@pytest.mark.three_nodes
 def test_a_views_table_holds_what_inserts_would_have_left(select_lake: SelectLake) -> None:
     lake, d = select_lake, select_lake.database
     lake.on_every_node(f"CREATE TABLE {d}.viewed AS {d}.zones")

@@ -29,8 +29,12 @@ _LENGTH_OF_DATE = len("2024-05-01")
 _HALVES = "(12, 15, 18)"
 #: The offset at the end of a text.
 _OFFSET = "' *[+-][0-9]{2}(:?[0-9]{2})?$'"
-#: Gives its digits; a text without one gives no number, and the minutes of an offset that none has.
-_DIGITS_OF_OFFSET, _NO_OFFSET = r"'^[^+]{11}[^A-Za-z+-]*([+-][0-9]{2}):?([0-9]{2})?$', '\\1\\2'", 9999
+#: Gives its digits, less than 16 hours as PostgreSQL has it; a text without one gives no number, and the minutes of an
+#: offset that none has.
+_DIGITS_OF_OFFSET, _NO_OFFSET = (
+    r"'^[^+]{11}[^A-Za-z+-]*([+-](?:0[0-9]|1[0-5])):?([0-5][0-9])?$', '\\1\\2'",
+    9999,
+)
 #: A date, and maybe a time of day, with whatever there is between the numbers.
 _NUMBERS_OF_TIME, _NUMBERS_OF_DATE = "^([0-9]+[^0-9.]){2,5}[0-9]+([.]0*)?$", "^([0-9]+[^0-9]){2,6}[0-9]+$"
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
+from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.values.json_values import AsJson
 from airflow_provider_chs3.core.workflow.operations import Row
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -97,7 +98,13 @@ def digest_columns(values: Sequence[tuple[str, str]]) -> str:
 
 
 def _written(expression: str, column_type: str) -> str:
-    return f"toString({expression})" if _JSON.search(column_type) else expression
+    if _JSON.search(column_type):
+        # The text of 1 is that of 1.0; of JSON within other types, no function returns the types of its values.
+        types = f" || toString(mapSort(JSONAllPathsWithTypes({expression})))" if column_type.startswith("JSON") else ""
+        return f"toString({expression}){types}"
+    # 0 / 0 has another sign than `nan` in a file.
+    is_float = ColumnType(column_type).bare.name in ("Float32", "Float64")
+    return f"if(isNaN({expression}), CAST('nan', {literal(column_type)}), {expression})" if is_float else expression
 
 
 def _hash(column_type: str, name: str) -> str:

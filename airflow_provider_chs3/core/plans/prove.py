@@ -147,6 +147,8 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
     names = names_to_look_up(first.settings, first.source.kind)
     context = yield from inspect_target(first, settings=names, policies_on=OF_A_PERIOD)
     check_target(context, settings=first.settings)
+    if options.object_column and options.object_column not in {each.name for each in context.table_facts.columns}:
+        raise ConfigurationError(f"object_column={options.object_column!r}: {context.target} has no such column.")
     yield from check_all_seen(context.nodes, context.target)
     if options.all_periods:
         requests = [*requests, *(yield from _without_objects(context, requests))]
@@ -233,7 +235,8 @@ def _compared(load: LoadContext, reading: Reading, options: ProofOptions) -> tup
             continue
         why = _why_not_compared(column, loaded.get(column.name), has_objects=bool(reading.groups), nulls=nulls)
         if why:
-            left_out[column.name] = why
+            is_given = not load.request.selection.columns or column.name in load.request.selection.columns
+            left_out[column.name] = why if is_given or column.default_kind else "`columns` leave it out"
         else:
             compared.append(column)
     return compared, left_out

@@ -148,8 +148,9 @@ def _uses(expression: str, name: str) -> bool:
 def _sentence(
     each: LoadedColumn, path: str, count: int, at: _Found | None, *, hint: str, may_default: bool, fixed: str
 ) -> str:
-    is_null = at is None or at.is_null
-    shown = "NULL, or missing," if at is None or is_null else at.shown
+    is_null = at is not None and at.is_null
+    # Of a table's own servers, another shard may have the row.
+    shown = f"{'NULL, or missing,' if is_null else at.shown} for it" if at else "values that do not fit it"
     where = f"row {at.row:,} of {path}" if at else path
     name = each.column.name
     ways = f"Widen the column, fix the {fixed}, or give an expression with select={{…}}"
@@ -161,7 +162,4 @@ def _sentence(
             if at and at.may_be_lossy
             else "."
         )
-    return (
-        f"Column {name!r} is {each.column.type}, but {where} has {shown} for it ({count} such rows in all)."
-        f"{hint} {ways}"
-    )
+    return f"Column {name!r} is {each.column.type}, but {where} has {shown} ({count} such rows in all).{hint} {ways}"

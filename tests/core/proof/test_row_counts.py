@@ -31,7 +31,7 @@ REFUSED = dict.fromkeys(NODES, server_error(497))
 def load(file_format: str = "CSV", *, count_again: bool = False, kind: StoreKind = S3):
     objects = (SimpleNamespace(path="lake/a.csv", size_bytes=10), SimpleNamespace(path="lake/b.csv", size_bytes=20))
     files = SimpleNamespace(
-        source=SimpleNamespace(beginning_of=lambda batch: "lake/"),
+        source=SimpleNamespace(has_files=True, beginning_of=lambda batch: "lake/"),
         manifest=SimpleNamespace(objects=objects),
         format=format_named(file_format),
         look_settings={},

@@ -150,6 +150,21 @@ def test_a_column_of_objects_names_all_that_are_missing_doubled_stale_or_gone(fa
     }
 
 
+def test_nan_is_nan_of_either_sign(fares: Lake) -> None:
+    put(fares, "a", [f"{row.rpartition(',')[0]},nan" for row in OBJECTS["a"]])
+    change(fares, "UPDATE tip = materialize(0.) / 0 WHERE id < 10")
+    assert prove(fares)["reason"] == "70 rows"
+    change(fares, "UPDATE tip = 0 WHERE id = 3")
+    assert prove(fares)["columns"] == ["tip"]
+
+
+def test_an_object_column_that_the_table_lacks_is_named(fares: Lake) -> None:
+    with pytest.raises(
+        AirflowFailException, match=rf"object_column='nope': {fares.database}\.fares has no such column"
+    ):
+        prove(fares, object_column="nope")
+
+
 def test_a_sample_reads_a_few_objects_and_their_rows_alone(fares: Lake) -> None:
     change(fares, "UPDATE fare = 3 WHERE id = 5")
     few, all_of_them = prove(fares, object_column="file", sample=2), prove(fares, object_column="file", sample=3)
