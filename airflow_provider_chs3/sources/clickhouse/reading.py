@@ -24,8 +24,7 @@ from airflow_provider_chs3.core.preflight.target_checks import grain_of_key, par
 from airflow_provider_chs3.core.source.contents import DERIVED
 from airflow_provider_chs3.core.source.formats import Format
 from airflow_provider_chs3.core.source.listing import AccessTrial
-from airflow_provider_chs3.core.source.reading import Batch, KnownColumn
-from airflow_provider_chs3.core.source.source import Source
+from airflow_provider_chs3.core.source.reading import KnownColumn
 from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, is_table, literal, literals, one_of, table
 from airflow_provider_chs3.core.values.error_codes import UNKNOWN_IDENTIFIER
@@ -39,7 +38,7 @@ from airflow_provider_chs3.exceptions import (
     ReplicasBehindError,
     SourceError,
 )
-from airflow_provider_chs3.sources.database.reading import period_of, unit_of, version_of
+from airflow_provider_chs3.sources.database.reading import RowSource, rows_of, unit_of, version_of
 
 SELECT = StoreKind(
     title="a SELECT",
@@ -91,7 +90,7 @@ class _Base(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelectSource(Source):
+class SelectSource(RowSource):
     """What a SELECT makes of a period of its base.
 
     Args:
@@ -122,7 +121,7 @@ class SelectSource(Source):
 
     @property
     def pattern(self) -> str:
-        """How a period's rows are recognized, for messages."""
+        """What makes up a period, for messages."""
         return "its partitions"
 
     @property
@@ -137,7 +136,7 @@ class SelectSource(Source):
 
     @property
     def known_columns(self) -> tuple[KnownColumn, ...]:
-        """What the SELECT returns, once it was listed."""
+        """The columns of the SELECT; none before the first listing."""
         return self.columns
 
     @property
@@ -175,7 +174,7 @@ class SelectSource(Source):
             known = yield from periods_of_partitions(found.context, found.ids)
             periods = sorted({Period.of(each.begin, periods) for each in known.values()})
         _, listed = (yield from self.list_periods(periods)) if periods else (self, {})
-        return {each: PeriodObjects.of(manifest, rows=_rows_of(manifest)) for each, manifest in listed.items()}
+        return {each: PeriodObjects.of(manifest, rows=rows_of(manifest)) for each, manifest in listed.items()}
 
     def _of_view(self) -> Steps[Self]:
         """Return the source with the SELECT and the base of its view, if it has one, as they are now."""
@@ -284,14 +283,6 @@ class SelectSource(Source):
         size_bytes = rows * len(self.columns) * _BYTES_OF_A_VALUE
         return Manifest((unit_of(self.place, period, version=version_of(rows, 0, digest), size_bytes=size_bytes),))
 
-    def batches(self, manifest: Manifest) -> list[Batch]:
-        """Return one batch for each period."""
-        return [Batch(self.glob_of(each.path), (each.path,)) for each in manifest.objects]
-
-    def glob_of(self, path: str) -> str:
-        """Return the period as text."""
-        return str(period_of(path))
-
     def table_function(
         self,
         glob: str,
@@ -396,7 +387,3 @@ def _of_shards(
 
 def _ids_of(period: Period, found: _Base) -> tuple[str, ...]:
     return tuple(sorted(each for each, own in found.owns.items() if own == str(period)))
-
-
-def _rows_of(manifest: Manifest) -> int:
-    return sum(int(each.version.partition("/")[0]) for each in manifest.objects)

@@ -45,8 +45,20 @@ class SqlAccess:
     named_collection: str | None = None
 
 
+class RowSource(Source):
+    """A source of rows: each of its periods is one unit."""
+
+    def batches(self, manifest: Manifest) -> list[Batch]:
+        """Return one batch for each period."""
+        return [Batch(self.glob_of(each.path), (each.path,)) for each in manifest.objects]
+
+    def glob_of(self, path: str) -> str:
+        """Return the period as text."""
+        return str(period_of(path))
+
+
 @dataclass(frozen=True, kw_only=True)
-class SqlSource(Source):
+class SqlSource(RowSource):
     """A table in a database.
 
     Args:
@@ -163,7 +175,7 @@ class SqlSource(Source):
 
     def known_rows(self, manifest: Manifest) -> int:
         """Return the rows of all periods of a manifest."""
-        return sum(_rows_and_keys(each.version)[0] for each in manifest.objects)
+        return rows_of(manifest)
 
     def checksum_of(self, manifest: Manifest) -> Checksum | None:
         """Return what the keys of all rows add up to, if the table has a key of whole numbers."""
@@ -171,14 +183,6 @@ class SqlSource(Source):
             return None
         total = sum(_rows_and_keys(each.version)[1] for each in manifest.objects)
         return Checksum(column=str(self.table.key_column), total=total)
-
-    def batches(self, manifest: Manifest) -> list[Batch]:
-        """Return one batch for each period."""
-        return [Batch(self.glob_of(each.path), (each.path,)) for each in manifest.objects]
-
-    def glob_of(self, path: str) -> str:
-        """Return the period as text."""
-        return str(period_of(path))
 
     def table_function(
         self,
@@ -282,6 +286,11 @@ def _rows_and_keys(version: str) -> tuple[int, int]:
     """Return a period's rows and the sum of their keys, of what `version_of` returned."""
     rows, keys, _ = version.split("/")
     return int(rows), int(keys)
+
+
+def rows_of(manifest: Manifest) -> int:
+    """Return the rows of all periods of a manifest, by their versions."""
+    return sum(_rows_and_keys(each.version)[0] for each in manifest.objects)
 
 
 def period_of(path: str) -> Period:
