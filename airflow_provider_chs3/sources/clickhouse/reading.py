@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -60,6 +61,11 @@ _PATH = "_path"
 _READS_ELSEWHERE = "ReadFromRemote"
 #: Bytes that a value is taken for, where merges would change what parts take.
 _BYTES_OF_A_VALUE = 8
+
+#: Between the digest of the base's rows and that of what is read of them: no version of another source has it.
+_BETWEEN = "-"
+#: The versions of periods in records, with the digest of their base.
+VERSION = re.compile(f"[0-9]+/0/([0-9a-f]{{32}}){_BETWEEN}[0-9a-f]{{32}}")
 
 _IS_PATCH = "startsWith(partition_id, 'patch-')"
 #: Of the rows of a partition, what merges leave as it is: their number, the highest number of a block, which each
@@ -219,15 +225,12 @@ class SelectSource(RowSource):
         yield from follow(context, context.target)
         answers = yield from context.on_each(
             name=f"Look at the partitions of {self.place}",
-            sql=Sql(
-                f"SELECT {PARTITION} AS id, anyIf({of_part}, NOT {_IS_PATCH}), {_STATE} FROM system.parts "
-                f"WHERE {in_table(context.target)} AND active AND rows > 0 GROUP BY id HAVING own > 0 ORDER BY id"
-            ),
+            sql=states_query(in_table(context.target), of_part),
         )
         by_value = {each.value: str(spans[span]) for span, each in owns.items()} or {str(WHOLE_TABLE): str(WHOLE_TABLE)}
-        rows = [(node, row) for node, found in answers.items() for row in found]
-        states = {node: {row[0]: tuple(map(int, row[2:])) for row in found} for node, found in answers.items()}
-        owned = {row[0]: by_value[value] for _, row in rows if (value := str(row[1])) in by_value}
+        rows = [row[2:] for found in answers.values() for row in found]
+        states = {node: {row[2]: tuple(map(int, row[4:])) for row in found} for node, found in answers.items()}
+        owned = {row[0]: by_value[value] for row in rows if (value := str(row[1])) in by_value}
         return _Base(context, _of_shards(context, states), owned)
 
     def _describe(self, context: TargetContext) -> Steps[tuple[KnownColumn, ...]]:
@@ -269,16 +272,13 @@ class SelectSource(RowSource):
     def _manifest(self, period: Period, found: _Base) -> Manifest:
         assert self.partitions is not None
         ids, context = self.partitions[period], found.context
-        shards = {
-            shard: {each: states[each] for each in ids if each in states}
-            for shard, states in sorted(found.partitions.items())
-        }
+        shards = partitions_on_shards(ids, found.partitions)
         if not any(shards.values()):
             return Manifest(())
-        # A table that is dropped and created counts blocks again, and a default may be computed when it is read.
-        tables = sorted(facts.target.uuid for facts in context.nodes.values() if facts.target)
-        known = [self.sql, tables, list(map(str, context.table_facts.columns)), shards]
-        digest = hashlib.sha256(json.dumps(known).encode()).hexdigest()[:32]
+        uuids = [facts.target.uuid for facts in context.nodes.values() if facts.target]
+        # A default may be computed when it is read.
+        reads = _digest([self.sql, list(map(str, context.table_facts.columns))])
+        digest = f"{digest_of_base(uuids, shards)}{_BETWEEN}{reads}"
         rows = sum(state[0] for states in shards.values() for state in states.values())
         size_bytes = rows * len(self.columns) * _BYTES_OF_A_VALUE
         return Manifest((unit_of(self.place, period, version=version_of(rows, 0, digest), size_bytes=size_bytes),))
@@ -383,6 +383,47 @@ def _of_shards(
                     f"{differing[0][0]}: they merge, or catch up. A retry looks again."
                 )
     return {shard: states[nodes[0]] for shard, nodes in shards.items()}
+
+
+def states_query(of_tables: str, of_part: str) -> Sql:
+    """Return the query for the state of each partition with rows: table, id, a text of its parts, and the state.
+
+    Args:
+        of_tables: The condition that finds the tables.
+        of_part: SQL for that text.
+    """
+    return Sql(
+        f"SELECT database, table, {PARTITION} AS id, anyIf({of_part}, NOT {_IS_PATCH}), {_STATE} FROM system.parts "
+        f"WHERE {of_tables} AND active AND rows > 0 GROUP BY database, table, id HAVING own > 0 ORDER BY id"
+    )
+
+
+def partitions_on_shards(
+    ids: Sequence[str], partitions: Mapping[int, Mapping[str, tuple[int, ...]]]
+) -> dict[int, dict[str, tuple[int, ...]]]:
+    """Return some partitions of each shard, with their states.
+
+    Args:
+        ids: Their ids, in order.
+        partitions: The states of all partitions with rows, by shard and id.
+    """
+    return {
+        shard: {each: states[each] for each in ids if each in states} for shard, states in sorted(partitions.items())
+    }
+
+
+def digest_of_base(uuids: Iterable[str], shards: Mapping[int, Mapping[str, tuple[int, ...]]]) -> str:
+    """Return what changes with the rows of a period's base.
+
+    Args:
+        uuids: The base on each node: a table that is dropped and created counts blocks again.
+        shards: The period's partitions there, as `partitions_on_shards` returns them.
+    """
+    return _digest([sorted(uuids), shards])
+
+
+def _digest(known: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:32]
 
 
 def _ids_of(period: Period, found: _Base) -> tuple[str, ...]:
