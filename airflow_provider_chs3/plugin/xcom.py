@@ -34,12 +34,12 @@ class ChangedPeriod:
     Args:
         reason: The plan's reason.
         attempts: The attempts that had published the period then, on any node.
-        planned_at: Time of the plan.
+        planned_at: Time of the plan; None of a derived period whose base changed, which the servers themselves tell.
     """
 
     reason: str
     attempts: frozenset[str]
-    planned_at: datetime
+    planned_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

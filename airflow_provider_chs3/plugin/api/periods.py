@@ -15,6 +15,7 @@ from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out, without_collections
 from airflow_provider_chs3.plugin.connections import hook_of, tasks_of
+from airflow_provider_chs3.plugin.observation.derived_tables import Derived
 from airflow_provider_chs3.plugin.observation.period_state import PeriodState
 from airflow_provider_chs3.plugin.observation.periods import (
     PeriodOverview,
@@ -44,7 +45,8 @@ class PeriodsAnswer(Answer):
         tables: The periods of each table.
         axis: All periods of all tables, in order, those of one length together.
         are_some: Whether there are others, which were not read.
-        changed: Periods whose objects in the storage differ from the published ones, as found by plans.
+        changed: Periods whose objects differ from the published ones, as found by plans, or whose base does.
+        derived: The tables that are derived from others.
     """
 
     cluster: str | None = None
@@ -54,6 +56,7 @@ class PeriodsAnswer(Answer):
     axis: Sequence[str] = ()
     are_some: bool = False
     changed: Mapping[tuple[TableName, str], ChangedPeriod] = field(default_factory=dict)
+    derived: Mapping[TableName, Derived] = field(default_factory=dict)
 
     def as_json(
         self, *, scope: Scope | None, readable_dags: Collection[str], readable_logs: Container[str]
@@ -79,7 +82,7 @@ class PeriodsAnswer(Answer):
                 dag_ids = [each for each in unread.dag_ids if each in readable_dags]
                 left = replace(unread, dag_ids=dag_ids) if scope is None else UnreadPeriods()
                 names = {"database": table.database, "table": table.table}
-                tables.append({**names, "periods": shown_periods, "unread": left})
+                tables.append({**names, **self._base_as_json(table), "periods": shown_periods, "unread": left})
         return {
             **self._as_json(),
             "cluster": self.cluster,
@@ -91,10 +94,16 @@ class PeriodsAnswer(Answer):
             "are_some": self.are_some,
         }
 
+    def _base_as_json(self, table: TableName) -> dict[str, Any]:
+        derived = self.derived.get(table)
+        return {"base": derived and str(derived.base), "view": derived.view if derived else ""}
+
     def _changed_as_json(self, table: TableName, period: PeriodOverview) -> dict[str, str]:
         changed = self.changed.get((table, period.period)) if self.changed else None
         if changed is None or period.state not in _HIDDEN_BY_CHANGES:
             return {}
+        if changed.planned_at is None:
+            return {"state": PeriodState.STALE, "why": changed.reason, "since": ""}
         at = f"{changed.planned_at:%Y-%m-%d %H:%M}"
         return {
             "state": PeriodState.CHANGED_IN_STORAGE,
@@ -148,8 +157,19 @@ def look_at_periods(question: str) -> PeriodsAnswer:
             tables=tables,
             axis=seen.choices.axis,
             are_some=seen.choices.are_some,
-            changed=_not_loaded_since(changed, seen),
+            changed=_not_loaded_since({**changed, **_stale(seen.derived)}, seen),
+            derived=seen.derived,
         )
+
+
+def _stale(tables: Mapping[TableName, Derived]) -> dict[tuple[TableName, str], ChangedPeriod]:
+    return {
+        (name, period): ChangedPeriod(
+            f"its base, {each.base}, has changed since it was loaded", frozenset({attempt}), None
+        )
+        for name, each in tables.items()
+        for period, attempt in each.stale.items()
+    }
 
 
 def _is_changed(period: PeriodOverview) -> bool:

@@ -18,10 +18,15 @@ from airflow_provider_chs3.plugin.observation.speed.load_history import LoadSpee
 
 
 class TablePeriods(BaseModel):
-    """The periods of one table, in order: those that are shown, and how many others there are."""
+    """The periods of one table, in order: those that are shown, and how many others there are.
+
+    Of a derived table, the base that it is made of, and the view over that which writes to it, if there is one.
+    """
 
     database: str
     table: str
+    base: str | None
+    view: str
     periods: list[PeriodRow]
     unread: UnreadPeriods
 

@@ -26,6 +26,8 @@ class PeriodState(StrEnum):
     GONE = "gone"
     #: A published period whose objects have changed since.
     CHANGED_IN_STORAGE = "changed_in_storage"
+    #: A published period of a derived table whose base has changed since.
+    STALE = "stale"
     #: A period of which somebody has restored an earlier version: loads leave it.
     PINNED = "pinned"
     #: A period with rows that failed a check, and that somebody is to approve or discard.

@@ -23,6 +23,7 @@ from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_o
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation import periods_queries
+from airflow_provider_chs3.plugin.observation.derived_tables import Derived, look_at_derived_tables
 from airflow_provider_chs3.plugin.observation.ledgers import Ledgers, find_ledgers
 from airflow_provider_chs3.plugin.observation.periods_records import is_published, recorded_partition_ids
 from airflow_provider_chs3.plugin.observation.settled_periods import (
@@ -196,6 +197,7 @@ class ClusterSnapshot:
         unread: What to do about ledgers that are left out; empty if there are none.
         choices: The periods that were read one by one, and the others.
         summaries: The summary of each table on each node.
+        derived: The tables that are derived from others.
     """
 
     cluster: str | None
@@ -204,6 +206,7 @@ class ClusterSnapshot:
     unread: str
     choices: Choices
     summaries: Mapping[Node, Mapping[TableName, TableSummary]]
+    derived: Mapping[TableName, Derived]
 
 
 def look_at_all_tables(cluster: str | None, wanted: Wanted | None = None) -> Steps[ClusterSnapshot]:
@@ -219,6 +222,9 @@ def look_at_all_tables(cluster: str | None, wanted: Wanted | None = None) -> Ste
     """
     wanted = wanted or Wanted()
     found = yield from find_ledgers(cluster)
+    derived = yield from look_at_derived_tables(found, cluster)
+    stale = ((name, period) for name, each in derived.items() for period in each.stale)
+    wanted = replace(wanted, named={*wanted.named, *stale})
     newest = (yield from _newest(found)) if wanted.is_quick else None
     look = _look_at_all(found, wanted) if newest is None else _look_at_newest(found, newest)
     nodes, choices, summaries = yield from look
@@ -229,6 +235,7 @@ def look_at_all_tables(cluster: str | None, wanted: Wanted | None = None) -> Ste
         unread=found.unread,
         choices=choices,
         summaries=summaries,
+        derived=derived,
     )
 
 

@@ -358,12 +358,18 @@ def _all_periods(of_table: TableOnNodes) -> dict[str, set[str]]:
 def _unknown(of_table: TableOnNodes) -> dict[str, str]:
     recorded = {key for summary in of_table.summaries for _, ids in summary.others for key in ids}
     unknown = {each for summary in of_table.summaries for each in summary.unknown if each[0] not in recorded}
-    periods = ((key, _period_of(key, shown, of_table.partition_key)) for key, shown in unknown)
+    periods = ((key, period_of(key, shown, of_table.partition_key)) for key, shown in unknown)
     return {key: str(period) for key, period in periods if period}
 
 
-def _period_of(partition_id: str, shown: str, key: str) -> Period | None:
-    """Return the period of a partition with the usual keys, alone or in a tuple; None with other keys."""
+def period_of(partition_id: str, shown: str, key: str) -> Period | None:
+    """Return the period of a partition with the usual keys, alone or in a tuple; None with other keys.
+
+    Args:
+        partition_id: Its id.
+        shown: The partition as the server shows it.
+        key: The table's partition key.
+    """
     if not key.startswith("("):
         return period_of_partition(partition_id, key=key)
     # Servers show the dates of tuples with dashes, in quotes.

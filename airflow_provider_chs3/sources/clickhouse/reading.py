@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -64,8 +63,8 @@ _BYTES_OF_A_VALUE = 8
 
 #: Between the digest of the base's rows and that of what is read of them: no version of another source has it.
 _BETWEEN = "-"
-#: The versions of periods in records, with the digest of their base.
-VERSION = re.compile(f"[0-9]+/0/([0-9a-f]{{32}}){_BETWEEN}[0-9a-f]{{32}}")
+#: The versions of periods in records, with the digest of their base, as a regular expression of the servers.
+VERSION = f"^[0-9]+/0/([0-9a-f]{{32}}){_BETWEEN}[0-9a-f]{{32}}$"
 
 _IS_PATCH = "startsWith(partition_id, 'patch-')"
 #: Of the rows of a partition, what merges leave as it is: their number, the highest number of a block, which each

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ConnectionPeriods, PeriodRow, State } from "../src/api/types";
-import { axisLabel, byGrain, countStates, gapBefore, isBusy, matches, periodsBetween, problemsOf, rowsOf, sorted, tablesOf, withoutProblem, withChosen, type Filter } from "../src/model/fleet";
+import { axisLabel, byGrain, countStates, gapBefore, isBusy, madeOf, matches, nested, periodsBetween, problemsOf, rowsOf, sorted, tablesOf, withoutProblem, withChosen, type Filter } from "../src/model/fleet";
 
 function period(name: string, state: State = "published", more: Partial<PeriodRow> = {}): PeriodRow {
   return {
@@ -14,7 +14,7 @@ const NOTHING = { published: 0, newest: "", never_loaded: 0, rows: 0, published_
 function connection(connId: string, nodes: string[], tables: Record<string, PeriodRow[]>): ConnectionPeriods {
   return {
     conn_id: connId, error: "", seen_at: 1, unread: "", cluster: "c", nodes: nodes.map((name) => ({ name, error: "", is_missed: false })),
-    tables: Object.entries(tables).map(([table, periods]) => ({ database: "d", table, periods, unread: NOTHING })), axis: [],
+    tables: Object.entries(tables).map(([table, periods]) => ({ database: "d", table, base: null, view: "", periods, unread: NOTHING })), axis: [],
   };
 }
 
@@ -47,6 +47,17 @@ describe("tables", () => {
       b: [period("2026-01")], a: [period("2026-01")], z: [period("2026-01"), period("2026-02", "failed")], s: [period("2026-01", "stuck")],
     })]);
     expect(sorted(tables, "urgency").map((table) => table.table)).toEqual(["s", "z", "a", "b"]);
+  });
+
+  test("that are derived stand below what they are made of, however they are sorted, and at the top where that is not shown", () => {
+    const tables = tablesOf([connection("a", ["n"], { a: [], trips: [], zones: [], years: [], m: [], o: [] })]);
+    const bases: Record<string, string> = { a: "d.zones", zones: "d.trips", years: "d.elsewhere", m: "d.o", o: "d.m" };
+    const found = nested(tables.map((table) => ({ ...table, base: bases[table.table] ?? null })));
+    expect(found.map(({ table, depth }) => [table.table, depth])).toEqual([
+      ["trips", 0], ["zones", 1], ["a", 2], ["years", 0], ["m", 0], ["o", 0],
+    ]);
+    expect([madeOf({ base: null, view: "" }), madeOf({ base: "d.t", view: "" }), madeOf({ base: "d.t", view: "d.v" })])
+      .toEqual(["", "Derived from d.t", "Derived from d.t by the view d.v"]);
   });
 
   test("match only if all that is chosen fits", () => {

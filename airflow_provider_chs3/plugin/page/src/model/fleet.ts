@@ -14,6 +14,9 @@ export interface TableRow {
   missedNodes: string[];
   database: string;
   table: string;
+  // Of a derived table, the one that it is made of, and the view over that which writes to it; empty if there is none.
+  base: string | null;
+  view: string;
   // Those that are shown, and all that need attention; of the others no more is known than how many there are.
   periods: PeriodRow[];
   unread: Unread;
@@ -58,7 +61,7 @@ export function tablesOf(connections: readonly ConnectionPeriods[], earlier: rea
   const rows = new Map<string, TableRow>();
   const more = new Map(earlier.flatMap(({ conn_id: id, tables }) => tables.map((each) => [JSON.stringify([id, nameOf(each)]), each.periods])));
   for (const seen of connections) {
-    for (const { database, table, periods: newest, unread } of seen.tables) {
+    for (const { database, table, base, view, periods: newest, unread } of seen.tables) {
       const key = JSON.stringify([placeOf(seen), database, table]);
       const known = rows.get(key);
       if (known) {
@@ -67,7 +70,7 @@ export function tablesOf(connections: readonly ConnectionPeriods[], earlier: rea
         const periods = withEarlier(newest, more.get(JSON.stringify([seen.conn_id, nameOf({ database, table })])) ?? []);
         const added = periods.slice().filter((each) => !newest.includes(each));
         rows.set(key, {
-          key, database, table, periods, unread: without(unread, added), areSome: seen.are_some,
+          key, database, table, base, view, periods, unread: without(unread, added), areSome: seen.are_some,
           connIds: [seen.conn_id],
           cluster: seen.cluster,
           silentNodes: seen.nodes.filter(({ error }) => error).map(({ name }) => name),
@@ -166,6 +169,28 @@ export function rowsOf(table: TableRow): number {
 
 export function sorted(tables: readonly TableRow[], sort: Sort): TableRow[] {
   return [...tables].sort((one, other) => COMPARE[sort](one, other) || nameOf(one).localeCompare(nameOf(other)));
+}
+
+export interface Nested {
+  table: TableRow;
+  // How many bases stand above it.
+  depth: number;
+}
+
+// Derived tables below the one that they are made of, if that is among them.
+export function nested(tables: readonly TableRow[]): Nested[] {
+  const baseOf = (table: TableRow) => tables.find((each) => each !== table && nameOf(each) === table.base && each.connIds[0] === table.connIds[0]);
+  const bases = new Map(tables.map((table) => [table, table.base === null ? undefined : baseOf(table)]));
+  const below = (base: TableRow | undefined, depth: number): Nested[] =>
+    tables.filter((table) => bases.get(table) === base).flatMap((table) => [{ table, depth }, ...below(table, depth + 1)]);
+  const found = below(undefined, 0);
+  // Two that are made of each other stand below nothing.
+  return [...found, ...tables.filter((table) => !found.some((each) => each.table === table)).map((table) => ({ table, depth: 0 }))];
+}
+
+// What a table is made of, as a sentence; empty if loads make it of objects.
+export function madeOf({ base, view }: Pick<TableRow, "base" | "view">): string {
+  return base === null ? "" : `Derived from ${base}${view ? ` by the view ${view}` : ""}`;
 }
 
 // The periods that need a person, the most urgent first, and of those alike the newest trouble, then the newest period.

@@ -28,6 +28,7 @@ export const STATES: Record<State, Look> = {
   late: { label: "late", means: "A run of its DAG is due, but Airflow has not created it.", next: "Check that Airflow's scheduler and DAG processor are running: that run will load the period.", ...quiet("orange") },
   unfinished: { label: "unfinished", means: "The newest load was killed: the next one repairs it.", next: "The next load repairs it. If its DAG has no schedule, reload it.", ...loud("orange") },
   changed_in_storage: { label: "changed in the storage since", means: "A plan found other objects: the next load reads them.", next: "The next load reads them. If its DAG has no schedule, reload it.", ...quiet("cyan") },
+  stale: { label: "stale", means: "The table that it is made of has changed since: the next load makes it again.", next: "The next load makes it again. If its DAG has no schedule, reload it.", ...quiet("cyan") },
   too_many_parts: { label: "too many parts", means: "Merges have settled with more parts than they should leave.", next: "Queries read more parts than they need to: force merges, or merge closed periods on a schedule.", ...quiet("yellow") },
   loading: { label: "loading", means: "A load is running.", ...loud("blue") },
   merging: { label: "merging", means: "Published; merges are still running.", next: "Nothing to do: merges finish on their own.", ...quiet("teal") },

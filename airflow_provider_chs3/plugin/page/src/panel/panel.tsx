@@ -3,7 +3,7 @@ import { Box, CloseButton, Drawer, Flex, Portal, Text } from "@chakra-ui/react";
 import { useEffect, useRef } from "react";
 import { useDetails, type PeriodPlace } from "../api/queries";
 import type { PeriodRow } from "../api/types";
-import { isNamed, titleOf, type TableRow } from "../model/fleet";
+import { isNamed, madeOf, titleOf, type TableRow } from "../model/fleet";
 import { namedIn } from "../model/named";
 import { adoptCommand, badObjectIn } from "../model/needs";
 import { nameOfPeriod } from "../model/period";
@@ -85,6 +85,7 @@ function Period({ table, period, place, owners }: Opened & { owners: Record<stri
           <Text fontSize="sm" color="fg.muted" overflowWrap="anywhere">
             {table.connIds.length > 1 ? "Connections" : "Connection"} {table.connIds.join(", ")}{table.cluster ? `, cluster ${table.cluster}` : ""}
           </Text>
+          <Text fontSize="sm" color="fg.muted" overflowWrap="anywhere" _empty={{ display: "none" }}>{madeOf(table)}</Text>
         </Box>
       </Drawer.Header>
       <Drawer.Body py={4} tabIndex={0} focusVisibleRing="inside" role="region" aria-label={`Period ${nameOfPeriod(period.period)}`}>

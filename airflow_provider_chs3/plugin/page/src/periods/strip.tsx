@@ -45,6 +45,8 @@ export const STRIP_STYLES: SystemStyleObject = {
   "& .narrow .name": { flexBasis: "100%" },
   "& .name h3": { fontSize: "sm", fontWeight: "medium", overflow: "hidden", textOverflow: "ellipsis", whiteSpace: "nowrap" },
   "& .name small": { fontSize: "xs", color: "fg.muted", whiteSpace: "nowrap" },
+  "& .name .below": { color: "fg.muted", alignSelf: "center" },
+  "& .name .origin": { flexShrink: 100, minWidth: "3em", overflow: "hidden", textOverflow: "ellipsis" },
   "& .fact": { minWidth: 0, fontSize: "sm", color: "fg.muted", overflow: "hidden", textOverflow: "ellipsis", whiteSpace: "nowrap" },
   "& .total": { textAlign: "end", fontSize: "sm", fontVariantNumeric: "tabular-nums", color: "fg.muted" },
   "& .strip": { display: "flex", flexShrink: 0 },

@@ -3,7 +3,7 @@ import { Box, Text } from "@chakra-ui/react";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { State } from "../api/types";
-import { byGrain, isGap, periodsBetween, nameOf, rowsOf, type TableRow } from "../model/fleet";
+import { byGrain, isGap, madeOf, nameOf, nested, periodsBetween, rowsOf, type TableRow } from "../model/fleet";
 import { compact, count, parseUtc } from "../model/format";
 import { extentOf, isLowerBound, measureOf, rangeText } from "../model/measures";
 import type { Grain } from "../model/period";
@@ -17,6 +17,7 @@ import { withoutText } from "./text";
 
 // Where not all periods are known, an answer has so many.
 const MOST_READ = 64;
+const INDENT_PIXELS = 16;
 const ROW_PIXELS = { wide: 40, narrow: 72 };
 
 function useWidth() {
@@ -77,7 +78,8 @@ function TablesOfGrain({ tables, all, axis, states, title }: {
   );
 }
 
-function Rows({ tables, layout, states }: { tables: TableRow[]; layout: Layout; states: ReadonlySet<State> }) {
+function Rows({ tables: unordered, layout, states }: { tables: TableRow[]; layout: Layout; states: ReadonlySet<State> }) {
+  const tables = useMemo(() => nested(unordered), [unordered]);
   const { isNarrow, columns } = layout;
   const list = useRef<HTMLDivElement>(null);
   const [margin, setMargin] = useState(0);
@@ -86,7 +88,7 @@ function Rows({ tables, layout, states }: { tables: TableRow[]; layout: Layout; 
   // eslint-disable-next-line react-hooks/incompatible-library -- this component is not compiled
   const rows = useVirtualizer({
     count: tables.length, getScrollElement: page, estimateSize: () => size, overscan: 6, scrollMargin: margin,
-    getItemKey: (index) => tables[index]?.key ?? index,
+    getItemKey: (index) => tables[index]?.table.key ?? index,
   });
   useEffect(() => { rows.measure(); }, [rows, size]);
   useLayoutEffect(() => {
@@ -98,10 +100,10 @@ function Rows({ tables, layout, states }: { tables: TableRow[]; layout: Layout; 
   return (
     <Box ref={list} position="relative" style={{ height: rows.getTotalSize() }} role="list" aria-label="Tables">
       {rows.getVirtualItems().map((item) => {
-        const table = tables[item.index];
-        return table ? (
+        const row = tables[item.index];
+        return row ? (
           <div key={item.key} role="listitem" className={isNarrow ? "row narrow" : "row"} style={{ height: size, gridTemplateColumns: columns, transform: `translateY(${item.start - margin}px)` }}>
-            <Row table={table} layout={layout} states={states} />
+            <Row {...row} layout={layout} states={states} />
           </div>
         ) : null;
       })}
@@ -109,18 +111,21 @@ function Rows({ tables, layout, states }: { tables: TableRow[]; layout: Layout; 
   );
 }
 
-function Row({ table, layout: { periods, measure, isNarrow, hasFacts }, states }: {
-  table: TableRow; layout: Layout; states: ReadonlySet<State>;
+function Row({ table, depth, layout: { periods, measure, isNarrow, hasFacts }, states }: {
+  table: TableRow; depth: number; layout: Layout; states: ReadonlySet<State>;
 }) {
   const { params } = useAddress();
   const name = nameOf(table);
+  const origin = madeOf(table);
   const where = table.connIds.join(", ");
   const extent = measure && extentOf([table], measure);
   const bound = (measure ? isLowerBound(table, measure) : table.missedNodes.length) ? "≥ " : "";
   return (
     <>
-      <div className="name" title={`${name}, connection ${where}${table.cluster ? `, cluster ${table.cluster}` : ""}`}>
+      <div className="name" title={`${name}, connection ${where}${table.cluster ? `, cluster ${table.cluster}` : ""}${origin ? `. ${origin}` : ""}`}>
+        {depth ? <span aria-hidden className="below" style={{ marginInlineStart: `${(depth - 1) * INDENT_PIXELS}px` }}>↳</span> : null}
         <h3>{name}</h3>
+        {origin ? <small className="origin">{table.view ? `by ${table.view}` : "derived"}<Box as="span" srOnly>: {origin}</Box></small> : null}
         <small>{table.connIds.length > 1 || params.has("connection") || isNarrow ? where : ""}</small>
       </div>
       {hasFacts ? <RowFacts table={table} /> : null}

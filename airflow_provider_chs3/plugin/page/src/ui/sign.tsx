@@ -16,6 +16,7 @@ const STROKES: Record<State, string> = {
   stranded: "M8 3v6M4.5 6h7M3.5 9.5c0 3 9 3 9 0",
   late: "M8 4v4.5l3 2M13.5 8a5.5 5.5 0 1 1-11 0a5.5 5.5 0 1 1 11 0",
   changed_in_storage: "M8 3.5l5 9H3z",
+  stale: "M8 3v5M5.5 5.5L8 3l2.5 2.5M3.5 12.5h9",
   too_many_parts: "M4 4h3v3H4zM9 4h3v3H9zM4 9h3v3H4zM9 9h3v3H9z",
   loading: "M8 3v9M4.5 8.5L8 12l3.5-3.5",
   merging: "M3.5 4l4.5 4 4.5-4M8 8v4.5",
