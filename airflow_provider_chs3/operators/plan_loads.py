@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,6 +14,7 @@ from airflow_provider_chs3.core.values.load_arguments import (
     LOOKBACK,
     OF_PLANS,
     PERIODS_PER_TASK,
+    VIEWS,
     check_definition,
     templated,
 )
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.request.reload import Reload
     from airflow_provider_chs3.core.values.models import TableName
     from airflow_provider_chs3.core.values.period import Grain, Period
+    from airflow_provider_chs3.core.workflow.operations import Steps
     from airflow_provider_chs3.sources.listing import Listing
 
 #: A plan over a whole bucket reports only the newest periods to the page.
@@ -69,6 +72,7 @@ class PlanLoadsOperator(PeriodOperator):
         definition: Mapping[str, Any] | None = None,
         periods_per_task: int | None = None,
         create_table: str = "never",
+        views: str = "warn",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -79,6 +83,7 @@ class PlanLoadsOperator(PeriodOperator):
         self.definition = definition
         self.periods_per_task = periods_per_task
         self.create_table = create_table
+        self.views = views
         PERIODS_PER_TASK.checked(periods_per_task)
         if all_periods and lookback is not None:
             raise ConfigurationError("Give either all_periods or lookback.")
@@ -101,7 +106,31 @@ class PlanLoadsOperator(PeriodOperator):
             periods = reload.periods if reload else self._periods(context)
             listing = self.listing()
             runner = Runner(hook=hook, listing=listing, log=self.log)
-            return runner.run(plan_loads(self._request(periods, reload, listing)))
+            planned = runner.run(plan_loads(self._request(periods, reload, listing)))
+            if planned and VIEWS.checked(self.views) == "follow":
+                return runner.run(self._with_views(planned, reload, listing))
+            return planned
+
+    def _with_views(
+        self, planned: Sequence[PlannedPeriod], reload: Reload | None, listing: Listing
+    ) -> Steps[list[PlannedPeriod]]:
+        """Return the plan with those periods to load, too, for which the table of a view is behind."""
+        from airflow_provider_chs3.core.request.load_request import LoadRequest
+        from airflow_provider_chs3.core.workflow.operations import Log
+        from airflow_provider_chs3.operators._support.load_request import what_is_loaded
+        from airflow_provider_chs3.sources.clickhouse.following import find_views, plan_views
+
+        loaded, periods = what_is_loaded(self, listing, self.definition or {}), [each.period for each in planned]
+        request = LoadRequest(**loaded, period=periods[0], reload=reload, follows_views=True)
+        views = yield from find_views(request, periods)
+        behind = yield from plan_views(views, request)
+        found = []
+        for each in planned:
+            if not each.is_to_load and each.period in behind:
+                yield from Log(name=f"{each.period} to load: {behind[each.period]}.")
+                each = replace(each, is_to_load=True, reason=behind[each.period])
+            found.append(each)
+        return found
 
     def execute(self, context: Context) -> list[str] | list[list[str]]:
         """Compare, and return the periods to load."""

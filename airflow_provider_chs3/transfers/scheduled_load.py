@@ -106,6 +106,7 @@ def scheduled_load(
             definition=_compared(load_arguments),
             periods_per_task=periods_per_task if _can_be_grouped(load_arguments) else 1,
             create_table=load_arguments.get("create_table", "never"),
+            views=load_arguments.get("views", "warn"),
             **shared,
         )
 

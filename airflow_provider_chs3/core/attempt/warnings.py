@@ -14,9 +14,10 @@ from airflow_provider_chs3.core.values.quantities import size_text
 from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import PreflightError, TransientError
 
-_NAME = r"(?:`(?:[^`\\]|\\.)*`|\w+)"
+#: A database or a table in a statement, as the server shows it.
+NAME = r"(?:`(?:[^`\\]|\\.)*`|\w+)"
 #: Where a view writes, as the server shows it; a view without it has a table of its own, named as the view.
-VIEW_TO = re.compile(rf"CREATE MATERIALIZED VIEW {_NAME}\.{_NAME} TO ({_NAME}\.{_NAME}) ")
+VIEW_TO = re.compile(rf"CREATE MATERIALIZED VIEW {NAME}\.{NAME} (?:REFRESH .*? )?TO ({NAME}\.{NAME}) ")
 
 
 def fill_statements(load: LoadContext, node: Node) -> Steps[list[str]]:
@@ -82,7 +83,7 @@ def warn_of_risks(load: LoadContext, now: Mapping[Node, NodeNow]) -> Steps[None]
         raise TransientError("\n".join(too_full))
     for remark in (*_slowed_down(load, now), *_remarks(load, now)):
         yield from Log(name=remark)
-    if load.request.policies.write_mode == "replace":
+    if load.request.policies.write_mode == "replace" and not load.request.follows_views:
         yield from _tell_of_views(load, now)
 
 

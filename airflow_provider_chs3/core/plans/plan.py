@@ -59,6 +59,7 @@ class PlannedPeriod:
         attempts: The attempts that published what is compared, on any node.
         new_bytes: Size of the objects that are presumably read, in bytes: of all, or as much as the period grew.
         forecast: The estimate for its load, from past loads; None without enough of them.
+        is_refused: Whether its load will stop with an error, for the reason given.
     """
 
     period: Period
@@ -70,6 +71,7 @@ class PlannedPeriod:
     attempts: tuple[str, ...] = ()
     new_bytes: int = 0
     forecast: Forecast | None = None
+    is_refused: bool = False
 
     def __str__(self) -> str:
         verdict = "to load" if self.is_to_load else "nothing to load"
@@ -118,10 +120,28 @@ def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
     if reload and (yield from reload.leaves_out_table(request.target, request.cluster)):
         yield from Log(name=f"Nothing to load into {request.target}: this run reloads {reload}.")
         return []
+    planned, context = yield from compare_periods(request)
+    if context is None:
+        return planned
+    for each in planned:
+        yield from Log(name=f"{each}.")
+    return (yield from _with_forecasts(context, planned))
+
+
+def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], TargetContext | None]]:
+    """Compare the periods' objects with what was published, without a word.
+
+    Returns:
+        All periods that were compared, in order; and the facts of the nodes, None where the table is missing.
+
+    Raises:
+        SourceError: If all periods of a bucket were requested, and it has none.
+        PreflightError: If the cluster or the table is missing.
+    """
     periods, context = yield from _wanted(request)
     listed = yield from request.source.summarize_periods(periods)
     if request.new_table and not (yield from create_if_missing(request.new_table, _with_objects(listed))):
-        return [_planned(request, request.target, period, objects) for period, objects in sorted(listed.items())]
+        return [_planned(request, request.target, *each) for each in sorted(listed.items())], None
     context = context or (yield from inspect_target(request, policies_on=OF_A_PERIOD))
     check_target(context, settings=request.settings)
     # An empty list of periods has no partition to ask for.
@@ -144,9 +164,7 @@ def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
         own = replace(wanted, fingerprint=objects.fingerprint)
         facts = yield from _facts_of(request, context, period, nodes, own)
         planned.append(_planned(request, context.target, period, objects, facts, records))
-    for each in planned:
-        yield from Log(name=f"{each}.")
-    return (yield from _with_forecasts(context, planned))
+    return planned, context
 
 
 def _facts_of(
@@ -247,6 +265,7 @@ def _planned(
         target=target,
         has_changed_objects=has_changed and not is_skipped,
         attempts=tuple(sorted({each.attempt for each in records})),
+        is_refused=isinstance(decision, Refuse),
         new_bytes=_new_bytes(objects, records) if has_changed else objects.size_bytes,
     )
 

@@ -101,6 +101,8 @@ class LoadRequest(TableRequest):
         reload: Periods to load again although unchanged, and nothing else; None if the run requests none.
         new_table: The table that is created if it is missing; None, the default, creates none.
         checks: What must be true of the rows before they are published.
+        follows_views: Whether the tables of materialized views over the table are loaded after it. By default they are
+            not, and the log names the views.
     """
 
     period: Period
@@ -122,6 +124,7 @@ class LoadRequest(TableRequest):
     reload: Reload | None = None
     new_table: NewTableRequest | None = None
     checks: Checks = field(default_factory=Checks)
+    follows_views: bool = False
 
     def __post_init__(self) -> None:
         selection = self.selection
@@ -141,6 +144,11 @@ class LoadRequest(TableRequest):
         if self.policies.keep_versions and self.policies.write_mode == "append":
             raise ConfigurationError(
                 "policies['keep_versions'] keeps what a load replaces, but write_mode='append' replaces nothing."
+            )
+        if self.follows_views and self.policies.write_mode == "append":
+            raise ConfigurationError(
+                "views='follow' loads the tables of materialized views, but write_mode='append' inserts rows, which "
+                "views see by themselves: leave views out."
             )
         if self.checks.requested and self.policies.write_mode == "append":
             raise ConfigurationError(

@@ -48,16 +48,23 @@ def insert_trigger(task: LoadTask, context: Context, step: Insert, request: Load
     )
 
 
-def settle(task: LoadTask, context: Context, results: Sequence[LoadResult], deadline: Deadline) -> Any:
+def settle(
+    task: LoadTask,
+    context: Context,
+    results: Sequence[LoadResult],
+    found: Sequence[dict[str, object]],
+    deadline: Deadline,
+) -> Any:
     """Wait until the merges of loaded periods have settled; a deferrable task leaves its worker for it.
 
     Args:
         task: The task that has loaded them.
         context: Airflow's.
         results: What the load has done.
+        found: The same as the task returns it.
         deadline: The end of the task's time.
     """
-    since, hook, found = time.time(), task.hook(), [each.as_json() for each in results]
+    since, hook = time.time(), task.hook()
     hook.deadline = deadline
     with airflow_errors():
         thresholds, reactions = merge_health(task.merge_health)

@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
 from airflow_provider_chs3.core.tuning.insert_settings import tunable
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
 from airflow_provider_chs3.core.values.checks import Checks
-from airflow_provider_chs3.core.values.load_arguments import CREATE_TABLE, Files, Increments, PolicyGroup, Tuning
+from airflow_provider_chs3.core.values.load_arguments import CREATE_TABLE, VIEWS, Files, Increments, PolicyGroup, Tuning
 from airflow_provider_chs3.core.values.models import SettingValues
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Insert
@@ -71,6 +71,7 @@ def load_request(
         resumes=resumes,
         reload=reload,
         checks=Checks.of(task.checks),
+        follows_views=VIEWS.checked(task.views) == "follow",
     )
 
 

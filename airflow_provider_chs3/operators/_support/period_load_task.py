@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.values.load_result import LoadResult
     from airflow_provider_chs3.core.values.period import Period
     from airflow_provider_chs3.core.workflow.operations import AnyStep, Insert
+    from airflow_provider_chs3.exceptions import Chs3Error
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+    from airflow_provider_chs3.hooks.deadline import Deadline
     from airflow_provider_chs3.runners.blocking import Runner
+    from airflow_provider_chs3.sources.clickhouse.following import View
     from airflow_provider_chs3.sources.listing import Listing
 
 
@@ -42,6 +45,8 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
     #: Airflow shows rendered fields as they were before the task ran, unless it reads them again when it has.
     #: Before 3.2 that would end a try which is to be retried with an error, without its callbacks.
     overwrite_rtif_after_execution = tuple(int(number) for number in __version__.split(".")[:2]) >= (3, 2)
+    #: What the load of the table of each view has done.
+    followed: Sequence[LoadResult] = ()
     #: The insert that it sends, where people look for it in Airflow's UI; without credentials.
     insert_sql = ""
 
@@ -117,8 +122,8 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
         from airflow_provider_chs3.core.values.merge_arguments import merge_health
         from airflow_provider_chs3.core.values.period import range_text
         from airflow_provider_chs3.core.workflow.driving import drive
-        from airflow_provider_chs3.operators._support.deferral import settle
         from airflow_provider_chs3.operators._support.load_request import load_runner
+        from airflow_provider_chs3.runners.blocking import Runner
 
         with airflow_errors(), closing(self.pooled_hook()) as hook:
             self.check_append(PolicyGroup.of(self.policies).allow_duplicates)
@@ -131,26 +136,67 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
             runner = load_runner(self, listing, wait=partial(self._wait, context), **self._runner_arguments(hook))
             self.inserts = runner.inserts
             self.link_to_page(context, runner, map(str, periods))
+            views = self._views(runner, request, periods)
             with self.leaving_nothing():
                 outcome = drive(load_periods(request, periods), partial(self._perform, context, runner))
             results = [outcome.results[period] for period in periods if period in outcome.results]
             self._tell(results)
-            if outcome.error:
+            of_views = Runner(listing=listing, **self._runner_arguments(hook))
+            if error := self._follow(of_views, views, results) or outcome.error:
                 if results and (ti := context.get("ti")) is not None:
                     # For what follows the periods that are loaded: a task that fails returns nothing.
                     ti.xcom_push(key="return_value", value=self.results)
-                raise outcome.error
+                raise error
             self._label(context, self.results)
+            deadline = hook.deadline
         self._request = None
-        self.refuse_in_reload(context, results)
-        if all(each.status in ("skipped", "held") for each in results):
+        return self._end(context, results, deadline)
+
+    def _end(self, context: Context, results: Sequence[LoadResult], deadline: Deadline) -> Any:
+        """Return what the task returns, or wait for its merges."""
+        from airflow_provider_chs3.operators._support.deferral import settle
+
+        everything = [*results, *self.followed]
+        self.refuse_in_reload(context, everything)
+        if all(each.status in ("skipped", "held") for each in everything):
             if any(each.status == "held" for each in results) and (ti := context.get("ti")) is not None:
                 # For the task that asks a person about them: one that is skipped returns nothing.
                 ti.xcom_push(key="return_value", value=self.results if self.has_periods else self.results[0])
             raise AirflowSkipException(" ".join(each.summary() for each in results))
         if self.wait_for_merges:
-            return settle(self, context, results, hook.deadline)
+            return settle(self, context, results, self.results, deadline)
         return self.done(context, self.results)
+
+    def _views(self, runner: Runner, request: LoadRequest, periods: Sequence[Period]) -> Sequence[View]:
+        """Return the views whose tables are loaded, too, once it is certain that each can be."""
+        if not request.follows_views:
+            return ()
+        from airflow_provider_chs3.sources.clickhouse.following import find_views
+
+        return runner.run(find_views(request, periods))
+
+    def _follow(self, runner: Runner, views: Sequence[View], results: Sequence[LoadResult]) -> Chs3Error | None:
+        """Load the tables of views, once their bases are published, and return the first error."""
+        assert self._request is not None  # the load of the table that they follow
+        if not self._request.follows_views:
+            return None
+        from airflow_provider_chs3.sources.clickhouse.following import follow
+
+        request, periods = self._request, self._loading
+
+        def begin(request: LoadRequest, periods: Sequence[Period]) -> None:
+            self._request, self._loading = request, periods
+
+        with self.leaving_nothing():
+            followed = runner.run(follow(request, views, results, begin=begin))
+        begin(request, periods)
+        self.followed = tuple(followed.results.values())
+        count_loads(self, *self.followed)
+        self.results = [
+            {**each, "views": followed.of(views, result.period)}
+            for each, result in zip(self.results, results, strict=True)
+        ]
+        return followed.error
 
     def _perform(self, context: Context, runner: Runner, step: AnyStep) -> Any:
         """Carry out a step as the runner does, and show each insert before."""

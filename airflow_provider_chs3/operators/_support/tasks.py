@@ -76,6 +76,7 @@ class LoadTask(ReadsFiles):
         periods: Sequence[str] | str | None = None,
         write_mode: str = "replace",
         create_table: str = "never",
+        views: str = "warn",
         policies: Mapping[str, Any] | str | None = None,
         checks: Mapping[str, Any] | str | None = None,
         increments: Mapping[str, Any] | str | None = None,
@@ -94,6 +95,7 @@ class LoadTask(ReadsFiles):
         self.has_periods = periods is not None
         self.write_mode = write_mode
         self.create_table = create_table
+        self.views = views
         self.policies: Any = policies
         self.checks: Any = checks
         self.increments: Any = increments

@@ -43,7 +43,7 @@ def said(one=ROOMY, *, two=ROOMY, three=ROOMY, size_bytes=3_000, write_mode="rep
         increment=SimpleNamespace(removed=("b/k",)) if period_bytes else None,
         manifest=SimpleNamespace(size_bytes=period_bytes),
         own=Own("202610"),
-        request=SimpleNamespace(policies=Policies(write_mode=write_mode)),
+        request=SimpleNamespace(policies=Policies(write_mode=write_mode), follows_views=False),
         periods=Period.of_month(2026, 10),
         group=None,
     )

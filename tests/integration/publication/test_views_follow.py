@@ -1,0 +1,206 @@
+"""With `views="follow"`, the tables of materialized views hold what plain INSERTs into their base would have left."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import PERIOD, Lake
+
+FIRST = Trips(rows_per_period=900, files_per_period=3)
+SECOND = Trips(seed=2, rows_per_period=1_200, files_per_period=3)
+
+#: What a view by zone and month keeps: sums, and states.
+ZONES = (
+    "SELECT toStartOfMonth(pickup_at) AS month, zone, count() AS trips, sum(fare) AS fares, uniqState(trip_id) AS ids "
+    "FROM {base} GROUP BY month, zone"
+)
+COLUMNS = (
+    "month Date, zone LowCardinality(String), trips SimpleAggregateFunction(sum, UInt64), "
+    "fares SimpleAggregateFunction(sum, Decimal(38, 2)), ids AggregateFunction(uniq, UInt64)"
+)
+MERGED = "month, zone, sum(trips), sum(fares), uniqMerge(ids)"
+
+
+def run(lake: Lake, *statements: str) -> None:
+    for statement in statements:
+        lake.on_every_node(statement.replace("taxi.", f"{lake.database}."))
+
+
+def create_view(
+    lake: Lake,
+    name: str = "zones",
+    *,
+    base: str = "trips",
+    select: str = ZONES,
+    columns: str = COLUMNS,
+    key: str = "toYYYYMM(month)",
+    engine: str = "AggregatingMergeTree",
+    order: str = "(month, zone)",
+) -> None:
+    run(
+        lake,
+        f"CREATE TABLE taxi.{name} ({columns}) ENGINE = {engine} {key and 'PARTITION BY ' + key} ORDER BY {order}",
+        f"CREATE MATERIALIZED VIEW taxi.{name}_view TO taxi.{name} AS {select.format(base=f'taxi.{base}')}",
+    )
+
+
+def made(lake: Lake, name: str = "zones", merged: str = MERGED) -> list[list[tuple[Any, ...]]]:
+    keys = ", ".join(re.findall(r"(?:^|, )(\w+)(?=,|$)", merged))
+    return lake.on_every_node(f"SELECT {merged} FROM {lake.database}.{name} GROUP BY {keys} ORDER BY ALL")
+
+
+def inserted(lake: Lake, *views: Iterable[str]) -> None:
+    """Insert the rows of the table into another one on the same node, which has views of the same SELECTs."""
+    run(lake, "CREATE TABLE taxi.plain_trips AS taxi.trips")
+    for name in views or ("zones",):
+        rows = lake.on_node(
+            0, f"SELECT as_select FROM system.tables WHERE database = '{lake.database}' AND name = '{name}_view'"
+        )
+        select = re.sub(rf"{lake.database}\.(\w+)", rf"{lake.database}.plain_\1", rows[0][0])
+        run(
+            lake,
+            f"CREATE TABLE taxi.plain_{name} AS taxi.{name}",
+            f"CREATE MATERIALIZED VIEW taxi.plain_{name}_view TO taxi.plain_{name} AS {select}",
+        )
+    run(lake, "INSERT INTO taxi.plain_trips SELECT * FROM taxi.trips SETTINGS max_block_size = 100")
+
+
+@pytest.mark.three_nodes
+@pytest.mark.every_change
+def test_the_views_table_holds_what_inserts_would_have_left(trips_lake: Lake) -> None:
+    lake = trips_lake
+    create_view(lake)
+    for period, trips in (("2026-09", FIRST), (PERIOD, FIRST), (PERIOD, SECOND)):
+        lake.upload(trips, period)
+        result = lake.load(period=period, views="follow")
+        (view,) = result["views"]
+        assert (result["status"], view["status"], view["period"]) == ("published", "published", period)
+        assert (view["view"], view["target"]) == (f"{lake.database}.zones_view", f"{lake.database}.zones")
+    result = lake.load(views="follow")
+    assert (result["status"], result["views"][0]["status"]) == ("unchanged", "unchanged")
+    inserted(lake)
+    assert made(lake) == made(lake, "plain_zones")
+    assert any(made(lake))
+
+
+ROW_WISE = "SELECT toDate(pickup_at) AS month, zone, 1 AS trips, fare AS fares FROM {base}"
+#: Why → the SELECT, and what the load says.
+SELECTS = {
+    "a window": ("SELECT toDate(pickup_at) AS month, zone, row_number() OVER () AS trips FROM {base}", "has a window"),
+    "LIMIT": (f"{ROW_WISE} LIMIT 3", "has LIMIT"),
+    "LIMIT BY": (f"{ROW_WISE} LIMIT 3 BY zone", "has LIMIT"),
+    "OFFSET": (f"{ROW_WISE} OFFSET 3", "has OFFSET"),
+    "DISTINCT": (f"SELECT month, zone FROM (SELECT DISTINCT * FROM ({ROW_WISE}))", "has DISTINCT"),
+    "HAVING": (f"{ZONES} HAVING trips > 3", "has HAVING"),
+    "UNION": (f"SELECT * FROM ({ROW_WISE} UNION ALL {ROW_WISE})", "has UNION"),
+    "a sub-query": (
+        "SELECT toDate(pickup_at) AS month, zone, (SELECT count() FROM {base}) AS trips FROM {base}",
+        "reads .*trips several times",
+    ),
+    "a self-join": (
+        "WITH rows AS (SELECT * FROM {base}) SELECT toDate(a.pickup_at) AS month, a.zone AS zone FROM rows AS a "
+        "JOIN rows AS b ON a.trip_id = b.trip_id",
+        "reads .*trips several times",
+    ),
+    "rows of the other side": (
+        "SELECT toDate(pickup_at) AS month, zone FROM {base} RIGHT JOIN system.one ON zone = toString(dummy)",
+        "adds rows that another table has alone",
+    ),
+}
+
+
+@pytest.mark.parametrize("why", SELECTS)
+@pytest.mark.thorough(but=2)
+def test_a_select_that_goes_by_blocks_stops_the_load_before_it_writes(trips_lake: Lake, why: str) -> None:
+    lake, (select, said) = trips_lake, SELECTS[why]
+    create_view(lake, select=select)
+    lake.upload(FIRST)
+    with pytest.raises(
+        AirflowFailException, match=rf"zones_view cannot follow .*trips, so nothing was loaded: .*{said}"
+    ):
+        lake.load(views="follow")
+    assert lake.rows_per_node() == [0] * len(lake.cluster.nodes)
+    assert lake.load()["status"] == "published"
+
+
+#: Why → statements, and what the load says.
+TARGETS = {
+    "a table of its own": (
+        ["CREATE MATERIALIZED VIEW taxi.own ENGINE = SummingMergeTree ORDER BY zone AS SELECT zone FROM taxi.trips"],
+        "has a table of its own",
+    ),
+    "another engine": (
+        [
+            "CREATE TABLE taxi.none (month Date) ENGINE = Null",
+            "CREATE MATERIALIZED VIEW taxi.own TO taxi.none AS SELECT toDate(pickup_at) AS month FROM taxi.trips",
+        ],
+        "writes to .*none, of engine Null",
+    ),
+    "two views": (
+        ["CREATE MATERIALIZED VIEW taxi.second TO taxi.zones AS SELECT toDate(pickup_at) AS month FROM taxi.trips"],
+        "all write to .*zones, and a load of one",
+    ),
+    "another table's view": (
+        [
+            "CREATE TABLE taxi.others AS taxi.trips",
+            "CREATE MATERIALIZED VIEW taxi.second TO taxi.zones AS SELECT toDate(pickup_at) AS month FROM taxi.others",
+        ],
+        "all write to .*zones, and a load of one",
+    ),
+    "a view that refreshes": (
+        [
+            "CREATE MATERIALIZED VIEW taxi.second REFRESH EVERY 1 YEAR APPEND TO taxi.zones "
+            "AS SELECT toDate(pickup_at) AS month, zone FROM taxi.trips"
+        ],
+        "all write to .*zones, and a load of one",
+    ),
+    "rows of others": (["INSERT INTO taxi.zones (month, zone) VALUES ('2026-10-01', 'x')"], "its load will stop: "),
+    "no partitions": (
+        [
+            "CREATE TABLE taxi.ever (month Date) ENGINE = MergeTree ORDER BY month",
+            "CREATE MATERIALIZED VIEW taxi.own TO taxi.ever AS SELECT toDate(pickup_at) AS month FROM taxi.trips",
+        ],
+        "ever has no partitions by time",
+    ),
+    "shorter periods": (
+        [
+            "CREATE TABLE taxi.days (month Date) ENGINE = MergeTree PARTITION BY month ORDER BY month",
+            "CREATE MATERIALIZED VIEW taxi.own TO taxi.days AS SELECT toDate(pickup_at) AS month FROM taxi.trips",
+        ],
+        "no partitions of it make up 2026-10-01",
+    ),
+    "another key": (
+        [
+            "CREATE TABLE taxi.by_zone (month Date, zone String) ENGINE = MergeTree PARTITION BY zone ORDER BY month",
+            "CREATE MATERIALIZED VIEW taxi.own TO taxi.by_zone AS "
+            "SELECT toDate(pickup_at) AS month, zone FROM taxi.trips",
+        ],
+        "by_zone is not partitioned by month .its key is 'zone'",
+    ),
+}
+
+
+@pytest.mark.parametrize("why", TARGETS)
+@pytest.mark.thorough(but=2)
+def test_a_table_that_cannot_follow_stops_the_load_before_it_writes(trips_lake: Lake, why: str) -> None:
+    lake, (statements, said) = trips_lake, TARGETS[why]
+    create_view(lake)
+    run(lake, *statements)
+    lake.upload(FIRST)
+    with pytest.raises(AirflowFailException, match=rf"cannot follow .*trips, so nothing was loaded: .*{said}"):
+        lake.load(views="follow")
+    assert lake.rows_per_node() == [0] * len(lake.cluster.nodes)
+
+
+def test_a_view_that_sees_no_row_of_the_table_has_nothing_to_follow(trips_lake: Lake) -> None:
+    lake = trips_lake
+    select = "SELECT toDate(pickup_at) AS month, zone FROM system.one JOIN {base} ON zone = toString(dummy)"
+    create_view(lake, select=select)
+    lake.upload(FIRST)
+    assert lake.load(views="follow")["views"] == []
