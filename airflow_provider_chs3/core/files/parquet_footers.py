@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.reading import Batch
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.values.error_codes import is_of_servers
-from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.core.values.error_codes import BAD_ARGUMENTS, is_of_servers
+from airflow_provider_chs3.core.workflow.operations import Query, Row, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
 _SCHEMAS_OF_PARQUET = """
@@ -20,6 +20,13 @@ SELECT columns, groupArray((file, num_rows)), sum(total_uncompressed_size),
     FROM {function} WHERE {condition}
 ) GROUP BY columns
 """
+#: To find this out, a server opens the first file, and waits for two further answers of the storage.
+_STRUCTURE = (
+    "num_rows UInt64, total_uncompressed_size UInt64, columns Array(Tuple(name String, path String, "
+    "max_definition_level UInt64, max_repetition_level UInt64, physical_type String, logical_type String, "
+    "compression String, total_uncompressed_size UInt64, total_compressed_size UInt64, space_saved String, "
+    "encodings Array(String)))"
+)
 #: So few files are read by one node: to ask all of them for a part of the files takes each longer than to read them.
 _FILES_OF_ONE_NODE = 16
 #: By default servers fetch the first megabyte of a file that they open, beside its last 64 KB, where the footer is: of
@@ -118,13 +125,22 @@ def _columns_of(name: str, path: str, plain: Collection[str]) -> Iterator[str]:
 
 
 def _footers(files: Files, batch: Batch) -> Steps[list[Row]]:
+    try:
+        return (yield from _look_at_footers(files, batch, _STRUCTURE))
+    except ClickHouseServerError as error:
+        if error.code != BAD_ARGUMENTS:
+            raise
+    # A later server may give more of each column, and takes no other structure than its own.
+    return (yield from _look_at_footers(files, batch, "auto"))
+
+
+def _look_at_footers(files: Files, batch: Batch, structure: str) -> Query:
     on_cluster = len(batch.paths) > _FILES_OF_ONE_NODE
-    function = files.read(batch.glob, file_format="ParquetMetadata", on_cluster=on_cluster)
+    function = files.read(batch.glob, structure=structure, file_format="ParquetMetadata", on_cluster=on_cluster)
     text = _SCHEMAS_OF_PARQUET.format(function=function.text, condition=batch.condition, path=batch.path)
-    name = f"Read the footers of {len(batch.paths)} files"
     settings = {**_NOTHING_BEFORE, "max_threads": min(files.look_threads, len(batch.paths))}
-    rows = yield from files.look(name, Sql(text, function.secrets), settings, on_cluster=on_cluster)
-    return rows
+    name = f"Read the footers of {len(batch.paths)} files"
+    return files.look(name, Sql(text, function.secrets), settings, on_cluster=on_cluster)
 
 
 def _find_unreadable(files: Files, batch: Batch, error: ClickHouseServerError) -> Steps[None]:

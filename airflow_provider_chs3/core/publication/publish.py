@@ -40,6 +40,7 @@ from airflow_provider_chs3.core.publication.versions import drop_older_versions,
 from airflow_provider_chs3.core.sql.quoting import literal, table
 from airflow_provider_chs3.core.staging.partitions import Command, alter_partitions
 from airflow_provider_chs3.core.tuning.exact_settings import EMPTY_SOURCE
+from airflow_provider_chs3.core.values.error_codes import BAD_ARGUMENTS
 from airflow_provider_chs3.core.values.models import Node, Unit
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Gather, Sleep, Steps
@@ -53,7 +54,6 @@ from airflow_provider_chs3.exceptions import (
 
 #: A partition goes from one table to another only where these are the same. The others are what rows were made by.
 _COMPARED = ("columns", "partition_key", "sorting_key", "primary_key", "indices", "projections", "engine")
-_BAD_ARGUMENTS = 36
 #: Error codes of a server that reads the partition of a staged part by another type, each with what it then says.
 _OTHER_KEY = {33: "Cannot read all data", 246: "calculated partition ID"}
 #: Queries that read a part keep it on the disk.
@@ -275,7 +275,7 @@ def _replace_some(
     except ClickHouseServerError as error:
         if error.code in _OTHER_KEY and _OTHER_KEY[error.code] in error.message:
             raise PreflightError(key_of_other_type(load, error.host)) from error
-        if error.code != _BAD_ARGUMENTS or EMPTY_SOURCE not in error.message:
+        if error.code != BAD_ARGUMENTS or EMPTY_SOURCE not in error.message:
             raise
         raise VerificationError(
             f"Staging {load.staging} lost its rows on {error.host} right before they were published: somebody drops "

@@ -69,4 +69,6 @@ def exact_files(prefix: str) -> tuple[Setting, ...]:
     return (
         Setting(f"{prefix}_throw_on_zero_files_match", 1, "finding no file is an error"),
         Setting(f"{prefix}_ignore_file_doesnt_exist", 0, "a missing file is an error"),
+        # No empty object is listed. To skip them, a server that looks for columns fetches the beginning of each first.
+        Setting(f"{prefix}_skip_empty_files", 0, "an empty file is an error"),
     )

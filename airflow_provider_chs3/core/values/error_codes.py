@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, TerminalError
 
 #: Codes that a load reacts to, besides explaining them.
+BAD_ARGUMENTS = 36
 UNKNOWN_FUNCTION = 46
 UNKNOWN_IDENTIFIER = 47
 UNKNOWN_TABLE = 60
@@ -53,7 +54,7 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
     (frozenset({8}), "A file lacks a column: name the columns in `columns`, or give the missing one in `select`."),
     (frozenset({16, 47}), "Unknown column or name: compare `columns` and `select` with the table and the files."),
     (
-        frozenset({36, 44, 48, 49, 53, 62, 193, 215, 344, 386}),
+        frozenset({BAD_ARGUMENTS, 44, 48, 49, 53, 62, 193, 215, 344, 386}),
         "ClickHouse rejects this statement, mostly because of an expression in `select`, or a setting of the "
         "connection or profile.",
     ),

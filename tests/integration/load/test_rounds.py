@@ -1,7 +1,11 @@
-"""How often a load waits for servers, one after the other: each round takes as long as the slowest node."""
+"""How often a load waits for servers, one after the other: each round takes as long as the slowest node.
+
+And how often the servers wait for the storage, where each answer may take a tenth of a second.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -10,9 +14,15 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_chs3.core.files import parquet_footers
 from airflow_provider_chs3.core.workflow.operations import Gather, Insert, Query, QueryNodes, Step, Steps, TryQueryNodes
 from airflow_provider_chs3.runners.blocking import Runner
+from airflow_provider_chs3.testbed.s3 import S3Endpoint
+from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.killing import on_no_clock, perform, performing
+from tests.faults.outcome import assert_exact
+from tests.faults.proxies import Answer, StorageProxy
+from tests.integration.lake import Lake
 from tests.integration.load.test_statements import add_a_file, stop_merges
 from tests.integration.several_periods import PERIODS, Periods, periods
 
@@ -79,3 +89,35 @@ def test_loads_wait_for_servers_no_more_often_than(periods: Periods, nodes: int)
     rounds["nothing new"] = rounds_of(periods.statuses, night)
     most = {"first": 19, "new file": 20, "unchanged": 5, "three": 22, "one of four": 22, "nothing new": 6}
     assert {kind: count for kind, count in rounds.items() if count > most[kind]} == {}
+
+
+def asked_of_the_storage(trips_lake: Lake, chs3_s3: S3Endpoint) -> Counter[str]:
+    """What servers ask the storage, by method, for the load of one Parquet file."""
+    trips, asked = Trips(rows_per_period=600, files_per_period=1), Counter[str]()
+
+    def noted(method: str, path: str, true: Answer) -> Answer:
+        asked[method] += 1
+        return true
+
+    trips_lake.upload(trips)
+    storage = StorageProxy(chs3_s3.endpoint_url)
+    storage.fault = noted
+    try:
+        trips_lake.load(endpoint_url=storage.endpoint_url)
+    finally:
+        storage.close()
+    assert_exact(trips_lake, trips)
+    return asked
+
+
+def test_servers_ask_for_a_file_and_its_end_alone_before_the_insert(trips_lake: Lake, chs3_s3: S3Endpoint) -> None:
+    # The footer and the columns: one of each, at the same time. The insert: one of the node that sends it, the others
+    # of the one that reads.
+    assert asked_of_the_storage(trips_lake, chs3_s3) <= Counter(HEAD=1 + 1 + 2, GET=1 + 1 + 1)
+
+
+def test_a_server_that_gives_more_in_footers_finds_their_structure_out(
+    trips_lake: Lake, chs3_s3: S3Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_footers, "_STRUCTURE", parquet_footers._STRUCTURE.replace(", space_saved String", ""))
+    assert asked_of_the_storage(trips_lake, chs3_s3) > Counter(HEAD=4, GET=3)
