@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import sys
+from typing import NoReturn
 
-from airflow_provider_chs3.cli.main import main
+from airflow_provider_chs3.cli.main import leave, main
 
 
-def run() -> int:
-    """Run the command that the process's arguments name, and return its exit code."""
+def run() -> NoReturn:
+    """Run the command that the process's arguments name, and end with its exit code."""
     # As Airflow's own command line does: connections may be in its database.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
-    return main()
+    leave(main())
 
 
 if __name__ == "__main__":
-    sys.exit(run())
+    run()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Callable, Iterator
 
 from airflow.cli.cli_config import ActionCommand, Arg, CLICommand, GroupCommand
 
 from airflow_provider_chs3.cli.arguments import parser
-from airflow_provider_chs3.cli.main import perform
+from airflow_provider_chs3.cli.main import leave, perform
 
 
 def get_commands() -> list[CLICommand]:
@@ -52,6 +51,6 @@ def _performed_as(name: str) -> Callable[[argparse.Namespace], None]:
         # As `airflow connections` does: without it, connections of the database are not found.
         os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
         given.command = name
-        sys.exit(perform(given))
+        leave(perform(given))
 
     return run

@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_provider_chs3.cli.arguments import OUTPUTS, parser
 from airflow_provider_chs3.core.values.error_codes import is_terminal, with_hint
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.cli.commands import CommandResult
 
 FINE, NOT_AS_IT_SHOULD_BE, ERROR = 0, 1, 2
+#: As shells say it of a program that Ctrl-C ended.
+INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The arguments; None takes those of the process.
 
     Returns:
-        The exit code: 0 if everything is in order, 1 if not, 2 after an error.
+        The exit code: 0 if everything is in order, 1 if not, 2 after an error, 130 after Ctrl-C.
 
     Raises:
         SystemExit: With code 2 if arguments are wrong; with 0 after `--help`.
@@ -59,7 +61,7 @@ def perform(given: argparse.Namespace) -> int:
         stdout.flush()
     except KeyboardInterrupt:
         sys.stderr.write(f"{given.command}: interrupted\n")
-        return ERROR
+        return INTERRUPTED
     except BrokenPipeError:
         # The reader, such as `head`, has closed the pipe. On exit, Python would try to write the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
@@ -70,6 +72,18 @@ def perform(given: argparse.Namespace) -> int:
         sys.stderr.write(f"{given.command}: {_describe_error(error)}\n")
         return ERROR
     return FINE if outcome.is_fine else NOT_AS_IT_SHOULD_BE
+
+
+def leave(code: int) -> NoReturn:
+    """End the process with the exit code of a command.
+
+    After Ctrl-C, that is at once: Python would wait for the threads that wait for servers, and these end what they run
+    once the connection is closed.
+    """
+    if code == INTERRUPTED:
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _as_airflow_prints(values: Any, output: str) -> str:
