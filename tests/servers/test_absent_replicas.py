@@ -19,6 +19,7 @@ from airflow_provider_chs3.testbed.trips import PeriodFacts, Trips, read_facts
 from tests.faults.strikes import Strikes, strikes
 from tests.integration import deferring
 from tests.integration.lake import PERIOD, Lake
+from tests.integration.plans.test_prove import prove
 from tests.narrow_user import narrow_connection
 from tests.servers.replicas import OTHER, TRIPS
 from tests.waiting import wait_until
@@ -286,3 +287,15 @@ def test_a_period_that_somebody_put_back_is_not_taken_for_a_stale_load(lake: Lak
     lake.on_every_node(f"SYSTEM SYNC REPLICA {lake.database}.trips")
     with pytest.raises(AirflowFailException, match="the partition was changed since it was published"):
         lake.load()
+
+
+@pytest.mark.thorough
+def test_a_proof_reads_the_replicas_that_are_up_and_stops_without_any_of_a_shard(nodes: Nodes, lake: Lake) -> None:
+    where = {"key": "trips/{YYYY-MM}/"}
+    load_without_the_second(nodes, lake)
+    nodes.kill(*SECOND)
+    assert prove(lake, **where)["reason"] == "14,000 rows"
+    nodes.cluster.kill(FIRST[1])
+    nodes.down.add(FIRST[1])
+    with pytest.raises((Chs3Error, AirflowFailException), match=str(lake.cluster.nodes[FIRST[1]].tcp_port)):
+        prove(lake, **where)

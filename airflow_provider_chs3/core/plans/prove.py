@@ -17,9 +17,10 @@ from airflow_provider_chs3.core.cluster.row_policies import OF_A_PERIOD, check_a
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import read_columns, without_rows
-from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn
+from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn, Selection
 from airflow_provider_chs3.core.insertion.insert import explain
 from airflow_provider_chs3.core.insertion.insert_statement import selected
+from airflow_provider_chs3.core.ledger.partition_changes import is_explained
 from airflow_provider_chs3.core.ledger.parts import PARTITION
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.plans.digests import (
@@ -194,18 +195,31 @@ def prove_period(load: LoadContext, options: ProofOptions) -> Steps[ProvedPeriod
     """
     before = yield from load.look_up(with_records=False)
     load = replace(load, files=replace(load.files, manifest=_sampled(load.files.manifest, options.sample)))
-    reading = yield from _read_files(load, options)
-    compared, left_out = _compared(load, reading, options)
-    plan = yield from _planned(load, reading)
-    in_objects, other_rows = yield from _digest_objects(load, plan, compared)
+    try:
+        reading = yield from _read_files(load, options)
+        compared, left_out = _compared(load, reading, options)
+        plan = yield from _planned(load, reading)
+        in_objects, other_rows = yield from _digest_objects(load, plan, compared)
+    except (ClickHouseServerError, SourceError):
+        yield from _check_objects(load)
+        raise
     in_table = yield from _digest_table(load, before, compared, options)
-    yield from _check_unchanged(load, before)
+    added = yield from _check_objects(load)
+    yield from _check_table(load, before)
     names = [each.name for each in compared]
     found = _judged(load, in_table, in_objects, names, options)
+    said = [found.reason]
     if other_rows:
-        said = f"{found.reason}; {quantity(other_rows, 'row')} of its objects belong to other periods"
-        found = replace(found, reason=said, other_rows=other_rows)
-    return replace(found, left_out=left_out, compared_objects=len(load.files.manifest.objects))
+        said.append(f"{quantity(other_rows, 'row')} of its objects belong to other periods")
+    if added and options.sample is None:
+        said.append(f"not compared: {quantity(added, 'object')} that came meanwhile")
+    return replace(
+        found,
+        reason="; ".join(said),
+        other_rows=other_rows,
+        left_out=left_out,
+        compared_objects=len(load.files.manifest.objects),
+    )
 
 
 def _sampled(manifest: Manifest, most: int | None) -> Manifest:
@@ -228,30 +242,33 @@ def _read_files(load: LoadContext, options: ProofOptions) -> Steps[Reading]:
 
 def _compared(load: LoadContext, reading: Reading, options: ProofOptions) -> tuple[list[Column], dict[str, str]]:
     """Return the columns whose values can be compared, and of all others that the table stores, why they cannot."""
-    nulls, loaded = load.request.selection.null_as_default, {each.column.name: each for each in reading.loaded}
+    loaded = {each.column.name: each for each in reading.loaded}
     compared, left_out = list[Column](), dict[str, str]()
     for column in load.context.table_facts.columns:
         if column.default_kind in ("ALIAS", "EPHEMERAL"):
             continue
-        why = _why_not_compared(column, loaded.get(column.name), has_objects=bool(reading.groups), nulls=nulls)
+        why = _why_not_compared(
+            column, loaded.get(column.name), load.request.selection, has_objects=bool(reading.groups)
+        )
         if why:
-            is_given = not load.request.selection.columns or column.name in load.request.selection.columns
-            left_out[column.name] = why if is_given or column.default_kind else "`columns` leave it out"
+            left_out[column.name] = why
         else:
             compared.append(column)
     return compared, left_out
 
 
-def _why_not_compared(column: Column, loaded: LoadedColumn | None, *, has_objects: bool, nulls: bool) -> str:
+def _why_not_compared(column: Column, loaded: LoadedColumn | None, selection: Selection, *, has_objects: bool) -> str:
     if column.default_kind == "MATERIALIZED":
         return "the table computes it"
+    if column.name not in (selection.columns or selection.select or [column.name]):
+        return "`definition` leaves it out"
     if not has_digest(column.type):
         return f"it is {column.type}"
     if loaded is None:
         return "no file has it" if has_objects else ""
     if loaded.depends_on:
         return f"its expression calls {loaded.depends_on}"
-    if nulls and column.default_expression:
+    if selection.null_as_default and column.default_expression:
         return "NULL becomes its default"
     return ""
 
@@ -402,18 +419,33 @@ def _of_all_shards(load: LoadContext, digests: Mapping[Node, Mapping[str, Digest
     return {name: Digest.total(each) for name, each in total.items()}
 
 
-def _check_unchanged(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> Steps[None]:
+def _check_objects(load: LoadContext) -> Steps[int]:
+    """Check that objects are as they were listed, and return the number of those that came since."""
     period, read = load.request.period, load.files.manifest
-    _, now = yield from load.files.source.list_period(period)
-    if changes := read.changes_in(now):
+    _, listed = yield from load.files.source.list_period(period)
+    if changes := read.changes_in(listed):
         raise ObjectsChangedError(f"Objects of {period} changed while they were compared: {changes}. Try again.")
-    for node, each in (yield from load.look_up(with_records=False)).items():
-        was, state = before[node].state, each.state
-        # A merge changes neither; of an engine that merges rows, it changes their number.
-        if (was.max_block, was.data_version) != (state.max_block, state.data_version):
+    return read.added_in(listed)
+
+
+def _check_table(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> Steps[None]:
+    for node, now in (yield from load.look_up(with_records=False)).items():
+        if not _is_as_before(before[node], now, load):
             raise TargetChangedError(
-                f"Somebody wrote to {load.context.target} on {node} while {period} was compared: try again."
+                f"Somebody wrote to {load.context.target} on {node} while {load.request.period} was compared: try "
+                "again."
             )
+
+
+def _is_as_before(before: PeriodOnNode, now: PeriodOnNode, load: LoadContext) -> bool:
+    """Check whether a period has the parts that it had, or merges of them."""
+    pairs = [
+        (before.at(key).state, now.at(key).state) for key in {each.partition_id for each in (*before.each, *now.each)}
+    ]
+    return all(
+        was == state or is_explained(was.evidence(), state, table_facts=load.context.table_facts)
+        for was, state in pairs
+    )
 
 
 def _judged(

@@ -89,6 +89,12 @@ def test_a_table_that_a_cron_job_filled_is_equal_to_its_objects_in_all_columns_t
     }
 
 
+def test_columns_that_the_definition_leaves_out_are_not_missing_from_files(fares: Lake) -> None:
+    for definition in ({"columns": ["id", "ts"]}, {"select": {"id": "id", "ts": "ts"}}):
+        left_out = prove(fares, definition=definition)["left_out"]
+        assert left_out == dict.fromkeys(("name", "fare", "tip", "file", "seen"), "`definition` leaves it out")
+
+
 FAULTS: dict[str, tuple[Callable[[Lake], None], str, list[str]]] = {
     "one value": (lambda lake: change(lake, "UPDATE fare = 3 WHERE id = 50"), "other values in fare", ["fare"]),
     "NULL for the default": (
