@@ -24,9 +24,11 @@ _PARTS_OF_SECONDS = {3: "toUnixTimestamp64Milli", 6: "toUnixTimestamp64Micro", 9
 _FIRST_GROUP = "\\1"
 #: What a date may leave out: all of it, or from the minutes, the seconds or any digit of a fraction on.
 _MIDNIGHT = " 00:00:00.000000000"
-_LENGTH_OF_DATE = len("2024-05-01")
+_LENGTH_OF_DATE, _LENGTH_OF_SECONDS = len("2024-05-01"), len("2024-05-01 12:34:56")
 #: Where a text would end between the two digits of an hour, a minute or a second.
 _HALVES = "(12, 15, 18)"
+#: What a text of a moment in UTC has in it.
+_UTC = "['Z', '+00']"
 #: The offset at the end of a text.
 _OFFSET = "' *[+-][0-9]{2}(:?[0-9]{2})?$'"
 #: Gives its digits, less than 16 hours as PostgreSQL has it; a text without one gives no number, and the minutes of an
@@ -123,14 +125,24 @@ def _time(text: str, made: str, target: ColumnType) -> str:
     statement, too: servers analyze it in some 50 µs (seen on 26.9), however few the rows are.
     """
     shown = f"toString({made})"
-    there = f"if(position({text}, 'Z') > 0, toString({made}, 'UTC'), {shown})"
+    there = f"if(multiSearchAny({text}, {_UTC}), toString({made}, 'UTC'), {shown})"
     local = _spaced(f"replaceRegexpOne({text}, {_OFFSET}, '')")
     missing = _MIDNIGHT[len(_MIDNIGHT) - 9 + target.scale - (not target.scale) :]
     return (
-        f"({shown} = {text} OR {_begins(_spaced(_without_z(text)), there, missing)} OR {_unix(text, made, target)} "
+        f"({shown} = {text} OR {_is_whole(text, there, target)} "
+        f"OR {_begins(_spaced(_without_z(text)), there, missing)} OR {_unix(text, made, target)} "
         f"OR {_begins(local, _moved(text, made, target), missing)} "
         f"OR {_has_same_numbers(text, shown, _NUMBERS_OF_TIME)})"
     )
+
+
+def _is_whole(text: str, shown: str, target: ColumnType) -> str:
+    """Compare a text with all digits of the type, which zeros or UTC may follow, as nearly all writers have it."""
+    point = "" if target.scale else "."
+    zeros = ("", f"{point}000", f"{point}000000")
+    ends = ", ".join(literal(each + zone) for each in zeros for zone in ("", "Z", "+00:00", "+00"))
+    end = _LENGTH_OF_SECONDS + 1 + (target.scale and target.scale + 1)
+    return f"(startsWith({_spaced(text)}, {shown}) AND substring({text}, {end}) IN ({ends}))"
 
 
 def _without_z(text: str) -> str:
