@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.conversion.server_casts import (
     DATES,
     ENUMS,
     FLOATS,
+    OR_NULL,
     TEXTS,
     TIMES,
     TIMES_OF_DAY,
@@ -26,6 +27,7 @@ from airflow_provider_chs3.core.conversion.server_casts import (
     is_integer,
 )
 from airflow_provider_chs3.core.conversion.text_casts import holds_of_text
+from airflow_provider_chs3.core.sql.quoting import literal
 
 #: What may be no whole number.
 _FRACTIONS = (*FLOATS, "Decimal")
@@ -74,6 +76,10 @@ class ScalarCasting(ServerCasting):
             number = self._scalar(self.to(value, ColumnType("Nullable(Int64)")), ColumnType("Int64"), target)
             return Cast(number.value, all_hold((f"trunc({value}) = {value}", number.holds)))
         if one.name in TEXTS:
+            if other.name == "DateTime" and (target.holds_null or self.function == OR_NULL):
+                # Where NULL fits, 25.8 casts ClickHouse's own form alone.
+                zone = f", {literal(other.time_zone)}" if other.time_zone else ""
+                made = self.to(f"parseDateTimeBestEffortOrNull({value}{zone})", target)
             return Cast(made, holds_of_text(value, made, other, is_lossy=self.is_lossy))
         for applies, cast in _SCALARS:
             if applies(one, other):
