@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -25,6 +26,8 @@ _LOG_LINE = re.compile(r"\S+ \[\w+ *\] (?P<message>.*?)(?: +\[(?P<logger>[\w.]+)
 _LOADER = "airflow.task.operators.airflow_provider_chs3."
 _RESULT = re.compile(r" (published|unchanged) \(| skipped: ")
 _ERROR = re.compile(r"[\w.]*(Error|Exception): ")
+#: In place of a command.
+_WARM_UP: tuple[str, ...] = ()
 _END = "chs3-demo: the command ended with exit code "
 _READY_TIMEOUT_SECONDS = 300
 
@@ -36,11 +39,12 @@ class DemoError(RuntimeError):
 class DemoAirflow:
     """An Airflow on SQLite, controlled through its command line; use it in a `with` block.
 
-    All commands run in one process, because Airflow takes seconds to start.
+    All commands run in one process, because Airflow takes seconds to start, and again to run a first task. Another
+    process waits to take its place.
     """
 
     def __init__(self, *, home: Path, dags: Path, log: Path, connections: Mapping[str, Mapping[str, Any]]) -> None:
-        """Start the process, which waits for commands.
+        """Start the processes, which wait for commands.
 
         Args:
             home: Folder for Airflow's database and the logs of its tasks.
@@ -62,7 +66,26 @@ class DemoAirflow:
         self.log = log
         self._output = log.open(encoding="utf-8", errors="replace")
         self._unfinished_line = ""
-        self._process = self._spawn()
+        self._processes = [self._spawn(), self._spawn()]
+        self._send(_WARM_UP)
+
+    @property
+    def _process(self) -> subprocess.Popen[bytes]:
+        return self._processes[0]
+
+    def create_database(self, *, tell: Callable[[str], None]) -> None:
+        """Create Airflow's database, in the second process: the first one warms up meanwhile.
+
+        Args:
+            tell: As in `run`.
+
+        Raises:
+            DemoError: If it fails.
+        """
+        self._processes.reverse()
+        self.run("db", "migrate", tell=tell)
+        self._send(_WARM_UP)
+        self._processes.reverse()
 
     def run(self, *arguments: str, tell: Callable[[str], None], is_whole: bool = False) -> None:
         """Run an `airflow` command to its end.
@@ -87,7 +110,7 @@ class DemoAirflow:
             raise DemoError(f"`{command(arguments)}` failed; errors are above, and the full log is in {self.log}")
 
     def kill_in(self, *arguments: str, at: str) -> None:
-        """Run an `airflow` command, and `kill -9` its process at a line of its log; another one takes its place.
+        """Run an `airflow` command, and `kill -9` its process at a line of its log; the other one takes its place.
 
         Args:
             *arguments: The arguments of the command.
@@ -99,7 +122,8 @@ class DemoAirflow:
         self._send(arguments)
         if not any(at in line for line in self._lines()):
             raise DemoError(f"`{command(arguments)}` ended before `{at}`; the full log is in {self.log}")
-        self._restart()
+        _kill(self._processes.pop(0))
+        self._skip_output()
 
     def serve(self) -> str:
         """Start Airflow with its UI, and without a login, until the `with` block ends.
@@ -108,13 +132,16 @@ class DemoAirflow:
             Its address.
         """
         (port,) = free_ports(1)
-        self._restart(
+        self._kill_all()
+        self._skip_output()
+        served = self._spawn(
             "standalone",
             AIRFLOW__API__HOST=HOST,
             AIRFLOW__API__PORT=str(port),
             AIRFLOW__CORE__PARALLELISM="4",
             AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS="True",
         )
+        self._processes.append(served)
         wait_until(
             lambda: is_listening(port),
             process=self._process,
@@ -130,22 +157,19 @@ class DemoAirflow:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._kill()
+        self._kill_all()
         self._output.close()
 
-    def _kill(self) -> None:
-        # With the servers that it has started: it leads a session of its own.
-        os.killpg(self._process.pid, signal.SIGKILL)
-        kill(self._process)
+    def _kill_all(self) -> None:
+        while self._processes:
+            _kill(self._processes.pop())
 
     def _spawn(self, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
         return spawn(__name__, *arguments, log=self.log, environment=self.environment | environment)
 
-    def _restart(self, *arguments: str, **environment: str) -> None:
-        self._kill()
+    def _skip_output(self) -> None:
         self._output.seek(0, os.SEEK_END)
         self._unfinished_line = ""
-        self._process = self._spawn(*arguments, **environment)
 
     def _send(self, arguments: Sequence[str]) -> None:
         assert self._process.stdin is not None
@@ -162,6 +186,12 @@ class DemoAirflow:
                 yield line
                 has_ended = has_ended or line.startswith(_END)
             time.sleep(_POLL_SECONDS)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    # With the servers that it has started: it leads a session of its own.
+    os.killpg(process.pid, signal.SIGKILL)
+    kill(process)
 
 
 def command(arguments: Sequence[str]) -> str:
@@ -191,13 +221,26 @@ def _serve() -> None:
     if sys.argv[1:]:
         return main()
     while True:
-        sys.argv = ["airflow", *commands.get()]
+        arguments = commands.get()
+        if not arguments:
+            _warm_up()
+            continue
+        sys.argv = ["airflow", *arguments]
         try:
             main()
             exit_code: str | int | None = 0
         except SystemExit as end:
             exit_code = end.code
         print(f"\n{_END}{exit_code or 0}", flush=True)
+
+
+def _warm_up() -> None:
+    """Have Airflow make the API that its tasks talk to, which takes seconds of the first task otherwise."""
+    with contextlib.suppress(Exception):
+        import httpx
+        from airflow.sdk.execution_time.supervisor import in_process_api_server
+
+        httpx.Client(transport=in_process_api_server().transport, base_url="http://in-process").get("/health")
 
 
 if __name__ == "__main__":
