@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from itertools import cycle
 from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.testbed.trips import Trips
+from tests.faults.killing import steps_of, strikes_after, strikes_amid
+from tests.integration import deferring
+from tests.integration.deferring import Gate, gate
 from tests.integration.lake import PERIOD, Lake
+
+__all__ = ["gate"]
 
 FIRST = Trips(rows_per_period=900, files_per_period=3)
 SECOND = Trips(seed=2, rows_per_period=1_200, files_per_period=3)
@@ -55,14 +61,14 @@ def made(lake: Lake, name: str = "zones", merged: str = MERGED) -> list[list[tup
     return lake.on_every_node(f"SELECT {merged} FROM {lake.database}.{name} GROUP BY {keys} ORDER BY ALL")
 
 
-def inserted(lake: Lake, *views: Iterable[str]) -> None:
+def inserted(lake: Lake, *views: str) -> None:
     """Insert the rows of the table into another one on the same node, which has views of the same SELECTs."""
     run(lake, "CREATE TABLE taxi.plain_trips AS taxi.trips")
     for name in views or ("zones",):
         rows = lake.on_node(
             0, f"SELECT as_select FROM system.tables WHERE database = '{lake.database}' AND name = '{name}_view'"
         )
-        select = re.sub(rf"{lake.database}\.(\w+)", rf"{lake.database}.plain_\1", rows[0][0])
+        select = re.sub(rf"{lake.database}\.(trips|zones)\b", rf"{lake.database}.plain_\1", rows[0][0])
         run(
             lake,
             f"CREATE TABLE taxi.plain_{name} AS taxi.{name}",
@@ -204,3 +210,159 @@ def test_a_view_that_sees_no_row_of_the_table_has_nothing_to_follow(trips_lake: 
     create_view(lake, select=select)
     lake.upload(FIRST)
     assert lake.load(views="follow")["views"] == []
+
+
+YEARS = "SELECT toStartOfYear(month) AS year, sum(trips) AS trips, uniqMergeState(ids) AS ids FROM {base} GROUP BY year"
+
+
+def create_chain(lake: Lake) -> None:
+    """Zones over trips, rows beside them, and years over zones."""
+    create_view(lake)
+    run(lake, "CREATE TABLE taxi.names (zone String, name String) ENGINE = MergeTree ORDER BY zone")
+    run(lake, "INSERT INTO taxi.names SELECT concat('zone ', toString(number)), 'x' FROM numbers(3)")
+    joined = (
+        "SELECT toDate(pickup_at) AS month, t.zone AS zone, name, arrayJoin([1, 2]) AS n, fare FROM {base} AS t "
+        f"LEFT JOIN {lake.database}.names AS names ON names.zone = t.zone WHERE fare > 5"
+    )
+    columns = "month Date, zone String, name String, n UInt8, fare Decimal(10, 2), more UInt8 DEFAULT 7"
+    create_view(lake, "named", select=joined, columns=columns, engine="MergeTree")
+    columns = "year Date, trips SimpleAggregateFunction(sum, UInt64), ids AggregateFunction(uniq, UInt64)"
+    create_view(lake, "years", base="zones", select=YEARS, columns=columns, key="toYear(year)", order="year")
+
+
+def assert_follows(lake: Lake) -> None:
+    """Compare with what INSERTs leave: of the first views, and of the one over the table of another."""
+    run(lake, *(f"DROP TABLE IF EXISTS taxi.plain_{name}_view" for name in ("zones", "named", "years")))
+    run(lake, *(f"DROP TABLE IF EXISTS taxi.plain_{name}" for name in ("trips", "zones", "named", "years")))
+    inserted(lake, "zones", "named", "years")
+    for name, merged in (
+        ("zones", MERGED),
+        ("named", "month, zone, name, n, more, count(), sum(fare)"),
+        ("years", "year, sum(trips), uniqMerge(ids)"),
+    ):
+        assert (name, made(lake, name, merged)) == (name, made(lake, f"plain_{name}", merged))
+        assert any(made(lake, name, merged))
+
+
+@pytest.mark.three_nodes
+def test_chains_of_views_follow_base_by_base(trips_lake: Lake) -> None:
+    lake = trips_lake
+    create_chain(lake)
+    for period, trips in (("2026-09", FIRST), (PERIOD, FIRST), (PERIOD, SECOND)):
+        lake.upload(trips, period)
+        views = lake.load(period=period, views="follow")["views"]
+        assert [(each["target"].partition(".")[2], each["period"], each["status"]) for each in views] == [
+            ("named", period, "published"),
+            ("zones", period, "published"),
+            ("years", "2026", "published"),
+        ]
+    assert_follows(lake)
+
+
+@pytest.mark.thorough
+@pytest.mark.three_nodes
+@pytest.mark.parametrize("points", [strikes_after, strikes_amid])
+def test_after_kill_9_at_any_step_a_run_ends_in_what_inserts_would_have_left(trips_lake: Lake, points: Any) -> None:
+    lake = trips_lake
+    create_view(lake)
+    versions = cycle([FIRST, SECOND])
+
+    def load() -> Any:
+        return lake.load(views="follow")
+
+    lake.upload(next(versions))
+    load()
+    lake.upload(next(versions))
+    steps = steps_of(load)
+    found = list(points(steps))
+    first_of_view = max(
+        n for n, step in enumerate(steps) if step.name == f"Look at the views over {lake.database}.zones"
+    )
+    assert 0 < first_of_view < len(steps)
+    for strike in found:
+        lake.upload(next(versions))
+        print(f"Killed at {strike}")  # shown where it fails
+        strike.kill_in(load)
+        assert load()["views"][0]["status"] in ("published", "unchanged")
+        assert [each["status"] for each in load()["views"]] == ["unchanged"]
+        assert_zones(lake)
+    assert len(found) > 10
+    assert lake.left_behind() == []
+
+
+def assert_zones(lake: Lake) -> None:
+    """Compare with what the SELECT makes of the table's rows."""
+    select = ZONES.format(base=f"{lake.database}.trips")
+    expected = lake.on_every_node(f"SELECT {MERGED} FROM ({select}) GROUP BY month, zone ORDER BY ALL")
+    assert made(lake) == expected
+    assert any(expected)
+
+
+@pytest.mark.every_change
+def test_what_a_dead_run_left_behind_is_loaded_by_the_next(trips_lake: Lake) -> None:
+    lake = trips_lake
+    create_view(lake)
+    for period in ("2026-09", PERIOD):
+        lake.upload(FIRST, period)
+        lake.load(period=period, views="follow")
+    lake.upload(SECOND)
+    # A run that ended once the base was published.
+    assert lake.load()["status"] == "published"
+    arguments = {"periods": ["2026-09", PERIOD], "period": None}
+    where = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "table": f"{lake.database}.trips"}
+    plan = PlanLoadsOperator(
+        task_id="plan", **where, periods=["2026-09", PERIOD], cluster=lake.cluster.name, views="follow"
+    )
+    assert plan.execute({}) == [PERIOD]
+    first, second = lake.load(**arguments, views="follow")
+    assert [first["status"], second["status"]] == ["unchanged"] * 2
+    assert [first["views"][0]["status"], second["views"][0]["status"]] == ["unchanged", "published"]
+    assert plan.execute({}) == []
+    assert_zones(lake)
+
+
+def test_a_view_that_fails_leaves_its_base_published_and_a_retry_loads_it_alone(trips_lake: Lake) -> None:
+    lake = trips_lake
+    stops = f"throwIf((SELECT count() FROM {lake.database}.stop) > 0 * length(zone))"
+    run(lake, "CREATE TABLE taxi.stop (x UInt8) ENGINE = MergeTree ORDER BY x")
+    create_view(lake, select=f"SELECT month, zone, trips + {stops} AS trips, fares, ids FROM ({ZONES})")
+    lake.upload(FIRST)
+    run(lake, "INSERT INTO taxi.stop VALUES (1)")
+    with pytest.raises(Exception, match="throwIf"):
+        lake.load(views="follow")
+    assert lake.facts() == FIRST.facts(PERIOD)
+    run(lake, "TRUNCATE TABLE taxi.stop")
+    result = lake.load(views="follow")
+    assert (result["status"], result["views"][0]["status"]) == ("unchanged", "published")
+    assert_zones(lake)
+
+
+def test_a_deferred_load_fills_the_views_once_it_is_published(trips_lake: Lake, gate: Gate) -> None:
+    lake = trips_lake
+    create_view(lake)
+    lake.upload(FIRST)
+    deferred = deferring.start(lake, views="follow", **gate.options)
+    gate.open()
+    result = deferred.resume()
+    assert (result["status"], result["views"][0]["status"]) == ("published", "published")
+    assert_zones(lake)
+
+
+@pytest.mark.thorough
+def test_days_make_up_a_month_of_a_view(lake: Lake) -> None:
+    lake.table = "events"
+    run(
+        lake,
+        "CREATE TABLE taxi.events (id UInt64, pickup_at DateTime('UTC'), zone String, fare Decimal(10, 2)) "
+        "ENGINE = MergeTree PARTITION BY toDate(pickup_at) ORDER BY id",
+    )
+    select = ZONES.replace("trip_id", "id")
+    create_view(lake, base="events", select=select)
+    where = {"key": "events/{YYYY-MM-DD}/*.csv", "period": None, "views": "follow"}
+    for number, day in enumerate(("2026-10-01", "2026-10-02", "2026-11-01", "2026-10-02")):
+        lines = [f"{number * 10 + row},{day} 0{row}:00:00,zone {row % 2},{row}.50" for row in range(5)]
+        lake.put(f"events/{day}/{number}.csv", "\n".join(["id,pickup_at,zone,fare", *lines]).encode())
+        (result,) = lake.load(periods=[day], **where)
+        assert [(each["period"], each["status"]) for each in result["views"]] == [(day[:7], "published")]
+    made_of = select.format(base=f"{lake.database}.events")
+    assert made(lake) == lake.on_every_node(f"SELECT {MERGED} FROM ({made_of}) GROUP BY month, zone ORDER BY ALL")
