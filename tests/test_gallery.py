@@ -223,9 +223,9 @@ def test_a_views_table_follows_the_table(gallery: Gallery) -> None:
     dag = gallery.dag("A table and its materialized view")
     gallery.upload("2026-02")
     gallery.upload("2026-03")
-    assert loaded(gallery.run(dag)) == ["2026-02 … 2026-03 (2 months)"] * 2
+    assert loaded(gallery.run(dag)) == ["2026-02 … 2026-03 (2 months)"]
     gallery.upload("2026-03", trips=MORE_TRIPS)
-    assert loaded(gallery.run(dag)) == ["2026-03"] * 2
+    assert loaded(gallery.run(dag)) == ["2026-03"]
     found, expected = (
         gallery.on_every_node(f"SELECT month, zone, sum(trips) FROM ({sql}) GROUP BY month, zone ORDER BY month, zone")
         for sql in (f"SELECT * FROM {d}.zones", by_zone)

@@ -38,7 +38,7 @@ def emit_periods(
     entries: list[Any] = [
         {name: each[name] for name in _FIELDS} | {"partition_key": _key(each["period"], key_format)}
         for each in results
-        if each["status"] in _NEW
+        if _is_new(each)
     ]
     if not entries:
         # Airflow emits an event for every outlet of a task that succeeds.
@@ -49,6 +49,11 @@ def emit_periods(
             event.extra = entries[0] if len(entries) == 1 else {"periods": entries}
             if hasattr(event, "add_partitions"):
                 event.add_partitions([each["partition_key"] for each in entries])
+
+
+def _is_new(result: Mapping[str, Any]) -> bool:
+    """Check whether a load changed a period of its table, or of the table of a view that follows."""
+    return any(each["status"] in _NEW for each in (result, *result.get("views", ())))
 
 
 def _key(period: str, key_format: str | None) -> str:
@@ -99,7 +104,7 @@ class EmitPeriodOperator(BaseOperator):
         results = [self.result] if isinstance(self.result, Mapping) else self.result
         periods = range_text([Period.parse(each["period"]) for each in results])
         statuses = dict.fromkeys(each["status"] for each in results)
-        is_new = not _NEW.isdisjoint(statuses)
+        is_new = any(map(_is_new, results))
         context["period"] = periods  # type: ignore[typeddict-unknown-key]  # for map_index_template
         context["outcome"] = "emitted" if is_new else ", ".join(statuses)  # type: ignore[typeddict-unknown-key]  # likewise
         if not is_new:

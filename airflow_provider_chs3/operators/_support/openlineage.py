@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from openlineage.client.facet_v2 import DatasetFacet
 
     from airflow_provider_chs3.core.request.load_request import LoadRequest
+    from airflow_provider_chs3.core.values.load_result import LoadResult
     from airflow_provider_chs3.core.values.models import TableName
     from airflow_provider_chs3.core.values.period import Period
     from airflow_provider_chs3.core.workflow.operations import Insert
@@ -32,10 +33,12 @@ class LoadLineage(PeriodTask):
     Attributes:
         inserts: The inserts that this process has seen.
         results: What the load has done, for each period; empty until it is done.
+        followed: What the loads of views' tables have done.
     """
 
     inserts: Sequence[Insert] = ()
     results: Sequence[dict[str, Any]] = ()
+    followed: Sequence[LoadResult] = ()
     #: Once there is a request: its periods.
     _loading: Sequence[Period] = ()
     _request: LoadRequest | None = None
@@ -79,7 +82,8 @@ class LoadLineage(PeriodTask):
 
         # An event has ten seconds by default, which servers that don't answer, and made the load fail, would use up.
         output = self._output(with_schema=not has_failed)
-        lineage: OperatorLineage[Any, Any] = OperatorLineage(inputs=inputs, outputs=[output])
+        outputs = [output, *self._outputs_of_views()]
+        lineage: OperatorLineage[Any, Any] = OperatorLineage(inputs=inputs, outputs=outputs)
         if inserts:
             last = inserts[-1]
             text = last.sql.masked
@@ -143,6 +147,19 @@ class LoadLineage(PeriodTask):
             facets |= _overwritten() if written[0]["status"] == "published" else {}
             output_facets = _written(written)
         return OutputDataset(options.namespace, str(table), facets=facets, outputFacets=output_facets)
+
+    def _outputs_of_views(self) -> Iterator[OutputDataset]:
+        from openlineage.client.event_v2 import OutputDataset
+
+        for table in dict.fromkeys(each.target for each in self.followed):
+            results = [each.as_json() for each in self.followed if each.target == table]
+            written = [each for each in results if each["status"] == "published"]
+            yield OutputDataset(
+                self.hook().options.namespace,
+                str(table),
+                facets=_overwritten() if written else {},
+                outputFacets=_written(written) if written else {},
+            )
 
     def _schema(self, table: TableName) -> dict[str, DatasetFacet]:
         from openlineage.client.facet_v2 import schema_dataset

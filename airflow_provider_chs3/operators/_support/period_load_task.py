@@ -45,8 +45,6 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
     #: Airflow shows rendered fields as they were before the task ran, unless it reads them again when it has.
     #: Before 3.2 that would end a try which is to be retried with an error, without its callbacks.
     overwrite_rtif_after_execution = tuple(int(number) for number in __version__.split(".")[:2]) >= (3, 2)
-    #: What the load of the table of each view has done.
-    followed: Sequence[LoadResult] = ()
     #: The insert that it sends, where people look for it in Airflow's UI; without credentials.
     insert_sql = ""
 
@@ -143,9 +141,10 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
             self._tell(results)
             of_views = Runner(listing=listing, **self._runner_arguments(hook))
             if error := self._follow(of_views, views, results) or outcome.error:
-                if results and (ti := context.get("ti")) is not None:
-                    # For what follows the periods that are loaded: a task that fails returns nothing.
-                    ti.xcom_push(key="return_value", value=self.results)
+                # For what follows the periods that are loaded: a task that fails returns nothing.
+                done = [each for each in self.results if len(each.get("views", ())) == len(views)]
+                if done and (ti := context.get("ti")) is not None:
+                    ti.xcom_push(key="return_value", value=done)
                 raise error
             self._label(context, self.results)
             deadline = hook.deadline

@@ -39,6 +39,9 @@ OF_VIEWS = ("target", "period", "status", "reason", "rows", "attempt")
 #: Policies of the base's load that the loads of its views' tables share; the others are about files.
 _SHARED = ("replace_unknown", "on_target_changed", "reload_whole_table", "keep_versions", "hold_limit_days")
 
+#: Merges of these remove rows; those of Summing and Aggregating tables keep their sums.
+_LOSES_ROWS = re.compile("Replacing|Coalescing|Collapsing|Graphite")
+
 
 @dataclass(frozen=True, kw_only=True)
 class View:
@@ -307,6 +310,11 @@ def _target_of(base: TargetContext, row: Row) -> Steps[TableName]:
 
 
 def _check_select(base: TargetContext, view: TableName, select: str) -> Steps[None]:
+    if _LOSES_ROWS.search(base.table_facts.engine):
+        raise PreflightError(
+            f"merges remove rows of {base.target} ({base.table_facts.engine}), and so change what the SELECT makes. Load "
+            "its table by a task of its own, and read with FINAL."
+        )
     rows = yield from base.on_coordinator(
         name=f"Look at what {view} does", sql=Sql(f"EXPLAIN QUERY TREE run_passes = 1 {select}")
     )

@@ -192,6 +192,16 @@ TARGETS = {
 }
 
 
+@pytest.mark.thorough
+def test_a_base_that_merges_rows_away_is_refused(lake: Lake) -> None:
+    lake.create_table(engine="ReplacingMergeTree")
+    create_view(lake)
+    lake.upload(FIRST)
+    with pytest.raises(AirflowFailException, match="merges remove rows of .*trips"):
+        lake.load(views="follow")
+    assert lake.rows_per_node() == [0] * len(lake.cluster.nodes)
+
+
 @pytest.mark.parametrize("why", TARGETS)
 @pytest.mark.thorough(but=2)
 def test_a_table_that_cannot_follow_stops_the_load_before_it_writes(trips_lake: Lake, why: str) -> None:
