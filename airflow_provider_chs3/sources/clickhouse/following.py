@@ -312,8 +312,8 @@ def _target_of(base: TargetContext, row: Row) -> Steps[TableName]:
 def _check_select(base: TargetContext, view: TableName, select: str) -> Steps[None]:
     if _LOSES_ROWS.search(base.table_facts.engine):
         raise PreflightError(
-            f"merges remove rows of {base.target} ({base.table_facts.engine}), and so change what the SELECT makes. Load "
-            "its table by a task of its own, and read with FINAL."
+            f"merges remove rows of {base.target} ({base.table_facts.engine}), and so change what the SELECT makes. "
+            "Load its table by a task of its own, and read with FINAL."
         )
     rows = yield from base.on_coordinator(
         name=f"Look at what {view} does", sql=Sql(f"EXPLAIN QUERY TREE run_passes = 1 {select}")

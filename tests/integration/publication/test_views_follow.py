@@ -197,7 +197,7 @@ def test_a_base_that_merges_rows_away_is_refused(lake: Lake) -> None:
     lake.create_table(engine="ReplacingMergeTree")
     create_view(lake)
     lake.upload(FIRST)
-    with pytest.raises(AirflowFailException, match="merges remove rows of .*trips"):
+    with pytest.raises(AirflowFailException, match=r"merges remove rows of .*trips"):
         lake.load(views="follow")
     assert lake.rows_per_node() == [0] * len(lake.cluster.nodes)
 
@@ -283,12 +283,7 @@ def test_after_kill_9_at_any_step_a_run_ends_in_what_inserts_would_have_left(tri
     lake.upload(next(versions))
     load()
     lake.upload(next(versions))
-    steps = steps_of(load)
-    found = list(points(steps))
-    first_of_view = max(
-        n for n, step in enumerate(steps) if step.name == f"Look at the views over {lake.database}.zones"
-    )
-    assert 0 < first_of_view < len(steps)
+    found = list(points(steps_of(load)))
     for strike in found:
         lake.upload(next(versions))
         print(f"Killed at {strike}")  # shown where it fails
