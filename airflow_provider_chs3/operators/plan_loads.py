@@ -189,7 +189,7 @@ class PlanLoadsOperator(PeriodOperator):
             "database": target.database,
             "table": target.table,
             "periods": {
-                str(each.period): {"reason": str(each), "attempts": list(each.attempts)}
+                str(each.period): {"reason": each.changes or str(each), "attempts": list(each.attempts)}
                 if each.has_changed_objects
                 else None
                 for each in newest

@@ -32,7 +32,7 @@ class ChangedPeriod:
     """A period whose objects changed since it was published.
 
     Args:
-        reason: The plan's reason.
+        reason: Which objects changed, or else the plan's reason.
         attempts: The attempts that had published the period then, on any node.
         planned_at: Time of the plan; None of a derived period whose base changed, which the servers themselves tell.
     """

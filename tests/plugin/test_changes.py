@@ -113,12 +113,12 @@ def test_the_row_says_it_and_the_panel_has_the_line_that_adopts(
     with asked_as_watcher(changed):
         page, troubles = open_page(PAGE, role="admin")
         row = page.get_by_role("region", name="What needs attention").get_by_role("listitem").filter(has_text=PERIOD)
-        row.get_by_text(f"INSERT by user {user}.").wait_for()
+        row.get_by_text(f"INSERT by user {user} since ").wait_for()
         assert "10 rows more on node " in row.inner_text()
         keep(page, "what-somebody-changed")
         page.get_by_role("button", name=f"{PERIOD}: changed by somebody").click()
         panel = page.get_by_role("dialog")
-        panel.get_by_text(f"INSERT by user {user}.").wait_for()
+        panel.get_by_text(f"INSERT by user {user} since ").wait_for()
         command = panel.get_by_text("chs3 adopt --conn-id").inner_text()
     table = f"--database {changed.database} --table {changed.table}"
     assert command.startswith(f"chs3 adopt --conn-id chs3_default {table}")

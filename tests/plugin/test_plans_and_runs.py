@@ -55,7 +55,8 @@ def test_a_period_whose_objects_a_plan_found_changed_is_changed_in_storage_until
     plan(trips_lake, run_dag)
     period = periods(as_user, trips_lake)[PERIOD]
     assert period["state"] == "changed_in_storage"
-    assert "its objects changed since it was published (3 objects" in period["why"]
+    assert period["why"].startswith("3 objects overwritten, the last one at 20")
+    assert f"{trips_lake.bucket}/trips/{PERIOD}/" in period["why"]
     trips_lake.load()
     assert state(as_user, trips_lake) == "published"
 

@@ -71,7 +71,7 @@ def test_periods_of_one_cause_are_one_row_that_opens_to_each_of_them(
     told = several.inner_text()
     assert "2026-07, 2026-08 and 2 more" in told
     # The newest trouble stands for all, and its text names its own file.
-    assert "2026-10: its newest load failed: Column 'trip_id' cannot be filled from row 1 of" in told
+    assert "2026-10: Column 'trip_id' cannot be filled from row 1 of" in told
     assert several.get_by_role("button").all_inner_texts() == ["Reload 4…", "Show 4 periods"]
     several.get_by_role("button", name="Show 4 periods").click()
     assert several.get_by_role("group").get_by_role("button").all_inner_texts() == list(SAME)

@@ -121,6 +121,44 @@ def why_table_is_read(
     return _changes(published, listed[key.period], record, policies)[1] or None
 
 
+def find_changes(
+    source: Source, context: TargetContext, periods: Mapping[Period, Mapping[Node, PeriodOnNode]]
+) -> Steps[dict[Period, str]]:
+    """Find how the objects of periods changed, as far as that is known.
+
+    Args:
+        source: The objects.
+        context: The facts of the nodes.
+        periods: Each period on each node, published everywhere.
+
+    Returns:
+        The changes as a text, with an example and its time; none of a period whose record of objects does not match its
+        publication.
+    """
+    node, records = context.coordinator, {period: _record_of(before) for period, before in periods.items()}
+    keys = [(LedgerKey.on(context, node, period), record.base) for period, record in records.items()]
+    _, listed = yield from source.list_periods([*records])
+    recorded = yield from recorded_objects(context.ledger, node, keys)
+    found = {}
+    for (period, record), published in zip(records.items(), recorded, strict=True):
+        if published.fingerprint == record.fingerprint:
+            found[period] = _told(ObjectChanges.between(published, listed[period]), listed[period])
+    return found
+
+
+def _told(changes: ObjectChanges, listed: Manifest) -> str:
+    overwritten = [each for each in listed.objects if each.path in set(changes.overwritten)]
+    told = [quantity(len(changes.new), "new object")] if changes.new else []
+    if overwritten:
+        last = max(overwritten, key=lambda each: each.last_modified)
+        when = f"{'' if len(overwritten) == 1 else ', the last one'} at {last.last_modified:%Y-%m-%d %H:%M} UTC"
+        told.append(f"{quantity(len(overwritten), 'object')} overwritten{when} ({last.path})")
+    if changes.deleted:
+        example = f"{changes.deleted[0]}{', …' if len(changes.deleted) > 1 else ''}"
+        told.append(f"{quantity(len(changes.deleted), 'object')} deleted ({example})")
+    return ", ".join(told)
+
+
 def text_of(load: LoadContext, why_whole: str) -> str:
     """Return which objects a load reads, for the log; empty of one for which all others are out of the question.
 

@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.attempt.decision import Hold, PeriodFacts, Refus
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.row_policies import OF_A_PERIOD
 from airflow_provider_chs3.core.cluster.topology import TableRequest
-from airflow_provider_chs3.core.increment.new_objects import why_table_is_read
+from airflow_provider_chs3.core.increment.new_objects import find_changes, why_table_is_read
 from airflow_provider_chs3.core.ledger.comparison import (
     ComparisonStatus,
     ExpectedPeriod,
@@ -35,11 +35,14 @@ from airflow_provider_chs3.core.values.models import Node, PeriodObjects, Settin
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period
 from airflow_provider_chs3.core.values.quantities import duration_text, quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Log, Steps
+from airflow_provider_chs3.exceptions import Chs3Error
 
 _NOTHING_KNOWN = PeriodFacts()
 #: Objects of one task: with more, what a task of its own costs a period is lost in what its rows take, and a failure of
 #: the insert costs more than it saves.
 _MOST_BYTES = 1024**3
+#: Objects of which a plan says which changed: listed once more, one by one, more would take seconds and memory.
+_MOST_OBJECTS = 10_000
 
 #: Periods, or what returns them, or all of them, once the length of the table's periods is known.
 WantedPeriods: TypeAlias = tuple[Period, ...] | Callable[[Grain], tuple[Period, ...] | Grain]
@@ -56,6 +59,7 @@ class PlannedPeriod:
         is_to_load: Whether it is loaded.
         target: The local table.
         has_changed_objects: Whether it is loaded because its objects changed since it was published.
+        changes: How its objects changed, as a text; empty if that is not known.
         attempts: The attempts that published what is compared, on any node.
         new_bytes: Size of the objects that are presumably read, in bytes: of all, or as much as the period grew.
         forecast: The estimate for its load, from past loads; None without enough of them.
@@ -68,6 +72,7 @@ class PlannedPeriod:
     is_to_load: bool
     target: TableName
     has_changed_objects: bool = False
+    changes: str = ""
     attempts: tuple[str, ...] = ()
     new_bytes: int = 0
     forecast: Forecast | None = None
@@ -75,7 +80,8 @@ class PlannedPeriod:
 
     def __str__(self) -> str:
         verdict = "to load" if self.is_to_load else "nothing to load"
-        return f"{self.period} {verdict}: {self.reason} ({self.objects.sizes})"
+        changes = f": {self.changes}" if self.changes else ""
+        return f"{self.period} {verdict}: {self.reason}{changes} ({self.objects.sizes})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +170,29 @@ def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], Ta
         own = replace(wanted, fingerprint=objects.fingerprint)
         facts = yield from _facts_of(request, context, period, nodes, own)
         planned.append(_planned(request, context.target, period, objects, facts, records))
-    return planned, context
+    return (yield from _with_changes(request, context, planned, published)), context
+
+
+def _with_changes(
+    request: PlanRequest,
+    context: TargetContext,
+    planned: list[PlannedPeriod],
+    published: Mapping[Period, Mapping[Node, PeriodOnNode]],
+) -> Steps[list[PlannedPeriod]]:
+    """Say which objects changed, of the newest of these periods: an overwritten one may be a mistake."""
+    changed, objects = dict[Period, Mapping[Node, PeriodOnNode]](), 0
+    for each in reversed([each for each in planned if each.has_changed_objects]):
+        objects += each.objects.count
+        if objects <= _MOST_OBJECTS and request.source.kind.contents.name == "objects":
+            changed[each.period] = published[each.period]
+    if not changed:
+        return planned
+    try:
+        found = yield from find_changes(request.source, context, changed)
+    except Chs3Error:
+        # Whoever only plans need not see the records of objects, and of one that cannot be loaded, its load says so.
+        return planned
+    return [replace(each, changes=found.get(each.period, "")) for each in planned]
 
 
 def _facts_of(

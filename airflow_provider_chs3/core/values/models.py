@@ -108,7 +108,12 @@ class Manifest:
             "deleted": sorted(before.keys() - after.keys()),
             "overwritten": sorted(path for path in before.keys() & after.keys() if before[path] != after[path]),
         }
-        return "; ".join(f"{len(paths)} {what} ({paths[0]}…)" for what, paths in changes.items() if paths)
+        return "; ".join(_with_example(what, paths) for what, paths in changes.items() if paths)
+
+
+def _with_example(what: str, paths: Sequence[str]) -> str:
+    first, *others = paths
+    return f"{len(paths):,} {what} ({first}{'…' if others else ''})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,11 +170,9 @@ class ObjectChanges:
         return {name: len(found) for name in ("new", "overwritten", "deleted") if (found := getattr(self, name))}
 
     def __str__(self) -> str:
-        examples = {"overwritten": self.overwritten, "deleted": self.deleted}
-        return ", ".join(
-            f"{count:,} {name}{f' ({examples[name][0]}…)' if name in examples else ''}"
-            for name, count in self.counts.items()
-        )
+        changed = {"overwritten": self.overwritten, "deleted": self.deleted}
+        texts = [f"{len(self.new):,} new"] if self.new else []
+        return ", ".join([*texts, *(_with_example(what, paths) for what, paths in changed.items() if paths)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ class PeriodsAnswer(Answer):
         at = f"{changed.planned_at:%Y-%m-%d %H:%M}"
         return {
             "state": PeriodState.CHANGED_IN_STORAGE,
-            "why": f"a plan found at {at} UTC: {changed.reason}",
+            "why": f"{changed.reason}; a plan found that at {at} UTC",
             "since": f"{at}:00",
         }
 

@@ -14,6 +14,7 @@ from airflow_provider_chs3.plugin.observation.period_state import PeriodState
 from airflow_provider_chs3.plugin.scope import Scope
 from airflow_provider_chs3.plugin.security import ACTIONS_DAG, PeriodRights, owners_of
 
+_LOADED_BY_NEXT_RUN = (PeriodState.UNFINISHED, PeriodState.CHANGED_IN_STORAGE)
 _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 
@@ -51,6 +52,11 @@ def periods_answer(
             "failed_runs": failed,
             "editable_dags": sorted(_dags_of(found, (PeriodState.PAUSED,), rights.editable)),
             "startable_dags": sorted(_startable(found, rights)),
+            "next_runs": {
+                dag_id: due_at.timestamp()
+                for dag_id in sorted(_dags_of(found, _LOADED_BY_NEXT_RUN, schedules))
+                if (due_at := schedules[dag_id].due_at) and not schedules[dag_id].is_paused
+            },
             "actions_dag_id": ACTIONS_DAG,
             "broken_dags": sorted(broken),
         }
@@ -59,7 +65,13 @@ def periods_answer(
 
 def _startable(connections: Collection[Mapping[str, Any]], rights: PeriodRights) -> set[str]:
     """Return the DAGs whose runs help, and that the user may start."""
-    helped = (PeriodState.FAILED, PeriodState.CHANGED, PeriodState.HELD, PeriodState.STRANDED)
+    helped = (
+        PeriodState.FAILED,
+        PeriodState.CHANGED,
+        PeriodState.HELD,
+        PeriodState.STRANDED,
+        *_LOADED_BY_NEXT_RUN,
+    )
     found = _dags_of(connections, helped, rights.startable)
     needs_action = any(
         period["state"] in (PeriodState.GONE, PeriodState.PINNED)

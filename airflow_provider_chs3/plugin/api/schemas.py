@@ -87,7 +87,8 @@ class Periods(BaseModel):
     """The periods of all connections; and the owners, active runs and failed newest runs of the DAGs that load them.
 
     Of the DAGs whose periods need a person, and the DAG of the actions: which the user may edit, and which the user may
-    start runs of. Of all DAGs: which Airflow cannot import.
+    start runs of. When the next runs of DAGs are due that will load periods, as Unix time. Of all DAGs: which Airflow
+    cannot import.
     """
 
     connections: list[ConnectionPeriods]
@@ -96,6 +97,7 @@ class Periods(BaseModel):
     failed_runs: list[FailedRun]
     editable_dags: list[str]
     startable_dags: list[str]
+    next_runs: dict[str, float]
     actions_dag_id: str
     broken_dags: list[str]
 

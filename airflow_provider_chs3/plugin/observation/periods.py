@@ -52,6 +52,7 @@ _DOING = {
     RunningStep.PUBLISH: "a load is publishing it",
 }
 _ORPHANED = "its task has failed, but one of its queries still runs: the next load ends it"
+_WITHOUT_LEDGER = "loads published it, but the ledger that recorded that was dropped or emptied, so for the next load"
 _HIDDEN = "its rows include those that a lightweight DELETE has hidden, until merges remove them"
 
 
@@ -415,5 +416,7 @@ def _why(
         return f"its newest load ended without publishing; the partition {verb} {found.why}"
     if found.standing is ComparisonStatus.ROWS_UNKNOWN and period.is_forgotten:
         return "forgotten in the ledger; its rows are still there"
+    if found.standing is ComparisonStatus.ROWS_UNKNOWN and period.has_lost_ledger:
+        return f"{_WITHOUT_LEDGER}: {found.why}"
     nowhere_else = "" if len(found.nodes) in (0, len(period.nodes)) else f" ({', '.join(map(str, found.nodes))})"
     return found.why + nowhere_else

@@ -89,6 +89,7 @@ class PeriodRecords(NamedTuple):
     """The newest records of a period in the ledger of one node, all of the current table.
 
     Args:
+        has_claims: Whether the ledger has any claim of it, even that it was forgotten.
         record: The record of its state; None if there is none, or it was forgotten.
         several: Of a period of several partitions, the record of each.
         held: The version that is held; None if there is none.
@@ -101,6 +102,7 @@ class PeriodRecords(NamedTuple):
         load: The newest record of a load.
     """
 
+    has_claims: bool
     record: Record | None
     several: tuple[Record, ...]
     held: Held | None
@@ -169,6 +171,7 @@ def period_records(row: Row) -> PeriodRecords:
         # What it was published from, too, is read only where that is compared.
         record = replace(record, fingerprint=held.record.fingerprint, definition=held.record.definition)
     return PeriodRecords(
+        has_claims=bool(row[_STATES]),
         record=record,
         several=several,
         held=held,

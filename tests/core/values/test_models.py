@@ -143,15 +143,15 @@ class TestChanges:
     @pytest.mark.parametrize(
         ("after", "expected"),
         [
-            ([FIRST], "1 deleted (lake/t/b.parquet…)"),
+            ([FIRST], "1 deleted (lake/t/b.parquet)"),
             ([], "2 deleted (lake/t/a.parquet…)"),
-            ([replace(FIRST, version="x"), SECOND], "1 overwritten (lake/t/a.parquet…)"),
-            ([replace(FIRST, size_bytes=0), SECOND], "1 overwritten (lake/t/a.parquet…)"),
+            ([replace(FIRST, version="x"), SECOND], "1 overwritten (lake/t/a.parquet)"),
+            ([replace(FIRST, size_bytes=0), SECOND], "1 overwritten (lake/t/a.parquet)"),
             (
                 [FIRST, replace(SECOND, last_modified=WRITTEN + timedelta(seconds=1))],
-                "1 overwritten (lake/t/b.parquet…)",
+                "1 overwritten (lake/t/b.parquet)",
             ),
-            ([replace(FIRST, path="lake/z"), SECOND], "1 deleted (lake/t/a.parquet…)"),
+            ([replace(FIRST, path="lake/z"), SECOND], "1 deleted (lake/t/a.parquet)"),
         ],
     )
     def test_tell_what_changed_and_an_example(self, after, expected):
@@ -197,7 +197,7 @@ class TestObjectChanges:
         changes = ObjectChanges.between(before, now)
         assert (changes.new, changes.overwritten, changes.deleted) == ((self.THIRD,), (FIRST.path,), (SECOND.path,))
         assert changes.counts == {"new": 1, "overwritten": 1, "deleted": 1}
-        assert str(changes) == f"1 new, 1 overwritten ({FIRST.path}…), 1 deleted ({SECOND.path}…)"
+        assert str(changes) == f"1 new, 1 overwritten ({FIRST.path}), 1 deleted ({SECOND.path})"
 
     def test_a_copy_over_itself_is_no_change(self):
         now = Manifest.of([replace(FIRST, last_modified=FIRST.last_modified.replace(year=2030))])

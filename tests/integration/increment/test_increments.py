@@ -86,10 +86,10 @@ def _longer_ttl(lake: Lake) -> None:
     [
         (
             _overwrite,
-            r"since the period was published, 1 new, 1 overwritten \(.*2.csv…\)",
+            r"since the period was published, 1 new, 1 overwritten \(.*2.csv\)",
             [*range(27), *range(30, 70)],
         ),
-        (_delete, r"since the period was published, 1 new, 1 deleted \(.*2.csv…\)", [*range(20), *range(30, 70)]),
+        (_delete, r"since the period was published, 1 new, 1 deleted \(.*2.csv\)", [*range(20), *range(30, 70)]),
         (_lose_records, "the record of those loaded before does not match", [*range(70)]),
         (_longer_ttl, "engine, keys or TTL of the table changed", [*range(70)]),
     ],

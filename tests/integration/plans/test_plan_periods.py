@@ -155,7 +155,8 @@ class TestReasons:
         loaded.upload(OTHER_TRIPS, "2026-09")
         plan(loaded, all_periods=True)
         text = "\n".join(record.getMessage() for record in said)
-        assert "2026-09 to load: its objects changed since it was published (3 objects" in text
+        changed = "its objects changed since it was published: 3 objects overwritten, the last one at 20"
+        assert f"2026-09 to load: {changed}" in text
         assert "2026-10 nothing to load: as published (3 objects" in text
         assert "1 of 3 periods to load: 2026-09" in text
 

@@ -11,7 +11,7 @@ const textOf = (...nodes: Changes["nodes"]) => changesText({ nodes }, NOON, "UTC
 
 describe("what was changed", () => {
   test("is said with node, time and user", () => {
-    expect(textOf(node("n:1", { statements: [insert] }))).toBe("10 rows more on node n:1 since 08:50, INSERT by user etl");
+    expect(textOf(node("n:1", { statements: [insert] }))).toBe("INSERT by user etl since 08:50: 10 rows more on node n:1");
   });
 
   test("has its date, if it was on another day", () => {
@@ -22,7 +22,7 @@ describe("what was changed", () => {
     const gone = { what: "ALTER TABLE … DELETE WHERE …", user: "", at: AT, rows: null };
     const change = { rows: 599, statements: [gone, { ...gone, at: AT + 60 }] };
     expect(textOf(node("a", change), node("b", change), node("c", { rows: 600, since: AT })))
-      .toBe("1 row fewer on node a, 1 row fewer on node b since 08:50, ALTER TABLE … DELETE WHERE …; as many rows as published, but others on node c since 08:50");
+      .toBe("ALTER TABLE … DELETE WHERE … since 08:50: 1 row fewer on nodes a and b; as many rows as published, but others on node c since 08:50");
   });
 
   test("are rows that no load wrote, where nothing is published", () => {

@@ -86,13 +86,19 @@ test("periods that are not shown count, and those of earlier times that were ask
 });
 
 describe("problems", () => {
+  const task = { dag_id: "g", run_id: "r", task_id: "t", map_index: -1 };
   const tables = tablesOf([connection("a", ["n"], { t: [
     period("2026-01", "failed", { since: "2026-02-01 00:00:00" }), period("2026-02", "failed", { since: "2026-03-01 00:00:00" }),
-    period("2026-03", "stuck"), period("2026-04", "unfinished"), period("2026-05", "loading"),
+    period("2026-03", "stuck"), period("2026-04", "unfinished", { task }), period("2026-05", "loading"),
   ] })]);
 
-  test("are the periods that need a person, the most urgent and newest first", () => {
-    expect(problemsOf(tables, new Set()).map(({ period: { period: name } }) => name)).toEqual(["2026-03", "2026-02", "2026-01"]);
+  test("are the periods that need a person, the most urgent and newest first, and those that wait for a run", () => {
+    expect(problemsOf(tables, new Set()).map(({ period: { period: name } }) => name)).toEqual(["2026-03", "2026-02", "2026-01", "2026-04"]);
+  });
+
+  test("are not the periods whose DAG is running", () => {
+    expect(problemsOf(tables, new Set(["unfinished"] as const), ["other"])).toHaveLength(1);
+    expect(problemsOf(tables, new Set(["unfinished"] as const), ["g"])).toEqual([]);
   });
 
   test("that began in the same second come with the newest period first", () => {
@@ -179,5 +185,6 @@ test("a failed run is shown by a period that failed in it, not by one that faile
     return !withoutProblem([run], table ? problemsOf([table], new Set()) : []).length;
   };
   expect([explained("failed", "new"), explained("failed", "old"), explained("failed", "new", "other")]).toEqual([true, false, false]);
+  expect([explained("unfinished", "new"), explained("unfinished", "old"), explained("changed_in_storage", "new")]).toEqual([true, false, false]);
   expect([explained("stuck", "old"), explained("changed", "old"), explained("published", "new")]).toEqual([true, true, false]);
 });

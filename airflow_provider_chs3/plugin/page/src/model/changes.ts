@@ -1,6 +1,7 @@
 // What was done to a period since it was published, in words: what, where, since when, by whom.
 import type { Changes } from "../api/types";
 import { count, time } from "./format";
+import { listed } from "./needs";
 
 type Change = Changes["nodes"][number]["change"];
 
@@ -23,17 +24,19 @@ function timeText(at: number, now: number, zone: string): string {
   return text.slice(text.slice(0, 10) === today.slice(0, 10) ? 11 : 0, 16);
 }
 
+function groupedBy<Item>(items: readonly Item[], keyOf: (item: Item) => string): [string, Item[]][] {
+  const found = new Map<string, Item[]>();
+  items.forEach((each) => found.set(keyOf(each), [...(found.get(keyOf(each)) ?? []), each]));
+  return [...found];
+}
+
 // Nodes on which the same was done share a text.
 export function changesText({ nodes }: Pick<Changes, "nodes">, now: number, zone: string): string {
-  const found = new Map<string, Changes["nodes"]>();
-  for (const node of nodes) {
-    const key = statementsText(node.change);
-    found.set(key, [...(found.get(key) ?? []), node]);
-  }
-  return [...found].map(([statements, those]) => {
-    const where = those.map(({ name, change }) => `${rowsText(change)} on node ${name}`).join(", ");
+  return groupedBy(nodes, ({ change }) => statementsText(change)).map(([statements, those]) => {
+    const where = groupedBy(those, ({ change }) => rowsText(change)).map(([text, alike]) => `${text} on ${alike.length > 1 ? "nodes" : "node"} ${listed(alike.map(({ name }) => name))}`).join(", ");
     const times = those.flatMap(({ change }) => sinceOf(change) ?? []);
-    return [where + (times.length ? ` since ${timeText(Math.min(...times), now, zone)}` : ""), statements].filter(Boolean).join(", ");
+    const since = times.length ? ` since ${timeText(Math.min(...times), now, zone)}` : "";
+    return statements ? `${statements}${since}: ${where}` : where + since;
   }).join("; ");
 }
 

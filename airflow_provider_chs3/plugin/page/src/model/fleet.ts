@@ -1,7 +1,7 @@
 // All tables behind all connections, as the list shows them: each once, filtered and sorted.
 import type { ConnectionPeriods, FailedRun, PeriodRow, Periods, State, Unread } from "../api/types";
 import { GRAINS, grainOf, indexOf, labelOf, periodAt, type Grain } from "./period";
-import { NEEDS_PERSON, urgency } from "./states";
+import { NEEDS_PERSON, urgency, WAITS } from "./states";
 
 export interface TableRow {
   key: string;
@@ -193,21 +193,25 @@ export function madeOf({ base, view }: Pick<TableRow, "base" | "view">): string 
   return base === null ? "" : `Derived from ${base}${view ? ` by the view ${view}` : ""}`;
 }
 
-// The periods that need a person, the most urgent first, and of those alike the newest trouble, then the newest period.
-export function problemsOf(tables: readonly TableRow[], states: ReadonlySet<State>): Problem[] {
-  const wanted = (state: State) => NEEDS_PERSON.has(state) && (!states.size || states.has(state));
+// The periods that need a person, and those whose next load has not begun: the most urgent first, and of those
+// alike the newest trouble, then the newest period.
+export function problemsOf(tables: readonly TableRow[], states: ReadonlySet<State>, busyDags: readonly string[] = []): Problem[] {
+  const waits = ({ state, task }: PeriodRow) => WAITS.has(state) && !(task && busyDags.includes(task.dag_id));
+  const isWanted = (period: PeriodRow) => (NEEDS_PERSON.has(period.state) || waits(period)) && (!states.size || states.has(period.state));
   return tables
-    .flatMap((table) => table.periods.filter(({ state }) => wanted(state)).map((period) => ({ table, period })))
+    .flatMap((table) => table.periods.filter(isWanted).map((period) => ({ table, period })))
     .sort((one, other) =>
       urgency(one.period.state) - urgency(other.period.state) || other.period.since.localeCompare(one.period.since) ||
       other.period.period.localeCompare(one.period.period));
 }
 
-// The failed runs that no problem mentions. A period that failed mentions that run alone: a later one failed for another
-// reason. One that is stuck or changed stops each run until somebody acts.
+const OF_ONE_RUN: ReadonlySet<State> = new Set(["failed", "unfinished"]);
+
+// The failed runs that no problem mentions. A period that failed, or whose load was killed, mentions that run alone: a later
+// one failed for another reason. One that is stuck or changed stops each run until somebody acts.
 export function withoutProblem(runs: readonly FailedRun[], problems: readonly Problem[]): FailedRun[] {
   const explains = (run: FailedRun) => ({ period: { state, task } }: Problem) =>
-    task?.dag_id === run.dag_id && (state !== "failed" || task.run_id === run.run_id);
+    task?.dag_id === run.dag_id && (OF_ONE_RUN.has(state) ? task.run_id === run.run_id : NEEDS_PERSON.has(state));
   return runs.filter((run) => !problems.some(explains(run)));
 }
 

@@ -38,6 +38,9 @@ export const STATES: Record<State, Look> = {
 
 export const ORDER = Object.keys(STATES) as State[];
 
+// Those that the next run of their DAG will load, or would if it came.
+export const WAITS: ReadonlySet<State> = new Set(["late", "unfinished", "changed_in_storage"]);
+
 // Those in which nothing happens until somebody acts.
 export const NEEDS_PERSON: ReadonlySet<State> = new Set(["gone", "stuck", "failed", "changed", "pinned", "held", "paused", "stranded"]);
 

@@ -7,24 +7,28 @@ import type { FailedRun, ShardNode, PeriodRow, Periods, State } from "../api/typ
 import { nameOf, titleOf, type Problem } from "../model/fleet";
 import { count, ended, parseUtc } from "../model/format";
 import { adoptCommand, badObjectIn, listed, namesOf, needsOf, runsByCause, statementOf, type Need } from "../model/needs";
-import { STATES } from "../model/states";
+import { STATES, WAITS } from "../model/states";
 import { DagLink, RunLink } from "../ui/links";
-import { Ago, CopyButton } from "../ui/parts";
+import { Ago, CopyButton, Time } from "../ui/parts";
 import { RunFailure } from "../ui/run-failure";
 import { StateTag } from "../ui/sign";
 import { useAddress } from "../ui/url";
 import { useWhatChanged } from "../ui/what-changed";
 import { sentence } from "./text";
 
-const FEW = 5;
+// On a bad night all of it should be in sight.
+const FEW = 10;
 // The one action that helps, where there is one.
-const WAY_OUT: Partial<Record<State, Kind>> = { failed: "reload", changed: "reload", pinned: "unpin", held: "approve", paused: "unpause", stranded: "reload", gone: "forget" };
+const WAY_OUT: Partial<Record<State, Kind>> = { failed: "reload", changed: "reload", pinned: "unpin", held: "approve", paused: "unpause", stranded: "reload", gone: "forget", unfinished: "reload", changed_in_storage: "reload" };
 
 // In the column of the list, whose heading says the rest.
-const SHORT: Partial<Record<State, string>> = { gone: "table gone", changed: "changed" };
+const SHORT: Partial<Record<State, string>> = { gone: "table gone", changed: "changed", changed_in_storage: "objects changed" };
+
+// Of a load that ended without a word, Airflow may know why.
+const KILLED: ReadonlySet<State> = new Set(["unfinished", "stranded"]);
 
 // Who owns DAGs, and which of them the user may change.
-export type Rights = Pick<Periods, "owners" | "editable_dags" | "startable_dags" | "actions_dag_id">;
+export type Rights = Pick<Periods, "owners" | "editable_dags" | "startable_dags" | "actions_dag_id" | "next_runs">;
 
 // If they are some of the periods, others may need attention, too.
 export function Needs({ problems, data, missed, runs, areSome, areAll, checkedAt }: {
@@ -50,12 +54,17 @@ export function Needs({ problems, data, missed, runs, areSome, areAll, checkedAt
     );
   }
   const dags = new Set([...broken, ...runs.map((run) => run.dag_id)]).size;
-  const counts = [[missed.length, "node"], [problems.length, "period"], [dags, "DAG"]] as const;
-  const what = counts.filter(([found]) => found).map(([found, noun]) => count(found, noun)).join(" and ");
+  const waiting = problems.filter(({ period }) => WAITS.has(period.state)).length;
+  const counts = [[missed.length, "node"], [problems.length - waiting, "period"], [dags, "DAG"]] as const;
+  const found = counts.filter(([of]) => of);
+  const what = [
+    found.length ? `${found.map(([of, noun]) => count(of, noun)).join(" and ")} ${found.reduce((sum, [of]) => sum + of, 0) > 1 ? "need" : "needs"} attention` : "",
+    waiting ? `${count(waiting, "period")} ${waiting > 1 ? "wait for their" : "waits for its"} next load` : "",
+  ].filter(Boolean).join(", ");
   return (
     <Box as="section" aria-label="What needs attention" borderWidth={1} rounded="lg" overflow="clip">
       <Flex px={4} py={1.5} minH={9} bg="bg.muted" borderBottomWidth={1} justify="space-between" align="center" gap={2}>
-        <Heading as="h2" size="sm">{what} {missed.length + problems.length + dags > 1 ? "need" : "needs"} attention{areSome ? " so far" : ""}</Heading>
+        <Heading as="h2" size="sm">{what}{areSome ? " so far" : ""}</Heading>
         {rows.length > FEW ? (
           <Button size="xs" variant="ghost" onClick={() => { showAll(!areAllShown); }}>
             {areAllShown ? "Show the first" : "Show all"}
@@ -74,7 +83,7 @@ function Entry({ label, tag, head, children, buttons }: {
 }) {
   return (
     <Flex as="li" aria-label={label} px={4} py={2} gap={{ base: 2, lg: 4 }} align="center" wrap="wrap" borderTopWidth={1}
-      display={{ lg: "grid" }} gridTemplateColumns={{ lg: "6.75rem minmax(0, 1fr) auto" }}
+      display={{ lg: "grid" }} gridTemplateColumns={{ lg: "8.25rem minmax(0, 1fr) auto" }}
       _first={{ borderTopWidth: 0 }} _hover={{ bg: "bg.muted/50" }}>
       <Box flexShrink={0}>{tag}</Box>
       <Box flex="1" minW={{ base: "100%", lg: 0 }} gridColumn={buttons ? undefined : { lg: "2 / -1" }}>
@@ -143,11 +152,21 @@ function OfDag({ dagId, owner }: { dagId: string; owner: string | undefined }) {
   return <><Text fontWeight="semibold">DAG <DagLink dagId={dagId} /></Text>{owner ? <Text fontSize="sm" color="fg.muted">owner {owner}</Text> : null}</>;
 }
 
-function nextOf(period: PeriodRow, all: number): string | undefined {
+function nextOf(period: PeriodRow, all: number, nextRun: number | undefined): ReactNode {
+  const { next } = STATES[period.state];
+  if (nextRun && WAITS.has(period.state)) {
+    const [first] = next?.split(/(?<=\.) /) ?? [];
+    return <>{first} Its DAG runs next at <Time at={new Date(nextRun * 1_000)} />: reload if that is too late, or loads other periods.</>;
+  }
   if (period.state === "failed" && badObjectIn(period.why)) {
     return all > 1 ? "Replace or delete these objects, then reload." : "Replace or delete this object, then reload.";
   }
-  return STATES[period.state].next;
+  return next;
+}
+
+// Its tag and its DAG stand beside it.
+function shortWhy({ why, task }: PeriodRow): string {
+  return why.replace(/^its newest load failed: /, "").replace(`the DAG ${task?.dag_id ?? ""}, which loaded it last,`, "its DAG");
 }
 
 function Row({ need: { table, first, periods }, rights }: { need: Need; rights: Rights }) {
@@ -161,7 +180,7 @@ function Row({ need: { table, first, periods }, rights }: { need: Need; rights: 
     change({ ...place, period: isOfFirst ? first.period : null, periods: isOfFirst ? null : periods.map((each) => each.period).join(","), act: kind });
   };
   const what = titleOf(table, first);
-  const next = nextOf(first, periods.length);
+  const next = nextOf(first, periods.length, first.task ? rights.next_runs[first.task.dag_id] : undefined);
   const owner = first.task ? rights.owners[first.task.dag_id] : undefined;
   const help = WAY_OUT[first.state];
   // A run of one DAG forgets, one of another loads.
@@ -171,7 +190,7 @@ function Row({ need: { table, first, periods }, rights }: { need: Need; rights: 
   const statement = statementOf(periods);
   const { connIds: [connId = ""], database, table: name } = table;
   const changed = useWhatChanged({ connId, database, table: name, period: first.period }, first.state);
-  const why = changed || first.why;
+  const why = changed || shortWhy(first);
   // Where causes differ in a detail, say whose this one is.
   const isSame = isOne || (!changed && periods.every((each) => each.why === first.why));
   return (
@@ -200,9 +219,10 @@ function Row({ need: { table, first, periods }, rights }: { need: Need; rights: 
         )}
       </>
     )}>
-        <Text fontSize="sm" lineClamp={{ base: 2, lg: next ? 1 : 2 }} overflowWrap="anywhere" title={why}>
+        <Text fontSize="sm" lineClamp={{ base: 3, lg: next ? 1 : 2 }} overflowWrap="anywhere" title={why}>
           {isSame ? sentence(why) : `${first.period}: ${ended(why)}`}
         </Text>
+        {KILLED.has(first.state) && first.task ? <RunFailure dagId={first.task.dag_id} runId={first.task.run_id} isShort /> : null}
         {next ? <Text fontSize="sm" color="fg.muted" overflowWrap="anywhere">{next}</Text> : null}
         {dagId !== undefined && help && !mayHelp ? (
           <Text fontSize="sm" color="fg.muted">{refusal(KINDS[help].right, dagId, dagId === rights.actions_dag_id ? undefined : owner)}</Text>

@@ -53,9 +53,9 @@ function Content({ data, place }: { data: Periods; place: Place }) {
   const shown = useMemo(
     () => sorted(tables.filter((table) => matches(table, filter)), isSort(sort) ? sort : "urgency"), [tables, filter, sort],
   );
-  const problems = useMemo(() => problemsOf(shown, filter.states), [shown, filter]);
+  const problems = useMemo(() => problemsOf(shown, filter.states, data.busy_dags), [shown, filter, data]);
   // A period that is not read yet may say why.
-  const runs = useMemo(() => (areSome ? [] : withoutProblem(data.failed_runs, problemsOf(tables, new Set()))), [data, tables, areSome]);
+  const runs = useMemo(() => (areSome ? [] : withoutProblem(data.failed_runs, problemsOf(tables, new Set(), data.busy_dags))), [data, tables, areSome]);
   const missed = missedIn(data, tables);
   // They are the first rows of what needs attention.
   const others = data.connections.map((seen) => ({ ...seen, nodes: seen.nodes.filter(({ name }) => !missed.some((node) => node.name === name)) }));

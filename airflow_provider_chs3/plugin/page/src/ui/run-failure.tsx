@@ -4,9 +4,10 @@ import { useRunFailure } from "../api/queries";
 import { ended } from "../model/format";
 import { TaskLink } from "./links";
 
-export function RunFailure({ dagId, runId }: { dagId: string; runId: string }) {
+// The short one says nothing where no cause is known.
+export function RunFailure({ dagId, runId, isShort = false }: { dagId: string; runId: string; isShort?: boolean }) {
   const { data } = useRunFailure(dagId, runId);
-  if (!data) {
+  if (!data || (isShort && !data.error)) {
     return null;
   }
   const { task, error, others } = data;

@@ -7,11 +7,12 @@ import { sentence } from "../periods/text";
 import { Faint } from "./parts";
 import { useZone } from "./zone";
 
-// Empty as long as it is not known.
+// Empty as long as it is not known: of what is not published, rows alone tell nothing.
 export function useWhatChanged(place: PeriodPlace, state: State): string {
   const zone = useZone();
   const { data, dataUpdatedAt } = useChanges(place, state === "changed");
-  return data ? changesText(data, dataUpdatedAt / 1_000, zone) : "";
+  const isKnown = data?.nodes.some(({ change }) => change.published_rows !== null || change.statements.length);
+  return data && isKnown ? changesText(data, dataUpdatedAt / 1_000, zone) : "";
 }
 
 export function WhatChanged({ place }: { place: PeriodPlace }) {
