@@ -140,6 +140,33 @@ class TargetContext:
     absent: tuple[Node, ...] = ()
     sharding_key: str | None = None
 
+    def place(self, nodes: Iterable[Node]) -> str:
+        """Return nodes for people, with the word before them."""
+        return f"on {', '.join(map(str, nodes))}" if self.cluster else "on the server"
+
+    def missing_database(self, database: str) -> str:
+        """Return what to say if a database is missing on a node; empty if every node has it.
+
+        Args:
+            database: The target's, or the ledger's.
+        """
+        lacking = [node for node, facts in self.nodes.items() if database not in facts.databases]
+        found = f"Database {database!r} does not exist {self.place(lacking)}: create it, or check the name."
+        return found if lacking else ""
+
+    def missing_target(self, what_to_do: str, *, said: str = "") -> str:
+        """Return what to say if the target, or its database, is missing on a node; empty if every node has it.
+
+        Args:
+            what_to_do: The end of the sentence if only the table is missing.
+            said: What the table is, between commas; nothing by default.
+        """
+        lacking = [node for node, facts in self.nodes.items() if facts.target is None]
+        if not lacking:
+            return ""
+        found = f"Table {self.target}{said} does not exist {self.place(lacking)}: {what_to_do}."
+        return self.missing_database(self.target.database) or found
+
     @property
     def staging_database(self) -> str:
         """The database of staging tables, which is the ledger's."""

@@ -183,12 +183,8 @@ def inspect_table(request: TableRequest) -> Steps[TargetContext]:
         PreflightError: If the table is missing on a node.
     """
     context = yield from inspect_target(request)
-    missing = ", ".join(str(node) for node, facts in context.nodes.items() if facts.target is None)
-    if missing:
-        raise PreflightError(
-            f"Table {context.target} does not exist on {missing}: create it there, or check table, database and "
-            "cluster."
-        )
+    if finding := context.missing_target("create it there, or check table, database and cluster"):
+        raise PreflightError(finding)
     return context
 
 

@@ -140,18 +140,18 @@ def _missing(context: TargetContext) -> Iterator[str]:
                 "use another."
             )
     absent = [node for node, facts in nodes.items() if facts.target is None]
-    where = f"on {_named(absent)}" if context.cluster else "on the server"
-    no_database = any(target.database not in nodes[node].databases for node in absent)
-    if no_database:
-        yield f"Database {target.database!r} does not exist {where}: create it, or check the name."
-    elif absent and len(absent) == len(nodes):
-        yield (
-            f"Table {target} does not exist {where}: create it (chs3 ddl writes its statement, and "
-            "create_table='if_missing' lets a load create it), or check the name."
-        )
-    elif absent:
+    finding = context.missing_target(
+        "create it (chs3 ddl writes its statement, and create_table='if_missing' lets a load create it), or check the "
+        "name"
+    )
+    if 0 < len(absent) < len(nodes) and not context.missing_database(target.database):
         present = _named(node for node in nodes if node not in absent)
-        yield f"Table {target} exists on {present} but not {where}: create it on every node of {context.cluster!r}."
+        finding = (
+            f"Table {target} exists on {present} but not {context.place(absent)}: create it on every node of "
+            f"{context.cluster!r}."
+        )
+    if finding:
+        yield finding
     if context.staging_database != target.database:
         without = [node for node, facts in nodes.items() if context.staging_database not in facts.databases]
         if without:

@@ -15,7 +15,6 @@ from airflow_provider_chs3.core.cluster.untested_engines import family, remember
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, is_table, literal, table
-from airflow_provider_chs3.core.staging.orphans import missing_database
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
@@ -136,15 +135,15 @@ def create_table(plan: Plan) -> Steps[None]:
 
 def _hindrances(where: Where, context: TargetContext) -> Iterator[str]:
     like = where.like and context.target
-    if finding := missing_database(where.target.database, context):
+    if finding := context.missing_database(where.target.database):
         yield finding
     elif like is None and len(context.publishers) < len(context.nodes):
         yield (
             f"Cluster {context.cluster!r} has shards of several replicas, which a plain MergeTree would not keep "
             "in sync: give --like DATABASE.TABLE, the replicated table that loads go into."
         )
-    elif like and (lacking := [node for node, facts in context.nodes.items() if facts.target is None]):
-        yield f"Table {like} does not exist on {', '.join(map(str, lacking))}: check --like DATABASE.TABLE."
+    elif like and (finding := context.missing_target("check --like DATABASE.TABLE")):
+        yield finding
     elif like:
         engines = {facts.target.engine for facts in context.nodes.values() if facts.target}
         for engine in sorted(each for each in engines if not each.endswith("MergeTree")):

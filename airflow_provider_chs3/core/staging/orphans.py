@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.cluster.node_facts import inspect_target
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, TableRequest
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.staging.ending import end_named
@@ -83,7 +83,7 @@ def clean_staging(request: CleanRequest) -> Steps[list[Orphan]]:
         default_cluster=request.default_cluster,
     )
     context = yield from inspect_target(ledger, settings=DDL_SETTINGS)
-    if finding := missing_database(request.database, context):
+    if finding := context.missing_database(request.database):
         raise PreflightError(finding)
     answers = yield from context.on_each(name="Look for staging", sql=_look(request.database))
     orphans = list(_orphans(answers, request))
@@ -91,17 +91,6 @@ def clean_staging(request: CleanRequest) -> Steps[list[Orphan]]:
     if orphans and not request.is_dry_run:
         yield from end_named(context, [each.name for each in orphans])
     return orphans
-
-
-def missing_database(database: str, context: TargetContext) -> str:
-    """Return a sentence if a database is missing on a node; empty if every node has it.
-
-    Args:
-        database: The target's, or the ledger's.
-        context: The nodes' facts.
-    """
-    missing = [str(node) for node, facts in context.nodes.items() if database not in facts.databases]
-    return f"Database {database!r} does not exist on {', '.join(missing)}: check the name." if missing else ""
 
 
 def _look(database: str) -> Sql:

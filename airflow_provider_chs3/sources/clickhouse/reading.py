@@ -337,12 +337,9 @@ def _shown(cluster: str | None) -> str:
 
 
 def _check_base(context: TargetContext) -> None:
-    lacking = [str(node) for node, facts in context.nodes.items() if facts.target is None]
-    if lacking:
-        raise PreflightError(
-            f"Table {context.target}, which the SELECT reads, does not exist on {', '.join(lacking)}: check "
-            "from_table, and create it there."
-        )
+    said = ", which the SELECT reads,"
+    if finding := context.missing_target("check from_table, and create it there", said=said):
+        raise PreflightError(finding)
     engine = context.table_facts.engine
     if not engine.endswith("MergeTree"):
         raise PreflightError(

@@ -56,6 +56,7 @@ def test_a_connection_that_breaks(lake: Lake, rehearse: Rehearse, monkeypatch: p
 
 def test_a_table_that_is_not_there(lake: Lake, rehearse: Rehearse) -> None:
     assert f"Table {lake.database}.nothere does not exist on " in refused(rehearse, "--like", "nothere")
+    assert "Database 'nowhere' does not exist on " in refused(rehearse, "--like", "nowhere.trips")
 
 
 @pytest.mark.thorough(but=1)
