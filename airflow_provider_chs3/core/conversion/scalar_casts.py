@@ -76,15 +76,20 @@ class ScalarCasting(ServerCasting):
             number = self._scalar(self.to(value, ColumnType("Nullable(Int64)")), ColumnType("Int64"), target)
             return Cast(number.value, all_hold((f"trunc({value}) = {value}", number.holds)))
         if one.name in TEXTS:
-            if other.name == "DateTime" and (target.holds_null or self.function == OR_NULL):
-                # Where NULL fits, 25.8 casts ClickHouse's own form alone.
-                zone = f", {literal(other.time_zone)}" if other.time_zone else ""
-                made = self.to(f"parseDateTimeBestEffortOrNull({value}{zone})", target)
-            return Cast(made, holds_of_text(value, made, other, is_lossy=self.is_lossy))
+            return self._of_text(value, target)
         for applies, cast in _SCALARS:
             if applies(one, other):
                 return cast(self, value, one, target)
         return Cast(made)
+
+    def _of_text(self, value: str, target: ColumnType) -> Cast:
+        other, parsed = target.bare, value
+        if other.name == "DateTime" and (target.holds_null or self.function == OR_NULL):
+            # Where NULL fits, 25.8 casts ClickHouse's own form alone.
+            zone = f", {literal(other.time_zone)}" if other.time_zone else ""
+            parsed = f"parseDateTimeBestEffortOrNull({value}{zone})"
+        made = self.to(parsed, target)
+        return Cast(made, holds_of_text(value, made, other, is_lossy=self.is_lossy))
 
 
 #: Which pairs of types take more than the server's own conversion. The first that applies counts.
