@@ -107,19 +107,24 @@ class PlanLoadsOperator(PeriodOperator):
             listing = self.listing()
             runner = Runner(hook=hook, listing=listing, log=self.log)
             planned = runner.run(plan_loads(self._request(periods, reload, listing)))
-            if planned and VIEWS.checked(self.views) == "follow":
+            if VIEWS.checked(self.views) == "follow" and (planned or reload):
                 return runner.run(self._with_views(planned, reload, listing))
             return planned
 
     def _with_views(
         self, planned: Sequence[PlannedPeriod], reload: Reload | None, listing: Listing
     ) -> Steps[list[PlannedPeriod]]:
-        """Return the plan with those periods to load, too, for which the table of a view is behind."""
+        """Return the plan with those periods to load, too, for which the table of a view is behind, or is reloaded."""
+        from airflow_provider_chs3.core.plans.plan import periods_of_other_table
         from airflow_provider_chs3.core.request.load_request import LoadRequest
         from airflow_provider_chs3.core.workflow.operations import Log
         from airflow_provider_chs3.operators._support.load_request import what_is_loaded
         from airflow_provider_chs3.sources.clickhouse.following import find_views, plan_views
 
+        if not planned and reload:
+            planned = yield from periods_of_other_table(self._request(reload.periods, reload, listing), reload)
+        if not planned:
+            return []
         loaded, periods = what_is_loaded(self, listing, self.definition or {}), [each.period for each in planned]
         request = LoadRequest(**loaded, period=periods[0], reload=reload, follows_views=True)
         views = yield from find_views(request, periods)

@@ -134,6 +134,19 @@ def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
     return (yield from _with_forecasts(context, planned))
 
 
+def periods_of_other_table(request: PlanRequest, reload: Reload) -> Steps[list[PlannedPeriod]]:
+    """Return a period in each period of another table that a run reloads, for what follows the load of this one.
+
+    Args:
+        request: The plan of this table.
+        reload: What the run reloads.
+    """
+    grain, _ = yield from find_grain(request)
+    periods = sorted({Period.of(each.begin, grain) for each in reload.periods})
+    reason, nothing = f"this run reloads {reload}", PeriodObjects(0, 0, "")
+    return [PlannedPeriod(each, nothing, reason, is_to_load=False, target=request.target) for each in periods]
+
+
 def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], TargetContext | None]]:
     """Compare the periods' objects with what was published, without a word.
 

@@ -178,9 +178,9 @@ def follow(
         results: What that load did.
         begin: Is called with each load, and its periods, before it begins.
     """
-    followed, loaded = Followed(), [each.period for each in results if not each.has_no_objects]
+    followed, several = Followed(), [each for each in results if not each.has_no_objects]
     for view in views:
-        periods = _periods_of(view, loaded, request.reload)
+        periods = _periods_of(view, several, request.reload)
         if not periods or view.base in followed.errors:
             continue
         own = load_of(request, view, periods)
@@ -195,9 +195,11 @@ def follow(
     return followed
 
 
-def _periods_of(view: View, loaded: Iterable[Period], reload: Reload | None) -> list[Period]:
-    periods, own = sorted({view.periods[period] for period in loaded}), _reload_of(reload, view)
-    return [period for period in periods if period in own.periods] if own else periods
+def _periods_of(view: View, results: Iterable[LoadResult], reload: Reload | None) -> list[Period]:
+    if own := _reload_of(reload, view):
+        return sorted({view.periods[each.period] for each in results} & set(own.periods))
+    # What a run leaves out, as it reloads something else, took no step.
+    return sorted({view.periods[each.period] for each in results if each.status != "skipped" or each.seconds_by_step})
 
 
 def plan_views(views: Sequence[View], request: LoadRequest) -> Steps[dict[Period, str]]:
@@ -209,6 +211,8 @@ def plan_views(views: Sequence[View], request: LoadRequest) -> Steps[dict[Period
     """
     behind = dict[Period, str]()
     for view in views:
+        if request.reload and not _reload_of(request.reload, view):
+            continue
         planned = yield from _planned(request, view)
         to_load = {each.period: each.reason for each in planned if each.is_to_load}
         for period, of_view in view.periods.items():

@@ -15,6 +15,7 @@ from tests.faults.killing import steps_of, strikes_after, strikes_amid
 from tests.integration import deferring
 from tests.integration.deferring import Gate, gate
 from tests.integration.lake import PERIOD, Lake
+from tests.integration.load.test_reload import context_of
 
 __all__ = ["gate"]
 
@@ -371,3 +372,24 @@ def test_days_make_up_a_month_of_a_view(lake: Lake) -> None:
         assert [(each["period"], each["status"]) for each in result["views"]] == [(day[:7], "published")]
     made_of = select.format(base=f"{lake.database}.events")
     assert made(lake) == lake.on_every_node(f"SELECT {MERGED} FROM ({made_of}) GROUP BY month, zone ORDER BY ALL")
+
+
+def test_a_run_that_reloads_a_table_reloads_that_one_and_what_follows_it(trips_lake: Lake) -> None:
+    lake = trips_lake
+    create_view(lake)
+    periods = ["2026-09", PERIOD]
+    for period in periods:
+        lake.upload(FIRST, period)
+    lake.load(period=None, periods=periods, views="follow")
+
+    def reloaded(name: str) -> list[tuple[str, list[str]]]:
+        conf = {"chs3_reload": {"database": lake.database, "table": name, "periods": [PERIOD]}}
+        where = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "table": f"{lake.database}.trips"}
+        plan = PlanLoadsOperator(task_id="plan", **where, periods=periods, cluster=lake.cluster.name, views="follow")
+        assert plan.execute(context_of(conf)) == [PERIOD]
+        results = lake.operator(period=None, periods=periods, views="follow").execute(context_of(conf))
+        return [(each["status"], [view["status"] for view in each["views"]]) for each in results]
+
+    assert reloaded("trips") == [("skipped", []), ("published", ["published"])]
+    assert reloaded("zones") == [("skipped", []), ("skipped", ["published"])]
+    assert_zones(lake)
