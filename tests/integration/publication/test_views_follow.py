@@ -10,6 +10,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
+from airflow_provider_chs3.operators.versions import RestorePeriodsOperator
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.killing import steps_of, strikes_after, strikes_amid
 from tests.integration import deferring
@@ -393,3 +394,23 @@ def test_a_run_that_reloads_a_table_reloads_that_one_and_what_follows_it(trips_l
     assert reloaded("trips") == [("skipped", []), ("published", ["published"])]
     assert reloaded("zones") == [("skipped", []), ("skipped", ["published"])]
     assert_zones(lake)
+
+
+@pytest.mark.thorough
+def test_a_view_follows_a_base_that_was_restored(trips_lake: Lake) -> None:
+    lake = trips_lake
+    create_view(lake)
+    for trips in (FIRST, SECOND):
+        lake.upload(trips)
+        lake.load(views="follow", keep_versions=1)
+    where = {"table": "trips", "database": lake.database, "cluster": lake.cluster.name}
+    RestorePeriodsOperator(task_id="undo", periods=[PERIOD], **where).execute({})
+    assert lake.facts() == FIRST.facts(PERIOD)
+    keys = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/"}
+    plan = PlanLoadsOperator(task_id="plan", **keys, **where, periods=[PERIOD], views="follow")
+    assert plan.execute({}) == [PERIOD]
+    result = lake.load(views="follow", keep_versions=1)
+    assert (result["status"], result["views"][0]["status"]) == ("skipped", "published")
+    assert_zones(lake)
+    assert lake.facts() == FIRST.facts(PERIOD)
+    assert plan.execute({}) == []
