@@ -226,6 +226,12 @@ def test_a_plan_finds_the_periods_whose_base_changed(select_lake: SelectLake) ->
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "its syntax": ({"sql": "SELEC 1"}, r"The server rejects the SELECT over \S+\.base: Syntax error.* Correct sql="),
+    "its names": (
+        {"sql": "SELECT nope(at) AS month FROM {d}.base"},
+        r"The server rejects the SELECT over \S+\.base: Function with name `nope` does not exist",
+    ),
+    "its types": ({"sql": "SELECT zone + at AS zone FROM {d}.base"}, r"SELECT over \S+\.base: Illegal types"),
     "another table": (
         {"from_table": "{d}.zones"},
         r"The SELECT does not read \S+\.zones, so a load could not restrict it",

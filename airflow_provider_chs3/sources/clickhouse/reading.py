@@ -19,6 +19,7 @@ from airflow_provider_chs3.core.attempt.warnings import VIEW_TO
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.cluster.topology import TableRequest
+from airflow_provider_chs3.core.files.parse_errors import reason_of
 from airflow_provider_chs3.core.ledger.parts import PARTITION
 from airflow_provider_chs3.core.preflight.target_checks import grain_of_key, partitions_of, periods_of_partitions
 from airflow_provider_chs3.core.source.contents import DERIVED
@@ -65,6 +66,9 @@ _BYTES_OF_A_VALUE = 8
 _BETWEEN = "-"
 #: The versions of periods in records, with the digest of their base, as a regular expression of the servers.
 VERSION = f"^[0-9]+/0/([0-9a-f]{{32}}){_BETWEEN}[0-9a-f]{{32}}$"
+
+#: Codes of errors that a statement has itself: its syntax, what it names, types, and numbers of arguments.
+_OF_THE_SELECT = frozenset({42, 43, 44, 46, 47, 53, 60, 62, 70, 81, 115, 179, 184, 207, 215, 352, 386})
 
 _IS_PATCH = "startsWith(partition_id, 'patch-')"
 #: Of the rows of a partition, what merges leave as it is: their number, the highest number of a block, which each
@@ -233,9 +237,16 @@ class SelectSource(RowSource):
         return _Base(context, _of_shards(context, states), owned)
 
     def _describe(self, context: TargetContext) -> Steps[tuple[KnownColumn, ...]]:
-        rows = yield from context.on_coordinator(
-            name=f"Read the columns of the SELECT over {self.place}", sql=Sql(f"DESCRIBE TABLE (\n{self.sql}\n)")
-        )
+        try:
+            rows = yield from context.on_coordinator(
+                name=f"Read the columns of the SELECT over {self.place}", sql=Sql(f"DESCRIBE TABLE (\n{self.sql}\n)")
+            )
+        except ClickHouseServerError as error:
+            if error.code not in _OF_THE_SELECT:
+                raise
+            raise ConfigurationError(
+                f"The server rejects the SELECT over {self.place}: {reason_of(error)}. Correct sql=…, or the view."
+            ) from error
         found = tuple(KnownColumn(name=row[0], type=row[1], clickhouse_type=row[1]) for row in rows)
         if any(each.name == _PATH for each in found):
             raise SourceError(f"The SELECT over {self.place} has a column {_PATH!r}, which loads use: rename it.")
