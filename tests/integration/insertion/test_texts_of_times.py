@@ -70,6 +70,9 @@ def test_texts_with_a_zone_are_instants_and_texts_without_are_of_the_columns_zon
     first, second = (dt.datetime(2024, 11, 3, hour, 30, tzinfo=dt.UTC) for hour in (5, 6))
     texts = {
         "2024-11-03 00:30:00": local,
+        # Clocks repeat this hour: the first of its two moments.
+        "2024-11-03 01:30:00": first,
+        "2024-11-03T01:30": first,
         "2024-11-03T05:30:00Z": first,
         "2024-11-03T05:30Z": first,
         "2024-11-03 05:30:00+00": first,
