@@ -1,6 +1,7 @@
 // The frame of all views: which one is shown, what it is about, and how fresh it is.
-import { Box, Flex, Heading, Text } from "@chakra-ui/react";
+import { Box, Button, Flex, Heading, Text } from "@chakra-ui/react";
 import type { ReactNode } from "react";
+import { isLoggedOut } from "./api/client";
 import { useCluster, usePeriods, useSpeed } from "./api/queries";
 import { ClusterView } from "./cluster/view";
 import { describe, type Place } from "./model/place";
@@ -25,9 +26,10 @@ interface Asked {
 function Freshness({ data, dataUpdatedAt, error, isFetching }: Asked) {
   if (error) {
     return (
-      <Text fontSize="sm" color="fg.error" role="status">
-        Refresh failed: {error.message}{data ? <> The data below is from <Ago seconds={dataUpdatedAt / 1_000} />.</> : null}
-      </Text>
+      <Flex flexBasis="100%" gap={3} align="center" wrap="wrap" role="status" rounded="md" px={4} py={2} bg="orange.subtle" color="orange.fg">
+        <Text>{error.message}{data ? <> What is below is from <Ago seconds={dataUpdatedAt / 1_000} />.</> : null}</Text>
+        {isLoggedOut(error) ? <Button size="xs" variant="outline" onClick={() => { location.reload(); }}>Log in</Button> : null}
+      </Flex>
     );
   }
   return (

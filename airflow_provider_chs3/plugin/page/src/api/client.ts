@@ -6,6 +6,9 @@ export class RequestError extends Error {
   }
 }
 
+// Airflow's own UI leads to its login page once it is loaded again.
+export const isLoggedOut = (error: Error): boolean => error instanceof RequestError && error.status === 401;
+
 export async function ask<T>(path: string, { method = "GET", body }: { method?: string; body?: unknown } = {}): Promise<T> {
   const headers = { Accept: "application/json", ...(body === undefined ? {} : { "Content-Type": "application/json" }) };
   // With the referrer, Airflow records that a run was started in its UI.

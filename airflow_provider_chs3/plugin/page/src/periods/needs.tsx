@@ -31,8 +31,8 @@ const KILLED: ReadonlySet<State> = new Set(["unfinished", "stranded"]);
 export type Rights = Pick<Periods, "owners" | "editable_dags" | "startable_dags" | "actions_dag_id" | "next_runs">;
 
 // If they are some of the periods, others may need attention, too.
-export function Needs({ problems, data, missed, runs, areSome, areAll, checkedAt }: {
-  problems: readonly Problem[]; data: Periods; missed: readonly ShardNode[]; runs: readonly FailedRun[]; areSome: boolean; areAll: boolean; checkedAt: number | null;
+export function Needs({ problems, data, missed, runs, areSome, areAll, checkedAt, isOld }: {
+  problems: readonly Problem[]; data: Periods; missed: readonly ShardNode[]; runs: readonly FailedRun[]; areSome: boolean; areAll: boolean; checkedAt: number | null; isOld: boolean;
 }) {
   const [areAllShown, showAll] = useState(false);
   const { broken_dags: broken, owners } = data;
@@ -46,9 +46,9 @@ export function Needs({ problems, data, missed, runs, areSome, areAll, checkedAt
   ];
   if (!rows.length) {
     return (
-      <Flex align="center" gap={2} rounded="md" px={4} py={2} wrap="wrap" bg="green.subtle" color="green.fg">
-        <Text as="span" aria-hidden>✓</Text>
-        <Text>{areAll ? "No period needs attention." : "None of these periods needs attention."}</Text>
+      <Flex align="center" gap={2} rounded="md" px={4} py={2} wrap="wrap" bg={isOld ? "bg.muted" : "green.subtle"} color={isOld ? "fg.muted" : "green.fg"}>
+        <Text as="span" aria-hidden>{isOld ? "?" : "✓"}</Text>
+        <Text>{areAll ? "No period" : "None of these periods"} {isOld ? "needed" : "needs"} attention.</Text>
         <Text fontSize="sm">{checkedAt === null ? null : <>Checked <Ago seconds={checkedAt} />.</>}</Text>
       </Flex>
     );

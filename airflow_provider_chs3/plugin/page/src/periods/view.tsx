@@ -36,10 +36,11 @@ export function PeriodsView({ place }: { place: Place }) {
   if (!data) {
     return error ? <Note title="The periods cannot be shown">{error.message}</Note> : <WaitingForPeriods />;
   }
-  return data.connections.length ? <Content data={data} place={place} /> : <NoConnections />;
+  return data.connections.length ? <Content data={data} isOld={error !== null} place={place} /> : <NoConnections />;
 }
 
-function Content({ data, place }: { data: Periods; place: Place }) {
+// It is old as long as no newer answer comes.
+function Content({ data, isOld, place }: { data: Periods; isOld: boolean; place: Place }) {
   const { params } = useAddress();
   const newest = useMemo(() => tablesOf(data.connections), [data]);
   const { answers, isWaiting } = useEarlier(place, earlierIn(params, newest));
@@ -69,7 +70,7 @@ function Content({ data, place }: { data: Periods; place: Place }) {
       <>
         <Troubles connections={data.connections} />
         <MissingPlace tables={tables} params={params} />
-        {data.failed_runs.length ? <Needs problems={[]} data={data} missed={[]} runs={data.failed_runs} areSome={false} areAll={false} checkedAt={null} /> : null}
+        {data.failed_runs.length ? <Needs problems={[]} data={data} missed={[]} runs={data.failed_runs} areSome={false} areAll={false} checkedAt={null} isOld={isOld} /> : null}
         {place.dagId ? <Faint>No periods to show.</Faint> : hasErrors ? null : <NoTables />}
       </>
     );
@@ -84,7 +85,7 @@ function Content({ data, place }: { data: Periods; place: Place }) {
         : <StateChips counts={countStates(tables)} chosen={filter.states} />}
       {areNeedsShown ? (
         <Needs problems={problems} data={data} missed={missed} runs={runs}
-          areSome={areSome} areAll={shown.length === tables.length && !areSome && !silences(data.connections).unknown.length} checkedAt={oldestOf(data)} />
+          areSome={areSome} areAll={shown.length === tables.length && !areSome && !silences(data.connections).unknown.length} checkedAt={oldestOf(data)} isOld={isOld} />
       ) : null}
       {filter.named ? <Only named={filter.named} /> : null}
       <Filters tables={tables} connections={data.connections} shown={areSome ? null : shown.length} />

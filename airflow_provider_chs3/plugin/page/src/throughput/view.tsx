@@ -154,7 +154,7 @@ function SlowSpell({ spell, all }: { spell: Spell<LoadSpeed>; all: readonly Load
       {first && !more.length ? <SlowLoad load={first} /> : (
         <details>
           <Box as="summary" cursor="pointer">
-            <b>{count(loads.length, "slow load")}</b> from <Time at={new Date(from * 1_000)} /> to <Time at={new Date(to * 1_000)} />: {listed([...loads].reverse().map(({ period }) => period))}
+            <b>{count(loads.length, "slow load")}</b> from <Time at={new Date(from * 1_000)} /> to <Time at={new Date(to * 1_000)} />: {listed([...new Set([...loads].reverse().map(({ period }) => period))])}
           </Box>
           <Stack gap={1} mt={1} ps={4}>{loads.map((load) => <SlowLoad key={`${load.period}-${load.published_at}`} load={load} />)}</Stack>
         </details>
