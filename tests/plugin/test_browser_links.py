@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
+from airflow.dag_processing.bundles.manager import DagBundlesManager
 from airflow.models.dagrun import DagRun
-from airflow.sdk import DAG
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, Asset
 
 from airflow_provider_chs3.plugin.constants import HAS_PAGE
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+from tests.dag_bag import DagBag, sync_bag_to_db
 from tests.integration.lake import Lake
 from tests.plugin.browsing import PAGE, keep
 from tests.plugin.test_periods import TRIPS
@@ -68,6 +72,36 @@ def test_a_tasks_link_opens_its_period_in_airflow_and_the_period_leads_back_to_t
     page.get_by_text("INSERT INTO").or_(page.get_by_text("S3ToClickHouseOperator")).first.wait_for()
     page.go_back()
     page.get_by_role("dialog", name="2026-11").wait_for()
+    assert troubles == []
+
+
+def test_a_period_names_the_assets_that_start_its_load_and_those_it_has_events_for(
+    trips_lake: Lake, run_dag: Callable[..., DagRun], open_page: OpenPage
+) -> None:
+    trips_lake.upload(TRIPS, PERIODS[0])
+    landed, loaded = Asset("landed_trips"), Asset("loaded_trips")
+    of_table: dict[str, Any] = {"database": trips_lake.database, "cluster": trips_lake.cluster.name, "table": "trips"}
+    where = {"bucket": trips_lake.bucket, "key": "trips/{YYYY-MM}/", "period": PERIODS[0]}
+    with DAG(dag_id="landing", schedule=None) as landing:
+        EmptyOperator(task_id="land", outlets=[landed])
+    with DAG(dag_id="report", schedule=[loaded]) as report:
+        EmptyOperator(task_id="report")
+    with DAG(dag_id="between", schedule=[landed]) as between:
+        S3ToClickHouseOperator(task_id="load", outlets=[loaded], **where, **of_table)
+    bag = DagBag(os.devnull)
+    for dag in (landing, report, between):
+        bag.bag_dag(dag)
+    DagBundlesManager().sync_bundles_to_db()
+    sync_bag_to_db(bag, "dags-folder", None)
+    run_dag(between)
+    query = {"conn_id": "chs3_default", "database": trips_lake.database, "table": "trips", "period": PERIODS[0]}
+    page, troubles = open_page(f"{PAGE}?{urlencode(query)}", viewport={"width": 1440, "height": 900})
+    panel = page.get_by_role("dialog")
+    panel.get_by_text("landed_trips, from landing").wait_for()
+    panel.get_by_text("loaded_trips, which starts report").wait_for()
+    keep(page, "assets-panel")
+    panel.get_by_role("link", name="loaded_trips").click()
+    page.wait_for_url("**/assets/*")
     assert troubles == []
 
 

@@ -1,5 +1,6 @@
 // The answers of the API, asked again every few seconds while somebody looks.
 import { keepPreviousData, useQueries, useQuery, type QueryClient } from "@tanstack/react-query";
+import type { Asset } from "../model/assets";
 import { isBusy } from "../model/fleet";
 import { queryOf, type Place } from "../model/place";
 import { errorOf } from "../model/task-log";
@@ -116,6 +117,16 @@ export function useRights(dagId: string | undefined) {
     staleTime: CALM_MILLISECONDS,
     // Failed requests are repeated; otherwise the actions would be missing until the panel is opened again.
     refetchInterval: ({ state }) => (state.status === "error" ? BUSY_MILLISECONDS : false),
+  });
+}
+
+// Those that start a DAG, or that its tasks have events for; none for those who may not read assets.
+export function useAssets(dagId: string) {
+  return useQuery({
+    queryKey: ["assets", dagId],
+    queryFn: () => unlessForbidden(ask<{ assets: Asset[] }>(`api/v2/assets?${new URLSearchParams({ dag_ids: dagId, limit: "100" })}`)),
+    select: (found) => found?.assets ?? [],
+    staleTime: CALM_MILLISECONDS,
   });
 }
 

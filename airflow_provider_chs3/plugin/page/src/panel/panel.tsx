@@ -16,6 +16,7 @@ import { StateTag } from "../ui/sign";
 import { NO_PERIOD, useAddress } from "../ui/url";
 import { WhatChanged } from "../ui/what-changed";
 import { Actions, Question } from "../actions/actions";
+import { Assets } from "./assets";
 import { Details } from "./details";
 import { FailureNote } from "./failure";
 import { Running } from "./running";
@@ -123,6 +124,7 @@ function Summary({ period, table, owner }: { period: PeriodRow; table: TableRow;
         period.task !== null && ["Newest task", <TaskLink key="task" task={period.task} />],
         owner !== undefined && ["Owner of its DAG", owner],
       ]} />
+      {period.task ? <Assets task={period.task} /> : null}
     </Section>
   );
 }

@@ -18,6 +18,10 @@ export function DagLink({ dagId }: { dagId: string }) {
   return <To path={`/dags/${quoted(dagId)}`}>{dagId}</To>;
 }
 
+export function AssetLink({ id, name }: { id: number; name: string }) {
+  return <To path={`/assets/${id}`}>{name}</To>;
+}
+
 export function TaskLink({ task, logs = false }: { task: Task; logs?: boolean }) {
   const mapped = task.map_index >= 0 ? `/mapped/${task.map_index}` : "";
   const index = mapped && ` [${task.map_index}]`;
