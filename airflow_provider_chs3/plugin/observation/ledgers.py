@@ -21,7 +21,8 @@ class Ledgers(NamedTuple):
     Args:
         databases: The databases of each node's ledgers, in order.
         loads: Those of its tables of loads; most nodes have none.
-        unread: What to do about those that are left out, of other versions of this package; empty if there are none.
+        unread: What to do about those that are left out, of other versions of this package or dropped; empty if there
+            are none.
         down: The error of each node that does not answer; further looks add theirs.
     """
 
@@ -55,7 +56,19 @@ def find_ledgers(cluster: str | None) -> Steps[Ledgers]:
             if not (records := RecordTable(*found)).is_current:
                 others[TableName(database, name), records].append(node)
     unread = [other_schema({name: found}, having, target="…") for (name, found), having in sorted(others.items())]
+    ledger_in, loads_in = (
+        {database for rows in answers.values() for other, database, *_ in rows if other == name}
+        for name in (LEDGER_TABLE, LOADS_TABLE)
+    )
+    unread += map(_dropped, sorted(loads_in - ledger_in))
     ledgers, loads = (
         {node: own_tables(rows, name) for node, rows in answers.items()} for name in (LEDGER_TABLE, LOADS_TABLE)
     )
     return Ledgers(ledgers, loads, " ".join(unread), down)
+
+
+def _dropped(database: str) -> str:
+    return (
+        f"{TableName(database, LEDGER_TABLE)} is gone from all nodes, but {TableName(database, LOADS_TABLE)} is not: "
+        "somebody dropped it. Loads into the tables that it had stop; chs3 adopt records their periods again."
+    )
