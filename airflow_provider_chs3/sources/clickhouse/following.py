@@ -23,7 +23,7 @@ from airflow_provider_chs3.core.plans.plan import PlannedPeriod, PlanRequest, co
 from airflow_provider_chs3.core.preflight.target_checks import check_target, grain_of_key
 from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.request.reload import Reload
-from airflow_provider_chs3.core.sql.quoting import Sql, is_table, literal, unquoted
+from airflow_provider_chs3.core.sql.quoting import Sql, is_table, literal, one_of, unquoted
 from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.values.checks import Checks
 from airflow_provider_chs3.core.values.load_result import LoadResult
@@ -326,9 +326,27 @@ def _check_select(base: TargetContext, view: TableName, select: str) -> Steps[No
     if why := tree.why_not(base.target):
         raise PreflightError(f"{why}. Load its table by a task of its own.")
     if others := tree.others(base.target):
+        yield from _check_others(base, others)
         yield from Log(
             name=f"{view} also reads {', '.join(others)}: as it is when a period is loaded, and a change of it loads "
             "nothing again."
+        )
+
+
+def _check_others(base: TargetContext, others: Sequence[str]) -> Steps[None]:
+    """Check that what a SELECT reads besides the base has rows of its own: a load restricts the base within it, too."""
+    names = one_of("concat(database, '.', name)", others)
+    rows = yield from base.on_coordinator(
+        name=f"Look at {', '.join(others)}",
+        sql=Sql(
+            f"SELECT database, name, engine FROM system.tables WHERE {names} AND "
+            "(engine LIKE '%View' OR engine IN ('Buffer', 'Distributed', 'Merge')) ORDER BY ALL LIMIT 1"
+        ),
+    )
+    for database, name, engine in rows:
+        raise PreflightError(
+            f"its SELECT reads {TableName(database, name)}, of engine {engine}, which may read {base.target} in its "
+            "turn. Load its table by a task of its own."
         )
 
 

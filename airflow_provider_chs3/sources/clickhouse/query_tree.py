@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.values.models import TableName
 _INDENT = 2
 #: A table, and after its name whether it is read in a special way.
 _TABLE = re.compile(r"TABLE id: \d+, (?:alias: \S+, )?table_name: (.*?)((?:, (?:final|sample_size|offset_size): .*)?)")
+_TABLE_FUNCTION = re.compile(r"TABLE_FUNCTION id: \d+, (?:alias: \S+, )?table_function_name: (.*)")
 _JOIN = re.compile(r"JOIN id: .*\bkind: (RIGHT|FULL)")
 #: What differs between the blocks of an INSERT and a whole period → how its line begins.
 _OF_BLOCKS: Mapping[str, re.Pattern[str]] = {
@@ -69,6 +70,8 @@ class QueryTree:
                 return f"its SELECT has {name}, which makes something else of the blocks of an INSERT than of a period"
         if self._tables().count(str(base)) != 1:
             return f"its SELECT reads {base} several times, and a view sees what came in only once"
+        if functions := [found[1] for each in self._every() if (found := _TABLE_FUNCTION.fullmatch(each.text))]:
+            return f"its SELECT reads {functions[0]}(…), which may read {base} in its turn"
         # A view is on the first table that it reads.
         if any(_JOIN.match(each.text) for each in self._to_the_first_table()):
             return "its join adds rows that another table has alone, once for each block of an INSERT"

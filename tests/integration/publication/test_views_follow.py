@@ -116,6 +116,10 @@ SELECTS = {
         "JOIN rows AS b ON a.trip_id = b.trip_id",
         "reads .*trips several times",
     ),
+    "a table function": (
+        "SELECT toDate(pickup_at) AS month, zone FROM {base} JOIN numbers(3) AS n ON n.number = trip_id",
+        r"reads numbers\(…\), which may read",
+    ),
     "rows of the other side": (
         "SELECT toDate(pickup_at) AS month, zone FROM {base} RIGHT JOIN system.one ON zone = toString(dummy)",
         "adds rows that another table has alone",
@@ -149,6 +153,16 @@ TARGETS = {
             "CREATE MATERIALIZED VIEW taxi.own TO taxi.none AS SELECT toDate(pickup_at) AS month FROM taxi.trips",
         ],
         "writes to .*none, of engine Null",
+    ),
+    "a view of the base": (
+        [
+            "CREATE VIEW taxi.per_zone AS SELECT zone, count() AS trips FROM taxi.trips GROUP BY zone",
+            "CREATE TABLE taxi.shares (month Date, zone String, trips UInt64) "
+            "ENGINE = MergeTree PARTITION BY toYYYYMM(month) ORDER BY month",
+            "CREATE MATERIALIZED VIEW taxi.own TO taxi.shares AS SELECT toDate(pickup_at) AS month, zone, "
+            "per_zone.trips AS trips FROM taxi.trips JOIN taxi.per_zone AS per_zone USING (zone)",
+        ],
+        "reads .*per_zone, of engine View, which may read .*trips in its turn",
     ),
     "two views": (
         ["CREATE MATERIALIZED VIEW taxi.second TO taxi.zones AS SELECT toDate(pickup_at) AS month FROM taxi.trips"],
