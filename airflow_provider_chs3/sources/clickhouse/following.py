@@ -276,7 +276,10 @@ def _view(
         view = replace(view, columns=_columns(context, [each.name for each in listed.known_columns]))
         for each in (yield from _planned(request, view)):
             if each.is_refused:
-                raise PreflightError(f"{each.period} of {target} {each.reason}")
+                raise PreflightError(
+                    f"for {each.period} of {target}, {each.reason}. To replace what others have done there, give "
+                    "policies={'on_target_changed': 'reload', 'replace_unknown': True}."
+                )
     except PreflightError as error:
         raise _cannot_follow(name, base.target, error) from error
     return view, context

@@ -28,6 +28,8 @@ _OF_BLOCKS: Mapping[str, re.Pattern[str]] = {
     "WITH TOTALS": re.compile(r"QUERY id: .*\bis_group_by_with_totals: 1"),
     "WITH FILL": re.compile(r"SORT id: .*\bwith_fill: 1"),
     "UNION, INTERSECT or EXCEPT": re.compile(r"UNION id: "),
+    "PASTE JOIN": re.compile(r"JOIN id: .*\bkind: PASTE"),
+    "a random function": re.compile(r"FUNCTION id: \d+, function_name: (?:rand|canonicalRand)"),
     "a function of blocks": re.compile(r"FUNCTION id: \d+, function_name: (?:neighbor|running|rowNumberIn|block)"),
 }
 

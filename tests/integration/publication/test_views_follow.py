@@ -116,6 +116,11 @@ SELECTS = {
         "JOIN rows AS b ON a.trip_id = b.trip_id",
         "reads .*trips several times",
     ),
+    "PASTE JOIN": (
+        "SELECT toDate(pickup_at) AS month, zone FROM {base} PASTE JOIN (SELECT dummy FROM system.one) AS others",
+        "has PASTE JOIN",
+    ),
+    "a sample": (f"{ROW_WISE} WHERE rand() % 2 = 0", "has a random function"),
     "a table function": (
         "SELECT toDate(pickup_at) AS month, zone FROM {base} JOIN numbers(3) AS n ON n.number = trip_id",
         r"reads numbers\(…\), which may read",
