@@ -249,7 +249,7 @@ def is_missing(name: str, by_file: Mapping[str, Iterable[str]]) -> str:
 def _is_missing(name: str, where: str, found: Sequence[str]) -> str:
     has = f" It has {', '.join(map(repr, found))}." if found else ""
     return (
-        f"Column {name!r} is missing in {where}.{has}{_hint_at(name, found)} Fix the file, or name the columns to "
+        f"Column {name!r} is missing in {where}.{has}{_hint_at(name, found)} Add it there, or name the columns to "
         "load with columns=[…] or select={…}."
     )
 

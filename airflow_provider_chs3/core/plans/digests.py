@@ -8,9 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.values.json_values import AsJson
+from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.workflow.operations import Row
 from airflow_provider_chs3.exceptions import ConfigurationError
 
@@ -169,6 +171,27 @@ def findings_by_difference(more: Digest, in_objects: Mapping[str, Digest]) -> li
             status = "missing" if times < 0 else "doubled"
             return [ObjectFinding(path=path, status=status, source_rows=digest.rows, rows=digest.rows * (1 + times))]
     return []
+
+
+def check_object_column(name: str, target: TableName, columns: Iterable[Column]) -> None:
+    """Check that a column can hold the path, key or name of objects.
+
+    Args:
+        name: The column.
+        target: The table.
+        columns: Its columns.
+
+    Raises:
+        ConfigurationError: If it cannot.
+    """
+    types = {each.name: each.type for each in columns}
+    if name not in types:
+        raise ConfigurationError(f"object_column={name!r}: {target} has no such column.")
+    if ColumnType(types[name]).bare.name != "String":
+        raise ConfigurationError(
+            f"object_column={name!r} is {types[name]} in {target}, which holds no path, key or name of an object: name "
+            "a column of text, or none."
+        )
 
 
 def names_of(path: str) -> tuple[str, ...]:

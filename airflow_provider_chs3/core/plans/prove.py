@@ -27,6 +27,7 @@ from airflow_provider_chs3.core.plans.digests import (
     NO_ROWS,
     Digest,
     ObjectFinding,
+    check_object_column,
     digest_columns,
     findings_by_column,
     findings_by_difference,
@@ -148,8 +149,8 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
     names = names_to_look_up(first.settings, first.source.kind)
     context = yield from inspect_target(first, settings=names, policies_on=OF_A_PERIOD)
     check_target(context, settings=first.settings)
-    if options.object_column and options.object_column not in {each.name for each in context.table_facts.columns}:
-        raise ConfigurationError(f"object_column={options.object_column!r}: {context.target} has no such column.")
+    if options.object_column:
+        check_object_column(options.object_column, context.target, context.table_facts.columns)
     yield from check_all_seen(context.nodes, context.target)
     if options.all_periods:
         requests = [*requests, *(yield from _without_objects(context, requests))]

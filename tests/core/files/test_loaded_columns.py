@@ -152,7 +152,7 @@ class TestPlainColumns:
 
     def test_a_column_that_one_file_lacks_is_an_error_that_names_both(self):
         with pytest.raises(
-            SourceError, match=r"Column 'at' is missing in b\. It has 'id'. Fix the file, or name the columns"
+            SourceError, match=r"Column 'at' is missing in b\. It has 'id'. Add it there, or name the columns"
         ):
             self.columns([ID, AT], a="id at", b="id")
 

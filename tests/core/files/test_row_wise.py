@@ -186,7 +186,7 @@ class TestAColumnThatAFileLacks:
         return str(raised.value)
 
     def test_is_named_with_the_file(self):
-        assert self.refusal("b").startswith("Column 'b' is missing in two. It has 'a'. Fix the file")
+        assert self.refusal("b").startswith("Column 'b' is missing in two. It has 'a'. Add it there")
 
     def test_and_so_is_a_field_of_it(self):
         assert self.refusal("b.c").startswith("Column 'b.c' is missing in two. It has 'a'.")

@@ -164,11 +164,13 @@ def test_nan_is_nan_of_either_sign(fares: Lake) -> None:
     assert prove(fares)["columns"] == ["tip"]
 
 
-def test_an_object_column_that_the_table_lacks_is_named(fares: Lake) -> None:
+def test_an_object_column_that_the_table_lacks_or_that_is_no_text_is_named(fares: Lake) -> None:
     with pytest.raises(
         AirflowFailException, match=rf"object_column='nope': {fares.database}\.fares has no such column"
     ):
         prove(fares, object_column="nope")
+    with pytest.raises(AirflowFailException, match=r"object_column='id' is Int64 in \S+\.fares, which holds no path"):
+        prove(fares, object_column="id")
 
 
 def test_a_sample_reads_a_few_objects_and_their_rows_alone(fares: Lake) -> None:
