@@ -17,8 +17,11 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.operators._support.declared import takes
 from airflow_provider_chs3.operators.period import PeriodOperator
+from airflow_provider_chs3.plugin.constants import PROOF_KEY
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from airflow.providers.common.compat.sdk import Context
 
     from airflow_provider_chs3.core.plans.prove import ProvedPeriod
@@ -26,6 +29,10 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.values.period import Period
     from airflow_provider_chs3.runners.blocking import Runner
     from airflow_provider_chs3.sources.listing import Listing
+
+
+#: The most periods that the page is told of, the newest.
+_MOST_SHOWN = 1_000
 
 
 @takes(*OF_ADOPTION)
@@ -126,6 +133,28 @@ class ProvePeriodsOperator(ComparedPeriodsOperator):
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Compare the periods."""
         proved = self.proved()
+        if (ti := context.get("ti")) is not None:
+            for value in self._seals(proved):
+                ti.xcom_push(key=PROOF_KEY, value=value)
         if self.fail_on_difference and (unlike := [str(each) for each in proved if each.status != "equal"]):
             raise AirflowFailException("\n".join(unlike))
         return [each.as_json() for each in proved]
+
+    def _seals(self, proved: Sequence[ProvedPeriod]) -> Iterator[dict[str, Any]]:
+        """Yield what the periods page shows, if a period was compared: what was found of each, and as of when."""
+        compared = [(each, each.as_of) for each in sorted(proved, key=lambda each: each.period) if each.as_of]
+        if compared:
+            target = compared[0][1].target
+            yield {
+                "conn_id": self.clickhouse_conn_id,
+                "database": target.database,
+                "table": target.table,
+                "periods": {
+                    str(each.period): {
+                        "is_equal": each.status == "equal",
+                        "found": f"{each.reason}{f', without {names}' if (names := ', '.join(each.left_out)) else ''}",
+                        "nodes": {str(node): list(versions) for node, versions in as_of.nodes.items()},
+                    }
+                    for each, as_of in compared[-_MOST_SHOWN:]
+                },
+            }

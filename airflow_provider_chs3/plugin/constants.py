@@ -15,6 +15,8 @@ NAVIGATION_ROUTE = "chs3-periods"
 LINK_KEY = "chs3_periods_page"
 #: XCom of plans: their results.
 PLAN_KEY = "chs3_plan"
+#: XCom of proofs: what they found of each period.
+PROOF_KEY = "chs3_proof"
 #: XCom of loads: their insert, without credentials, as soon as it is sent.
 SQL_KEY = "insert_sql"
 

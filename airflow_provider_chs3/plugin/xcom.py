@@ -18,11 +18,13 @@ from airflow.utils.session import create_session
 from sqlalchemy import and_, func, select
 
 from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.plugin.constants import LINK_KEY, PLAN_KEY, SQL_KEY
+from airflow_provider_chs3.plugin.constants import LINK_KEY, PLAN_KEY, PROOF_KEY, SQL_KEY
 
 #: The newest run of each planning task counts: of at most this many tasks, and no older than this many days.
 _PLANS = 200
 _PLAN_DAYS = 92
+#: So many of the newest proofs count, whichever tasks they are of: one may prove another period each time.
+_PROOFS = 200
 #: The most tasks of one run.
 _LINKS = 2_000
 
@@ -40,6 +42,23 @@ class ChangedPeriod:
     reason: str
     attempts: frozenset[str]
     planned_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProvedPeriod:
+    """A period that a proof compared with its objects.
+
+    Args:
+        is_equal: Whether the table held the objects' rows.
+        found: What the proof found, as a text.
+        nodes: The highest block of the period then, its data version and its rows, by the name of the node.
+        proved_at: Time of the proof.
+    """
+
+    is_equal: bool
+    found: str
+    nodes: Mapping[str, tuple[int, ...]]
+    proved_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +100,46 @@ def _of_plan(value: Mapping[str, Any], planned_at: datetime) -> dict[tuple[Table
         if found
         else None
         for period, found in value["periods"].items()
+    }
+
+
+def proved_periods(conn_id: str) -> dict[tuple[TableName, str], ProvedPeriod]:
+    """Return what the newest proof of each period found.
+
+    Args:
+        conn_id: The connection that the proofs used.
+    """
+    oldest = datetime.now(UTC) - timedelta(days=_PLAN_DAYS)
+    asked = (
+        select(XComModel.value, XComModel.timestamp)
+        .where(XComModel.key == PROOF_KEY, XComModel.timestamp > oldest)
+        .order_by(XComModel.timestamp.desc())
+        .limit(_PROOFS)
+    )
+    with create_session() as session:
+        rows = session.execute(asked).all()
+    proved: dict[tuple[TableName, str], ProvedPeriod] = {}
+    for value, proved_at in reversed(rows):
+        try:
+            found = _parsed(value)
+            if found["conn_id"] == conn_id:
+                proved |= _of_proof(found, proved_at)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            # From another version of this package, or from something else.
+            continue
+    return proved
+
+
+def _of_proof(value: Mapping[str, Any], proved_at: datetime) -> dict[tuple[TableName, str], ProvedPeriod]:
+    table = TableName(str(value["database"]), str(value["table"]))
+    return {
+        (table, str(period)): ProvedPeriod(
+            is_equal=each["is_equal"] is True,
+            found=str(each["found"]),
+            nodes={str(node): tuple(map(int, versions)) for node, versions in each["nodes"].items()},
+            proved_at=proved_at,
+        )
+        for period, each in value["periods"].items()
     }
 
 

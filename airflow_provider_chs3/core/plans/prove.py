@@ -43,7 +43,7 @@ from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, one_of, table
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
 from airflow_provider_chs3.core.values.json_values import AsJson
-from airflow_provider_chs3.core.values.models import Manifest, Node
+from airflow_provider_chs3.core.values.models import Manifest, Node, TableName
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.fan_out import capturing_logs
@@ -65,6 +65,25 @@ _REFUSALS = (NotReadyError, ObjectsChangedError, SourceError, TargetChangedError
 _MOST_SHOWN = 5
 
 
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """What was compared of a table: whoever sees the same later knows that nobody has written to the period since.
+
+    Args:
+        target: The local table.
+        nodes: The highest block of the period on each node, its data version and its rows, as in `PartitionState`.
+    """
+
+    target: TableName
+    nodes: Mapping[Node, tuple[int, int, int]]
+
+    @classmethod
+    def of(cls, target: TableName, periods: Mapping[Node, PeriodOnNode]) -> AsOf:
+        """Return it of a period as the nodes have it."""
+        states = {node: period.state for node, period in periods.items()}
+        return cls(target, {node: (each.max_block, each.data_version, each.rows) for node, each in states.items()})
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProvedPeriod(AsJson):
     """A period of a table, compared with its objects.
@@ -80,6 +99,7 @@ class ProvedPeriod(AsJson):
         left_out: Columns of the table that were not compared, each with the reason.
         other_rows: Rows of the objects that the table puts into other periods, which were not compared.
         compared_objects: Number of objects that were read.
+        as_of: What was compared of the table; None if nothing was. It is not in the JSON.
     """
 
     period: Period
@@ -92,13 +112,16 @@ class ProvedPeriod(AsJson):
     left_out: Mapping[str, str] = field(default_factory=dict)
     other_rows: int = 0
     compared_objects: int = 0
+    as_of: AsOf | None = None
 
     def __str__(self) -> str:
         return f"{self.period} {self.status}: {self.reason}"
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON-safe values."""
-        return {**super().as_json(), "objects": [each.as_json() for each in self.objects]}
+        values = {**super().as_json(), "objects": [each.as_json() for each in self.objects]}
+        del values["as_of"]
+        return values
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -220,6 +243,7 @@ def prove_period(load: LoadContext, options: ProofOptions) -> Steps[ProvedPeriod
         other_rows=other_rows,
         left_out=left_out,
         compared_objects=len(load.files.manifest.objects),
+        as_of=AsOf.of(load.context.target, before),
     )
 
 

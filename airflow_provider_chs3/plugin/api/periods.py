@@ -20,6 +20,7 @@ from airflow_provider_chs3.plugin.observation.period_state import PeriodState
 from airflow_provider_chs3.plugin.observation.periods import (
     PeriodOverview,
     PeriodRow,
+    Seal,
     TableOverview,
     UnreadPeriods,
     overview,
@@ -29,7 +30,7 @@ from airflow_provider_chs3.plugin.observation.periods_facts import ClusterSnapsh
 from airflow_provider_chs3.plugin.observation.periods_records import period_records
 from airflow_provider_chs3.plugin.observation.settled_periods import Task, Wanted
 from airflow_provider_chs3.plugin.scope import Scope
-from airflow_provider_chs3.plugin.xcom import ChangedPeriod, changed_in_storage
+from airflow_provider_chs3.plugin.xcom import ChangedPeriod, ProvedPeriod, changed_in_storage, proved_periods
 
 _HIDDEN_BY_CHANGES = (PeriodState.PUBLISHED, PeriodState.MERGING, PeriodState.TOO_MANY_PARTS)
 
@@ -47,6 +48,7 @@ class PeriodsAnswer(Answer):
         are_some: Whether there are others, which were not read.
         changed: Periods whose objects differ from the published ones, as found by plans, or whose base does.
         derived: The tables that are derived from others.
+        proved: What proofs found of periods that have not changed since.
     """
 
     cluster: str | None = None
@@ -57,6 +59,7 @@ class PeriodsAnswer(Answer):
     are_some: bool = False
     changed: Mapping[tuple[TableName, str], ChangedPeriod] = field(default_factory=dict)
     derived: Mapping[TableName, Derived] = field(default_factory=dict)
+    proved: Mapping[tuple[TableName, str], ProvedPeriod] = field(default_factory=dict)
 
     def as_json(
         self, *, scope: Scope | None, readable_dags: Collection[str], readable_logs: Container[str]
@@ -71,7 +74,7 @@ class PeriodsAnswer(Answer):
         tables = []
         for table, (periods, unread) in self.tables.items():
             shown_periods = [
-                {**_period_as_json(period, readable_dags, readable_logs), **self._changed_as_json(table, period)}
+                {**_period_as_json(period, readable_dags, readable_logs), **self._found_as_json(table, period)}
                 for period in periods
             ]
             if scope is not None:
@@ -98,18 +101,34 @@ class PeriodsAnswer(Answer):
         derived = self.derived.get(table)
         return {"base": derived and str(derived.base), "view": derived.view if derived else ""}
 
-    def _changed_as_json(self, table: TableName, period: PeriodOverview) -> dict[str, str]:
-        changed = self.changed.get((table, period.period)) if self.changed else None
-        if changed is None or period.state not in _HIDDEN_BY_CHANGES:
+    def _found_as_json(self, table: TableName, period: PeriodOverview) -> dict[str, Any]:
+        """Return what plans, bases and proofs tell of a period that is as it was published."""
+        if not (self.changed or self.proved) or period.state not in _HIDDEN_BY_CHANGES:
             return {}
-        if changed.planned_at is None:
-            return {"state": PeriodState.STALE, "why": changed.reason, "since": ""}
-        at = f"{changed.planned_at:%Y-%m-%d %H:%M}"
-        return {
-            "state": PeriodState.CHANGED_IN_STORAGE,
-            "why": f"{changed.reason}; a plan found that at {at} UTC",
-            "since": f"{at}:00",
-        }
+        changed, proved = self.changed.get((table, period.period)), self.proved.get((table, period.period))
+        return _changed_as_json(changed) if changed else _proved_as_json(proved) if proved else {}
+
+
+def _changed_as_json(changed: ChangedPeriod) -> dict[str, str]:
+    if changed.planned_at is None:
+        return {"state": PeriodState.STALE, "why": changed.reason, "since": ""}
+    at = f"{changed.planned_at:%Y-%m-%d %H:%M}"
+    return {
+        "state": PeriodState.CHANGED_IN_STORAGE,
+        "why": f"{changed.reason}; a plan found that at {at} UTC",
+        "since": f"{at}:00",
+    }
+
+
+def _proved_as_json(proved: ProvedPeriod) -> dict[str, Any]:
+    at = f"{proved.proved_at:%Y-%m-%d %H:%M:%S}"
+    if proved.is_equal:
+        return {"seal": Seal(at, proved.found)}
+    return {
+        "state": PeriodState.DIFFERS,
+        "why": f"a proof compared it with its objects at {at[:-3]} UTC: {proved.found}",
+        "since": at,
+    }
 
 
 def question_about(conn_id: str, *, scope: Scope | None = None, until: str = "", is_quick: bool = False) -> str:
@@ -136,10 +155,11 @@ def look_at_periods(question: str) -> PeriodsAnswer:
         Chs3Error: If the cluster does not answer.
     """
     conn_id, place, named, until, is_quick = json.loads(question)
-    hook, changed = hook_of(conn_id), changed_in_storage(conn_id)
+    hook, changed, proved = hook_of(conn_id), changed_in_storage(conn_id), proved_periods(conn_id)
+    unlike = [key for key, each in proved.items() if not each.is_equal]
     named_periods = {(TableName(*table), period) for table, period in named}
     task = Task(*place) if place else None
-    wanted = Wanted(is_quick=is_quick, until=until, task=task, named={*named_periods, *changed})
+    wanted = Wanted(is_quick=is_quick, until=until, task=task, named={*named_periods, *changed, *unlike})
     with without_collections():
         seen = carry_out(look_at_all_tables(hook.options.cluster, wanted), hook)
         tasks, thresholds = tasks_of(owners_to_ask_for(seen)), Thresholds()
@@ -159,7 +179,15 @@ def look_at_periods(question: str) -> PeriodsAnswer:
             are_some=seen.choices.are_some,
             changed=_not_loaded_since({**changed, **_stale(seen.derived)}, seen),
             derived=seen.derived,
+            proved={key: each for key, each in proved.items() if _is_as_proved(each, seen.versions(*key))},
         )
+
+
+def _is_as_proved(proved: ProvedPeriod, versions: Mapping[Node, tuple[int, ...]]) -> bool:
+    """Check whether nobody wrote to a period since; but what differed may have been mutated."""
+    length = 3 if proved.is_equal else 1
+    now = {str(node): each[:length] for node, each in versions.items()}
+    return bool(now) and now == {node: each[:length] for node, each in proved.nodes.items() if node in now}
 
 
 def _stale(tables: Mapping[TableName, Derived]) -> dict[tuple[TableName, str], ChangedPeriod]:

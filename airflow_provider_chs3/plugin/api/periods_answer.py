@@ -70,6 +70,7 @@ def _startable(connections: Collection[Mapping[str, Any]], rights: PeriodRights)
         PeriodState.CHANGED,
         PeriodState.HELD,
         PeriodState.STRANDED,
+        PeriodState.DIFFERS,
         *_LOADED_BY_NEXT_RUN,
     )
     found = _dags_of(connections, helped, rights.startable)

@@ -26,6 +26,8 @@ class PeriodState(StrEnum):
     GONE = "gone"
     #: A published period whose objects have changed since.
     CHANGED_IN_STORAGE = "changed_in_storage"
+    #: A published period of which a proof found that it does not hold its objects' rows.
+    DIFFERS = "differs"
     #: A published period of a derived table whose base has changed since.
     STALE = "stale"
     #: A period of which somebody has restored an earlier version: loads leave it.

@@ -86,6 +86,19 @@ class Together:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """What a proof found of a period that has not changed since: that it holds its objects' rows.
+
+    Args:
+        proved_at: Time of the proof, in UTC.
+        found: What was compared, as a text.
+    """
+
+    proved_at: str
+    found: str
+
+
 # Not frozen, as these take half the time to make, and an answer has thousands.
 @dataclass(slots=True, kw_only=True)
 class PeriodRow:
@@ -110,6 +123,7 @@ class PeriodRow:
         insert: The running insert.
         ledger_database: Database of the ledger that has it; empty if it is neither published nor held.
         task: The task of its newest load; None if it is not known, or the user may not know it.
+        seal: What a proof found of it; None if there was none, or it has changed since.
     """
 
     #: What has a default is always there, too.
@@ -133,6 +147,7 @@ class PeriodRow:
     insert: RunningInsert | None = None
     ledger_database: str = ""
     task: Task | None = None
+    seal: Seal | None = None
 
 
 @dataclass(slots=True, kw_only=True)

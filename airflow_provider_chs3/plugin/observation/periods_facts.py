@@ -208,6 +208,26 @@ class ClusterSnapshot:
     summaries: Mapping[Node, Mapping[TableName, TableSummary]]
     derived: Mapping[TableName, Derived]
 
+    def versions(self, table: TableName, period: str) -> dict[Node, tuple[int, int, int]]:
+        """Return the highest block of a recorded period on each node, its data version and its rows.
+
+        Args:
+            table: The table.
+            period: The period.
+        """
+        rows = [row for each in self.nodes.values() if (row := each.records.get(table, {}).get(period))]
+        ids = {key for row in rows for key in recorded_partition_ids(row)}
+        found = {node: [each.partition(table, key) for key in ids] for node, each in self.nodes.items()}
+        states = {node: [each.state for each in of_node if each] for node, of_node in found.items()}
+        return {
+            node: (
+                max((each.max_block for each in of_node), default=0),
+                max((each.data_version for each in of_node), default=0),
+                sum(each.rows for each in of_node),
+            )
+            for node, of_node in states.items()
+        }
+
 
 def look_at_all_tables(cluster: str | None, wanted: Wanted | None = None) -> Steps[ClusterSnapshot]:
     """Read all tables that have a ledger on every node; a node that does not answer is reported as down.

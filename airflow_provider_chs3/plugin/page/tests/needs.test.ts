@@ -6,7 +6,7 @@ import { adoptCommand, badObjectIn, namesOf, needsOf, runsByCause, statementOf }
 function period(name: string, why: string, more: Partial<PeriodRow> = {}): PeriodRow {
   return {
     period: name, state: "failed", why, since: "", statement: "", rows: 1, size_bytes: 1, parts: 1, objects: 1, source_bytes: 1, published_at: "",
-    insert_seconds: null, loaded_rows: 1, together: null, ledger_database: "", rows_per_second: null, task: null, step: null, insert: null, ...more,
+    insert_seconds: null, loaded_rows: 1, together: null, ledger_database: "", rows_per_second: null, task: null, seal: null, step: null, insert: null, ...more,
   };
 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Load, PeriodRow } from "../src/api/types";
-import { readText, sentence, shareText, stateText, withoutText } from "../src/periods/text";
+import { readText, sealText, sentence, shareText, stateText, withoutText } from "../src/periods/text";
 
 const PERIOD = { state: "published", parts: 34, step: null, insert: null } as PeriodRow;
 
@@ -35,4 +35,9 @@ test("a period that was not loaded alone says whose share its seconds are", () =
   const together = { periods: "2026-01 … 2026-04 (4 periods)", seconds: 41.2 };
   expect([shareText({ together: null }), shareText({ together })])
     .toEqual(["", "its share of one insert of 41 s that loaded 2026-01 … 2026-04 (4 periods)"]);
+});
+
+test("a seal has its date and what was compared", () => {
+  expect(sealText({ ...PERIOD, seal: { proved_at: "2026-11-27 14:00:00", found: "20,000 rows" } })).toBe("proved 2026-11-27, 20,000 rows");
+  expect(sealText({ ...PERIOD, seal: null })).toBe("");
 });

@@ -9,7 +9,7 @@ import { adoptCommand, badObjectIn } from "../model/needs";
 import { nameOfPeriod } from "../model/period";
 import { bytes, number, orNone, parseUtc, rate } from "../model/format";
 import { STATES } from "../model/states";
-import { done, sentence, shareText, sourceText, withoutText } from "../periods/text";
+import { done, sealText, sentence, shareText, sourceText, withoutText } from "../periods/text";
 import { TaskLink } from "../ui/links";
 import { Ago, Facts, Faint, Note, Section, Sql, UtcTime, Waiting } from "../ui/parts";
 import { StateTag } from "../ui/sign";
@@ -95,6 +95,7 @@ function Period({ table, period, place, owners }: Opened & { owners: Record<stri
           {period.since ? <Text fontSize="sm" color="fg.muted">since <UtcTime text={period.since} />, <Ago seconds={parseUtc(period.since).getTime() / 1_000} /></Text> : null}
           {period.task ? <TaskLink task={period.task} logs /> : null}
         </Flex>
+        {period.seal ? <Text mb={2} color="green.fg" overflowWrap="anywhere">✓ {sentence(sealText(period))}</Text> : null}
         {data?.failure ? <FailureNote failure={data.failure} /> : <Text mb={2} overflowWrap="anywhere">{sentence(period.why + withoutText(table.silentNodes))}</Text>}
         {period.state === "changed" ? <WhatChanged place={place} /> : null}
         {badObject ? <><Faint>Replace or delete this object, then reload:</Faint><Sql text={badObject} /></> : null}

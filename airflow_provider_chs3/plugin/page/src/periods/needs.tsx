@@ -19,7 +19,7 @@ import { sentence } from "./text";
 // On a bad night all of it should be in sight.
 const FEW = 10;
 // The one action that helps, where there is one.
-const WAY_OUT: Partial<Record<State, Kind>> = { failed: "reload", changed: "reload", pinned: "unpin", held: "approve", paused: "unpause", stranded: "reload", gone: "forget", unfinished: "reload", changed_in_storage: "reload" };
+const WAY_OUT: Partial<Record<State, Kind>> = { failed: "reload", changed: "reload", differs: "reload", pinned: "unpin", held: "approve", paused: "unpause", stranded: "reload", gone: "forget", unfinished: "reload", changed_in_storage: "reload" };
 
 // In the column of the list, whose heading says the rest.
 const SHORT: Partial<Record<State, string>> = { gone: "table gone", changed: "changed", changed_in_storage: "objects changed" };

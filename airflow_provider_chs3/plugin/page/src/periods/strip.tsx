@@ -9,7 +9,7 @@ import { grainOf, LONGER, nameOfPeriod } from "../model/period";
 import { NEEDS_PERSON, ORDER, STATES } from "../model/states";
 import { Sign } from "../ui/sign";
 import { NO_PERIOD, periodsIn, useAddress } from "../ui/url";
-import { shareText, stateText, withoutText } from "./text";
+import { sealText, shareText, stateText, withoutText } from "./text";
 
 export const CELL_PIXELS = 22;
 
@@ -61,6 +61,7 @@ export const STRIP_STYLES: SystemStyleObject = {
   "& .left-out": { textAlign: "center", color: "fg.muted" },
   "& .chosen": { outline: "2px solid", outlineColor: "fg", outlineOffset: "1px" },
   "& .dimmed": { opacity: 0.3 },
+  "& .sealed": { boxShadow: "inset 0 -3px 0 {colors.green.fg}" },
   "& .published svg": { opacity: 0.55 },
   ...HEAT_STYLES,
   ...Object.fromEntries(ORDER.map((state) => [
@@ -126,9 +127,9 @@ export const Strip = memo(function Strip({ table, periods, states, measure }: Pr
           return isGap(name) ? <span key={name} className="gap left-out" title="No table has periods here">⋯</span> : <span key={name} className="gap" />;
         }
         const value = measure?.of(period) ?? null;
-        const label = [`${nameOfPeriod(name)}: ${stateText(period)}`, measure && (value === null ? "not measured" : isLeast ? `at least ${measure.text(value)}${withoutText(table.missedNodes)}` : measure.text(value)), value !== null && measure?.isShared && shareText(period)].filter(Boolean).join(", ");
+        const label = [`${nameOfPeriod(name)}: ${stateText(period)}`, measure && (value === null ? "not measured" : isLeast ? `at least ${measure.text(value)}${withoutText(table.missedNodes)}` : measure.text(value)), value !== null && measure?.isShared && shareText(period), sealText(period)].filter(Boolean).join(", ");
         const classes = [
-          "cell", ...(measure ? [value === null ? "unknown" : "heat", isLeast && "least", NEEDS_PERSON.has(period.state) && "marked"] : [period.state]),
+          "cell", ...(measure ? [value === null ? "unknown" : "heat", isLeast && "least", NEEDS_PERSON.has(period.state) && "marked"] : [period.state, period.seal && "sealed"]),
           states.size && !states.has(period.state) && "dimmed", (chosen.includes(name) || isHere && params.get("period") === name) && "chosen",
         ];
         return (

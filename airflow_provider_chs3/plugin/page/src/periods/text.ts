@@ -37,6 +37,11 @@ export function shareText({ together }: Pick<PeriodRow, "together">): string {
   return together ? `its share of one insert of ${duration(together.seconds)} that loaded ${together.periods}` : "";
 }
 
+// What a proof found of a period that has not changed since; empty where there was none.
+export function sealText({ seal }: Pick<PeriodRow, "seal">): string {
+  return seal ? `proved ${seal.proved_at.slice(0, 10)}, ${seal.found}` : "";
+}
+
 export function sentence(text: string): string {
   return ended(text.slice(0, 1).toUpperCase() + text.slice(1));
 }
