@@ -23,7 +23,7 @@ from airflow_provider_chs3.core.plans.adopt import AdoptedPeriod
 from airflow_provider_chs3.core.plans.digests import ObjectFinding
 from airflow_provider_chs3.core.plans.discard import DiscardedPeriod
 from airflow_provider_chs3.core.plans.forget import ForgottenPeriod
-from airflow_provider_chs3.core.plans.prove import ProvedPeriod
+from airflow_provider_chs3.core.plans.proved_period import ProvedPeriod
 from airflow_provider_chs3.core.plans.versions import ListedVersion, RestoredPeriod
 from airflow_provider_chs3.core.staging.orphans import Orphan
 from airflow_provider_chs3.core.values.load_result import LoadResult

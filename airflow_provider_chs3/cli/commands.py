@@ -21,7 +21,7 @@ from airflow_provider_chs3.core.plans.discard import DiscardedPeriod
 from airflow_provider_chs3.core.plans.forget import ForgottenPeriod
 from airflow_provider_chs3.core.plans.objects import LoadedObject
 from airflow_provider_chs3.core.plans.plan import PlannedPeriod, forecast_text
-from airflow_provider_chs3.core.plans.prove import DIFFERS, EQUAL, ProvedPeriod
+from airflow_provider_chs3.core.plans.proved_period import DIFFERS, EQUAL, ProvedPeriod
 from airflow_provider_chs3.core.plans.status import PeriodInLedger
 from airflow_provider_chs3.core.plans.versions import ListedVersion, RestoredPeriod
 from airflow_provider_chs3.core.request.reload import RELOAD

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.plans.prove import ProvedPeriod
+    from airflow_provider_chs3.core.plans.proved_period import ProvedPeriod
     from airflow_provider_chs3.core.request.load_request import LoadRequest
     from airflow_provider_chs3.core.values.period import Period
     from airflow_provider_chs3.runners.blocking import Runner
     from airflow_provider_chs3.sources.listing import Listing
 
 
-#: The most periods that the page is told of, the newest.
+#: The most periods whose proof the page gets, the newest.
 _MOST_SHOWN = 1_000
 
 
@@ -144,16 +144,15 @@ class ProvePeriodsOperator(ComparedPeriodsOperator):
         """Yield what the periods page shows, if a period was compared: what was found of each, and as of when."""
         compared = [(each, each.as_of) for each in sorted(proved, key=lambda each: each.period) if each.as_of]
         if compared:
-            target = compared[0][1].target
             yield {
                 "conn_id": self.clickhouse_conn_id,
-                "database": target.database,
-                "table": target.table,
+                "database": compared[0][1].database,
+                "table": compared[0][1].table,
                 "periods": {
                     str(each.period): {
                         "is_equal": each.status == "equal",
                         "found": f"{each.reason}{f', without {names}' if (names := ', '.join(each.left_out)) else ''}",
-                        "nodes": {str(node): list(versions) for node, versions in as_of.nodes.items()},
+                        "nodes": as_of.as_json()["nodes"],
                     }
                     for each, as_of in compared[-_MOST_SHOWN:]
                 },

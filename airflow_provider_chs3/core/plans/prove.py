@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.attempt.discovery import list_ready
 from airflow_provider_chs3.core.attempt.history import TableHistory
@@ -34,6 +33,7 @@ from airflow_provider_chs3.core.plans.digests import (
     has_digest,
     names_of,
 )
+from airflow_provider_chs3.core.plans.proved_period import DIFFERS, EQUAL, REFUSED, AsOf, ProvedPeriod
 from airflow_provider_chs3.core.preflight.partition_key import is_of_period, parts_of_key, time_of_key
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of, periods_of_partitions
 from airflow_provider_chs3.core.proof.whole_objects import prove_whole
@@ -42,9 +42,8 @@ from airflow_provider_chs3.core.source.reading import Batch
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, one_of, table
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
-from airflow_provider_chs3.core.values.json_values import AsJson
-from airflow_provider_chs3.core.values.models import Manifest, Node, TableName
-from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period
+from airflow_provider_chs3.core.values.models import Manifest, Node
+from airflow_provider_chs3.core.values.period import WHOLE_TABLE
 from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.fan_out import capturing_logs
 from airflow_provider_chs3.core.workflow.operations import Log, Query, QueryNodes, Row, Steps
@@ -57,71 +56,10 @@ from airflow_provider_chs3.exceptions import (
     TargetChangedError,
 )
 
-EQUAL, DIFFERS, REFUSED = "equal", "differs", "refused"
-
 #: Errors of one period that do not concern the others.
 _REFUSALS = (NotReadyError, ObjectsChangedError, SourceError, TargetChangedError)
 #: Objects that a text names: more would hide the first.
 _MOST_SHOWN = 5
-
-
-@dataclass(frozen=True, slots=True)
-class AsOf:
-    """What was compared of a table: whoever sees the same later knows that nobody has written to the period since.
-
-    Args:
-        target: The local table.
-        nodes: The highest block of the period on each node, its data version and its rows, as in `PartitionState`.
-    """
-
-    target: TableName
-    nodes: Mapping[Node, tuple[int, int, int]]
-
-    @classmethod
-    def of(cls, target: TableName, periods: Mapping[Node, PeriodOnNode]) -> AsOf:
-        """Return it of a period as the nodes have it."""
-        states = {node: period.state for node, period in periods.items()}
-        return cls(target, {node: (each.max_block, each.data_version, each.rows) for node, each in states.items()})
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProvedPeriod(AsJson):
-    """A period of a table, compared with its objects.
-
-    Args:
-        period: The period.
-        status: `equal`, `differs`, or `refused` if they could not be compared.
-        reason: What differs, or why they could not be compared, as a text.
-        rows: Rows of the period in the table; 0 if they were not read.
-        source_rows: Rows of the objects; 0 if they were not read.
-        columns: Columns whose values differ, if the numbers of rows do not.
-        objects: The objects that the table does not hold as they are, as far as they can be told.
-        left_out: Columns of the table that were not compared, each with the reason.
-        other_rows: Rows of the objects that the table puts into other periods, which were not compared.
-        compared_objects: Number of objects that were read.
-        as_of: What was compared of the table; None if nothing was. It is not in the JSON.
-    """
-
-    period: Period
-    status: str
-    reason: str
-    rows: int = 0
-    source_rows: int = 0
-    columns: tuple[str, ...] = ()
-    objects: tuple[ObjectFinding, ...] = ()
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    other_rows: int = 0
-    compared_objects: int = 0
-    as_of: AsOf | None = None
-
-    def __str__(self) -> str:
-        return f"{self.period} {self.status}: {self.reason}"
-
-    def as_json(self) -> dict[str, Any]:
-        """Return JSON-safe values."""
-        values = {**super().as_json(), "objects": [each.as_json() for each in self.objects]}
-        del values["as_of"]
-        return values
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

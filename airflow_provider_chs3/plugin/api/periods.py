@@ -102,7 +102,7 @@ class PeriodsAnswer(Answer):
         return {"base": derived and str(derived.base), "view": derived.view if derived else ""}
 
     def _found_as_json(self, table: TableName, period: PeriodOverview) -> dict[str, Any]:
-        """Return what plans, bases and proofs tell of a period that is as it was published."""
+        """Return what plans, bases and proofs found out about a period that is as it was published."""
         if not (self.changed or self.proved) or period.state not in _HIDDEN_BY_CHANGES:
             return {}
         changed, proved = self.changed.get((table, period.period)), self.proved.get((table, period.period))
