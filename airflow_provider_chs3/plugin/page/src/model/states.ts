@@ -21,7 +21,7 @@ export const STATES: Record<State, Look> = {
   stuck: { label: "stuck", means: "A person must act: the panel says how.", ...loud("red") },
   failed: { label: "failed", means: "The newest load ended with an error.", ...loud("red") },
   changed: { label: "changed by somebody", means: "It has rows that no load wrote.", next: "Loads stop until you decide: reload it to replace those rows, or adopt it (chs3 adopt) to keep them.", ...loud("purple") },
-  differs: { label: "differs", means: "A proof found other rows than its objects have.", next: "Reload it: the load replaces its rows by those of its objects. If it then differs again, compare the load's arguments with those of the proof.", ...loud("purple") },
+  differs: { label: "differs", means: "A proof found other rows than its objects have.", next: "Reload it: the load replaces its rows with those of its objects. If it then differs again, compare the load's arguments with those of the proof.", ...loud("purple") },
   pinned: { label: "pinned", means: "Somebody restored an earlier version: loads leave it.", next: "Once its objects are right, unpin it: the next load publishes it from them.", ...quiet("purple") },
   held: { label: "held", means: "Its new rows failed a check, and wait: the table keeps what it has.", next: "Look at what failed, then approve the new rows, or discard them: the next load loads the period again.", ...loud("purple") },
   paused: { label: "paused", means: "The next load would change it, but its DAG is paused.", next: "Unpause the DAG: its next run loads the period. If it has no schedule, reload the period.", ...loud("orange") },
