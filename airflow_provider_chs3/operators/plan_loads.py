@@ -119,7 +119,7 @@ class PlanLoadsOperator(PeriodOperator):
         from airflow_provider_chs3.core.request.load_request import LoadRequest
         from airflow_provider_chs3.core.workflow.operations import Log
         from airflow_provider_chs3.operators._support.load_request import what_is_loaded
-        from airflow_provider_chs3.sources.clickhouse.following import find_views, plan_views
+        from airflow_provider_chs3.sources.clickhouse.following import behind, find_views
 
         if not planned and reload:
             planned = yield from periods_of_other_table(self._request(reload.periods, reload, listing), reload)
@@ -128,12 +128,12 @@ class PlanLoadsOperator(PeriodOperator):
         loaded, periods = what_is_loaded(self, listing, self.definition or {}), [each.period for each in planned]
         request = LoadRequest(**loaded, period=periods[0], reload=reload, follows_views=True)
         views = yield from find_views(request, periods)
-        behind = yield from plan_views(views, request)
+        reasons = behind(views, reload)
         found = []
         for each in planned:
-            if not each.is_to_load and each.period in behind:
-                yield from Log(name=f"{each.period} to load: {behind[each.period]}.")
-                each = replace(each, is_to_load=True, reason=behind[each.period])
+            if not each.is_to_load and each.period in reasons:
+                yield from Log(name=f"{each.period} to load: {reasons[each.period]}.")
+                each = replace(each, is_to_load=True, reason=reasons[each.period])
             found.append(each)
         return found
 

@@ -20,8 +20,6 @@ from airflow_provider_chs3.operators.period import PeriodOperator
 from airflow_provider_chs3.plugin.constants import PROOF_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from airflow.providers.common.compat.sdk import Context
 
     from airflow_provider_chs3.core.plans.proved_period import ProvedPeriod
@@ -133,27 +131,28 @@ class ProvePeriodsOperator(ComparedPeriodsOperator):
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Compare the periods."""
         proved = self.proved()
-        if (ti := context.get("ti")) is not None:
-            for value in self._seals(proved):
-                ti.xcom_push(key=PROOF_KEY, value=value)
+        if (ti := context.get("ti")) is not None and (seals := self._seals(proved)):
+            ti.xcom_push(key=PROOF_KEY, value=seals)
         if self.fail_on_difference and (unlike := [str(each) for each in proved if each.status != "equal"]):
             raise AirflowFailException("\n".join(unlike))
         return [each.as_json() for each in proved]
 
-    def _seals(self, proved: Sequence[ProvedPeriod]) -> Iterator[dict[str, Any]]:
-        """Yield what the periods page shows, if a period was compared: what was found of each, and as of when."""
+    def _seals(self, proved: Sequence[ProvedPeriod]) -> dict[str, Any]:
+        """Return what the periods page shows of each period, and as of when; nothing if no period was compared."""
         compared = [(each, each.as_of) for each in sorted(proved, key=lambda each: each.period) if each.as_of]
-        if compared:
-            yield {
-                "conn_id": self.clickhouse_conn_id,
-                "database": compared[0][1].database,
-                "table": compared[0][1].table,
-                "periods": {
-                    str(each.period): {
-                        "is_equal": each.status == "equal",
-                        "found": f"{each.reason}{f', without {names}' if (names := ', '.join(each.left_out)) else ''}",
-                        "nodes": as_of.as_json()["nodes"],
-                    }
-                    for each, as_of in compared[-_MOST_SHOWN:]
-                },
-            }
+        if not compared:
+            return {}
+        _, first = compared[0]
+        return {
+            "conn_id": self.clickhouse_conn_id,
+            "database": first.database,
+            "table": first.table,
+            "periods": {
+                str(each.period): {
+                    "is_equal": each.status == "equal",
+                    "found": f"{each.reason}{f', without {names}' if (names := ', '.join(each.left_out)) else ''}",
+                    "nodes": as_of.as_json()["nodes"],
+                }
+                for each, as_of in compared[-_MOST_SHOWN:]
+            },
+        }

@@ -203,7 +203,7 @@ def _with_changes(
     try:
         found = yield from find_changes(request.source, context, changed)
     except Chs3Error:
-        # Whoever only plans need not see the records of objects, and of one that cannot be loaded, its load says so.
+        # To plan takes no right to read the records of objects; and why a period cannot be loaded, its load says.
         return planned
     return [replace(each, changes=found.get(each.period, "")) for each in planned]
 

@@ -52,18 +52,18 @@ class View:
         base: The table that it is on.
         table: The table that it writes to, with its cluster.
         source: What it makes of the base.
-        grain: How long the table's periods are.
         periods: Period of the table that is loaded first, from which all others follow → the period of this table.
         columns: The columns that the view fills, if it leaves others to their defaults; else none.
+        planned: What a load of the table's periods would do now.
     """
 
     name: TableName
     base: TableName
     table: TableRequest
     source: SelectSource
-    grain: Grain
     periods: Mapping[Period, Period]
     columns: tuple[str, ...] = ()
+    planned: tuple[PlannedPeriod, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.table.target}, the table of {self.name}"
@@ -95,13 +95,13 @@ def find_views(request: LoadRequest, periods: Iterable[Period]) -> Steps[tuple[V
     return tuple(found)
 
 
-def load_of(request: LoadRequest, view: View, periods: Sequence[Period]) -> LoadRequest:
+def load_of(request: LoadRequest, view: View, period: Period) -> LoadRequest:
     """Return the load of a view's table.
 
     Args:
         request: The load of the table that is loaded first.
         view: The view.
-        periods: The periods of its table.
+        period: A period of its table.
     """
     reload = _reload_of(request.reload, view)
     shared = {name: getattr(request.policies, name) for name in _SHARED}
@@ -113,7 +113,7 @@ def load_of(request: LoadRequest, view: View, periods: Sequence[Period]) -> Load
         target=view.table.target,
         cluster=view.table.cluster,
         source=view.source,
-        period=periods[0],
+        period=period,
         nonce=uuid.uuid4().hex[:16],
         format=None,
         compression="auto",
@@ -183,7 +183,7 @@ def follow(
         periods = _periods_of(view, several, request.reload)
         if not periods or view.base in followed.errors:
             continue
-        own = load_of(request, view, periods)
+        own = load_of(request, view, periods[0])
         begin(own, periods)
         outcome = yield from load_periods(own, periods)
         for period, result in outcome.results.items():
@@ -202,23 +202,22 @@ def _periods_of(view: View, results: Iterable[LoadResult], reload: Reload | None
     return sorted({view.periods[each.period] for each in results if each.status != "skipped" or each.seconds_by_step})
 
 
-def plan_views(views: Sequence[View], request: LoadRequest) -> Steps[dict[Period, str]]:
+def behind(views: Iterable[View], reload: Reload | None) -> dict[Period, str]:
     """Return the periods of the table that is loaded first for which a view's table is behind, each with the reason.
 
     Args:
         views: The views.
-        request: The load of the table.
+        reload: What the run reloads; None if it reloads nothing.
     """
-    behind = dict[Period, str]()
+    found = dict[Period, str]()
     for view in views:
-        if request.reload and not _reload_of(request.reload, view):
+        if reload and not _reload_of(reload, view):
             continue
-        planned = yield from _planned(request, view)
-        to_load = {each.period: each.reason for each in planned if each.is_to_load}
+        to_load = {each.period: each.reason for each in view.planned if each.is_to_load}
         for period, of_view in view.periods.items():
             if of_view in to_load:
-                behind.setdefault(period, f"{view} is behind: {to_load[of_view]}")
-    return behind
+                found.setdefault(period, f"{view} is behind: {to_load[of_view]}")
+    return found
 
 
 def _reload_of(reload: Reload | None, view: View) -> Reload | None:
@@ -262,8 +261,8 @@ def _view(
         yield from _check_select(base, name, select)
         table = replace(_named(request), target=target, cluster=base.cluster)
         source = SelectSource(sql="", base=replace(table, target=name))
-        view = View(name=name, base=base.target, table=table, source=source, grain=Grain.ALL, periods=dict(of_base))
-        context = yield from inspect_target_for_load(load_of(request, view, [*of_base.values()]))
+        view = View(name=name, base=base.target, table=table, source=source, periods=of_base)
+        context = yield from inspect_target_for_load(load_of(request, view, next(iter(of_base.values()))))
         check_target(context, required_settings=REQUIRED_SETTINGS)
         grain = yield from grain_of_key(context)
         if grain is Grain.ALL and not request.policies.reload_whole_table:
@@ -271,10 +270,11 @@ def _view(
                 f"{target} has no partitions by time, so each load would read all of {base.target}: partition it by "
                 "period, or allow this with policies={'reload_whole_table': True}."
             )
-        view = replace(view, grain=grain, periods={each: Period.of(own.begin, grain) for each, own in of_base.items()})
+        view = replace(view, periods={each: Period.of(own.begin, grain) for each, own in of_base.items()})
         listed, _ = yield from source.list_periods(sorted(set(view.periods.values())))
         view = replace(view, columns=_columns(context, [each.name for each in listed.known_columns]))
-        for each in (yield from _planned(request, view)):
+        view = replace(view, planned=tuple((yield from _planned(request, view))))
+        for each in view.planned:
             if each.is_refused:
                 raise PreflightError(
                     f"for {each.period} of {target}, {each.reason}. To replace what others have done there, give "
@@ -363,7 +363,8 @@ def _columns(context: TargetContext, made: Sequence[str]) -> tuple[str, ...]:
 
 def _planned(request: LoadRequest, view: View) -> Steps[list[PlannedPeriod]]:
     """Compare the periods of a view's table with their base as it is now."""
-    own = load_of(request, view, periods := sorted(set(view.periods.values())))
+    periods = sorted(set(view.periods.values()))
+    own = load_of(request, view, periods[0])
     plan = PlanRequest(
         **vars(replace(_named(request), target=view.table.target, cluster=view.table.cluster)),
         source=view.source,
