@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.sql.quoting import in_table, is_table, literal
-from airflow_provider_chs3.core.sql.server_text import after, items, top_level
+from airflow_provider_chs3.core.sql.server_text import after, items, top_level, without_parentheses
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.workflow.operations import Row
 
@@ -101,6 +101,12 @@ class TableFacts:
     def definition(self) -> str:
         """The engine with its keys and its TTL, without settings."""
         return self.engine_full.removesuffix(after("SETTINGS", self.engine_full)).removesuffix(" SETTINGS ")
+
+    @property
+    def engine_arguments(self) -> list[str]:
+        """The engine's arguments, as written by the server."""
+        head, _, _ = top_level(self.engine_full).partition(" ")
+        return items(without_parentheses(self.engine_full[len(self.engine) : len(head)]))
 
     @property
     def order_by(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from airflow_provider_chs3.core.ledger.partition_changes import (
     is_explained,
     is_left_by_crash,
     is_made_of_staged,
+    may_have_lost,
     missing_parts,
     shows_replaced,
     spare_gone_columns,
@@ -338,6 +339,11 @@ def evidence_of(record: Record) -> Evidence:
     return _evidence_of_text(record.evidence)
 
 
+def as_recorded(period: PeriodOnNode) -> PartitionState:
+    """Return a partition that is as recorded but for merges: if rows of it lasted then, they do now."""
+    return replace(period.state, lasts=period.record is not None and evidence_of(period.record).lasts)
+
+
 # A comparison asks for the evidence of each node several times.
 @lru_cache(maxsize=64)
 def _evidence_of_text(text: str) -> Evidence:
@@ -424,9 +430,8 @@ def _what_changed(period: PeriodOnNode, table_facts: TableFacts) -> str:
 
 def _is_as_recorded(record: Record, evidence: Evidence, state: PartitionState, table_facts: TableFacts) -> bool:
     if evidence.parts is None or state.each_part is None:
-        return _has_blocks_of(record, state, may_lose_all=table_facts.may_lose_all) and fit_rows(
-            evidence, state, table_facts
-        )
+        may_lose_all = may_have_lost(evidence, state, table_facts)
+        return _has_blocks_of(record, state, may_lose_all=may_lose_all) and fit_rows(evidence, state, table_facts)
     return is_explained(evidence, spare_gone_columns(state, table_facts), table_facts=table_facts)
 
 

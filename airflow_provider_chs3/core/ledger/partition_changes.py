@@ -38,7 +38,19 @@ def is_explained(recorded: Evidence, state: PartitionState, *, table_facts: Tabl
                 return False
             explained.update(within)
     gone = [part for part in _of(recorded.parts, "") if part not in explained]
-    return not gone or (table_facts.may_lose_all and not any(map(state.has_broken, gone)))
+    return not gone or (may_have_lost(recorded, state, table_facts) and not any(map(state.has_broken, gone)))
+
+
+def may_have_lost(recorded: Evidence, state: PartitionState, table_facts: TableFacts) -> bool:
+    """Check whether merges may have removed all rows of recorded parts: those of all parts only if none lasts.
+
+    Args:
+        recorded: The recorded evidence.
+        state: The current partition.
+        table_facts: The table.
+    """
+    lasts = recorded.lasts and not table_facts.rows_expire
+    return table_facts.may_lose_all and (state.rows > 0 or not lasts)
 
 
 def spare_gone_columns(state: PartitionState, table_facts: TableFacts) -> PartitionState:

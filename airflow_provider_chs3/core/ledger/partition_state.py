@@ -30,6 +30,7 @@ class PartitionState:
         shown: The partition as servers show it, if it is one of several of a period.
         broken: The parts of the whole table that the server put aside because it could not read them: the partition of
             each, its lowest and its highest block.
+        lasts: Whether merges leave a row of it, whatever they join; False where that is not known.
     """
 
     rows: int = 0
@@ -43,6 +44,7 @@ class PartitionState:
     partition_id: str = ""
     shown: str = ""
     broken: Broken = ()
+    lasts: bool = False
 
     @classmethod
     def of(
@@ -105,6 +107,7 @@ class PartitionState:
             rows_of_shards=rows_of_shards or {},
             beside=beside,
             last_mutation=self.last_mutation if rows_of_shards is None else 0,
+            lasts=self.lasts,
         )
 
 

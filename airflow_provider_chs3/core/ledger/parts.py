@@ -145,6 +145,7 @@ class Evidence:
             staged parts; afterwards, the replaced ones.
         last_mutation: Before the partition is replaced, the highest number of a mutation that may concern it; otherwise
             0.
+        lasts: Whether merges leave a row of it, whatever they join; False where they may leave none, or nobody knows.
     """
 
     rows: int
@@ -152,6 +153,7 @@ class Evidence:
     rows_of_shards: Mapping[int, int] = field(default_factory=dict)
     beside: Contents = NOTHING_BESIDE
     last_mutation: int = 0
+    lasts: bool = False
 
     @classmethod
     def of_text(cls, text: str) -> Self:
@@ -164,6 +166,7 @@ class Evidence:
             rows_of_shards={int(shard): rows for shard, rows in told.get("rows_of_shards", {}).items()},
             beside=Contents(*map(_from_json, told["beside"])) if "beside" in told else NOTHING_BESIDE,
             last_mutation=told.get("last_mutation", 0),
+            lasts=told.get("lasts", False),
         )
 
     def as_text(self) -> str:
@@ -175,6 +178,8 @@ class Evidence:
             told["beside"] = astuple(self.beside)
         if self.last_mutation:
             told["last_mutation"] = self.last_mutation
+        if self.lasts:
+            told["lasts"] = True
         return json.dumps(told, separators=(",", ":"))
 
 

@@ -23,6 +23,7 @@ from airflow_provider_chs3.core.plans.prove import ProofOptions, prove_period
 from airflow_provider_chs3.core.plans.proved_period import EQUAL
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of_one
 from airflow_provider_chs3.core.publication.evidence_renewal import structure_text
+from airflow_provider_chs3.core.publication.lasting_rows import find_lasting
 from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.values.json_values import AsJson
@@ -142,15 +143,25 @@ def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[Adopted
             )
     yield from make_ledger(load.context, load.context.nodes)
     load = load.with_ledger()
+    yield from _record(load, before, counted)
+    return AdoptedPeriod(period=request.period, status="adopted", reason=reason, rows_by_node=counted.rows_by_node)
+
+
+def _record(load: LoadContext, before: Mapping[Node, PeriodOnNode], counted: _Counted) -> Steps[None]:
+    filled = {node: [one.partition_id for one in each.each if one.state.rows] for node, each in before.items()}
+    lasting = yield from find_lasting(load.context, filled)
     yield from _check_unchanged(load, before)
     shards = rows_of_shards({node: each.state for node, each in before.items()})
     records = [
-        (node, load.key_on(node, one.partition_id), _values(load, node, one.state, shards, counted))
+        (
+            node,
+            load.key_on(node, one.partition_id),
+            _values(load, node, replace(one.state, lasts=one.partition_id in lasting[node]), shards, counted),
+        )
         for node, each in before.items()
         for one in each.recorded
     ]
-    yield from add_records(load.context, "published", records, name=f"Record {request.period} as published")
-    return AdoptedPeriod(period=request.period, status="adopted", reason=reason, rows_by_node=counted.rows_by_node)
+    yield from add_records(load.context, "published", records, name=f"Record {load.request.period} as published")
 
 
 def _look(request: LoadRequest) -> Steps[LoadContext]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, evidence_of_state, periods_text, values_of
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
-from airflow_provider_chs3.core.ledger.comparison import evidence_of
+from airflow_provider_chs3.core.ledger.comparison import as_recorded, evidence_of
 from airflow_provider_chs3.core.ledger.partition_state import rows_of_shards
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
 from airflow_provider_chs3.core.ledger.recording import RecordOnNode, Renewal, Values, add_records, renew
@@ -67,7 +67,7 @@ def renew_records(loads: Sequence[LoadContext], periods: Mapping[Period, Mapping
                 structure, attempt = _structure_of_now(load, node, period.record), period.record.attempt
                 # All of them, as the newest records of a period are of one number.
                 for one in period.each:
-                    evidence = evidence_of_state(one.state, shards)
+                    evidence = evidence_of_state(as_recorded(one), shards)
                     renewals[node].append(Renewal(load.key_on(node, one.partition_id), attempt, evidence, structure))
     renewed = {node: renew(context.ledger, several) for node, several in renewals.items()}
     if renewed:
@@ -86,7 +86,7 @@ def _copy(load: LoadContext, node: Node, newest: Record, period: PeriodOnNode, s
     own: Values = {"attempt": newest.attempt, "base": newest.base, "increments": newest.increments}
     records = list[RecordOnNode]()
     for one in period.each:
-        state = one.state
+        state = as_recorded(one)
         values = values_of(load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
         records.append((node, load.key_on(node, one.partition_id), {**values, **own}))
     return add_records(load.context, "published", records, name=_name([load]), number=newest.sequence)
@@ -99,7 +99,7 @@ def _name(loads: Sequence[LoadContext]) -> str:
 def _is_up_to_date(load: LoadContext, node: Node, period: PeriodOnNode, shards: Mapping[int, int]) -> bool:
     return all(
         one.record is not None
-        and replace(evidence_of(one.record), beside=NOTHING_BESIDE) == one.state.evidence(shards)
+        and replace(evidence_of(one.record), beside=NOTHING_BESIDE) == as_recorded(one).evidence(shards)
         and one.record.structure == _structure_of_now(load, node, one.record)
         for one in period.each
     )

@@ -21,12 +21,14 @@ class Member(NamedTuple):
         was: The partition before it is published.
         staged: What is staged of it.
         is_kept: Whether it stays as it was, as none of the new objects has rows of it.
+        lasts: Whether merges leave a row of it now that it is published; False where that is not known.
     """
 
     partition_id: str
     was: PeriodOnNode
     staged: Contents
     is_kept: bool
+    lasts: bool = False
 
     @property
     def rows(self) -> int:

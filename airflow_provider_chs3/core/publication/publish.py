@@ -29,6 +29,7 @@ from airflow_provider_chs3.core.object_history.records import ObjectsOfPeriod, r
 from airflow_provider_chs3.core.publication.checks import check_rows, check_seen
 from airflow_provider_chs3.core.publication.evidence_renewal import structure_text
 from airflow_provider_chs3.core.publication.held import drop_held_of, keep_held
+from airflow_provider_chs3.core.publication.lasting_rows import find_lasting
 from airflow_provider_chs3.core.publication.members import Member, members_of
 from airflow_provider_chs3.core.publication.published_rows import (
     check_published,
@@ -90,12 +91,13 @@ def publish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]
     states = yield from _hold(held, now, staged_now)
     for period in states.keys() | held.failed.keys():
         periods.items.pop(period)
-    members = {each.period: members_of(each, now[each.period], staged_now[each.period]) for each in periods}
+    members: _Members = {each.period: members_of(each, now[each.period], staged_now[each.period]) for each in periods}
     new = periods.part(lambda each: not each.intended)
     versions = yield from new.together(keep_versions(new, members))
     yield from _record_intents(new, members)
     periods.merge(new)
     yield from _replace(periods, members)
+    members = yield from _with_lasting(periods, members)
     states |= yield from _conclude(periods, members)
     yield from drop_older_versions(periods.part(lambda each: each.period in states and not each.claims), versions)
     periods.merge(held)
@@ -302,6 +304,25 @@ def key_of_other_type(load: LoadContext, host: str) -> str:
     )
 
 
+def _with_lasting(periods: Periods, members: _Members) -> Steps[_Members]:
+    """Return the partitions, with those of which merges leave rows: who removes them changes the period."""
+    if not periods.items:
+        return members
+    context = periods.first.load.context
+    filled = {
+        node: [one.partition_id for each in periods for one in members[each.period][node] if one.rows]
+        for node in context.nodes
+    }
+    lasting = yield from find_lasting(context, filled)
+    return {
+        each.period: {
+            node: [one._replace(lasts=one.partition_id in lasting[node]) for one in of_node]
+            for node, of_node in members[each.period].items()
+        }
+        for each in periods
+    }
+
+
 def _conclude(periods: Periods, members: _Members) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Record the periods as published, each as soon as its replaced parts are gone from the disks.
 
@@ -414,7 +435,7 @@ def _values_of_published(
         structure, of_intent = _structure(each, node), each.intended.get(node)
         own = {name: getattr(of_intent, name) for name in ("attempt", "base", "increments")} if of_intent else {}
         for one in of_node:
-            state = now[node].at(one.partition_id).state
+            state = replace(now[node].at(one.partition_id).state, lasts=one.lasts)
             values = values_of(
                 each.load,
                 rows=state.rows,

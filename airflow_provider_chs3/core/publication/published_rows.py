@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, periods_text
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods
 from airflow_provider_chs3.core.cluster.replication import follow
+from airflow_provider_chs3.core.ledger.comparison import as_recorded
 from airflow_provider_chs3.core.ledger.partition_changes import (
     is_explained,
     is_made_of_staged,
@@ -86,7 +87,7 @@ def _check_same_table(
 
 def _check_kept(load: LoadContext, node: Node, one: Member, now: PeriodOnNode) -> None:
     """Check that nobody changed a partition that stays as it was: it is recorded again, with its rows of now."""
-    if not is_explained(one.was.state.evidence(), now.state, table_facts=load.context.table_facts):
+    if not is_explained(as_recorded(one.was).evidence(), now.state, table_facts=load.context.table_facts):
         raise _changed(load, node, now)
 
 
@@ -113,8 +114,11 @@ def _check_none_undone(load: LoadContext, node: Node, one: Member, now: PeriodOn
 
 def _check_rows(load: LoadContext, node: Node, one: Member, now: PeriodOnNode) -> None:
     state, wanted = without_old_patches(now.state, one.was.state), one.staged.rows
-    # Other engines merge rows away, and TTL drops them, at any moment: there, only more rows than staged are wrong.
-    wrong = state.rows != wanted if load.context.table_facts.keeps_every_row else state.rows > wanted
+    facts = load.context.table_facts
+    # Other engines merge rows away, and TTL drops them, at any moment: there, more rows than staged are wrong, and none
+    # where some last.
+    is_gone = not state.rows and (one.lasts or not facts.may_lose_all)
+    wrong = state.rows != wanted and (facts.keeps_every_row or is_gone or state.rows > wanted)
     if wrong:
         of = f" in partition {now.shown}" if load.own.of_part else ""
         raise VerificationError(

@@ -33,9 +33,9 @@ def state_of(*parts: Part, **changes) -> PartitionState:
     return replace(found, **changes)
 
 
-def changed(*parts: Part, engine: str = "MergeTree", record: Record | None = None, **changes) -> bool:
+def changed(*parts: Part, engine: str = "MergeTree", ttl: str = "", record: Record | None = None, **changes) -> bool:
     period = PeriodOnNode(record or RECORD, state_of(*parts, **changes))
-    return is_changed(period, table_facts=replace(TARGET, engine=engine))
+    return is_changed(period, table_facts=replace(TARGET, engine=engine, engine_full=f"{engine} ORDER BY id{ttl}"))
 
 
 def test_the_recorded_parts_are_no_change():
@@ -106,6 +106,16 @@ def test_rows_that_are_hidden_may_go():
 @pytest.mark.parametrize("parts", [(), PARTS[1:], (PARTS[0], PARTS[2])])
 def test_parts_may_go_where_rows_cancel_each_other_out(parts):
     assert not changed(*parts, engine="SummingMergeTree")
+
+
+@pytest.mark.parametrize("known", [PARTS, None])
+@pytest.mark.parametrize(
+    ("parts", "ttl", "is_change"),
+    [((), "", True), (PARTS[2:], "", False), ((), " TTL at + INTERVAL 1 DAY", False)],
+)
+def test_where_rows_last_not_all_parts_may_go_unless_rows_expire(known, parts, ttl, is_change):
+    record = replace(RECORD, evidence=Evidence(rows=30, parts=known, lasts=True).as_text())
+    assert changed(*parts, record=record, engine="SummingMergeTree", ttl=ttl) is is_change
 
 
 def test_too_many_parts_are_known_by_blocks_and_rows():

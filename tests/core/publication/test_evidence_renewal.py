@@ -70,6 +70,15 @@ def test_a_record_that_lacks_the_parts_of_now_is_renewed_on_its_node_alone(recor
     assert step.sql[TWO].text.endswith("WHERE event = 'published' AND attempt = 'nonce'")
 
 
+@pytest.mark.parametrize("lasts", [False, True])
+def test_what_lasts_is_known_of_merged_parts_too(lasts):
+    current = replace(CURRENT, evidence=replace(STATE, lasts=lasts).evidence(SHARDS).as_text())
+    older = replace(current, evidence=replace(STATE, parts=2, lasts=lasts, each_part=()).evidence(SHARDS).as_text())
+    (step,) = renewed(current, older, {})
+    assert list(step.sql) == [TWO]
+    assert ('"lasts":true' in step.sql[TWO].text) is lasts
+
+
 def test_a_record_gets_the_table_of_now_and_keeps_what_it_has_of_the_files():
     (step,) = renewed(CURRENT, replace(CURRENT, structure='{"loaded":["n"],"columns":[]}'), {})
     assert list(step.sql) == [TWO]
