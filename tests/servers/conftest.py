@@ -14,8 +14,9 @@ from tests.narrow_user import WITH_NARROW_USER_OF_REPLICAS, WITHOUT_COMPILATION
 from tests.servers.replicas import TRIPS, replicated
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def replicated_cluster() -> Iterator[ClickHouseCluster]:
+    """Servers of all these tests; who stops some starts them again."""
     if why := keeper.missing():
         pytest.skip(why)
     with ClickHouseCluster.start(
@@ -25,13 +26,19 @@ def replicated_cluster() -> Iterator[ClickHouseCluster]:
 
 
 @pytest.fixture
-def lake(
+def empty_lake(
     replicated_cluster: ClickHouseCluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Lake]:
-    """A lake with a replicated table; nothing of a load may outlive the test, and replicas are alike."""
+    """A lake for a replicated table; nothing of a load may outlive the test, and replicas are alike."""
     with lake_on(replicated_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
-        lake.create_table(engine=replicated(lake))
-        lake.upload(TRIPS)
         yield lake
         first, second, third, fourth = lake.rows_per_node()
         assert (first, third) == (second, fourth)
+
+
+@pytest.fixture
+def lake(empty_lake: Lake) -> Lake:
+    """A lake with a replicated table, and trips for it."""
+    empty_lake.create_table(engine=replicated(empty_lake))
+    empty_lake.upload(TRIPS)
+    return empty_lake

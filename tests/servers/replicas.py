@@ -5,8 +5,9 @@ from __future__ import annotations
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import Lake
 
-TRIPS = Trips(rows_per_period=12_000, files_per_period=48)
-OTHER = Trips(seed=2, rows_per_period=14_000, files_per_period=48)
+#: As many files as give each shard some, however fast a node is.
+TRIPS = Trips(rows_per_period=12_000, files_per_period=24)
+OTHER = Trips(seed=2, rows_per_period=14_000, files_per_period=24)
 
 
 def replicated(lake: Lake, kind: str = "") -> str:

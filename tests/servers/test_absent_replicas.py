@@ -26,7 +26,7 @@ from tests.waiting import wait_until
 
 __all__ = ["strikes"]
 
-THIRD = Trips(seed=3, rows_per_period=9_000, files_per_period=48)
+THIRD = Trips(seed=3, rows_per_period=9_000, files_per_period=24)
 
 #: The second replica of each shard, and the first.
 SECOND, FIRST = (1, 3), (0, 2)

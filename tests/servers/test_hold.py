@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.faults.killing import ALL, ONLY_THE_FIRST, Strike
-from tests.integration.lake import Lake
 from tests.integration.publication.test_hold import HOLDS, run
 from tests.integration.sets import Tenants
 from tests.servers.test_sets import BOTH, assert_exact, put, tenants
@@ -31,7 +30,7 @@ def approve(tenants: Tenants) -> list[str]:
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("strike", STRIKES, ids=str)
-def test_an_approval_reaches_every_replica_also_after_a_death(tenants: Tenants, lake: Lake, strike: Strike) -> None:
+def test_an_approval_reaches_every_replica_also_after_a_death(tenants: Tenants, strike: Strike) -> None:
     before = tenants.expected()
     put(tenants, PERIOD, ("eu", "africa"), first=1000)
     for _ in range(2):
@@ -41,4 +40,4 @@ def test_an_approval_reaches_every_replica_also_after_a_death(tenants: Tenants, 
     approve(tenants)
     assert_exact(tenants)
     assert tenants.load(checks=FEW, policies=HOLDS, periods=BOTH) == ["unchanged", "unchanged"]
-    assert lake.left_behind() == []
+    assert tenants.lake.left_behind() == []

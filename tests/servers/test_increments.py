@@ -12,12 +12,12 @@ from tests.servers.replicas import replicated
 
 
 @pytest.fixture
-def events(lake: Lake) -> Lake:
+def events(empty_lake: Lake) -> Lake:
     """A replicated table of events, with a period of six files published."""
-    lake.table = "events"
-    create(lake, replicated(lake))
-    publish_first(lake)
-    return lake
+    empty_lake.table = "events"
+    create(empty_lake, replicated(empty_lake))
+    publish_first(empty_lake)
+    return empty_lake
 
 
 def test_new_objects_are_loaded_alone(events: Lake) -> None:
@@ -40,7 +40,8 @@ def test_checks_see_each_row_once(events: Lake) -> None:
 
 
 @pytest.mark.thorough
-def test_rows_of_overwritten_and_deleted_objects_are_replaced_alone(lake: Lake) -> None:
+def test_rows_of_overwritten_and_deleted_objects_are_replaced_alone(empty_lake: Lake) -> None:
+    lake = empty_lake
     lake.table = "events"
     replaced_objects.create(lake, replicated(lake))
     replaced_objects.publish_first(lake)
@@ -82,7 +83,8 @@ def test_rows_that_a_replica_is_still_deleting_do_not_come_back(events: Lake) ->
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["Replacing", "Summing", "Aggregating"])
-def test_engines_that_merge_rows(lake: Lake, kind: str) -> None:
+def test_engines_that_merge_rows(empty_lake: Lake, kind: str) -> None:
+    lake = empty_lake
     lake.table = "events"
     create(lake, replicated(lake, kind))
     publish_first(lake)

@@ -15,10 +15,10 @@ REPLICAS, SHARDS = 2, 2
 
 
 @pytest.fixture
-def tenants(lake: Lake) -> Tenants:
+def tenants(empty_lake: Lake) -> Tenants:
     """Two months of three tenants, published."""
-    lake.table = "tenants"
-    tenants = Tenants(lake, MONTHLY, engine=replicated(lake))
+    empty_lake.table = "tenants"
+    tenants = Tenants(empty_lake, MONTHLY, engine=replicated(empty_lake))
     for period in BOTH:
         put(tenants, period, ("eu", "us", "asia"))
     assert tenants.load(periods=BOTH) == ["published", "published"]

@@ -20,10 +20,10 @@ STRIKES = [
 
 
 @pytest.fixture
-def days(lake: Lake) -> Days:
-    lake.table = "days"
-    found = Days(lake)
-    found.create(engine=replicated(lake))
+def days(empty_lake: Lake) -> Days:
+    empty_lake.table = "days"
+    found = Days(empty_lake)
+    found.create(engine=replicated(empty_lake))
     return found
 
 
