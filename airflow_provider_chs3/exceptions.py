@@ -32,6 +32,8 @@ Nothing here imports Airflow, so that `core` can raise these too. Operators turn
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class Chs3Error(Exception):
     """Base of every error that this package raises."""
@@ -137,11 +139,29 @@ class StatementLostError(TransientError):
 
 
 class PeriodsFailedError(TerminalError):
-    """Some periods of a load of several failed, and a retry would end the same way. The others are published."""
+    """Some periods of a load of several failed, and a retry would end the same way. The others are published.
+
+    Args:
+        message: All errors as one text.
+        errors: The error of each period that failed. Default: none.
+    """
+
+    def __init__(self, message: str, errors: Iterable[Chs3Error] = ()) -> None:
+        super().__init__(message)
+        self.errors = tuple(errors)
 
 
 class PeriodsNotLoadedError(TransientError):
-    """Some periods of a load of several failed: a retry loads them again. The others are published."""
+    """Some periods of a load of several failed: a retry loads them again. The others are published.
+
+    Args:
+        message: All errors as one text.
+        errors: The error of each period that failed. Default: none.
+    """
+
+    def __init__(self, message: str, errors: Iterable[Chs3Error] = ()) -> None:
+        super().__init__(message)
+        self.errors = tuple(errors)
 
 
 class ClickHouseConnectionError(TransientError):

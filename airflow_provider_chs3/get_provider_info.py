@@ -1,4 +1,4 @@
-"""What Airflow reads at start, of every provider: imports nothing but the version."""
+"""Describe the provider to Airflow, which reads this at every start: imports nothing but the version."""
 
 from __future__ import annotations
 

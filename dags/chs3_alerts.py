@@ -43,8 +43,10 @@ def send(team: str, message: str) -> None:
 def tell(context) -> None:
     error = context["exception"]
     # What no retry can fix reaches Airflow as its AirflowFailException; the package's own error is its context.
-    found = (type(error), type(error.__context__))
-    team = next((team for team, errors in TEAMS.items() if any(issubclass(one, errors) for one in found)), "pipelines")
+    found = [error, error.__context__]
+    # If a task loads several periods, its error has that of each.
+    found += [each for one in found for each in getattr(one, "errors", ())]
+    team = next((team for team, kinds in TEAMS.items() if any(isinstance(one, kinds) for one in found)), "pipelines")
     # The error says what was wrong, where, and what to do.
     send(team, f"{context['ti'].dag_id}, {context['ti'].task_id}: {error}")
 

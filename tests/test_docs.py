@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 REPOSITORY = "https://github.com/owner/name"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
-#: What an example without imports takes for granted, as the reader does.
+#: What the parts of a DAG on a page may name: each name is imported where the page first uses it.
 PRELUDE = """
 from datetime import datetime, timedelta
 from airflow.sdk import DAG, ObjectStoragePath, task
@@ -310,9 +310,25 @@ def test_the_examples_import_or_take_for_granted_what_they_name(tmp_path: Path) 
 
 
 def _as_file(block: str) -> str:
-    """An example as a file; the prelude comes before one that imports nothing."""
-    is_whole = re.search("^(from|import) ", block, re.MULTILINE)
-    return block if is_whole else PRELUDE + textwrap.indent(block, "    ")
+    """An example as a file; the prelude comes before a part of a DAG."""
+    return block if _is_whole(block) else PRELUDE + textwrap.indent(block, "    ")
+
+
+def _is_whole(block: str) -> bool:
+    return bool(re.search(r"DAG\(|def test_|pytest_plugins", block)) and "import " in block
+
+
+def test_the_pages_import_what_their_examples_name() -> None:
+    modules = {name: line for line in PRELUDE.splitlines()[1:-1] for name in line.split(" import ")[1].split(", ")}
+    imported: dict[str, str] = {}
+    missing = []
+    for place, block in _blocks("python").items():
+        page = place.split(":")[0]
+        imported[page] = imported.get(page, "") + "\n".join(re.findall(r"^ *from .*", block, re.MULTILINE))
+        code = re.sub(r'"[^"\n]*"', "", block)
+        used = {name for name in modules if re.search(rf"(?<![\w.`]){name}\b", code)}
+        missing += [(place, modules[name]) for name in used if not re.search(rf"\b{name}\b", imported[page])]
+    assert missing == []
 
 
 def test_the_shell_takes_the_commands() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -24,20 +23,18 @@ ANSWERS = re.findall(r'^(ask "[^"]*")\n```\n\n((?: {4}.*\n)+)', TUTORIAL, re.MUL
 
 
 @pytest.fixture
-def connected(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """`./dev cluster` runs, and the variables that it printed are set."""
+def connected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """`./dev cluster` runs, and its variables are set."""
     command = [sys.executable, "-m", "airflow_provider_chs3.testbed", "cluster"]
     # What `./dev run` runs; and the project, where the shell is in another folder.
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as process:
         assert process.stdout is not None
-        for line in process.stdout:
-            if line.strip().startswith("export "):
-                name, _, value = shlex.split(line)[1].partition("=")
-                monkeypatch.setenv(name, value)
-            if line.startswith("Ctrl-C"):
-                break
+        assert any(line.startswith("Ctrl-C") for line in process.stdout)
+        variables = _typed(f"{_starting('. ./')}env -0", folder=tmp_path)
+        for name, _, value in (each.partition("=") for each in variables.split("\0") if each):
+            monkeypatch.setenv(name, value)
         yield
         process.terminate()
 
@@ -68,7 +65,7 @@ def test_it_comes_to_what_it_shows(connected: None, run_dag: Callable[..., Any],
     (dag_file,), (statements,) = DAG_FILE, STATEMENTS
     first_night, after_the_late_file, on_record, _ = ANSWERS
     dags = tmp_path / ".dev" / "tutorial"
-    dags.mkdir(parents=True)
+    dags.mkdir()
     (dags / "trips.py").write_text(dag_file)
     dag = DagBag(dags).dags["tutorial"]
     night = datetime(2026, 3, 15, tzinfo=UTC)

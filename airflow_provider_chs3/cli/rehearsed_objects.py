@@ -1,4 +1,4 @@
-"""What a rehearsal creates, and removes afterwards: its table, and small objects with known rows."""
+"""Create what a rehearsal needs, and remove it afterwards: a table, and small objects with known rows."""
 
 from __future__ import annotations
 

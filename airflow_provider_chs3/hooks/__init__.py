@@ -1,1 +1,1 @@
-"""Where the package meets the outside: ClickHouse and S3."""
+"""Connections to ClickHouse and S3."""

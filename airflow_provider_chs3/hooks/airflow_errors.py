@@ -1,4 +1,4 @@
-"""What Airflow must know of an error: whether a retry can help."""
+"""Tell Airflow whether a retry can help against an error."""
 
 from __future__ import annotations
 

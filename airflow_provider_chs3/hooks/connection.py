@@ -1,4 +1,4 @@
-"""What an Airflow connection of type `chs3` says, checked and typed."""
+"""The fields of an Airflow connection of type `chs3`, checked and typed."""
 
 from __future__ import annotations
 

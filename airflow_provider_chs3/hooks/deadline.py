@@ -11,7 +11,7 @@ _GRACE_SECONDS = 1.0
 
 
 class Deadline:
-    """When a task has to stop: its `execution_timeout` is over, from now on, or somebody has ended it.
+    """The moment at which a task must stop: its `execution_timeout`, from now on, or once somebody has ended it.
 
     Airflow raises `AirflowTaskTimeout` in the main thread, by a signal, once. If Python runs a callback then whose
     errors it ignores, such as that of a weak reference, the task would continue. So what waits also looks here. When

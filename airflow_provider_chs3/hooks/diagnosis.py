@@ -1,4 +1,4 @@
-"""Why a connection does not work, in words that name the field to change."""
+"""Explain why a connection does not work, and name the field to change."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def check_one_server(names: set[str]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """Where ClickHouse was expected.
+    """The address at which ClickHouse was expected.
 
     Args:
         address: Host and port.

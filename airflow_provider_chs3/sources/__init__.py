@@ -1,4 +1,4 @@
-"""Where periods come from: a folder for each storage, with what lists it, what reads it, and its connection."""
+"""Sources of periods: a folder for each storage, with its listing, its reading and its connection."""
 
 from __future__ import annotations
 

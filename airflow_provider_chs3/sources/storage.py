@@ -21,7 +21,7 @@ _URL = re.compile(r"([a-z0-9]+)://(?:([^/@]*)@)?([^/]*)/*(.*)", re.DOTALL | re.I
 
 
 class Location(NamedTuple):
-    """Where objects are.
+    """The place of objects.
 
     Attributes:
         place: The bucket, or its equivalent in the storage; empty if there is none, or a named collection names it.
@@ -36,7 +36,7 @@ class Location(NamedTuple):
 
 @dataclass(kw_only=True)
 class Storage(ABC):
-    """Where the objects of periods are stored. Airflow renders its template fields with those of the operator."""
+    """A storage of the objects of periods. Airflow renders its template fields with those of the operator."""
 
     template_fields: ClassVar[Sequence[str]]
     #: Where its `StoreKind` is, below this package.
@@ -57,7 +57,7 @@ class Storage(ABC):
 
     @property
     def location(self) -> Location:
-        """Where the objects are, by bucket and key or by a URL; only this reads them.
+        """The place of the objects, by bucket and key or by a URL; only this reads these options.
 
         Raises:
             ConfigurationError: If both name the bucket.

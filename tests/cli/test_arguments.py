@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
 from airflow_provider_chs3.cli.arguments import parser, periods_of
 from airflow_provider_chs3.cli.main import main
@@ -98,6 +99,10 @@ def test_help_tells_the_exit_codes(command: str, capsys: pytest.CaptureFixture[s
         (
             ClickHouseServerError(497, "ACCESS_DENIED", "no", "ch:9000"),
             "from ch:9000: no. The user is unknown, or lacks a privilege: see docs/privileges.md.",
+        ),
+        (
+            AirflowNotFoundException("The conn_id `chs3_default` isn't defined"),
+            "isn't defined: create this connection in Airflow (docs/reference/connection.md), or name another one.",
         ),
         (AssertionError(), "ledger: AssertionError"),
     ],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import airflow
 import pytest
 
+from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.conftest import lake
 from tests.integration.lake import Lake
 
@@ -45,6 +46,8 @@ def test_producers_hear_of_bad_files_and_database_people_of_a_bad_table(
     tell: Any = dag.get_task("scheduled_load.plan").on_failure_callback[0]
     monkeypatch.setitem(tell.__globals__, "send", lambda *args: sent.append(args))
     lake.put("trips/2026-03/bad.parquet", b"this is no Parquet")
+    # A good month beside it, in one task.
+    lake.upload(Trips(rows_per_period=100), "2026-02")
     conf = {"bucket": lake.bucket, "database": lake.database, "table": "trips"}
 
     for key in ("toYYYYMM(pickup_at)", "trip_id"):

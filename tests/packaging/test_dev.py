@@ -22,6 +22,7 @@ echo "end $*" >>"$NPM_LOG"
 #: Instead of what would fetch packages. It logs its arguments, as the environment's Python does.
 UV = """#!/bin/sh
 echo "install" >>"$PYTHON_LOG"
+echo "$*" >>packages.log
 [ ! -e fail ]
 """
 PYTHON = f"""#!/bin/sh
@@ -123,6 +124,15 @@ def test_packages_are_installed_again_after_a_failure_though_setup_cfg_is_what_i
     (checkout / "fail").unlink()
     shutil.copy(ROOT / "setup.cfg", checkout)
     assert "install" in starts(checkout, "run", "true")
+
+
+def test_the_demo_and_the_tutorial_install_half_of_the_packages(checkout: Path) -> None:
+    installed = checkout / "packages.log"
+    starts(checkout, "run", "python", "-c", "pass")
+    assert ".[testbed] " in installed.read_text()
+    assert "install" in starts(checkout, "run", "true")
+    assert ".[testbed,dev,docs" in installed.read_text()
+    assert "install" not in starts(checkout, "run", "python", "-c", "pass")
 
 
 def test_what_it_runs_keeps_bytecode(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:

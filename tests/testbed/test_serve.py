@@ -15,11 +15,12 @@ from airflow_provider_chs3.testbed.processes import is_listening
 
 
 @pytest.fixture
-def served():
+def served(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "airflow_provider_chs3.testbed", "cluster", "--nodes", "2"],
         stdout=subprocess.PIPE,
         text=True,
+        cwd=tmp_path,
     )
     lines = []
     while process.poll() is None and not (lines and lines[-1].startswith("Ctrl-C")):

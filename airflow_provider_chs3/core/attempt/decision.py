@@ -23,7 +23,7 @@ class Refusal(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What happens to a period.
+    """The decision about a period.
 
     Args:
         reason: Why, as a text.
@@ -78,7 +78,7 @@ NEVER_LOADED = Found(ComparisonStatus.NEW, (), ComparisonStatus.NEW.value)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PeriodFacts:
-    """What is known about a period.
+    """Facts about a period.
 
     Args:
         found: The comparison with the ledger. By default the period was never loaded.

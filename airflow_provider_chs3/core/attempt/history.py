@@ -1,4 +1,4 @@
-"""What earlier loads of a table recorded for its next one."""
+"""Read what earlier loads of a table recorded for the next one."""
 
 from __future__ import annotations
 

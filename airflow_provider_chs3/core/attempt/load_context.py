@@ -201,12 +201,12 @@ class LoadContext:
 
     @property
     def adds(self) -> bool:
-        """Whether published rows are still to be attached to its staging."""
+        """Return whether published rows are still to be attached to its staging."""
         return self.increment is not None and self.increment.attached_rows is None
 
     @property
     def attaches_first(self) -> bool:
-        """Whether published rows come into staging before the new ones."""
+        """Return whether published rows come into staging before the new ones."""
         return self.increment is not None and self.increment.attaches_first
 
     @property
@@ -255,7 +255,7 @@ class LoadContext:
 
     @property
     def wanted(self) -> ExpectedPeriod:
-        """What the period is compared with."""
+        """The state that the period is compared with."""
         return ExpectedPeriod(
             fingerprint=self.manifest.fingerprint,
             definition=self.request.definition,

@@ -57,7 +57,7 @@ class DoneInsert:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedPeriod:
-    """What is recorded of a period of an attempt that has begun to insert.
+    """The record of a period of an attempt that has begun to insert.
 
     Args:
         fingerprint: Fingerprint of the period's objects.

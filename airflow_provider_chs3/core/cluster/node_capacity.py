@@ -92,7 +92,7 @@ class NodeNow:
 
     @property
     def is_on_remote_disk(self) -> bool:
-        """Whether the target's disks are anything but local ones, such as S3."""
+        """Return whether the target's disks are anything but local ones, such as S3."""
         return any(disk.kind != "Local" for disk in self.disks)
 
 

@@ -62,7 +62,7 @@ class RecordTable(NamedTuple):
 
     @property
     def is_current(self) -> bool:
-        """Whether it is as this version of the package makes it."""
+        """Return whether it is as this version of the package makes it."""
         return self.comment == RECORDS_SCHEMA and self.engine.endswith("MergeTree")
 
 
@@ -109,12 +109,12 @@ class NodeFacts:
 
     @property
     def has_ledger(self) -> bool:
-        """Whether it has a ledger of this version of the package."""
+        """Return whether it has a ledger of this version of the package."""
         return bool(self.ledger and self.ledger.is_current)
 
     @property
     def has_loads(self) -> bool:
-        """Whether it has a table of loads of this version of the package."""
+        """Return whether it has a table of loads of this version of the package."""
         return bool(self.loads and self.loads.is_current)
 
 

@@ -49,7 +49,7 @@ class Column:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether an INSERT gives it a value: ordinary columns, those with a DEFAULT, and EPHEMERAL ones."""
+        """Return whether an INSERT gives it a value: ordinary columns, those with a DEFAULT, and EPHEMERAL ones."""
         return self.default_kind in ("", "DEFAULT", "EPHEMERAL")
 
     def __str__(self) -> str:
@@ -122,22 +122,22 @@ class TableFacts:
 
     @property
     def is_partitioned(self) -> bool:
-        """Whether it has a key: `PARTITION BY tuple()` has none, though a table that replaces its rows must say it."""
+        """Return whether it has a key. `PARTITION BY tuple()` is none: a table that replaces its rows must have it."""
         return self.partition_key not in ("", "tuple()")
 
     @property
     def is_replicated(self) -> bool:
-        """Whether its parts are replicated automatically."""
+        """Return whether its parts are replicated automatically."""
         return self.engine.startswith("Replicated")
 
     @property
     def is_plain(self) -> bool:
-        """Whether its engine merges parts without merging rows."""
+        """Return whether its engine merges parts without merging rows."""
         return self.engine in ("MergeTree", "ReplicatedMergeTree", "SharedMergeTree")
 
     @property
     def rows_expire(self) -> bool:
-        """Whether a TTL deletes rows, rather than only moving or recompressing them.
+        """Return whether a TTL deletes rows, rather than only moving or recompressing them.
 
         The time is unknown: parts record it only after a merge, as staging has no TTL, and a deleted partition has no
         parts.
@@ -147,18 +147,18 @@ class TableFacts:
 
     @property
     def may_lose_all(self) -> bool:
-        """Whether merges may remove all rows of a part: rows that expire, sum up to nothing, or cancel out."""
+        """Return whether merges may remove all rows of a part: rows that expire, sum up to nothing, or cancel out."""
         vanishing = ("SummingMergeTree", "CollapsingMergeTree")
         return self.rows_expire or self.engine.endswith(vanishing) or "replacing_merge_with_cleanup" in self.engine_full
 
     @property
     def may_be_patched(self) -> bool:
-        """Whether it accepts lightweight updates, of which merges keep only a version."""
+        """Return whether it accepts lightweight updates, of which merges keep only a version."""
         return "enable_block_number_column = " in self.engine_full
 
     @property
     def keeps_every_row(self) -> bool:
-        """Whether no merge removes rows, so that row counts must not change."""
+        """Return whether no merge removes rows, so that row counts must not change."""
         return self.is_plain and not self.rows_expire
 
 

@@ -52,7 +52,7 @@ class ColumnType:
 
     @cached_property
     def holds_null(self) -> bool:
-        """Whether it holds NULL."""
+        """Return whether it holds NULL."""
         if self.name in ("LowCardinality", "SimpleAggregateFunction"):
             return ColumnType(self.arguments[-1]).holds_null
         return self.name in ("Nullable", "Variant", "Dynamic", "Nothing")

@@ -39,7 +39,7 @@ class NodeProbe:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """How far a clock is ahead of the worker's, in seconds; negative if it is behind.
+    """Seconds by which a node's clock is ahead of the worker's; negative if it is behind.
 
     A node read its clock at some moment between question and answer, so only a minimum and a maximum are known.
     """

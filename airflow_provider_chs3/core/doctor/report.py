@@ -110,7 +110,7 @@ class Diagnosis:
 
     @property
     def is_ok(self) -> bool:
-        """Whether there is no finding."""
+        """Return whether there is no finding."""
         return not any(check.findings for check in self.checks)
 
     def as_json(self) -> dict[str, Any]:

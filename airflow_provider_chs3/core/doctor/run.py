@@ -74,7 +74,7 @@ class DoctorRequest(TableRequest):
 
     @property
     def has_table(self) -> bool:
-        """Whether a table was named."""
+        """Return whether a table was named."""
         return bool(self.target.table)
 
 

@@ -1,4 +1,4 @@
-"""What a load reads from the period's files: groups of them, each with its own types."""
+"""Group the files of a period that a load reads, each group with its own types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.values.models import Manifest
 
 @dataclass(frozen=True)
 class Reading:
-    """What is read from the period's files.
+    """The files of a period that a load reads, in groups.
 
     Args:
         groups: Groups of files: those whose columns have no common type are in different ones. Usually there is one.

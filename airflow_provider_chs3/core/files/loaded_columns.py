@@ -128,7 +128,7 @@ class LoadedColumn:
 
     @property
     def hides_struct(self) -> bool:
-        """Whether a struct of NULLs may be NULL in its file, and the column could be NULL there."""
+        """Return whether a struct of NULLs may be NULL in its file, and the column could be NULL there."""
         has_structs = any(ColumnType(self.source_type).parts("Tuple"))
         target = ColumnType(self.column.type)
         return self.hides_nulls and has_structs and (target.holds_null or "Nullable(Tuple(" in target.text)

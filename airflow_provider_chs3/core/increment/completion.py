@@ -31,7 +31,7 @@ _FIRST_WAIT_SECONDS, _LONGEST_POLL_SECONDS = 0.25, 5.0
 
 
 class Bases(NamedTuple):
-    """What is published of periods that objects are added to.
+    """The published partitions of periods that objects are added to.
 
     Args:
         periods: The periods, but for those that could not be looked up.

@@ -54,7 +54,7 @@ class Mutation:
 
     @property
     def renames(self) -> bool:
-        """Whether it renames a column."""
+        """Return whether it renames a column."""
         return bool(_RENAME.search(_QUOTED.sub("?", self.command)))
 
     def counts_in(self, partition_id: str) -> bool:

@@ -120,7 +120,7 @@ class Held:
 
     @property
     def is_over(self) -> bool:
-        """Whether it was held for too long to be approved."""
+        """Return whether it was held for too long to be approved."""
         return self.record.age_seconds >= self.limit_days * _DAY_SECONDS
 
     @property

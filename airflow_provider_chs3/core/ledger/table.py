@@ -115,7 +115,7 @@ _WITHOUT_LIMITS: Mapping[str, int] = {"parts_to_delay_insert": 1_000_000, "parts
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """Which partitions of a table are a period's.
+    """The condition for partitions of a table to belong to a period.
 
     Args:
         value: What they have in common: the id of the only one, or the text of the parts of the key that are of time.

@@ -40,7 +40,7 @@ class Planned:
 
     @property
     def is_of_one(self) -> bool:
-        """Whether there is one period, which is published from the table that is inserted into."""
+        """Return whether there is one period, which is published from the table that is inserted into."""
         return self.load.group is None
 
     def share_of(self, load: LoadContext) -> float:

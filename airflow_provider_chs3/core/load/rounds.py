@@ -1,4 +1,4 @@
-"""Which periods share an attempt, what follows from its errors, and what became of each period."""
+"""Decide which periods share an attempt, and what follows from its errors for each."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _MOST_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class LoadsOutcome:
-    """What a load of periods did.
+    """Results and errors of a load of periods.
 
     Args:
         results: The result of each period that did not fail.
@@ -73,7 +73,7 @@ class LoadsOutcome:
         others = "; the others are loaded" if self.results else ""
         text = f"{failed} of {quantity(failed + len(self.results), 'period')} failed{others}."
         kind = PeriodsFailedError if all(map(is_terminal, self.errors.values())) else PeriodsNotLoadedError
-        return kind("\n  ".join([text, *lines[:_MOST_SHOWN], *rest]))
+        return kind("\n  ".join([text, *lines[:_MOST_SHOWN], *rest]), self.errors.values())
 
     def only(self) -> LoadResult:
         """Return the result of a load of one period.
@@ -110,7 +110,7 @@ class Round:
 
 @dataclass(kw_only=True)
 class Tried:
-    """What an attempt found and did.
+    """The outcome of an attempt.
 
     Args:
         timer: The time that earlier tries took.

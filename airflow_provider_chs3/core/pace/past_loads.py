@@ -64,7 +64,7 @@ class Pace:
 
     @property
     def is_known(self) -> bool:
-        """Whether there are enough loads to say anything."""
+        """Return whether there are enough loads to say anything."""
         return len(self.loads) >= _LEAST_LOADS and sum(each.loaded_bytes for each in self.loads) > 0
 
     def seconds_by_step(self, size_bytes: int) -> dict[str, float]:

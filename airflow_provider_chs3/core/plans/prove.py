@@ -64,7 +64,7 @@ _MOST_SHOWN = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProofOptions:
-    """How periods are compared.
+    """Options of a proof: how periods are compared.
 
     Args:
         object_column: The column that says which object a row came from: its path, key or name; None if there is none.

@@ -1,4 +1,4 @@
-"""What a proof found of a period."""
+"""The result of the proof of a period."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EQUAL, DIFFERS, REFUSED = "equal", "differs", "refused"
 
 @dataclass(frozen=True, kw_only=True)
 class AsOf(AsJson):
-    """What was compared of a table: whoever sees the same later knows that nobody has written to the period since.
+    """The state of a table during a proof. If it is the same later, nobody has written to the period since.
 
     Args:
         database: The local table's database.
@@ -57,7 +57,7 @@ class ProvedPeriod(AsJson):
         left_out: Columns of the table that were not compared, each with the reason.
         other_rows: Rows of the objects that the table puts into other periods, which were not compared.
         compared_objects: Number of objects that were read.
-        as_of: What was compared of the table; None if nothing was.
+        as_of: The state of the table when it was compared; None if it was not.
     """
 
     period: Period

@@ -85,7 +85,7 @@ class RestoreRequest(LedgerRequest):
 
 @dataclass(frozen=True, slots=True)
 class RestoredPeriod(AsJson):
-    """What became of a period.
+    """The result for a period.
 
     Args:
         period: The period.
@@ -238,7 +238,7 @@ def _unpinned(
 
 
 class _NoSource:
-    """What a restore reads of objects: nothing."""
+    """The source of a restore, which reads no objects."""
 
     kind = StoreKind(
         title="", function="", privilege="", glob_argument="", shape=(), bytes_event=None, time_event=None, exact=()

@@ -108,7 +108,7 @@ def time_of_key(context: TargetContext) -> TimeOfKey | None:
 
 
 class PartsOfKey(NamedTuple):
-    """How the partitions of a period are found.
+    """The parts of a partition key that tell which partitions are a period's.
 
     Args:
         parts: The parts of the key that are of time, each of its type.

@@ -28,7 +28,7 @@ _UINT32 = Struct("<I").unpack_from
 
 @dataclass(frozen=True)
 class _Frame:
-    """What the header of a frame says about its blocks.
+    """Facts that the header of a frame gives about its blocks.
 
     Args:
         after_blocks: Bytes of the checksum that follows the last one.

@@ -101,7 +101,7 @@ class _Found:
 
     @property
     def is_null(self) -> bool:
-        """Whether there is no value for the column."""
+        """Return whether there is no value for the column."""
         return self.values[""] is None and not self.is_unparsed
 
     @property

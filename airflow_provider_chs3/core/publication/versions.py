@@ -40,7 +40,7 @@ _States = Mapping[str, PartitionState]
 
 
 class Proof(NamedTuple):
-    """What a partition of a version must hold on a node.
+    """Contents that a partition of a version must have on a node.
 
     Args:
         rows: Its rows.

@@ -33,7 +33,7 @@ class Cleaned:
 
     @property
     def left(self) -> str:
-        """What may be left, and on which nodes; empty if nothing is."""
+        """The tables that may be left, and on which nodes; empty if none are."""
         if not self.unreached:
             return ""
         nodes = ", ".join(f"{node} ({error})" for node, error in self.unreached.items())

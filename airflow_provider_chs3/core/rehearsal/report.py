@@ -45,7 +45,7 @@ class ScenarioResult:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every scenario was exact."""
+        """Return whether every scenario was exact."""
         return all(each.is_exact for each in self.scenes)
 
     @property

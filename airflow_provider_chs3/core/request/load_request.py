@@ -41,7 +41,7 @@ class Policies(PolicyGroup, Increments, Proof):
 
     @property
     def may_hold(self) -> bool:
-        """Whether a load may hold rows instead of publishing them."""
+        """Return whether a load may hold rows instead of publishing them."""
         return "hold" in (self.on_failed_check, self.on_shrink, self.on_target_changed)
 
 

@@ -1,4 +1,4 @@
-"""What a period consists of: objects of a storage, or rows of a database. Messages and results count it."""
+"""The contents of a period: objects of a storage, or rows of a database. Messages and results count them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow_provider_chs3.exceptions import SourceError
 
 
 class Contents:
-    """What a period consists of: objects, unless a subclass says otherwise.
+    """Words for the contents of a period: objects, unless a subclass says otherwise.
 
     Args:
         name: The word for it: `objects` or `rows`.

@@ -133,13 +133,13 @@ class KeyTemplate:
 
     @cached_property
     def _parts(self) -> frozenset[str]:
-        """What its tokens name."""
+        """The units of time that its tokens name."""
         pieces = [_TOKEN.findall(tokens[1:-1]) for tokens, *_ in _PIECE.findall(self.text) if tokens]
         return frozenset(_PARTS[token] for tokens in pieces for token in tokens)
 
     @cached_property
     def _names(self) -> Set[str]:
-        """What of its tokens names a period."""
+        """The units that name a period."""
         if (names := _names_of(self._parts, self.grain)) is not None:
             return names
         of_key = next((each for each in _EXAMPLES if _names_of(self._parts, each) is not None), None)
@@ -176,7 +176,7 @@ class KeyTemplate:
 
     @property
     def is_exact(self) -> bool:
-        """Whether `keys_of` alone decides: a week of {DD} and {MM} has other pairs of them, too."""
+        """Return whether `keys_of` alone decides: a week of {DD} and {MM} has other pairs of them, too."""
         return bool(self._names & {"week", "quarter"}) or self.grain not in (Grain.WEEK, Grain.QUARTER)
 
     @cached_property
@@ -206,7 +206,7 @@ class KeyTemplate:
 
     @cached_property
     def is_read_in_one_way(self) -> bool:
-        """Whether a key names one period at most, as no wildcard may take what looks like the period."""
+        """Return whether a key names one period at most, as no wildcard may take what looks like the period."""
         seen: set[str] = set()
         may_take = crosses_levels = False
         for piece in self._pieces():

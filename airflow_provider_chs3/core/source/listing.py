@@ -44,7 +44,7 @@ class AccessTrial(ABC):
 
 
 class SourceListing(ABC):
-    """What a source has of periods, and where."""
+    """A listing of a source: its periods, their objects, and where they are."""
 
     @property
     @abstractmethod

@@ -87,7 +87,7 @@ class ObjectSource(Source):
 
     @property
     def lists_through_clickhouse(self) -> bool:
-        """Whether ClickHouse lists the objects, because the worker has no keys."""
+        """Return whether ClickHouse lists the objects, because the worker has no keys."""
         return self.named_collection is not None
 
     @abstractmethod

@@ -55,10 +55,10 @@ class KnownColumn:
 
 
 class SourceReading(ABC):
-    """How the servers read a source.
+    """The way in which servers read a source.
 
     Args:
-        kind: What ClickHouse does differently for this source; each class has its own.
+        kind: Differences of this source in ClickHouse; each class has its own.
     """
 
     kind: ClassVar[StoreKind]
@@ -85,12 +85,12 @@ class SourceReading(ABC):
 
     @property
     def has_files(self) -> bool:
-        """Whether there are files, of some format, that have their columns."""
+        """Return whether there are files, of some format, that have their columns."""
         return not self.known_columns
 
     @property
     def why_one_by_one(self) -> str:
-        """Why its periods are loaded one by one; empty if one insert may read several."""
+        """The reason to load periods one by one; empty if one insert may read several."""
         return ""
 
     @property

@@ -23,7 +23,7 @@ class Checksum:
 
 
 class SourceProof:
-    """What a source itself says about the rows of a period; nothing by default."""
+    """Facts that a source itself gives about the rows of a period; none by default."""
 
     def known_rows(self, manifest: Manifest) -> int | None:
         """Return the rows of all objects, if the source itself knows them; else None."""

@@ -1,4 +1,4 @@
-"""What ClickHouse does differently for each kind of storage."""
+"""Differences between storages in ClickHouse."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def end_earlier_attempts(context: TargetContext, *attempts: Attempt) -> Steps[No
 
 
 class Group(NamedTuple):
-    """What a load of several periods has staged.
+    """The staging tables of a load of several periods.
 
     Args:
         names: Its tables.

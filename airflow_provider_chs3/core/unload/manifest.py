@@ -14,7 +14,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What distinguishes rows from others, in any order.
+    """A fingerprint of rows, in any order.
 
     Args:
         rows: Their number.

@@ -25,7 +25,7 @@ _NEW: SettingValues = {**PARSED, "s3_truncate_on_insert": 0, "s3_create_new_file
 
 @dataclass(frozen=True)
 class UnloadContext:
-    """What is unloaded, as the servers have it.
+    """The table and the period to unload, as the servers have them.
 
     Args:
         target: The local table on every node.

@@ -85,7 +85,7 @@ Check = ColumnCheck | TableCheck | StatementCheck
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What a check has found.
+    """The result of a check.
 
     Args:
         name: Its name.
@@ -109,7 +109,7 @@ class CheckResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Checks(Group):
-    """What must be true of a period's rows before they are published."""
+    """Conditions on a period's rows before they are published."""
 
     group = "checks"
 

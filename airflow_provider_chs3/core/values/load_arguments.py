@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.values.checks import Checks
 
 @dataclass(frozen=True, kw_only=True)
 class Proof(Group):
-    """What proves that files were read whole."""
+    """Proofs that files were read whole."""
 
     group = "files"
 
@@ -28,7 +28,7 @@ class Proof(Group):
 
 @dataclass(frozen=True, kw_only=True)
 class Files(Proof):
-    """How files are read."""
+    """Ways to read files."""
 
     file_format: str | None = argument(
         None, "A format such as `Parquet` or `CSVWithNames`.", without="detected from the keys' endings"
@@ -38,7 +38,7 @@ class Files(Proof):
 
 @dataclass(frozen=True, kw_only=True)
 class Casts(Group):
-    """How values are converted that a column cannot hold as they are."""
+    """Conversions of values that a column cannot hold as they are."""
 
     group = "casts"
 
@@ -62,7 +62,7 @@ class Casts(Group):
 
 @dataclass(frozen=True, kw_only=True)
 class Increments(Group):
-    """Whether only the new objects of a period are loaded."""
+    """Return whether only the new objects of a period are loaded."""
 
     group = "increments"
 
@@ -80,7 +80,7 @@ class Increments(Group):
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyGroup(Group):
-    """What a load does in special cases."""
+    """Decisions of a load in special cases."""
 
     group = "policies"
 
@@ -144,7 +144,7 @@ class PolicyGroup(Group):
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryShare(Group):
-    """How much memory of the nodes loads may use."""
+    """The share of the nodes' memory that loads may use."""
 
     group = "tuning"
 

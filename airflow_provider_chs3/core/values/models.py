@@ -23,7 +23,7 @@ _DIGESTED_AT_ONCE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What of a period is listed and recorded by itself: an object, a data file, or the period's rows of a database.
+    """One entry of a period's list: an object, a data file, or the period's rows of a database.
 
     Args:
         path: ClickHouse's `_path`: `<bucket>/<key>`, or the table and the period.

@@ -28,7 +28,7 @@ _WEEK = re.compile(r"(?P<day>\d{4}-\d{2}-\d{2}) \(W\d{2}\)")
 
 @dataclass(frozen=True, kw_only=True)
 class DagRun:
-    """What a run of a DAG says about its periods.
+    """Facts of a DAG's run that tell its periods.
 
     Args:
         partition_key: Its partition key, such as `2026-10`; overrides all others. Default: none.

@@ -1,4 +1,4 @@
-"""Which row, and which column of it, keeps rows from being inserted. The driver names neither."""
+"""Find the row and the column that keep rows from being inserted. The driver names neither."""
 
 from __future__ import annotations
 

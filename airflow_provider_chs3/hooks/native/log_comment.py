@@ -1,4 +1,4 @@
-"""What servers learn of a statement's sender: the client, the try of the task, and whose work it continues."""
+"""Tell servers who sends a statement: the client, the try of the task, and whose work it continues."""
 
 from __future__ import annotations
 

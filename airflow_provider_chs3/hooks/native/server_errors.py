@@ -1,4 +1,4 @@
-"""What the driver raises, as this package's errors. Imported inside functions only, as `driver` is."""
+"""Turn the driver's errors into this package's. Imported inside functions only, as `driver` is."""
 
 from __future__ import annotations
 

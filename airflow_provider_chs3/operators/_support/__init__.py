@@ -1,1 +1,1 @@
-"""What several operators need."""
+"""Code that several operators share."""

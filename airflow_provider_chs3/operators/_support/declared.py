@@ -1,4 +1,4 @@
-"""What a class of operators takes: the declared arguments, which its docstring describes."""
+"""Arguments of operators, declared once; their docstrings are made from them."""
 
 from __future__ import annotations
 

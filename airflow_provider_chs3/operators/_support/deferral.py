@@ -1,4 +1,4 @@
-"""What a load waits for: the end of its insert, and, if it is asked to, of the merges after it."""
+"""Wait for the end of a load's insert and, on request, of the merges after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a load reports to OpenLineage. Nothing is imported or queried unless Airflow's OpenLineage provider calls."""
+"""Report a load to OpenLineage. Nothing is imported or queried unless Airflow's OpenLineage provider calls."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LoadLineage(PeriodTask):
     Attributes:
         inserts: The inserts that this process has seen.
         results: What the load has done, for each period; empty until it is done.
-        followed: What the loads of views' tables have done.
+        followed: Results and errors of the loads of views' tables.
     """
 
     inserts: Sequence[Insert] = ()

@@ -1,4 +1,4 @@
-"""What the schedule of a DAG says about the time that its runs cover."""
+"""Find the time that a DAG's runs cover, by its schedule."""
 
 from __future__ import annotations
 

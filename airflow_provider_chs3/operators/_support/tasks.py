@@ -132,7 +132,7 @@ class LoadTask(ReadsFiles):
 
     @property
     def detaches_inserts(self) -> bool:
-        """Whether inserts continue without their worker."""
+        """Return whether inserts continue without their worker."""
         # Appended rows cannot be distinguished from earlier ones: such an insert must end with its process.
         return (self.deferrable or self.durable) and self.write_mode == "replace"
 

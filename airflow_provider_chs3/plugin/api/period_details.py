@@ -30,11 +30,11 @@ Look: TypeAlias = Callable[[str | None, TableName, Period], Steps[T]]
 
 
 class Seen(NamedTuple, Generic[T]):
-    """What a look at one period has found.
+    """The answer of a look-up of one period, or why there is none.
 
     Args:
-        what: It; None if there is nothing.
-        error: The reason for that; empty if there is something.
+        what: The answer; None if there is none.
+        error: The reason for that; empty if there is an answer.
     """
 
     what: T | None

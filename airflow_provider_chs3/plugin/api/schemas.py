@@ -39,7 +39,7 @@ class NodeError(BaseModel):
 
 
 class Seen(BaseModel):
-    """What all answers of a connection have.
+    """Fields that all answers about a connection have.
 
     The error is why the rest is old, or missing; `unread` says what to do about ledgers that are left out.
     """
@@ -117,7 +117,7 @@ class Setting(BaseModel):
 
 
 class CheckFound(BaseModel):
-    """What a check of the rows has found; nothing for those who may not see values."""
+    """The result of a check of the rows; without values for those who may not see them."""
 
     name: str
     wanted: str
@@ -187,7 +187,7 @@ class Failure(Entry):
 
 
 class Past(BaseModel):
-    """What became of a period, by a load or by somebody, and whether its version is kept."""
+    """An event of a period, by a load or by somebody, and whether its version is kept."""
 
     recorded_at: str
     event: str
@@ -230,7 +230,7 @@ class ChangeOfNode(BaseModel):
 
 
 class Changes(BaseModel):
-    """What was done to a period since it was published."""
+    """Changes of a period since it was published."""
 
     error: str
     nodes: list[ChangeOfNode]

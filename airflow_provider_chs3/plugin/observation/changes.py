@@ -1,4 +1,4 @@
-"""What was done to a period since it was published, when and by whom, as far as the servers' logs tell."""
+"""Find who changed a period since it was published, when and how, as far as the servers' logs tell."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Statement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeChange:
-    """What was changed of a period on one node.
+    """Changes of a period on one node.
 
     Args:
         rows: Its rows now.
@@ -67,7 +67,7 @@ class NodeChange:
 
     @property
     def is_change(self) -> bool:
-        """Whether anything is known to have changed."""
+        """Return whether anything is known to have changed."""
         return bool(self.statements) or self.rows != (self.published_rows or 0)
 
 

@@ -26,7 +26,7 @@ from airflow_provider_chs3.sources.clickhouse.reading import (
 
 
 class Derived(NamedTuple):
-    """What a table is derived from.
+    """The origin of a table that a SELECT fills from another one.
 
     Args:
         base: The table that its SELECT reads.

@@ -55,13 +55,13 @@ class JoinedPeriod(NamedTuple):
 
     @property
     def is_forgotten(self) -> bool:
-        """Whether it was forgotten in the ledger, and no load has begun since."""
+        """Return whether it was forgotten in the ledger, and no load has begun since."""
         has_claims = any(each.has_claims for each in self.records.values())
         return has_claims and self.unpublished is None and not any(each.record for each in self.records.values())
 
     @property
     def has_lost_ledger(self) -> bool:
-        """Whether a load published it, and no ledger has ever heard of it: somebody dropped or emptied the ledger."""
+        """Return whether a load published it, but no ledger knows it: somebody dropped or emptied the ledger."""
         is_loaded = any(each.load.attempt for each in self.records.values())
         return is_loaded and not any(each.has_claims for each in self.records.values())
 

@@ -122,7 +122,7 @@ class FinishedLoad:
 
 @dataclass(frozen=True, slots=True)
 class PastEvent:
-    """What became of the period: by a load, or by somebody who restored, forgot, discarded or adopted it.
+    """An event of the period: a load, or that somebody restored, forgot, discarded or adopted it.
 
     Args:
         recorded_at: Time of its record, in UTC, by the node's clock.
@@ -181,7 +181,7 @@ class PeriodDetails:
 
     @property
     def is_known(self) -> bool:
-        """Whether any node has the period, or may have it."""
+        """Return whether any node has the period, or may have it."""
         found = self.load or self.inserting or self.failure or any(each.rows for each in self.nodes.values())
         return bool(found or self.down) or any(each.published_rows is not None for each in self.nodes.values())
 

@@ -88,11 +88,11 @@ class Together:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """What a proof found of a period that has not changed since: that it holds its objects' rows.
+    """A proof that a period holds its objects' rows, still valid, as the period has not changed since.
 
     Args:
         proved_at: Time of the proof, in UTC.
-        found: What was compared, as a text.
+        found: The result, as a text.
     """
 
     proved_at: str
@@ -123,7 +123,7 @@ class PeriodRow:
         insert: The running insert.
         ledger_database: Database of the ledger that has it; empty if it is neither published nor held.
         task: The task of its newest load; None if it is not known, or the user may not know it.
-        seal: What a proof found of it; None if there was none, or it has changed since.
+        seal: Its proof; None if it was never proved, or has changed since.
     """
 
     #: What has a default is always there, too.

@@ -121,7 +121,7 @@ class PeriodRecords(NamedTuple):
 
     @property
     def is_publishing(self) -> bool:
-        """Whether the load of that record has recorded its intent to publish, and nothing since."""
+        """Return whether the load of that record has recorded its intent to publish, and nothing since."""
         found = self.record
         return bool(found and self.inserting and (found.event, found.attempt) == ("intent", self.inserting.attempt))
 

@@ -131,7 +131,7 @@ def load_of(request: LoadRequest, view: View, period: Period) -> LoadRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Followed:
-    """What the loads of views' tables did.
+    """Results and errors of the loads of views' tables.
 
     Args:
         results: Table and period → the result of its load.

@@ -1,4 +1,4 @@
-"""What the SELECT of a materialized view makes of a whole period, and would not make of it block by block.
+"""Find what the SELECT of a materialized view makes of a whole period, and not of its blocks one by one.
 
 A view runs its SELECT over each block of an INSERT, and only over what comes in: other tables, and the base where it is
 read a second time, are read as they are. The server says what a SELECT does: `EXPLAIN QUERY TREE`, which has all names

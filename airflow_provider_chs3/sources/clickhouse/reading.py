@@ -100,7 +100,7 @@ class _Base(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SelectSource(RowSource):
-    """What a SELECT makes of a period of its base.
+    """The rows that a SELECT makes of a period of its base.
 
     Args:
         sql: The SELECT; empty until the first listing if it is that of a materialized view.
@@ -120,7 +120,7 @@ class SelectSource(RowSource):
 
     @property
     def kind(self) -> StoreKind:  # type: ignore[override]
-        """What ClickHouse does differently for it, with the privilege on its base."""
+        """The kind of this source, with the privilege on its base."""
         return replace(SELECT, privilege=f"SELECT ON {table(self.base.target)}")
 
     @property
@@ -130,7 +130,7 @@ class SelectSource(RowSource):
 
     @property
     def pattern(self) -> str:
-        """What makes up a period, for messages."""
+        """The word for the parts of a period, for messages."""
         return "its partitions"
 
     @property
@@ -140,7 +140,7 @@ class SelectSource(RowSource):
 
     @property
     def has_files(self) -> bool:
-        """Whether there are files: there are none."""
+        """Return whether there are files: there are none."""
         return False
 
     @property
@@ -150,7 +150,7 @@ class SelectSource(RowSource):
 
     @property
     def why_one_by_one(self) -> str:
-        """Why its periods are loaded one by one."""
+        """The reason to load periods one by one."""
         return f"the SELECT reads {self.place} period by period"
 
     def access_trial(self, period: Period | None) -> AccessTrial:

@@ -22,7 +22,7 @@ NULLS = Setting("external_table_functions_use_nulls", 1, "NULL stays NULL")
 
 
 class Times(Enum):
-    """What a column of times holds."""
+    """Kinds of times that a column may hold."""
 
     DATES = "dates"
     LOCAL = "times without a zone"

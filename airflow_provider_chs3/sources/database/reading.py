@@ -113,7 +113,7 @@ class SqlSource(RowSource):
 
     @property
     def why_one_by_one(self) -> str:
-        """Why its periods are loaded one by one: a statement to the database reads one."""
+        """The reason to load periods one by one: a statement to the database reads one."""
         return f"{self.place} has rows, which are read period by period"
 
     @property

@@ -118,7 +118,7 @@ class S3Source(ObjectSource):
 
     @property
     def lists_through_clickhouse(self) -> bool:
-        """Whether ClickHouse lists the objects, because the worker has no keys."""
+        """Return whether ClickHouse lists the objects, because the worker has no keys."""
         return bool(self.named_collection or self.credentials.role_arn)
 
     def glob_of(self, path: str) -> str:

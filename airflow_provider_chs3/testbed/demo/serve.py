@@ -7,6 +7,7 @@ import json
 import shlex
 import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.external import environment_for
@@ -19,6 +20,8 @@ BUCKET = "taxi"
 DATABASE = "taxi"
 _PERIODS = ("2026-01", "2026-02", "2026-03")
 _NAMED_COLLECTION = "chs3_s3"
+#: For shells to read.
+_VARIABLES = Path(".dev/cluster.env")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -42,28 +45,40 @@ def main(arguments: Sequence[str]) -> int:
             for node in cluster.nodes:
                 with node.client() as client:
                     client.execute(f"CREATE DATABASE {DATABASE}")
-            print(_how_to_use(cluster, s3), flush=True)
+            variables = _variables(cluster, s3)
+            _VARIABLES.parent.mkdir(exist_ok=True)
+            _VARIABLES.write_text("\n".join(line for each in variables.values() for line in _exports(each)))
+            print(_how_to_use(cluster, s3, variables), flush=True)
             threading.Event().wait()
     return 0
 
 
-def _how_to_use(cluster: ClickHouseCluster, s3: S3Server) -> str:
+def _url(cluster: ClickHouseCluster) -> str:
     first = cluster.nodes[0]
     # Nothing to percent-encode: PLAIN_LOADER.
     login = f"{first.credentials.login}:{first.credentials.password}"
-    url = f"http://{login}@{first.host}:{first.http_port}/?database={DATABASE}"
-    for_airflow = {
-        "AIRFLOW_CONN_CHS3_DEFAULT": json.dumps(cluster.airflow_connection() | {"schema": DATABASE}),
-        "AIRFLOW_CONN_AWS_DEFAULT": json.dumps(s3.airflow_connection()),
-        **environment_for(cluster, s3),
+    return f"http://{login}@{first.host}:{first.http_port}/?database={DATABASE}"
+
+
+def _variables(cluster: ClickHouseCluster, s3: S3Server) -> Mapping[str, Mapping[str, str]]:
+    """Reader → variables."""
+    return {
+        "Airflow, and for `./dev test --chs3-clickhouse=env --chs3-s3=env`": {
+            "AIRFLOW_CONN_CHS3_DEFAULT": json.dumps(cluster.airflow_connection() | {"schema": DATABASE}),
+            "AIRFLOW_CONN_AWS_DEFAULT": json.dumps(s3.airflow_connection()),
+            **environment_for(cluster, s3),
+        },
+        "curl, the AWS CLI and boto3": {
+            "CLICKHOUSE_URL": _url(cluster),
+            "AWS_ENDPOINT_URL": s3.endpoint_url,
+            "AWS_ACCESS_KEY_ID": s3.access_key,
+            "AWS_SECRET_ACCESS_KEY": s3.secret_key,
+            "AWS_DEFAULT_REGION": s3.region,
+        },
     }
-    for_clients = {
-        "CLICKHOUSE_URL": url,
-        "AWS_ENDPOINT_URL": s3.endpoint_url,
-        "AWS_ACCESS_KEY_ID": s3.access_key,
-        "AWS_SECRET_ACCESS_KEY": s3.secret_key,
-        "AWS_DEFAULT_REGION": s3.region,
-    }
+
+
+def _how_to_use(cluster: ClickHouseCluster, s3: S3Server, variables: Mapping[str, Mapping[str, str]]) -> str:
     query = (
         f"SELECT count() FROM s3Cluster('{cluster.name}', {_NAMED_COLLECTION}, filename = '{BUCKET}/trips/*/*.parquet')"
     )
@@ -75,11 +90,11 @@ def _how_to_use(cluster: ClickHouseCluster, s3: S3Server) -> str:
         ),
         f"S3: {s3.endpoint_url}, bucket `{BUCKET}` with trips/<period>/*.parquet for {', '.join(_PERIODS)};"
         f" ClickHouse reads it through the named collection `{_NAMED_COLLECTION}`.",
-        *_exports("Airflow, and for `./dev test --chs3-clickhouse=env --chs3-s3=env`", for_airflow),
-        *_exports("curl, the AWS CLI and boto3", for_clients),
+        *(f"\nFor {reader}:\n  " + "\n  ".join(_exports(each)) for reader, each in variables.items()),
+        f"\nAll of these are in the file {_VARIABLES}. In another terminal: . ./{_VARIABLES}",
         "",
         "Try:",
-        f"  curl '{url}' --data \"{query}\"",
+        f"  curl '{_url(cluster)}' --data \"{query}\"",
         "",
         "A table for the trips, to create on every node:",
         f"  {create_table_sql(f'{DATABASE}.trips')}",
@@ -89,5 +104,5 @@ def _how_to_use(cluster: ClickHouseCluster, s3: S3Server) -> str:
     return "\n".join(lines)
 
 
-def _exports(reader: str, variables: Mapping[str, str]) -> list[str]:
-    return ["", f"For {reader}:", *(f"  export {name}={shlex.quote(value)}" for name, value in variables.items())]
+def _exports(variables: Mapping[str, str]) -> list[str]:
+    return [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]

@@ -1,4 +1,4 @@
-"""What the servers of all sources share: a process and a temporary folder, and how they start and end."""
+"""Start and end a server: a process and a temporary folder, shared by the servers of all sources."""
 
 from __future__ import annotations
 

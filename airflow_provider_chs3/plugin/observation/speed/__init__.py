@@ -1,1 +1,1 @@
-"""How fast loads were, and why some were slow."""
+"""Speed of loads, and why some were slow."""
