@@ -1,4 +1,4 @@
-"""Publish what loads hold of periods, or drop it."""
+"""Publish or drop the rows of periods that loads hold."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 
 @takes(*OF_APPROVAL)
 class ApprovePeriodsOperator(PeriodOperator):
-    """Publish what loads hold of periods, as with `policies={'on_failed_check': 'hold'}`.
+    """Publish the rows of periods that loads hold, as with `policies={'on_failed_check': 'hold'}`.
 
-    A version is published only if the objects are those that it was loaded from, and the table holds what it held when
-    the version was checked; otherwise the task fails, and the period is to be loaded. It is published as a load is: an
-    approval that was killed is repeated by a retry. `periods` is required. Without `definition` it publishes versions
-    of loads without any of these arguments.
+    Held rows are published only if their objects, and the period in the table, are as they were when the rows were
+    checked; otherwise the task fails: load the period. They are published as by a load: a retry repeats an approval
+    that was killed. `periods` is required. Without `definition`, the load counts as one without any of these arguments.
 
     Returns:
         The result of each period, as of a load.
@@ -82,7 +81,9 @@ class ApprovePeriodsOperator(PeriodOperator):
 
 @takes()
 class DiscardPeriodsOperator(LedgerOperator):
-    """Drop what loads hold of periods. The table stays as it is, and the next load loads them. `periods` is required.
+    """Drop the rows of periods that loads hold. The table stays as it is, and the next load loads the periods.
+
+    `periods` is required.
 
     Returns:
         For each period whether anything was held of it, and why, as JSON-safe values.

@@ -16,7 +16,7 @@ class ClickHouseToClickHouseOperator(PeriodLoadTask):
     nightly load of the periods that changed, see `scheduled_load` with `objects=ClickHouseRows(…)`.
 
     Args:
-        sql: A SELECT over the base, or a file of the DAG folder that ends in `.sql`. Of several shards, each runs it
+        sql: A SELECT over the base, or a file of the DAG folder that ends in `.sql`. Each shard runs it
             over its own rows.
         from_table: The base, a local MergeTree table, partitioned as `table` or by shorter periods: `trips`, or
             `taxi.trips`. Without a database, it is that of `table`.

@@ -28,9 +28,9 @@ class KafkaToS3Operator(BaseOperator):
     """Land a topic's messages between two points in time as Parquet objects, in the periods of their timestamps.
 
     Offsets decide which messages these are: from the first message not before `start` up to, but not including, the
-    first one not before `end`. They are found once, and recorded next to the objects. So runs whose points in time meet
-    land every message exactly once, whatever failed on the way. The run whose offsets contain a late message lands it,
-    in the period of its timestamp. Each object holds a range of offsets of one partition, in columns `key`, `value`
+    first one not before `end`. They are found once, and recorded next to the objects. So successive
+    runs land every message exactly once, whatever failed on the way. The run whose offsets contain a late message lands
+    it, in the period of its timestamp. Each object holds a range of offsets of one partition, in columns `key`, `value`
     (bytes), `partition`, `offset`, `timestamp` and `headers`. It needs the extra `kafka` of this package. See
     `docs/how-to/kafka.md`.
 

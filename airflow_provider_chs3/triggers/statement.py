@@ -14,7 +14,7 @@ from airflow_provider_chs3.triggers.servers import run_blocking
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class StatementTrigger(RunningQueryTrigger):
-    """A trigger that waits until no node runs a statement, and logs progress. The task finds out how it ended.
+    """Wait until no node runs a statement, and log progress. The task finds out how it ended.
 
     If a person fails or clears the task meanwhile, it ends the statement on every node.
 

@@ -298,7 +298,7 @@ WRITE_MODE = Argument(
 )
 CREATE_TABLE = Argument(
     name="create_table",
-    help="`never`, or `if_missing`: create the table on every node, from the files' columns, as `chs3 ddl` prints it.",
+    help="`never`, or `if_missing`: create it on every node from the files, by month or `period`, as `chs3 ddl` does.",
     type="str",
     default="never",
     choices=("never", "if_missing"),

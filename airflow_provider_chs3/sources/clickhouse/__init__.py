@@ -21,7 +21,7 @@ class ClickHouseRows(Storage):
     """Rows that a SELECT makes of a period of another table, its base, on the same servers.
 
     Args:
-        sql: A SELECT over the base. Of several shards, each runs it over its own rows.
+        sql: A SELECT over the base. Each shard runs it over its own rows.
         from_table: The base, a local MergeTree table, partitioned as the table to load or by shorter periods: `trips`,
             or `taxi.trips`. Without a database, it is that of the table to load.
         view: In place of both, a materialized view: its SELECT, over the table that it is on.
