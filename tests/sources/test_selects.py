@@ -181,7 +181,7 @@ def test_a_period_without_rows_is_emptied_or_refused(select_lake: SelectLake) ->
     lake.assert_exact()
     assert lake.load("2026-01") == ["published"]
     lake.on_every_node(f"ALTER TABLE {lake.database}.base DROP PARTITION 202601")
-    with pytest.raises(NotReadyError, match="No rows for 2026-01"):
+    with pytest.raises(NotReadyError, match=r"No rows for 2026-01 in \S+\.base, which the SELECT reads"):
         lake.load("2026-01")
     lake.on_every_node(f"SELECT throwIf(count() = 0) FROM {lake.database}.zones")
     assert lake.load("2026-01", policies={"on_no_objects": "empty"}) == ["published"]
@@ -238,7 +238,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a filter of its own": (
         {"sql": "SELECT toStartOfMonth(at) AS month FROM {d}.base SETTINGS additional_table_filters = {{}}"},
-        r"The SELECT does not read \S+\.base",
+        r"The SELECT over \S+\.base sets additional_table_filters itself, .*: put the condition into its WHERE",
     ),
     "a Distributed table": (
         {"sql": "SELECT toStartOfMonth(at) AS month, zone FROM {d}.everywhere", "columns": ["month", "zone"]},
@@ -252,7 +252,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "the path": ({"sql": "SELECT *, 1 AS _path FROM {d}.base"}, "has a column '_path', which loads use"),
     "no view": ({"view": "{d}.base", "sql": None, "from_table": None}, "is not a materialized view over a table"),
-    "a column": ({"sql": "SELECT toStartOfMonth(at) AS month FROM {d}.base"}, "Column 'zone' is missing"),
+    "a column": (
+        {"sql": "SELECT toStartOfMonth(at) AS month FROM {d}.base"},
+        r"'zone' is missing in the SELECT over \S+\.base\. It",
+    ),
     "a value": (
         {"sql": "SELECT toStartOfMonth(at) AS month, zone, -1 AS trips FROM {d}.base", "columns": ["month", "trips"]},
         "trips",
@@ -275,6 +278,26 @@ def test_what_would_not_be_exact_is_refused_before_anything_is_published(select_
         lake.load("2026-02", **options)
     lake.assert_exact()
     assert lake.left_behind() == []
+
+
+@pytest.mark.three_nodes
+@pytest.mark.parametrize(("other", "said"), [("", "is missing"), ("sum(fare + 1)", "differs")])
+def test_a_view_that_is_another_on_one_node_stops_a_load(select_lake: SelectLake, other: str, said: str) -> None:
+    lake, view = select_lake, f"{select_lake.database}.zones_view"
+    lake.put("2026-02-05")
+    creating = f"CREATE MATERIALIZED VIEW {view} TO {lake.database}.zones AS {lake.sql}"
+    of_view: dict[str, Any] = {"view": view, "sql": None, "from_table": None}
+    for number, node in enumerate(lake.cluster.nodes):
+        with node.client() as client:
+            if number != 1 or other:
+                client.execute(creating.replace("sum(fare)", other) if number == 1 else creating)
+    with pytest.raises(AirflowFailException, match=rf"view {view} {said}.* on .*: create the same on every node"):
+        lake.load("2026-02", **of_view)
+    lake.assert_exact()
+    lake.on_every_node(f"DROP VIEW IF EXISTS {view}")
+    lake.on_every_node(creating)
+    assert lake.load("2026-02", **of_view) == ["published"]
+    lake.assert_exact(202602)
 
 
 def test_the_select_may_be_a_file_of_the_dag_folder(tmp_path: Path) -> None:

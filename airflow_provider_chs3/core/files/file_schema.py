@@ -69,7 +69,7 @@ def _read_known(files: Files, selection: Selection, wanted: Sequence[Column]) ->
     if selection.select:
         loaded = yield from check_row_wise(selection.select, wanted, types, settings=files.look_settings)
     else:
-        loaded = plain_columns(wanted, types, {source.place: types})
+        loaded = plain_columns(wanted, types, {source.kind.contents.with_columns(source.place): types})
         check_no_containers(loaded, source)
     rows = source.known_rows(files.manifest)
     size_bytes = None if rows is None else rows * row_width_bytes(types)

@@ -338,12 +338,12 @@ def check_whole(each: PeriodLoad, facts: PeriodFacts, why: str | None) -> None:
 
 def no_objects(request: LoadRequest) -> NotReadyError:
     """Return the error of a period without objects."""
-    source = request.source
+    source, contents = request.source, request.source.kind.contents
     # A run that reloads the period does not end well where nothing is loaded.
     unchanged = "" if request.reload else "'skip' leaves it unchanged, and "
     return NotReadyError(
-        f"No {source.kind.contents.name} for {request.period} under {source.place}/{source.pattern}. If that is "
-        f"expected, give policies={{'on_no_objects': …}}: {unchanged}'empty' publishes it without rows."
+        f"{contents.none_of(request.period, source.place, source.pattern)}. If that is expected, "
+        f"give policies={{'on_no_objects': …}}: {unchanged}'empty' publishes it without rows."
     )
 
 

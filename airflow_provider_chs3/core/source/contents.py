@@ -45,6 +45,24 @@ class Contents:
         verb = "holds" if len(manifest.objects) == 1 else "hold"
         return f"its {quantity(len(manifest.objects), 'object')} {verb} {rows} rows"
 
+    def none_of(self, period: Period, place: str, pattern: str) -> str:
+        """Return that a period has none.
+
+        Args:
+            period: The period.
+            place: The source.
+            pattern: By which it is recognized there.
+        """
+        return f"No {self.name} for {period} under {place}/{pattern}"
+
+    def with_columns(self, place: str) -> str:
+        """Return what has the columns to load, for messages.
+
+        Args:
+            place: The source.
+        """
+        return place
+
     def none_found(self, period: Period | None, pattern: str) -> str:
         """Return what was looked for and not found.
 
@@ -106,6 +124,12 @@ class _Rows(Contents):
 
 
 class _Derived(_Rows):
+    def none_of(self, period: Period, place: str, pattern: str) -> str:
+        return f"No rows for {period} in {place}, which the SELECT reads"
+
+    def with_columns(self, place: str) -> str:
+        return f"the SELECT over {place}"
+
     def of_other_periods(self, period: Period, place: str, counts: str) -> SourceError:
         return SourceError(
             f"The SELECT makes rows of other periods out of {period} of {place} (partition: rows): {counts}. The "

@@ -13,7 +13,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from airflow_provider_chs3.core.attempt.warnings import VIEW_TO
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
@@ -28,6 +28,7 @@ from airflow_provider_chs3.core.source.listing import AccessTrial
 from airflow_provider_chs3.core.source.reading import KnownColumn
 from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, is_table, literal, literals, one_of, table
+from airflow_provider_chs3.core.sql.server_text import without_quoted
 from airflow_provider_chs3.core.values.error_codes import UNKNOWN_IDENTIFIER
 from airflow_provider_chs3.core.values.models import Manifest, Node, PeriodObjects, TableName
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period, grain_of
@@ -57,6 +58,7 @@ SELECT = StoreKind(
 #: No table has such a column.
 _NO_COLUMN = "chs3: no column"
 _PATH = "_path"
+_FILTERS = "additional_table_filters"
 #: A step of a plan that other servers read (seen on 25.8 and 26.9).
 _READS_ELSEWHERE = "ReadFromRemote"
 #: Bytes that a value is taken for, where merges would change what parts take.
@@ -168,7 +170,13 @@ class SelectSource(RowSource):
         known = yield from self._of_view()
         found = yield from known._look(grain_of(periods), periods)
         own = replace(known, local=found.context.target, cluster=found.context.cluster)
-        checks = (own._describe(found.context), own._check_filter(found.context), own._check_reads_here(found.context))
+        context = found.context
+        checks: tuple[Steps[Any], ...] = (
+            own._describe(context),
+            own._check_filter(context),
+            own._check_reads_here(context),
+            *(() if self.sql else (own._check_same_on_each(context, view=self.base.target),)),
+        )
         columns, *_ = yield from Gather(name=f"Check the SELECT over {self.place}", workflows=checks)
         ids = {period: _ids_of(period, found) for period in periods}
         own = replace(own, columns=columns, partitions=ids)
@@ -263,10 +271,28 @@ class SelectSource(RowSource):
             if error.code != UNKNOWN_IDENTIFIER or _NO_COLUMN not in error.message:
                 raise
         else:
+            if _FILTERS in without_quoted(self.sql):
+                raise SourceError(
+                    f"The SELECT over {self.place} sets {_FILTERS} itself, by which a load would restrict it to a "
+                    "period: put the condition into its WHERE."
+                )
             raise SourceError(
                 f"The SELECT does not read {context.target}, so a load could not restrict it to a period: give the "
                 "table that it reads as from_table."
             )
+
+    def _check_same_on_each(self, context: TargetContext, *, view: TableName) -> Steps[None]:
+        """Check that a view is the same on every node: its SELECT on one of them stands for all."""
+        answers = yield from context.on_each(
+            name=f"Compare the view {view}", sql=Sql(f"SELECT as_select FROM system.tables WHERE {is_table(view)}")
+        )
+        for node, rows in answers.items():
+            if [row[0] for row in rows] != [self.sql]:
+                what = "differs" if rows else "is missing, or the user may not see it,"
+                raise PreflightError(
+                    f"The materialized view {view} {what} on {node}: create the same on every node, or give sql and "
+                    "from_table. Nothing was loaded."
+                )
 
     def _check_reads_here(self, context: TargetContext) -> Steps[None]:
         """Check that each shard reads its own rows alone: of a Distributed table, each would read those of all."""
@@ -315,7 +341,7 @@ class SelectSource(RowSource):
         """Return the SELECT over those rows of the base for which a condition holds."""
         # Servers know the table by its names alone, without quotes, whatever is in them.
         filters = f"{{{literal(str(self.local))}: {literal(condition)}}}"
-        return f"SELECT {values} FROM (\n{self.sql}\n) SETTINGS additional_table_filters = {filters}"
+        return f"SELECT {values} FROM (\n{self.sql}\n) SETTINGS {_FILTERS} = {filters}"
 
     def select(self, values: Sequence[str], *, function: Sql, condition: str, cluster: str | None) -> Sql:
         """Return the SELECT of an insert; see `Source.select`, and `SqlSource.select` for why all is in the view.
