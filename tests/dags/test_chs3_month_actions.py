@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
     from airflow.sdk import DAG
 
+pytestmark = pytest.mark.three_nodes
+
 #: Fixtures.
 __all__ = ["lake", "trips_lake"]
 

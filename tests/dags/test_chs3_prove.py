@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.dag_bag import DagBag
-from tests.integration.conftest import cluster_of_test, lake, trips_lake
+from tests.integration.conftest import lake, trips_lake
 from tests.integration.lake import Lake
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
 
 #: Fixtures.
-__all__ = ["cluster_of_test", "lake", "trips_lake"]
+__all__ = ["lake", "trips_lake"]
 
 TRIPS = Trips(rows_per_period=60, files_per_period=3)
 PERIODS = ("2026-01", "2026-02")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.faults.strikes import strikes
-from tests.integration.conftest import lake, trips_lake
+from tests.integration.conftest import cluster_of_test, lake, trips_lake
 
-#: Fixtures: an empty lake, one whose table is there, and strikes at steps of loads.
-__all__ = ["lake", "strikes", "trips_lake"]
+#: Fixtures: one node, unless a test or its module is marked `three_nodes`; an empty lake there, and one with a table;
+#: strikes at steps of loads.
+__all__ = ["cluster_of_test", "lake", "strikes", "trips_lake"]

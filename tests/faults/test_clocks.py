@@ -21,6 +21,8 @@ from tests.faults.outcome import assert_exact, assert_untouched
 from tests.integration.lake import Lake
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 
+pytestmark = pytest.mark.three_nodes
+
 #: As many rows each, so that counts tell nothing.
 VERSIONS = (Trips(rows_per_period=3_000, files_per_period=5), Trips(seed=2, rows_per_period=3_000, files_per_period=5))
 COORDINATOR = 0

@@ -15,6 +15,8 @@ from tests.faults.outcome import assert_exact
 from tests.integration import deferring
 from tests.integration.lake import PERIOD, Lake
 
+pytestmark = pytest.mark.three_nodes
+
 #: In turns, so that rows of the two could mix.
 VERSIONS = (Trips(rows_per_period=3_000, files_per_period=5), Trips(seed=2, rows_per_period=3_500, files_per_period=5))
 NEXT = "2026-11"

@@ -19,6 +19,8 @@ from tests.faults.strikes import Strikes
 from tests.integration.lake import Lake
 from tests.narrow_user import narrow_connection
 
+pytestmark = pytest.mark.three_nodes
+
 OLD, NEW = Trips(rows_per_period=900, files_per_period=3), Trips(seed=2, rows_per_period=1_000, files_per_period=3)
 
 

@@ -135,6 +135,7 @@ def is_read(lake: Lake, what: str) -> bool:
     return any(lake.on_every_node(sql))
 
 
+@pytest.mark.three_nodes
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 @pytest.mark.parametrize("what", ["s3Cluster", "_partition_id"])

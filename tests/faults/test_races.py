@@ -21,6 +21,8 @@ from tests.faults.outcome import assert_exact
 from tests.integration.lake import Lake
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 
+pytestmark = pytest.mark.three_nodes
+
 #: As many rows in every version, so that counts tell nothing.
 TRIPS = Trips(rows_per_period=3_000, files_per_period=3)
 UNKNOWN_TABLE = 60

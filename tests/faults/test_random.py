@@ -10,6 +10,8 @@ import pytest
 from tests.faults.random_run import RandomRun, report
 from tests.integration.lake import PERIOD, Lake
 
+pytestmark = pytest.mark.three_nodes
+
 
 @pytest.mark.thorough
 def test_it_survives_strikes_and_tells_of_rows_that_are_not_the_objects(

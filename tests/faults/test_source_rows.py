@@ -17,6 +17,8 @@ from tests.faults.test_storage import storage
 from tests.integration.lake import PERIOD, Lake
 from tests.integration.slow import wait_for_insert
 
+pytestmark = pytest.mark.three_nodes
+
 __all__ = ["storage"]
 
 OLD, NEW = Trips(rows_per_period=600, files_per_period=6), Trips(seed=2, rows_per_period=660, files_per_period=6)

@@ -24,6 +24,8 @@ from tests.narrow_user import narrow_connection
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
+pytestmark = pytest.mark.three_nodes
+
 OLD, NEW = Trips(rows_per_period=600, files_per_period=6), Trips(seed=2, rows_per_period=660, files_per_period=6)
 #: Before anything is read, and when all that comes before the insert has been read.
 MOMENTS = ("Look up", "Insert")

@@ -30,6 +30,8 @@ from tests.faults.outcome import assert_exact, assert_untouched
 from tests.integration.lake import PERIOD, Lake
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 
+pytestmark = pytest.mark.three_nodes
+
 #: In turns, so that rows of the two could mix; as many rows, so that their number tells nothing.
 VERSIONS = tuple(Trips(seed=seed, rows_per_period=3_000, files_per_period=5) for seed in (1, 2))
 TRIPS = Trips(rows_per_period=6_000, files_per_period=6)
