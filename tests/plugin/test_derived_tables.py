@@ -58,6 +58,7 @@ def create(chs3_cluster: Cluster, chs3_database: str, monkeypatch: pytest.Monkey
     return of
 
 
+@pytest.mark.thorough(but=2, first=2)
 @pytest.mark.parametrize(("base_key", "key", "period"), KEYS)
 def test_a_period_is_stale_from_a_change_of_its_base_until_a_load_finds_it(
     as_user: AsUser, create: Callable[..., SelectLake], base_key: str, key: str, period: str

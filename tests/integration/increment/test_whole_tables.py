@@ -59,6 +59,7 @@ def refuse(table: Source, why: str, **options: Any) -> None:
     assert table.lake.left_behind() == []
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("key", ["", "tuple()"])
 def test_nights_read_what_is_new(lake: Lake, key: str) -> None:
     table = Source(lake, replace(WHOLE, partition_key=key))

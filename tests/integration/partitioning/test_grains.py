@@ -58,7 +58,7 @@ def test_a_period_holds_the_rows_of_its_objects(source: Source) -> None:
     assert source.lake.left_behind() == []
 
 
-@pytest.mark.thorough(but=2, first=2)
+@pytest.mark.thorough(but=1, first=2)
 def test_periods_share_an_insert(two_periods: Source) -> None:
     source, both = two_periods, [two_periods.case.first, two_periods.case.second]
     load = source.operator(periods=both)
@@ -74,7 +74,7 @@ def test_periods_share_an_insert(two_periods: Source) -> None:
     source.assert_exact(*both)
 
 
-@pytest.mark.thorough(but=2, first=2)
+@pytest.mark.thorough(but=1, first=3)
 def test_a_row_of_another_period_is_refused(two_periods: Source) -> None:
     source, case = two_periods, two_periods.case
     source.load(periods=[case.first, case.second])
@@ -86,7 +86,7 @@ def test_a_row_of_another_period_is_refused(two_periods: Source) -> None:
     source.assert_exact(case.first, case.second)
 
 
-@pytest.mark.thorough(but=2, first=2)
+@pytest.mark.thorough(but=1, first=4)
 def test_a_plan_finds_the_periods(two_periods: Source) -> None:
     source, both = two_periods, [two_periods.case.first, two_periods.case.second]
     second = Period.parse(both[1])

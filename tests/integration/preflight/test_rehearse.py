@@ -20,12 +20,15 @@ def left(lake: Lake) -> tuple[list[str], int]:
     return [name for rows in tables for (name,) in rows], lake.s3.list_objects_v2(Bucket=lake.bucket)["KeyCount"]
 
 
-@pytest.mark.three_nodes
-def test_all_scenes_are_told_and_nothing_is_left(lake: Lake, rehearse: Rehearse) -> None:
+@pytest.mark.parametrize(
+    "nodes",
+    [1, pytest.param(3, marks=[pytest.mark.three_nodes, pytest.mark.thorough])],
+)
+def test_all_scenes_are_told_and_nothing_is_left(lake: Lake, rehearse: Rehearse, nodes: int) -> None:
     code, out, err = rehearse()
     assert (code, err) == (0, ""), out
     header, *scenes, verdict = out.splitlines()
-    assert "3 nodes, 3 shards, MergeTree PARTITION BY toYYYYMM(ts)" in header
+    assert f"{nodes} nodes, {nodes} shards, MergeTree PARTITION BY toYYYYMM(ts)" in header
     assert all(scene.startswith("ok ") and scene.endswith(" rows as in the objects") for scene in scenes)
     assert [scene.split("  ")[-1].split(":")[0] for scene in scenes][-3:] == [
         "two loads at once",

@@ -84,11 +84,11 @@ def inserted(lake: Lake, *views: str) -> None:
 def test_the_views_table_holds_what_inserts_would_have_left(trips_lake: Lake) -> None:
     lake = trips_lake
     create_view(lake)
-    for period, trips in (("2026-09", FIRST), (PERIOD, FIRST), (PERIOD, SECOND)):
-        lake.upload(trips, period)
-        result = lake.load(period=period, views="follow")
+    for trips in (FIRST, SECOND):
+        lake.upload(trips)
+        result = lake.load(views="follow")
         (view,) = result["views"]
-        assert (result["status"], view["status"], view["period"]) == ("published", "published", period)
+        assert (result["status"], view["status"], view["period"]) == ("published", "published", PERIOD)
         assert (view["view"], view["target"]) == (f"{lake.database}.zones_view", f"{lake.database}.zones")
     result = lake.load(views="follow")
     assert (result["status"], result["views"][0]["status"]) == ("unchanged", "unchanged")
@@ -275,8 +275,8 @@ def assert_follows(lake: Lake) -> None:
         assert any(made(lake, name, merged))
 
 
-@pytest.mark.three_nodes
-def test_chains_of_views_follow_base_by_base(trips_lake: Lake) -> None:
+@pytest.mark.parametrize("nodes", [1, pytest.param(3, marks=[pytest.mark.three_nodes, pytest.mark.thorough])])
+def test_chains_of_views_follow_base_by_base(trips_lake: Lake, nodes: int) -> None:
     lake = trips_lake
     create_chain(lake)
     for period, trips in (("2026-09", FIRST), (PERIOD, FIRST), (PERIOD, SECOND)):
