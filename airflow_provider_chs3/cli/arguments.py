@@ -76,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
     _add_restore(commands)
     _add_command_of_periods(commands, "unpin", "let loads replace restored periods again")
     _add_approve(commands)
-    _add_command_of_periods(commands, "discard", "drop what loads hold of periods; the next load loads them")
+    _add_command_of_periods(commands, "discard", "drop the rows of periods that loads hold; the next load loads these")
     _add_clean(commands)
     _add_doctor(commands)
     _add_calibrate(commands)
@@ -199,7 +199,7 @@ def _add_restore(commands: Any) -> None:
 
 
 def _add_approve(commands: Any) -> None:
-    about = "publish what loads hold of periods, if neither objects nor table have changed since"
+    about = "publish the rows of periods that loads hold, if neither objects nor table have changed since"
     command = _add_command_of_periods(commands, "approve", about)
     _add_source(command)
     _add_definition(command, "by default {}")
@@ -244,7 +244,7 @@ def _add_rehearse(commands: Any) -> None:
     command = _command(
         commands, "rehearse", "prove on these servers that periods are exact, with small objects and a separate table"
     )
-    command.add_argument("--database", required=True, help="database for its table and staging, which it drops again")
+    command.add_argument("--database", required=True, help="existing database for its table and staging")
     command.add_argument("--bucket", help="bucket, or container, for its objects; HDFS has none")
     command.add_argument("--prefix", required=True, help="prefix of their keys; no objects may exist under it")
     command.add_argument(

@@ -21,6 +21,8 @@ from typing import Any, Self
 from airflow_provider_chs3.testbed.processes import HOST, free_ports, is_listening, kill, spawn, wait_until
 
 _POLL_SECONDS = 0.02
+#: After this, a line of the log shows what Airflow is doing.
+_SILENT_SECONDS = 10
 #: A line of Airflow's console log: time, level, message, logger. A message of several lines has no logger in its first.
 _LOG_LINE = re.compile(r"\S+ \[\w+ *\] (?P<message>.*?)(?: +\[(?P<logger>[\w.]+)\].*)?$")
 _LOADER = "airflow.task.operators.airflow_provider_chs3."
@@ -99,13 +101,18 @@ class DemoAirflow:
             DemoError: If it fails.
         """
         self._send(arguments)
-        exit_code = None
+        exit_code, told_at = None, time.monotonic()
         for line in self._lines():
             if line.startswith(_END):
                 exit_code = line.removeprefix(_END)
                 break
-            if text := _text_to_show(line) if not is_whole or _LOG_LINE.match(line) else line:
+            logged = _LOG_LINE.match(line)
+            text = _text_to_show(line) if not is_whole or logged else line
+            if not text and logged and time.monotonic() - told_at > _SILENT_SECONDS:
+                text = f"… {logged['message'][:100]}"
+            if text:
                 tell(text)
+                told_at = time.monotonic()
         if exit_code != "0":
             raise DemoError(f"`{command(arguments)}` failed; errors are above, and the full log is in {self.log}")
 
