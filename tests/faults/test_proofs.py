@@ -130,7 +130,7 @@ _OF_PROOF = "position(query, 'formatRow') > 0 AND position(query, 'system.') = 0
 
 
 def is_read(lake: Lake, what: str) -> bool:
-    """Whether a server reads this for a proof."""
+    """Return whether a server reads this for a proof."""
     sql = f"SELECT 1 FROM system.processes WHERE {_OF_PROOF} AND position(query, '{what}') > 0"
     return any(lake.on_every_node(sql))
 

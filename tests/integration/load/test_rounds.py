@@ -1,4 +1,4 @@
-"""How often a load waits for servers, one after the other: each round takes as long as the slowest node.
+"""Count the times that a load waits for servers, one after the other: each round takes as long as the slowest node.
 
 And how often the servers wait for the storage, where each answer may take a tenth of a second.
 """
