@@ -19,18 +19,20 @@ from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.load.protocol import load_periods
+from airflow_provider_chs3.core.load.rounds import LoadsOutcome
 from airflow_provider_chs3.core.plans.plan import PlannedPeriod, PlanRequest, compare_periods
 from airflow_provider_chs3.core.preflight.target_checks import check_target, grain_of_key
 from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.request.reload import Reload
 from airflow_provider_chs3.core.sql.quoting import Sql, is_table, literal, one_of, unquoted
+from airflow_provider_chs3.core.staging.tables import Attempt
 from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.values.checks import Checks
 from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.core.values.period import Grain, Period
-from airflow_provider_chs3.core.workflow.operations import Log, Row, Steps
-from airflow_provider_chs3.exceptions import Chs3Error, PreflightError
+from airflow_provider_chs3.core.values.period import Grain, Period, range_text
+from airflow_provider_chs3.core.workflow.operations import Log, Query, Row, Sleep, Steps
+from airflow_provider_chs3.exceptions import Chs3Error, PreflightError, SupersededError
 from airflow_provider_chs3.sources.clickhouse.query_tree import QueryTree
 from airflow_provider_chs3.sources.clickhouse.reading import SelectSource
 
@@ -38,6 +40,9 @@ from airflow_provider_chs3.sources.clickhouse.reading import SelectSource
 OF_VIEWS = ("target", "period", "status", "reason", "rows", "attempt")
 #: Policies of the base's load that the loads of its views' tables share; the others are about files.
 _SHARED = ("replace_unknown", "on_target_changed", "reload_whole_table", "keep_versions", "hold_limit_days")
+
+#: How often a load of a view's table waits for another one that took over, how long each time, and between two looks.
+_MOST_RIVALS, _LONGEST_WAIT_SECONDS, _POLL_SECONDS = 20, 1_800, 2
 
 #: Merges of these remove rows; those of Summing and Aggregating tables keep their sums.
 _LOSES_ROWS = re.compile("Replacing|Coalescing|Collapsing|Graphite")
@@ -184,8 +189,7 @@ def follow(
         if not periods or view.base in followed.errors:
             continue
         own = load_of(request, view, periods[0])
-        begin(own, periods)
-        outcome = yield from load_periods(own, periods)
+        outcome = yield from _load(own, periods, begin)
         for period, result in outcome.results.items():
             followed.results[own.target, period] = result
             yield from Log(name=f"{result.summary()} It follows {view.base} through {view.name}.")
@@ -193,6 +197,43 @@ def follow(
             yield from Log(name=f"{view} is behind {view.base}, which is published; a retry loads it.")
             followed.errors[own.target] = outcome.error
     return followed
+
+
+def _load(
+    request: LoadRequest, periods: Sequence[Period], begin: Callable[[LoadRequest, Sequence[Period]], None]
+) -> Steps[LoadsOutcome]:
+    """Load periods of a view's table; again, once another load of them has ended that took over.
+
+    Loads of different days of a base fill one month of a view's table. The one that began last has not always seen
+    what all others had published.
+    """
+    begin(request, periods)
+    outcome = yield from load_periods(request, periods)
+    for _ in range(_MOST_RIVALS):
+        over = [period for period, error in outcome.errors.items() if isinstance(error, SupersededError)]
+        if not over:
+            break
+        yield from Log(name=f"{request.target}: another load of {range_text(over)} took over: waiting until it ends.")
+        yield from _await_others(request, over)
+        own = replace(request, nonce=uuid.uuid4().hex[:16], period=over[0])
+        begin(own, over)
+        again = yield from load_periods(own, over)
+        errors = {period: error for period, error in outcome.errors.items() if period not in over}
+        outcome = replace(outcome, results={**outcome.results, **again.results}, errors={**errors, **again.errors})
+    return outcome
+
+
+def _await_others(request: LoadRequest, periods: Sequence[Period]) -> Steps[None]:
+    """Wait until no load has staged anything of periods, for a bounded time: a load that died leaves its staging."""
+    attempts = (Attempt(request.target, (period,), request.nonce) for period in periods)
+    staged = " OR ".join(f"startsWith(name, {literal(each.prefix)})" for each in attempts)
+    sql, waited_seconds = Sql(f"SELECT count() FROM system.tables WHERE {staged}"), 0
+    while waited_seconds < _LONGEST_WAIT_SECONDS:
+        rows = yield from Query(name=f"Look for other loads of {request.target}", sql=sql)
+        if not rows[0][0]:
+            return
+        yield from Sleep(name=f"Wait for other loads of {request.target}", seconds=_POLL_SECONDS)
+        waited_seconds += _POLL_SECONDS
 
 
 def _periods_of(view: View, results: Iterable[LoadResult], reload: Reload | None) -> list[Period]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 from typing import Any
 
@@ -433,3 +434,31 @@ def test_a_view_follows_a_base_that_was_restored(trips_lake: Lake) -> None:
     assert_zones(lake)
     assert lake.facts() == FIRST.facts(PERIOD)
     assert plan.execute({}) == []
+
+
+@pytest.mark.three_nodes
+def test_loads_of_days_at_once_fill_their_month_of_a_view(lake: Lake) -> None:
+    lake.table = "events"
+    run(
+        lake,
+        "CREATE TABLE taxi.events (id UInt64, pickup_at DateTime('UTC'), zone String, fare Decimal(10, 2)) "
+        "ENGINE = MergeTree PARTITION BY toDate(pickup_at) ORDER BY id",
+    )
+    select = ZONES.replace("trip_id", "id")
+    create_view(lake, base="events", select=select.replace("sum(fare)", "sum(fare + sleepEachRow(0.05))"))
+    days = [f"2026-10-{day:02}" for day in range(1, 6)]
+    for number, day in enumerate(days):
+        lines = [f"{number * 10 + row},{day} 0{row}:00:00,zone {row % 2},{row}.50" for row in range(5)]
+        lake.put(f"events/{day}/a.csv", "\n".join(["id,pickup_at,zone,fare", *lines]).encode())
+
+    def outcome(day: str) -> tuple[str, ...]:
+        result = lake.load(key="events/{YYYY-MM-DD}/*.csv", period=day, views="follow")
+        return (result["status"], *(each["status"] for each in result["views"]))
+
+    with ThreadPoolExecutor(len(days)) as pool:
+        outcomes = list(pool.map(outcome, days))
+    assert {of_day for of_day, _ in outcomes} == {"published"}
+    assert {of_month for _, of_month in outcomes} <= {"published", "unchanged"}
+    made_of = select.format(base=f"{lake.database}.events")
+    assert made(lake) == lake.on_every_node(f"SELECT {MERGED} FROM ({made_of}) GROUP BY month, zone ORDER BY ALL")
+    assert lake.left_behind() == []
