@@ -61,3 +61,16 @@ def test_a_ledger_that_was_dropped_is_named(as_user: AsUser, trips_lake: Lake) -
     period = periods(as_user, trips_lake)[PERIOD]
     assert period["state"] == "changed"
     assert period["why"].startswith("loads published it, but the ledger that recorded that was dropped or emptied")
+
+
+def test_periods_of_a_dropped_ledger_are_told_whichever_node_has_their_rows(as_user: AsUser, own_lake: Lake) -> None:
+    own_lake.create_table()
+    names = [f"2026-{month:02}" for month in range(1, 7)]
+    for name in names:
+        loaded(own_lake, name)
+    # Of the nodes that have rows, one alone has records of loads.
+    loads = f"SELECT count() FROM system.tables WHERE database = '{own_lake.database}' AND name = 'chs3_loads'"
+    assert sorted(rows[0][0] for rows in own_lake.on_every_node(loads)) == [0, 1]
+    assert all(own_lake.rows_per_node())
+    own_lake.on_every_node(f"DROP TABLE {own_lake.database}.chs3_ledger SYNC")
+    assert {name: each["state"] for name, each in periods(as_user, own_lake).items()} == dict.fromkeys(names, "changed")

@@ -32,7 +32,12 @@ from airflow_provider_chs3.plugin.observation.settled_periods import Task, Wante
 from airflow_provider_chs3.plugin.scope import Scope
 from airflow_provider_chs3.plugin.xcom import ChangedPeriod, ProvedPeriod, changed_in_storage, proved_periods
 
-_HIDDEN_BY_CHANGES = (PeriodState.PUBLISHED, PeriodState.MERGING, PeriodState.TOO_MANY_PARTS)
+_HIDDEN_BY_CHANGES = (
+    PeriodState.PUBLISHED,
+    PeriodState.MERGING,
+    PeriodState.MERGES_WAIT,
+    PeriodState.TOO_MANY_PARTS,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

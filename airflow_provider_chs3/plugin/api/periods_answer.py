@@ -9,12 +9,11 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from airflow_provider_chs3.plugin.api.periods import PeriodsAnswer, dag_ids_of
-from airflow_provider_chs3.plugin.api.schedules import mark_waiting, newest_runs, schedules_of
+from airflow_provider_chs3.plugin.api.schedules import WAITING, mark_waiting, newest_runs, schedules_of
 from airflow_provider_chs3.plugin.observation.period_state import PeriodState
 from airflow_provider_chs3.plugin.scope import Scope
 from airflow_provider_chs3.plugin.security import ACTIONS_DAG, PeriodRights, owners_of
 
-_LOADED_BY_NEXT_RUN = (PeriodState.UNFINISHED, PeriodState.CHANGED_IN_STORAGE)
 _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 
@@ -54,7 +53,7 @@ def periods_answer(
             "startable_dags": sorted(_startable(found, rights)),
             "next_runs": {
                 dag_id: due_at.timestamp()
-                for dag_id in sorted(_dags_of(found, _LOADED_BY_NEXT_RUN, schedules))
+                for dag_id in sorted(_dags_of(found, WAITING, schedules))
                 if (due_at := schedules[dag_id].due_at) and not schedules[dag_id].is_paused
             },
             "actions_dag_id": ACTIONS_DAG,
@@ -71,11 +70,11 @@ def _startable(connections: Collection[Mapping[str, Any]], rights: PeriodRights)
         PeriodState.HELD,
         PeriodState.STRANDED,
         PeriodState.DIFFERS,
-        *_LOADED_BY_NEXT_RUN,
+        *WAITING,
     )
     found = _dags_of(connections, helped, rights.startable)
     needs_action = any(
-        period["state"] in (PeriodState.GONE, PeriodState.PINNED)
+        period["state"] in (PeriodState.GONE, PeriodState.PINNED, PeriodState.TOO_MANY_PARTS)
         for seen in connections
         for table in seen["tables"]
         for period in table["periods"]

@@ -22,9 +22,9 @@ from airflow_provider_chs3.plugin.observation.period_state import PeriodState
 #: From Airflow 3.2: whether a DAG has so many runs that it may not have another one yet. Before, nothing was due then.
 _HAS_ALL_RUNS = getattr(DagModel, "exceeds_max_non_backfill", false())
 #: What only the next load changes.
-_WAITING = (PeriodState.UNFINISHED, PeriodState.CHANGED_IN_STORAGE, PeriodState.STALE)
+WAITING = (PeriodState.UNFINISHED, PeriodState.CHANGED_IN_STORAGE, PeriodState.STALE)
 #: States of the period that a run is for that a load may change; anything more urgent is shown instead.
-_CALM = (*_WAITING, PeriodState.PUBLISHED, PeriodState.MERGING, PeriodState.TOO_MANY_PARTS)
+_CALM = (*WAITING, PeriodState.PUBLISHED, PeriodState.MERGING, PeriodState.MERGES_WAIT, PeriodState.TOO_MANY_PARTS)
 #: The summary of Airflow's timetable for `schedule=None`.
 _NO_SCHEDULE = "None"
 #: Schedulers create runs within seconds; a busy one, or one that restarts, takes minutes.
@@ -190,7 +190,7 @@ def mark_waiting(
             )
         for period, dag_id in known:
             is_awaited = awaited.get(dag_id) == period["period"]
-            is_late = dag_id in overdue and (period["state"] in _WAITING or is_awaited)
+            is_late = dag_id in overdue and (period["state"] in WAITING or is_awaited)
             period |= _waiting(period, dag_id, schedules[dag_id], is_late=is_late)
 
 
@@ -209,10 +209,10 @@ def _awaited(names: Collection[str], due_for: datetime | None, *, are_all: bool,
 
 
 def _waiting(period: Mapping[str, Any], dag_id: str, schedule: Schedule, *, is_late: bool) -> dict[str, str]:
-    if period["state"] in _WAITING and (why_no_run := schedule.why_no_run(period["state"])):
+    if period["state"] in WAITING and (why_no_run := schedule.why_no_run(period["state"])):
         why = f"the DAG {dag_id}, which loaded it last, {why_no_run}; {period['why']}"
         return {"state": PeriodState.STRANDED, "why": why}
-    if schedule.is_paused and period["state"] in _WAITING:
+    if schedule.is_paused and period["state"] in WAITING:
         why = f"the DAG {dag_id}, which loaded it last, is paused; {period['why']}"
         return {"state": PeriodState.PAUSED, "why": why}
     if schedule.due_at and is_late and period["state"] in _CALM:

@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from airflow_provider_chs3.core.merges.health import Verdict, overall
+from airflow_provider_chs3.core.merges.health import Health, Verdict, overall
 from airflow_provider_chs3.core.sql.quoting import in_table, literal
 from airflow_provider_chs3.core.sql.quoting import table as quoted
+from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.values.quantities import quantity
 
@@ -28,6 +29,21 @@ def reasons_by_node(verdicts: Sequence[Verdict]) -> str:
             speed = f", {each.merge_rate}" if each.merge_rate and str(each.merge_rate) else ""
             nodes[each.reason].append(f"{each.state.node}: {quantity(each.state.parts, 'part')}{speed}")
     return "; ".join(f"{reason} ({'; '.join(names)})" for reason, names in nodes.items())
+
+
+def have_to_wait(verdicts: Sequence[Verdict], thresholds: Thresholds) -> bool:
+    """Check whether merges wait for a free thread for so long that they would be stuck, or a replica lags.
+
+    Args:
+        verdicts: The verdict of each node.
+        thresholds: The thresholds of merge health.
+    """
+    states = [each.state for each in verdicts if each.health is Health.SETTLING and not each.state.merges]
+    return any(
+        (each.replica and each.replica.delay_seconds > thresholds.max_replica_delay_seconds)
+        or (each.pool_is_busy and each.unchanged_seconds >= thresholds.stuck_after_seconds)
+        for each in states
+    )
 
 
 def unchanged_since(verdicts: Sequence[Verdict]) -> str:

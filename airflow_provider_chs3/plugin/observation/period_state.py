@@ -22,6 +22,8 @@ class PeriodState(StrEnum):
     NEVER_LOADED = "never_loaded"
     MERGING = "merging"
     TOO_MANY_PARTS = "too_many_parts"
+    #: A published period whose merges should run, and have not for a while.
+    MERGES_WAIT = "merges_wait"
     STUCK = "stuck"
     GONE = "gone"
     #: A published period whose objects have changed since.

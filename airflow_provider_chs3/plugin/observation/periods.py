@@ -26,7 +26,13 @@ from airflow_provider_chs3.core.staging.tables import Attempt
 from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.plugin.observation.joined_periods import JoinedPeriod, gone_periods, joined_periods
-from airflow_provider_chs3.plugin.observation.merge_reasons import reasons_by_node, unchanged_since, utc_text, way_out
+from airflow_provider_chs3.plugin.observation.merge_reasons import (
+    have_to_wait,
+    reasons_by_node,
+    unchanged_since,
+    utc_text,
+    way_out,
+)
 from airflow_provider_chs3.plugin.observation.period_state import LastLoad, PeriodState, state_of
 from airflow_provider_chs3.plugin.observation.periods_facts import ClusterSnapshot
 from airflow_provider_chs3.plugin.observation.periods_records import LoadRecord, unsettled
@@ -110,6 +116,7 @@ class PeriodRow:
         why: The reason for the state, as a text without values of rows.
         since: Since when it has the state, in UTC; empty if not known.
         statement: SQL that helps a stuck period; empty if there is none.
+        hint: What helps a failed load, which ends the reason; empty if nobody knows.
         rows: Rows of its partition, on all shards.
         size_bytes: Bytes on disk, on all nodes.
         parts: Parts, on all nodes.
@@ -134,6 +141,7 @@ class PeriodRow:
     why: str
     since: str = ""
     statement: str = ""
+    hint: str = ""
     rows: int = 0
     size_bytes: int = 0
     parts: int = 0
@@ -303,7 +311,7 @@ def _period_overview(
     verdicts = _verdicts(seen, period, thresholds)
     has_query = bool(period.unpublished and is_running(seen, period.unpublished))
     load = _load(period, tasks, has_query=has_query)
-    state = state_of(found, load, overall(verdicts) if verdicts else Health.HEALTHY, held)
+    state = _state(found, load, verdicts, thresholds, held)
     task = None if has_query else tasks.at_work.get(period.owner)
     running = period.unpublished if load is LastLoad.RUNNING and not period.failure else None
     step = running_step(seen, running, is_publishing=period.is_publishing, task=task) if running else None
@@ -328,6 +336,7 @@ def _period_overview(
         why_with_values=why(with_values=True) if period.failure or held else "",
         since=_since(state, period, verdicts, held) or (published_at if state in _AS_PUBLISHED else ""),
         statement=way_out(verdicts, period.table) if state is PeriodState.STUCK else "",
+        hint=period.failure.hint if period.failure and state is PeriodState.FAILED else "",
         # One replica of a shard counts.
         rows=sum({node.shard_num: each.state.rows for node, each in period.nodes.items()}.values()),
         size_bytes=sum([each.size_bytes for each in partitions]),
@@ -337,6 +346,14 @@ def _period_overview(
         insert=running_insert(seen, running) if running else None,
         **publication,
     )
+
+
+def _state(
+    found: Found, load: LastLoad, verdicts: Sequence[Verdict], thresholds: Thresholds, held: Held | None
+) -> PeriodState:
+    state = state_of(found, load, overall(verdicts) if verdicts else Health.HEALTHY, held)
+    has_to_wait = state is PeriodState.MERGING and have_to_wait(verdicts, thresholds)
+    return PeriodState.MERGES_WAIT if has_to_wait else state
 
 
 def _since(state: PeriodState, period: JoinedPeriod, verdicts: Sequence[Verdict], held: Held | None) -> str:
@@ -422,7 +439,7 @@ def _why(
     state: PeriodState, found: Found, verdicts: Sequence[Verdict], period: JoinedPeriod, *, with_values: bool
 ) -> str:
     error = period.error(with_values=with_values)
-    if state in (PeriodState.STUCK, PeriodState.MERGING, PeriodState.TOO_MANY_PARTS):
+    if state in (PeriodState.STUCK, PeriodState.MERGING, PeriodState.MERGES_WAIT, PeriodState.TOO_MANY_PARTS):
         return reasons_by_node(verdicts)
     if state is PeriodState.FAILED and error:
         return f"its newest load failed: {error}"

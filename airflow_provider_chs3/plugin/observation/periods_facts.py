@@ -79,6 +79,7 @@ class NodeSnapshot:
         free_bytes: Free bytes on the emptiest of a table's disks.
         table_parts: Active parts of each table.
         limits: Limits of each table.
+        unrecorded: Tables of which its ledgers know nothing, with the partitions that hold rows.
     """
 
     tables: Mapping[TableName, TableFacts] = field(default_factory=dict)
@@ -98,6 +99,7 @@ class NodeSnapshot:
     free_bytes: Mapping[TableName, int] = field(default_factory=dict)
     table_parts: Mapping[TableName, int] = field(default_factory=dict)
     limits: Mapping[TableName, Limits] = field(default_factory=dict)
+    unrecorded: Mapping[TableName, TableSummary] = field(default_factory=dict)
 
     def busy_partitions(self, table: TableName, *, max_replica_delay_seconds: float) -> set[str] | None:
         """Return the partitions of a table in which something happens; None for all.
@@ -153,17 +155,13 @@ class NodeSnapshot:
             partition: The period's partition.
             spare_parts: The most parts that are few.
         """
-        of_period = (table.database, table.table, partition.state.partition_id)
-        is_merging = of_period in self.circumstances["merges"]
+        is_merging = (table.database, table.table, partition.state.partition_id) in self.circumstances["merges"]
         return partition.parts <= spare_parts and table in self._quiet_tables and not is_merging
 
     def merge_state(self, node: Node, table: TableName, period: Period, partition: Partition) -> MergeState:
         """Return the state of a period's merges, without broken parts: the comparison with the ledger names these."""
         partition_id = partition.state.partition_id
         seen, place = self.circumstances, (table.database, table.table)
-        of_period = (*place, partition_id)
-        mutations = seen["mutations"].get(place, ())
-        replicas = seen["replicas"].get(place, [])
         return MergeState(
             node=node,
             period=period,
@@ -171,10 +169,10 @@ class NodeSnapshot:
             size_bytes=partition.size_bytes,
             two_smallest_bytes=partition.two_smallest_bytes,
             unchanged_seconds=min(partition.age_seconds, seen["uptime"]),
-            merges=tuple(Merge(*merge) for (merge,) in seen["merges"].get(of_period, ())),
+            merges=tuple(Merge(*merge) for (merge,) in seen["merges"].get((*place, partition_id), ())),
             mutations=tuple(
                 UnfinishedMutation(command=command, fail_reason=fail_reason, age_seconds=age_seconds)
-                for partition_ids, command, fail_reason, age_seconds in mutations
+                for partition_ids, command, fail_reason, age_seconds in seen["mutations"].get(place, ())
                 if partition_id in partition_ids
             ),
             limits=self.limits[table],
@@ -182,7 +180,7 @@ class NodeSnapshot:
             free_bytes=self.free_bytes[table],
             pool_is_busy=seen["pool_is_busy"],
             at_seconds=seen["at_seconds"],
-            replica=replica_of(partition_id, replicas, seen["queue"].get(place, [])),
+            replica=replica_of(partition_id, seen["replicas"].get(place, []), seen["queue"].get(place, [])),
         )
 
 
@@ -273,7 +271,7 @@ def _look_at_newest(found: Ledgers, newest: Mapping[TableName, Collection[str]])
 
     What else a period of a set has, and what became of a table that is gone, takes a look at all parts and tables.
     """
-    nodes = yield from _snapshots(found, newest, ())
+    nodes = yield from _snapshots(found, newest, (), dict.fromkeys(found.databases, newest))
     of_one = {name for each in nodes.values() for name, facts in each.tables.items() if facts.partition_key[:1] != "("}
     newest = {name: periods if name in of_one else () for name, periods in newest.items()}
     records = yield from _records(found, nodes, few({period for periods in newest.values() for period in periods}))
@@ -294,7 +292,9 @@ def _look_at_all(found: Ledgers, wanted: Wanted) -> _Look:
     summaries = {node: summaries_of(rows) for node, rows in answers.items()}
     tables = sorted({name for each in summaries.values() for name in each})
     uuids = sorted({key for each in summaries.values() for one in each.values() for key in one.uuids} - {_NO_UUID})
-    nodes = yield from _snapshots(found, tables, uuids)
+    nodes = yield from _snapshots(found, tables, uuids, summaries)
+    # A node without a ledger may have rows all the same.
+    summaries = {node: {**each.unrecorded, **summaries.get(node, {})} for node, each in nodes.items()}
     of_nodes = {name: _on_nodes(name, nodes, summaries, found.down, thresholds) for name in tables}
     choices = choose(of_nodes, wanted)
     are_all = not any(each.unread for each in choices.tables.values())
@@ -304,11 +304,15 @@ def _look_at_all(found: Ledgers, wanted: Wanted) -> _Look:
 
 
 def _snapshots(
-    found: Ledgers, tables: Collection[TableName], uuids: Collection[str]
+    found: Ledgers,
+    tables: Collection[TableName],
+    uuids: Collection[str],
+    recorded: Mapping[Node, Collection[TableName]],
 ) -> Steps[dict[Node, NodeSnapshot]]:
     """Read what is there of the tables, also on nodes that have lost their ledgers."""
     there = [node for node in found.databases if node not in found.down] if tables else []
-    sql = dict.fromkeys(there, periods_queries.circumstances(tables, uuids)) if tables else {}
+    others = {node: [name for name in tables if name not in recorded.get(node, ())] for node in there}
+    sql = {node: periods_queries.circumstances(tables, uuids, each) for node, each in others.items()}
     rest = yield from query_reachable("Read the state of the tables", sql, found.down)
     return {
         node: _node_snapshot(tables, rest[node][0]) if node in rest else NodeSnapshot()
@@ -426,7 +430,7 @@ def _gone(
 
 def _node_snapshot(named: Collection[TableName], rest: Row) -> NodeSnapshot:
     tables, merges, mutations, limits, replicated_limits, policies, disks, pool, broken, replicas, queue = rest[:11]
-    staging, processes, all_mutations, uptime, at_seconds = rest[11:]
+    staging, processes, all_mutations, unrecorded, uptime, at_seconds = rest[11:]
     facts = {name: _target(row) for row in tables if (name := TableName(*row[:2])) in named}
     free = {policy: max((dict(disks).get(name, 0) for name in names), default=0) for policy, names in policies}
     return NodeSnapshot(
@@ -452,6 +456,7 @@ def _node_snapshot(named: Collection[TableName], rest: Row) -> NodeSnapshot:
             name: Limits.of(dict(replicated_limits if each.is_replicated else limits), each.settings)
             for name, each in facts.items()
         },
+        unrecorded={name: TableSummary(unknown=rows) for name, rows in _by_table(unrecorded).items()},
     )
 
 

@@ -74,7 +74,7 @@ def records(ledgers: Collection[str], loads: Collection[str], periods: Collectio
 def _records(database: str, has_ledger: bool, has_loads: bool, only: str) -> str:
     published = ["partition_id", *RECORD, "objects", _RECORDED_AT, literal(database)]
     inserting = ["attempt", "owner", "running", "planned_rows", "toFloat64(recorded_at)"]
-    text = f"leftUTF8(concat(error, ' ', error_hint), {ERROR_CHARACTERS})"
+    text = f"concat(leftUTF8(error, {ERROR_CHARACTERS}), ' ', error_hint)"
     failed = ["attempt", "owner", text, "error_type", "error_hint", _RECORDED_AT]
     loaded = ["attempt", "owner", "insert_seconds", "loaded_rows", "together_periods", "together_seconds"]
     held = ["fingerprint", "definition", "partition_id", *RECORD, *_OF_HELD, literal(database)]
@@ -144,12 +144,14 @@ def partitions(tables: Iterable[TableName], ids: Collection[str] | None = None, 
     return Sql(f"SELECT {columns} FROM ({found})")
 
 
-def circumstances(tables: Collection[TableName], uuids: Collection[str]) -> Sql:
+def circumstances(tables: Collection[TableName], uuids: Collection[str], unrecorded: Collection[TableName] = ()) -> Sql:
     """Return the query for tables, merges, mutations, staging, inserts and disk space.
 
     Args:
         tables: The tables that the ledgers name; at least one.
         uuids: Those under which the ledgers know them: a table may have another name now.
+        unrecorded: Those of which this node's ledgers know nothing: their partitions with rows are asked for, too. None
+            by default.
     """
     of_tables, limits = _of(tables), one_of("name", Limits.__slots__)
     named = f"{_of(tables, name='name')} OR {one_of('toString(uuid)', uuids)}"
@@ -180,9 +182,17 @@ SELECT
     (SELECT groupArray((initial_query_id, is_initial_query, read_rows, read_bytes, memory_usage, peak_memory_usage,
             written_rows, elapsed)) FROM system.processes WHERE startsWith(initial_query_id, 'chs3_')),
     {mutations_query(of_tables, group="database, table")},
+    {_filled_partitions(unrecorded)},
     uptime(),
     toFloat64(now64(3))
 """)
+
+
+def _filled_partitions(tables: Collection[TableName]) -> str:
+    if not tables:
+        return "[]"
+    filled = f"active AND rows > 0 AND NOT startsWith(partition_id, 'patch-') AND {_of(tables)}"
+    return f"(SELECT groupUniqArray((database, table, partition_id, partition)) FROM system.parts WHERE {filled})"
 
 
 def _of(tables: Iterable[TableName], *, name: str = "table") -> str:

@@ -46,7 +46,7 @@ class FailureRecord:
     Args:
         attempt: The load's attempt.
         owner: The task that loads, as in `InsertRecord`.
-        error: The error's message and hint, shortened if long; they may quote values of rows.
+        error: The error's message, shortened if long, and hint; they may quote values of rows.
         kind: The error's class.
         hint: The hint alone, which quotes no values.
         recorded_at: Time of the record, in UTC.

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from airflow_provider_chs3.core.merges.observation import MergeState
+from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.plugin.observation.merge_reasons import reasons_by_node, unchanged_since, way_out
-from tests.core.merges.test_health import FAILED, FEW, MANY, MERGE, ONE, TWO, verdict
+from airflow_provider_chs3.plugin.observation.merge_reasons import (
+    have_to_wait,
+    reasons_by_node,
+    unchanged_since,
+    way_out,
+)
+from tests.core.merges.test_health import FAILED, FEW, MANY, MERGE, ONE, REPLICA, TWO, verdict
 
 TABLE = TableName("d", "it's")
 STUCK = [verdict(replace(FEW, mutations=(FAILED,), node=node)) for node in (ONE, TWO)]
@@ -46,3 +55,23 @@ def test_running_merges_are_told_with_their_parts_and_the_time_left() -> None:
 
 def test_a_full_disk_has_no_statement() -> None:
     assert way_out([verdict(replace(FEW, parts=50, free_bytes=0))], TABLE) == ""
+
+
+BUSY = replace(MANY, pool_is_busy=True)
+BEHIND = replace(FEW, unchanged_seconds=10, replica=replace(REPLICA, delay_seconds=301))
+
+
+@pytest.mark.parametrize(
+    ("state", "waits"),
+    [
+        pytest.param(BUSY, True, id="no free thread for an hour"),
+        pytest.param(replace(BUSY, unchanged_seconds=599), False, id="no free thread for some minutes"),
+        pytest.param(replace(BUSY, merges=(MERGE,)), False, id="its own merge is one of those that run"),
+        pytest.param(BEHIND, True, id="a replica that lags"),
+        pytest.param(replace(FEW, replica=replace(REPLICA, queue=2)), False, id="a replica that fetches what is new"),
+        pytest.param(FEW, False, id="healthy"),
+        pytest.param(MANY, False, id="stuck"),
+    ],
+)
+def test_merges_wait_where_others_take_all_threads_or_a_replica_lags(state: MergeState, waits: bool) -> None:
+    assert have_to_wait([verdict(state), verdict(FEW)], Thresholds()) is waits

@@ -4,7 +4,7 @@ import { axisLabel, byGrain, countStates, gapBefore, isBusy, madeOf, matches, ne
 
 function period(name: string, state: State = "published", more: Partial<PeriodRow> = {}): PeriodRow {
   return {
-    period: name, state, why: "", since: "", statement: "", rows: 1, size_bytes: 1, parts: 1, objects: 1, source_bytes: 1, published_at: "",
+    period: name, state, why: "", since: "", statement: "", hint: "", rows: 1, size_bytes: 1, parts: 1, objects: 1, source_bytes: 1, published_at: "",
     insert_seconds: null, together: null, ledger_database: "", rows_per_second: null, task: null, seal: null, step: null, insert: null, ...more,
   };
 }

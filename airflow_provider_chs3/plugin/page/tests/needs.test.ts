@@ -5,7 +5,7 @@ import { adoptCommand, badObjectIn, namesOf, needsOf, runsByCause, statementOf }
 
 function period(name: string, why: string, more: Partial<PeriodRow> = {}): PeriodRow {
   return {
-    period: name, state: "failed", why, since: "", statement: "", rows: 1, size_bytes: 1, parts: 1, objects: 1, source_bytes: 1, published_at: "",
+    period: name, state: "failed", why, since: "", statement: "", hint: "", rows: 1, size_bytes: 1, parts: 1, objects: 1, source_bytes: 1, published_at: "",
     insert_seconds: null, loaded_rows: 1, together: null, ledger_database: "", rows_per_second: null, task: null, seal: null, step: null, insert: null, ...more,
   };
 }
@@ -81,4 +81,9 @@ test("the command that adopts names connection, table and periods, quoted for a 
   expect(adoptCommand(at, [period("2026-10", ""), period("2026-11", "")])).toBe(
     "chs3 adopt --conn-id chs3_default --database taxi --table 'it'\\''s' --cluster 'c 1' --period 2026-10 --period 2026-11 --bucket BUCKET --key KEY");
   expect(adoptCommand({ ...at, table: "t", cluster: null }, [period("all", "")])).toBe("chs3 adopt --conn-id chs3_default --database taxi --table t --bucket BUCKET --key KEY");
+});
+
+test("periods whose merges wait are one row, whichever nodes and parts they name", () => {
+  const waiting = ["1", "2"].map((name) => period(`2026-0${name}`, `unchanged for ${name} s (node-${name}: 1${name} parts)`, { state: "too_many_parts" }));
+  expect(folded(problems(...waiting))).toEqual([["2026-01", "2026-01", "2026-02"]]);
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { meanwhile, spellsOf } from "../src/model/slow";
+import { meanwhile, slowOf, spellsOf } from "../src/model/slow";
 
 const load = (at: number, seconds = 60, table = "t") => ({ published_at: at, seconds_to_published: seconds, database: "d", table });
 
@@ -18,4 +18,10 @@ test("what else ran then is counted by table", () => {
   expect(spell && meanwhile(spell, [slow, ...others])).toBe("Meanwhile 3 other loads ran: of d.u (2), d.v (1).");
   expect(spell && meanwhile(spell, [slow, load(990)])).toBe("Meanwhile 1 other load ran: of d.t.");
   expect(spell && meanwhile(spell, [slow])).toBe("");
+});
+
+test("of the last day, the slow loads of the tables on the screen are reported", () => {
+  const slow = (at: number, table: string, why = "It took long.") => ({ ...load(at, 60, table), why_slow: why });
+  const [shown, old, other] = [slow(100_000, "t"), slow(10_000, "t"), slow(100_000, "u")];
+  expect(slowOf([shown, old, other, slow(100_000, "t", "")], 100_500, new Set(["d.t"]))).toEqual([shown]);
 });

@@ -51,13 +51,21 @@ export function useEarlier(place: Place, untils: readonly string[]) {
   return { answers: asked.flatMap(({ data }) => data ?? []), isWaiting: asked.some(({ isPending }) => isPending) };
 }
 
-export function useSpeed(place: Place, days: number) {
+// So long the first screen shows which loads were slow: servers search their logs for that.
+const SLOW_MILLISECONDS = 300_000;
+const USUAL_DAYS = 7;
+
+// Beside the loads of so many days.
+export const useRecentSpeed = (place: Place) => useSpeed(place, USUAL_DAYS, SLOW_MILLISECONDS);
+
+export function useSpeed(place: Place, days: number, milliseconds = CALM_MILLISECONDS) {
   const query = queryOf(place);
   query.set("days", String(days));
   return useQuery({
     queryKey: ["throughput", query.toString()],
     queryFn: () => ask<Speed>(`chs3/api/throughput?${query}`),
-    refetchInterval: CALM_MILLISECONDS,
+    staleTime: milliseconds,
+    refetchInterval: milliseconds,
   });
 }
 

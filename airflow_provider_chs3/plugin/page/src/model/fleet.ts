@@ -1,7 +1,7 @@
 // All tables behind all connections, as the list shows them: each once, filtered and sorted.
 import type { ConnectionPeriods, FailedRun, PeriodRow, Periods, State, Unread } from "../api/types";
 import { GRAINS, grainOf, indexOf, labelOf, periodAt, type Grain } from "./period";
-import { NEEDS_PERSON, urgency, WAITS } from "./states";
+import { AWAITS_LOAD, AWAITS_MERGES, NEEDS_PERSON, urgency } from "./states";
 
 export interface TableRow {
   key: string;
@@ -193,11 +193,11 @@ export function madeOf({ base, view }: Pick<TableRow, "base" | "view">): string 
   return base === null ? "" : `Derived from ${base}${view ? ` by the view ${view}` : ""}`;
 }
 
-// The periods that need a person, and those whose next load has not begun: the most urgent first, and of those
-// alike the newest trouble, then the newest period.
+// The periods that need a person, those whose next load has not begun, and those whose merges do not go on: the most urgent
+// first, and of those alike the newest trouble, then the newest period.
 export function problemsOf(tables: readonly TableRow[], states: ReadonlySet<State>, busyDags: readonly string[] = []): Problem[] {
-  const waits = ({ state, task }: PeriodRow) => WAITS.has(state) && !(task && busyDags.includes(task.dag_id));
-  const isWanted = (period: PeriodRow) => (NEEDS_PERSON.has(period.state) || waits(period)) && (!states.size || states.has(period.state));
+  const waits = ({ state, task }: PeriodRow) => AWAITS_LOAD.has(state) && !(task && busyDags.includes(task.dag_id));
+  const isWanted = (period: PeriodRow) => (NEEDS_PERSON.has(period.state) || AWAITS_MERGES.has(period.state) || waits(period)) && (!states.size || states.has(period.state));
   return tables
     .flatMap((table) => table.periods.filter(isWanted).map((period) => ({ table, period })))
     .sort((one, other) =>

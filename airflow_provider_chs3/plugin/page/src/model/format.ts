@@ -71,6 +71,11 @@ export function time(at: Date, timeZone: string): string {
   return new Intl.DateTimeFormat("sv-SE", { timeZone, dateStyle: "short", timeStyle: "medium" }).format(at);
 }
 
+// Of a day that is clear.
+export function minute(at: Date, timeZone: string): string {
+  return new Intl.DateTimeFormat("sv-SE", { timeZone, timeStyle: "short" }).format(at);
+}
+
 export function count(value: number, one: string, many = `${one}s`): string {
   return `${number(value)} ${value === 1 ? one : many}`;
 }

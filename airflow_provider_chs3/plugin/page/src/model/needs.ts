@@ -2,6 +2,7 @@
 import type { FailedRun, PeriodRow } from "../api/types";
 import type { Problem, TableRow } from "./fleet";
 import { nameOfPeriod } from "./period";
+import { AWAITS_MERGES } from "./states";
 
 export interface Need {
   table: TableRow;
@@ -14,9 +15,10 @@ export interface Need {
 // Errors are cut at so many characters at the server, where those of one cause may end differently.
 const COMPARED_CHARACTERS = 250;
 
-// The cause without what differs from period to period: names of files, numbers of rows and sizes, ids of queries.
-function causeOf({ period, why }: PeriodRow): string {
-  return withoutWords(why, namesIn(period));
+// The cause without what differs from period to period: names of files, numbers of rows and sizes, ids of queries; of
+// merges the nodes and their parts.
+function causeOf({ period, state, why }: PeriodRow): string {
+  return AWAITS_MERGES.has(state) ? "" : withoutWords(why, namesIn(period));
 }
 
 function withoutWords(text: string, patterns: readonly string[]): string {

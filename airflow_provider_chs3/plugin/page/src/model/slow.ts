@@ -31,17 +31,28 @@ export function spellsOf<Load extends Timed>(slow: readonly Load[]): Spell<Load>
   return found.reverse();
 }
 
+const RECENT_SECONDS = 86_400;
+
+// The slow loads of the last day, but for those of tables that are not shown.
+export function slowOf<Load extends Timed & Pick<LoadSpeed, "why_slow" | "database" | "table">>(loads: readonly Load[], seenAt: number, tables: ReadonlySet<string>): Load[] {
+  return loads.filter((load) => load.why_slow && load.published_at > seenAt - RECENT_SECONDS && tables.has(`${load.database}.${load.table}`));
+}
+
 const NAMED = 3;
 
 // Which other loads of the cluster ran then, in words; empty if none did.
 export function meanwhile<Load extends Timed & Pick<LoadSpeed, "database" | "table">>({ from, to, loads }: Spell<Load>, all: readonly Load[]): string {
   const others = all.filter((load) => !loads.includes(load) && load.published_at > from && begunAt(load) < to);
+  return others.length ? `Meanwhile ${count(others.length, "other load")} ran: of ${tablesIn(others)}.` : "";
+}
+
+// The tables of loads, those of most first.
+export function tablesIn(loads: readonly Pick<LoadSpeed, "database" | "table">[]): string {
   const tables = new Map<string, number>();
-  for (const { database, table } of others) {
+  for (const { database, table } of loads) {
     tables.set(`${database}.${table}`, (tables.get(`${database}.${table}`) ?? 0) + 1);
   }
   const most = [...tables].sort(([, one], [, other]) => other - one);
   const names = most.slice(0, NAMED).map(([name, loadsOf]) => (most.length > 1 ? `${name} (${loadsOf})` : name));
-  const left = most.length > NAMED ? `, and ${count(most.length - NAMED, "further table")}` : "";
-  return others.length ? `Meanwhile ${count(others.length, "other load")} ran: of ${names.join(", ")}${left}.` : "";
+  return names.join(", ") + (most.length > NAMED ? `, and ${count(most.length - NAMED, "further table")}` : "");
 }

@@ -7,22 +7,21 @@ import type { FailedRun, ShardNode, PeriodRow, Periods, State } from "../api/typ
 import { nameOf, titleOf, type Problem } from "../model/fleet";
 import { count, ended, parseUtc } from "../model/format";
 import { adoptCommand, badObjectIn, listed, namesOf, needsOf, runsByCause, statementOf, type Need } from "../model/needs";
-import { STATES, WAITS } from "../model/states";
+import { AWAITS_LOAD, AWAITS_MERGES, NEEDS_PERSON, STATES } from "../model/states";
 import { DagLink, RunLink } from "../ui/links";
 import { Ago, CopyButton, Time } from "../ui/parts";
 import { RunFailure } from "../ui/run-failure";
 import { StateTag } from "../ui/sign";
 import { useAddress } from "../ui/url";
 import { useWhatChanged } from "../ui/what-changed";
+import { Entry } from "./entry";
+import { Slow, type SlowLoads } from "./slow";
 import { sentence } from "./text";
 
 // On a bad night all of it should be in sight.
 const FEW = 10;
-// The one action that helps, where there is one.
-const WAY_OUT: Partial<Record<State, Kind>> = { failed: "reload", changed: "reload", differs: "reload", pinned: "unpin", held: "approve", paused: "unpause", stranded: "reload", gone: "forget", unfinished: "reload", changed_in_storage: "reload" };
-
-// In the column of the list, whose heading says the rest.
-const SHORT: Partial<Record<State, string>> = { gone: "table gone", changed: "changed", changed_in_storage: "objects changed" };
+// They are carried out by runs of a DAG of their own, not of the one that loads.
+const OF_ACTIONS: ReadonlySet<Kind> = new Set<Kind>(["forget", "unpin", "merge"]);
 
 // Of a load that ended without a word, Airflow may know why.
 const KILLED: ReadonlySet<State> = new Set(["unfinished", "stranded"]);
@@ -31,18 +30,21 @@ const KILLED: ReadonlySet<State> = new Set(["unfinished", "stranded"]);
 export type Rights = Pick<Periods, "owners" | "editable_dags" | "startable_dags" | "actions_dag_id" | "next_runs">;
 
 // If they are some of the periods, others may need attention, too.
-export function Needs({ problems, data, missed, runs, areSome, areAll, checkedAt, isOld }: {
-  problems: readonly Problem[]; data: Periods; missed: readonly ShardNode[]; runs: readonly FailedRun[]; areSome: boolean; areAll: boolean; checkedAt: number | null; isOld: boolean;
+export function Needs({ problems, data, missed, runs, slow, areSome, areAll, checkedAt, isOld }: {
+  problems: readonly Problem[]; data: Periods; missed: readonly ShardNode[]; runs: readonly FailedRun[]; slow: readonly SlowLoads[]; areSome: boolean; areAll: boolean; checkedAt: number | null; isOld: boolean;
 }) {
   const [areAllShown, showAll] = useState(false);
   const { broken_dags: broken, owners } = data;
-  const needs = needsOf(problems);
+  const needs = needsOf(problems).map((need) => ({ need, row: <Row key={`${need.table.key}-${need.first.period}`} need={need} rights={data} /> }));
+  const rowsIf = (isPersonNeeded: boolean) => needs.filter(({ need }) => NEEDS_PERSON.has(need.first.state) === isPersonNeeded).map(({ row }) => row);
   const causes = useCauses(runs);
   const rows = [
     ...missed.map(({ name, error }) => <MissedNode key={`node ${name}`} node={name} error={error} />),
-    ...needs.map((need) => <Row key={`${need.table.key}-${need.first.period}`} need={need} rights={data} />),
+    ...rowsIf(true),
     ...broken.map((dagId) => <BrokenDag key={`dag ${dagId}`} dagId={dagId} owner={owners[dagId]} />),
     ...runsByCause(runs, causes).map((those) => <FailedRuns key={`run ${those[0]?.dag_id ?? ""}`} runs={those} owners={owners} />),
+    ...rowsIf(false),
+    ...slow.map((each) => <Slow key={`slow ${each.seen.conn_id}`} slow={each} />),
   ];
   if (!rows.length) {
     return (
@@ -54,13 +56,14 @@ export function Needs({ problems, data, missed, runs, areSome, areAll, checkedAt
     );
   }
   const dags = new Set([...broken, ...runs.map((run) => run.dag_id)]).size;
-  const waiting = problems.filter(({ period }) => WAITS.has(period.state)).length;
-  const counts = [[missed.length, "node"], [problems.length - waiting, "period"], [dags, "DAG"]] as const;
+  const [waiting, unmerged] = [AWAITS_LOAD, AWAITS_MERGES].map((states) => problems.filter(({ period }) => states.has(period.state)).length) as [number, number];
+  const counts = [[missed.length, "node"], [problems.length - waiting - unmerged, "period"], [dags, "DAG"]] as const;
   const found = counts.filter(([of]) => of);
   const what = [
     found.length ? `${found.map(([of, noun]) => count(of, noun)).join(" and ")} ${found.reduce((sum, [of]) => sum + of, 0) > 1 ? "need" : "needs"} attention` : "",
     waiting ? `${count(waiting, "period")} ${waiting > 1 ? "wait for their" : "waits for its"} next load` : "",
-  ].filter(Boolean).join(", ");
+    unmerged ? `${count(unmerged, "period")} ${unmerged > 1 ? "wait" : "waits"} for merges` : "",
+  ].filter(Boolean).join(", ") || "No period needs attention";
   return (
     <Box as="section" aria-label="What needs attention" borderWidth={1} rounded="lg" overflow="clip">
       <Flex px={4} py={1.5} minH={9} bg="bg.muted" borderBottomWidth={1} justify="space-between" align="center" gap={2}>
@@ -75,23 +78,6 @@ export function Needs({ problems, data, missed, runs, areSome, areAll, checkedAt
         {areAllShown ? rows : rows.slice(0, FEW)}
       </Box>
     </Box>
-  );
-}
-
-function Entry({ label, tag, head, children, buttons }: {
-  label: string; tag: ReactNode; head: ReactNode; children: ReactNode; buttons?: ReactNode;
-}) {
-  return (
-    <Flex as="li" aria-label={label} px={4} py={2} gap={{ base: 2, lg: 4 }} align="center" wrap="wrap" borderTopWidth={1}
-      display={{ lg: "grid" }} gridTemplateColumns={{ lg: "8.25rem minmax(0, 1fr) auto" }}
-      _first={{ borderTopWidth: 0 }} _hover={{ bg: "bg.muted/50" }}>
-      <Box flexShrink={0}>{tag}</Box>
-      <Box flex="1" minW={{ base: "100%", lg: 0 }} gridColumn={buttons ? undefined : { lg: "2 / -1" }}>
-        <Flex columnGap={2} align="baseline" wrap="wrap">{head}</Flex>
-        {children}
-      </Box>
-      {buttons ? <Flex gap={2} flexShrink={0} justify={{ lg: "end" }} mt={{ base: 1, lg: 0 }}>{buttons}</Flex> : null}
-    </Flex>
   );
 }
 
@@ -114,7 +100,7 @@ function BrokenDag({ dagId, owner }: { dagId: string; owner: string | undefined 
   );
 }
 
-// Runs that failed before a load could record why, such as those whose plan could not read the bucket.
+// Runs that failed where no load could record why, such as in their plan, or in a sensor.
 function FailedRuns({ runs, owners }: { runs: readonly FailedRun[]; owners: Record<string, string> }) {
   const [isUnfolded, unfold] = useState(false);
   const [first, ...more] = runs;
@@ -135,8 +121,7 @@ function FailedRuns({ runs, owners }: { runs: readonly FailedRun[]; owners: Reco
       </Button>
     ) : undefined}>
       <Text fontSize="sm">
-        {several ? "Their newest runs" : <>Its <RunLink dagId={dagId} runId={runId} text="newest run" /></>} failed before any period could show it
-        {several ? ", for the same cause." : "."}
+        {several ? "Their newest runs failed for the same cause," : <>Its <RunLink dagId={dagId} runId={runId} text="newest run" /> failed,</>} and no period shows why.
       </Text>
       <RunFailure dagId={dagId} runId={runId} />
       {isUnfolded ? (
@@ -154,19 +139,20 @@ function OfDag({ dagId, owner }: { dagId: string; owner: string | undefined }) {
 
 function nextOf(period: PeriodRow, all: number, nextRun: number | undefined): ReactNode {
   const { next } = STATES[period.state];
-  if (nextRun && WAITS.has(period.state)) {
+  if (nextRun && AWAITS_LOAD.has(period.state)) {
     const [first] = next?.split(/(?<=\.) /) ?? [];
     return <>{first} Its DAG runs next at <Time at={new Date(nextRun * 1_000)} />: reload if that is too late, or loads other periods.</>;
   }
   if (period.state === "failed" && badObjectIn(period.why)) {
     return all > 1 ? "Replace or delete these objects, then reload." : "Replace or delete this object, then reload.";
   }
-  return next;
+  return next ?? period.hint;
 }
 
-// Its tag and its DAG stand beside it.
-function shortWhy({ why, task }: PeriodRow): string {
-  return why.replace(/^its newest load failed: /, "").replace(`the DAG ${task?.dag_id ?? ""}, which loaded it last,`, "its DAG");
+// Its tag and its DAG stand beside it, what helps below it, and the panel names the query.
+function shortWhy({ why, hint, task }: PeriodRow, next: ReactNode): string {
+  const [, error = why] = /^its newest load failed: (.*)$/s.exec(next && next === hint ? why.slice(0, -hint.length) : why) ?? [];
+  return error.replace(/, query chs3_\w+: (Received from \S+ )?/, ": ").replace(`the DAG ${task?.dag_id ?? ""}, which loaded it last,`, "its DAG").trim();
 }
 
 function Row({ need: { table, first, periods }, rights }: { need: Need; rights: Rights }) {
@@ -182,19 +168,18 @@ function Row({ need: { table, first, periods }, rights }: { need: Need; rights: 
   const what = titleOf(table, first);
   const next = nextOf(first, periods.length, first.task ? rights.next_runs[first.task.dag_id] : undefined);
   const owner = first.task ? rights.owners[first.task.dag_id] : undefined;
-  const help = WAY_OUT[first.state];
-  // A run of one DAG forgets, one of another loads.
-  const dagId = help === "forget" || help === "unpin" ? rights.actions_dag_id : first.task?.dag_id;
+  const { help, short } = STATES[first.state];
+  const dagId = help && OF_ACTIONS.has(help) ? rights.actions_dag_id : first.task?.dag_id;
   const mayHelp = dagId !== undefined && help && rights[help === "unpause" ? "editable_dags" : "startable_dags"].includes(dagId);
   const isOne = periods.length === 1;
   const statement = statementOf(periods);
   const { connIds: [connId = ""], database, table: name } = table;
   const changed = useWhatChanged({ connId, database, table: name, period: first.period }, first.state);
-  const why = changed || shortWhy(first);
+  const why = changed || shortWhy(first, next);
   // Where causes differ in a detail, say whose this one is.
   const isSame = isOne || (!changed && periods.every((each) => each.why === first.why));
   return (
-    <Entry label={what} tag={<StateTag state={first.state} name={SHORT[first.state]} />} head={(
+    <Entry label={what} tag={<StateTag state={first.state} name={short} />} head={(
       <>
         <Text fontWeight="semibold" overflowWrap="anywhere">{nameOf(table)}</Text>
         <Text fontWeight="semibold">{namesOf(periods)}</Text>
@@ -225,7 +210,9 @@ function Row({ need: { table, first, periods }, rights }: { need: Need; rights: 
         {KILLED.has(first.state) && first.task ? <RunFailure dagId={first.task.dag_id} runId={first.task.run_id} isShort /> : null}
         {next ? <Text fontSize="sm" color="fg.muted" overflowWrap="anywhere">{next}</Text> : null}
         {dagId !== undefined && help && !mayHelp ? (
-          <Text fontSize="sm" color="fg.muted">{refusal(KINDS[help].right, dagId, dagId === rights.actions_dag_id ? undefined : owner)}</Text>
+          <Text fontSize="sm" color="fg.muted">
+            {OF_ACTIONS.has(help) ? `${KINDS[help].verb} is offered here to those who may start runs of DAG ${dagId}, where Airflow has it.` : refusal(KINDS[help].right, dagId, owner)}
+          </Text>
         ) : null}
         {isUnfolded ? (
           <Flex gap={1} mt={2} wrap="wrap" role="group" aria-label="Periods with this cause">

@@ -4,8 +4,11 @@ import { bytes, count, duration, ended, number, percent } from "../model/format"
 import { STATES } from "../model/states";
 
 export function done(period: PeriodRow): string {
-  if (period.state === "merging" || period.state === "too_many_parts") {
-    return period.state === "merging" ? count(period.parts, "part") : number(period.parts);
+  if (period.state === "merging" || period.state === "merges_wait") {
+    return count(period.parts, "part");
+  }
+  if (period.state === "too_many_parts") {
+    return number(period.parts);
   }
   if (period.step === "verify" || period.step === "publish") {
     return period.step === "verify" ? "verifying" : "publishing";

@@ -16,6 +16,7 @@ import { NO_PERIOD, periodsIn, untilsIn, useAddress } from "../ui/url";
 import { Filters, StateChips } from "./filters";
 import { Legend } from "./legend";
 import { Needs } from "./needs";
+import { useSlowLoads } from "./slow";
 import { Tables } from "./tables";
 
 function filterOf(params: URLSearchParams, tables: readonly TableRow[]): Filter {
@@ -57,6 +58,7 @@ function Content({ data, isOld, place }: { data: Periods; isOld: boolean; place:
   const problems = useMemo(() => problemsOf(shown, filter.states, data.busy_dags), [shown, filter, data]);
   // A period that is not read yet may say why.
   const runs = useMemo(() => (areSome ? [] : withoutProblem(data.failed_runs, problemsOf(tables, new Set(), data.busy_dags))), [data, tables, areSome]);
+  const slow = useSlowLoads(place, areSome || filter.states.size ? [] : shown);
   const missed = missedIn(data, tables);
   // They are the first rows of what needs attention.
   const others = data.connections.map((seen) => ({ ...seen, nodes: seen.nodes.filter(({ name }) => !missed.some((node) => node.name === name)) }));
@@ -70,7 +72,7 @@ function Content({ data, isOld, place }: { data: Periods; isOld: boolean; place:
       <>
         <Troubles connections={data.connections} />
         <MissingPlace tables={tables} params={params} />
-        {data.failed_runs.length ? <Needs problems={[]} data={data} missed={[]} runs={data.failed_runs} areSome={false} areAll={false} checkedAt={null} isOld={isOld} /> : null}
+        {data.failed_runs.length ? <Needs problems={[]} data={data} missed={[]} runs={data.failed_runs} slow={[]} areSome={false} areAll={false} checkedAt={null} isOld={isOld} /> : null}
         {place.dagId ? <Faint>No periods to show.</Faint> : hasErrors ? null : <NoTables />}
       </>
     );
@@ -84,7 +86,7 @@ function Content({ data, isOld, place }: { data: Periods; isOld: boolean; place:
       {areSome ? <Box role="status"><Faint>These are the newest periods of each table. The others are being read…</Faint></Box>
         : <StateChips counts={countStates(tables)} chosen={filter.states} />}
       {areNeedsShown ? (
-        <Needs problems={problems} data={data} missed={missed} runs={runs}
+        <Needs problems={problems} data={data} missed={missed} runs={runs} slow={slow}
           areSome={areSome} areAll={shown.length === tables.length && !areSome && !silences(data.connections).unknown.length} checkedAt={oldestOf(data)} isOld={isOld} />
       ) : null}
       {filter.named ? <Only named={filter.named} /> : null}

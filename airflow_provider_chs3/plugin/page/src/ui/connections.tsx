@@ -18,7 +18,7 @@ export function Troubles({ connections }: { connections: readonly SeenConnection
   ];
   return (
     <>
-      {unread.map((why) => <Note key={why} title="Some ledgers cannot be read: their periods and loads are not shown">{ended(why)}</Note>)}
+      {unread.map((why) => <Note key={why} title="Some ledgers cannot be read: what they recorded is not shown">{ended(why)}</Note>)}
       {unknown.length ? <Unknown connections={unknown} /> : null}
       {quiet.length ? <Quiet title={<Who old={old} nodes={nodes} />}>{quiet}</Quiet> : null}
     </>

@@ -19,6 +19,7 @@ const STROKES: Record<State, string> = {
   changed_in_storage: "M8 3.5l5 9H3z",
   stale: "M8 3v5M5.5 5.5L8 3l2.5 2.5M3.5 12.5h9",
   too_many_parts: "M4 4h3v3H4zM9 4h3v3H9zM4 9h3v3H4zM9 9h3v3H9z",
+  merges_wait: "M4 4h3v3H4zM9 4h3v3H9zM3.5 11h9",
   loading: "M8 3v9M4.5 8.5L8 12l3.5-3.5",
   merging: "M3.5 4l4.5 4 4.5-4M8 8v4.5",
   published: "M3.5 8.5l3 3 6-6.5",
