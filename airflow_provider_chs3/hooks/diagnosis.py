@@ -29,7 +29,7 @@ def explain_server_error(error: ClickHouseServerError, options: ConnectionOption
         options: The connection.
     """
     if error.code == _AUTHENTICATION_FAILED:
-        return f"{error.host}: user {options.user!r} or the password is wrong (516)."
+        return f"{error.host}: user {options.user!r} or the password is wrong (516). Correct the connection."
     if error.code == _UNKNOWN_DATABASE:
         return (
             f"{error.host}: there is no database {options.database!r} (81), or {options.user!r} may not see it. "
