@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 from airflow.cli.cli_config import ActionCommand, GroupCommand
+from airflow.models import Connection
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
 
 from airflow_provider_chs3.cli.airflow_commands import get_commands
 from airflow_provider_chs3.cli.arguments import parser
@@ -76,16 +79,12 @@ def test_an_error_has_its_exit_code_and_text(program: list[str], airflow_db: Pat
 def test_a_connection_is_found_in_airflows_database(
     program: list[str], airflow_db: Path, tmp_path: Path, chs3_cluster: Cluster, chs3_database: str
 ) -> None:
-    database = shutil.copy(airflow_db, tmp_path)
-    environment = {**os.environ, "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{database}"}
-
-    def run(*command: str) -> subprocess.CompletedProcess[str]:
-        found = Path(sys.executable).with_name(command[0])
-        return subprocess.run([found, *command[1:]], capture_output=True, text=True, check=False, env=environment)
-
-    added = run(
-        "airflow", "connections", "add", "of_the_database", "--conn-json", json.dumps(chs3_cluster.airflow_connection())
-    )
-    assert added.returncode == 0, added.stderr
-    done = run(*program, "ledger", "--conn-id", "of_the_database", "--table", f"{chs3_database}.t")
+    database = f"sqlite:///{shutil.copy(airflow_db, tmp_path)}"
+    connection = Connection.from_json(json.dumps(chs3_cluster.airflow_connection()), "of_the_database")
+    with Session(create_engine(database)) as session, session.begin():
+        session.add(connection)
+    environment = {**os.environ, "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database}
+    found = Path(sys.executable).with_name(program[0])
+    command = [found, *program[1:], "ledger", "--conn-id", "of_the_database", "--table", f"{chs3_database}.t"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert f"Table {chs3_database}.t does not exist" in done.stderr

@@ -122,9 +122,10 @@ def test_a_writer_to_the_period_starts_the_load_over_a_few_times(
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.three_nodes
-def test_a_load_broken_at_any_step_is_exact_when_run_again(row_lake: RowLake, breaker: Breaker) -> None:
+@pytest.mark.parametrize("every", [8, 2])
+def test_a_load_broken_at_any_step_is_exact_when_run_again(row_lake: RowLake, breaker: Breaker, every: int) -> None:
     row_lake.rows.put(TRIPS.table(PERIOD))
-    for number in range(0, 100, 2):
+    for number in range(0, 100, every):
         breaker.set(break_after=number)
         row_lake.change(CHANGE)
         try:

@@ -59,9 +59,10 @@ def add_row(lake: Lake, number: int) -> None:
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("has_effect", [False, True])
-def test_a_kill_at_any_step_leaves_the_older_or_the_newer_period(unloaded: Lake, has_effect: bool) -> None:
+@pytest.mark.parametrize("every", [5, 1])
+def test_a_kill_at_any_step_leaves_the_older_or_the_newer_period(unloaded: Lake, has_effect: bool, every: int) -> None:
     outcomes = set()
-    for step in count():
+    for step in count(step=every):
         before = ids(unloaded)
         add_row(unloaded, step + 1)
         after = ids_of_table(unloaded)
