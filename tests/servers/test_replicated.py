@@ -111,6 +111,11 @@ def test_a_target_that_merges_rows_away_is_loaded(lake: Lake, kind: str) -> None
     lake.create_table(engine=replicated(lake, kind), order_by="(trip_id)")
     lake.load()
     assert lake.facts() == TRIPS.facts(PERIOD)
+    lake.on_node(FOLLOWER, f"TRUNCATE TABLE {lake.database}.{lake.table} SETTINGS alter_sync = 2")
+    with pytest.raises(Exception, match="was changed since it was published"):
+        lake.load()
+    lake.load(on_target_changed="reload")
+    assert lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough

@@ -348,6 +348,22 @@ def test_what_a_dead_run_left_behind_is_loaded_by_the_next(trips_lake: Lake) -> 
     assert_zones(lake)
 
 
+@pytest.mark.parametrize("emptying", ["TRUNCATE TABLE {}", "ALTER TABLE {} DROP PARTITION 202610"])
+def test_a_summing_table_of_a_view_that_somebody_emptied_is_noticed(trips_lake: Lake, emptying: str) -> None:
+    lake = trips_lake
+    columns = "month Date, zone String, trips UInt64, fares Decimal(38, 2), ids AggregateFunction(uniq, UInt64)"
+    create_view(lake, columns=columns, engine="SummingMergeTree")
+    lake.upload(FIRST)
+    lake.load(views="follow")
+    assert_zones(lake)
+    lake.on_node(0, emptying.format(f"{lake.database}.zones"))
+    with pytest.raises(AirflowFailException, match=r"zones_view cannot follow .* the partition was changed since"):
+        lake.load(views="follow")
+    result = lake.load(views="follow", on_target_changed="reload")
+    assert (result["status"], result["views"][0]["status"]) == ("unchanged", "published")
+    assert_zones(lake)
+
+
 def test_a_view_that_fails_leaves_its_base_published_and_a_retry_loads_it_alone(trips_lake: Lake) -> None:
     lake = trips_lake
     stops = f"throwIf((SELECT count() FROM {lake.database}.stop) > 0 * length(zone))"
