@@ -18,6 +18,7 @@
     │   ├── NotReadyError               the objects are not there yet
     │   ├── ObjectsChangedError         objects changed while they were loaded, or another load published them
     │   ├── ColumnsAddedError           columns of the files were added to the target: the load starts over
+    │   ├── FilesDifferError            files are not to be read as those of the last loads: the load starts over
     │   ├── BaseChangedError            published rows changed while new ones were added to them
     │   ├── ReplicasBehindError         replicas have not caught up with each other in time
     │   ├── InsertLostError             an insert ended with an unknown outcome
@@ -120,6 +121,10 @@ class ObjectsChangedError(TransientError):
 
 class ColumnsAddedError(TransientError):
     """Columns of the files were added to the target: the load starts over."""
+
+
+class FilesDifferError(TransientError):
+    """Files are not to be read as those of the last loads, as their insert had begun to. The load starts over."""
 
 
 class BaseChangedError(TransientError):

@@ -99,6 +99,12 @@ class Lake:
                 client.execute("SYSTEM FLUSH LOGS")
                 client.execute("TRUNCATE TABLE IF EXISTS system.part_log")
 
+    def forget(self) -> None:
+        """Empty the table and the records of what it holds, and count no part so far; those of past loads stay."""
+        self.ask_every_node("SYSTEM FLUSH LOGS")
+        for table in (TABLE, "chs3_ledger", "chs3_objects", "system.part_log"):
+            self.ask_every_node(f"TRUNCATE TABLE IF EXISTS {table}")
+
     def insert(self, periods: Periods, period: str, settings: Mapping[str, Any], *, into: str | None = None) -> None:
         """The plain statement, straight into the table.
 

@@ -23,7 +23,13 @@ _STAGING = "startsWith(table, 'chs3_') AND table NOT IN ('chs3_ledger', 'chs3_lo
 
 
 def watched(
-    lake: Lake, rows: int, load: Callable[[], object], *, staging: bool, create_sql: str | None = None
+    lake: Lake,
+    rows: int,
+    load: Callable[[], object],
+    *,
+    staging: bool,
+    create_sql: str | None = None,
+    is_first: bool = True,
 ) -> Callable[[], Figures]:
     """What measures a load once, on an empty table.
 
@@ -33,10 +39,14 @@ def watched(
         load: The load.
         staging: Whether it writes into staging tables, or into the table itself.
         create_sql: What makes the table; by default it is partitioned by period.
+        is_first: Whether the table has never been loaded before. By default it has not.
     """
 
     def measure() -> Figures:
         lake.start_afresh(create_sql)
+        if not is_first:
+            load()
+            lake.forget()
         began_at, start = time.time(), time.monotonic()
         load()
         seconds = time.monotonic() - start

@@ -31,12 +31,15 @@ class InsertPlan:
         settings: All settings, with their reasons.
         memory_bytes: Memory that the load is planned for on a node.
         memory_steps: How often its need of memory was lowered.
+        is_expected: Whether the files are yet to be looked at, and it is only expected that they are so read. Default:
+            no.
     """
 
     reading: Reading
     settings: tuple[Setting, ...]
     memory_bytes: int
     memory_steps: int
+    is_expected: bool = False
 
     @property
     def setting_values(self) -> SettingValues:

@@ -26,6 +26,7 @@ from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseServerError,
     ColumnsAddedError,
+    FilesDifferError,
     InsertLostError,
     ObjectsChangedError,
     TransientError,
@@ -78,6 +79,7 @@ class RetryState:
         new_lists: How often the objects were listed again because they changed, or another load published the period.
         waits: How often the load waited for servers or storage.
         lost: How often no server knew how its insert ended.
+        files_differ: Whether files had to be read otherwise than those of the last loads.
         whole: The reason why all objects are loaded now, instead of the new ones alone; empty for none.
     """
 
@@ -86,6 +88,7 @@ class RetryState:
     new_lists: int = 0
     waits: int = 0
     lost: int = 0
+    files_differ: bool = False
     whole: str = ""
 
 
@@ -114,10 +117,11 @@ def next_retry(error: Chs3Error, retry_state: RetryState) -> Retry | None:
     Returns:
         How to start over; None if starting over does not help.
     """
-    if isinstance(error, ObjectsChangedError) or (isinstance(error, ClickHouseServerError) and is_object_gone(error)):
+    is_gone = isinstance(error, ClickHouseServerError) and is_object_gone(error)
+    if is_gone or isinstance(error, ObjectsChangedError | ColumnsAddedError):
         return _list_again(retry_state)
-    if isinstance(error, ColumnsAddedError):
-        return _list_again(retry_state)
+    if isinstance(error, FilesDifferError):
+        return Retry(retry_state=replace(retry_state, files_differ=True), reason="looking at the files first")
     if isinstance(error, BaseChangedError):
         return Retry(retry_state=replace(retry_state, whole=str(error)), reason="loading all objects of the period")
     if isinstance(error, InsertLostError) and retry_state.lost < MAX_LOST:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.table_facts import Column
@@ -45,6 +46,18 @@ class Reading:
     def depends_on(self) -> str:
         """A function in `select` whose value may change between two loads; empty if there is none."""
         return next((each.depends_on for group in self.groups for each in group.loaded if each.depends_on), "")
+
+    @property
+    def of_others(self) -> Reading | None:
+        """How further files are read that are like these, whatever rows they have; None if these are not alike."""
+        if len(self.groups) != 1 or self.names is None:
+            return None
+        return replace(self, rows=None, uncompressed_bytes=None, names=tuple(sorted(self.names)), file_rows=None)
+
+    @property
+    def as_text(self) -> str:
+        """The values of `as_json` as a text: of equal ones, the inserts are the same statement, but for settings."""
+        return json.dumps(self.as_json(), ensure_ascii=False)
 
     def batches(self, files: Files) -> list[tuple[FileGroup, Batch]]:
         """Return what each statement reads.

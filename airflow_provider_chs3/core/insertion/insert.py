@@ -85,6 +85,7 @@ def insert(
     into: TableName,
     record: Callable[[Sequence[DoneInsert], str], Steps[None]] | None = None,
     done: Sequence[DoneInsert] = (),
+    explains: bool = True,
 ) -> Steps[Inserted]:
     """Insert the manifest's objects: every node writes what it reads, or the sharding key distributes the rows.
 
@@ -95,6 +96,7 @@ def insert(
         record: Records before each insert, and after a long last one, which inserts have ended, and the query id of the
             one that comes, so that people can watch it and another process can resume it; None records nothing.
         done: The first inserts, whose end an earlier process has seen.
+        explains: Whether the value or the file is looked for that an insert failed on. Default: yes.
 
     Raises:
         SourceError: If a value does not fit; it names column, file and value.
@@ -108,7 +110,8 @@ def insert(
         if record:
             yield from record(so_far, query_id)
         step = insert_step(load, plan, group, batch, into=into, query_id=query_id)
-        so_far.append(DoneInsert(query_id, (yield from _run(load, plan, step))))
+        stats = yield from _run(load, plan, step) if explains else step
+        so_far.append(DoneInsert(query_id, stats))
     inserted = Inserted(tuple(so_far))
     # The end of an insert of several periods takes a record of each.
     from_seconds = _RECORDED_FROM_SECONDS * (10 if load.group else 1)

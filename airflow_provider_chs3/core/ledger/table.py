@@ -64,6 +64,8 @@ LOADS_COLUMNS = {
     "loaded_bytes": "UInt64",
     "loaded_rows": "UInt64",
     "object_changes": "Map(LowCardinality(String), UInt64) COMMENT 'since the period was published'",
+    "uncompressed_bytes": "UInt64 COMMENT 'of all values as encoded in these; 0 if not known'",
+    "reading": "LowCardinality(String) COMMENT 'JSON: columns and types, as the next load is likely to read them'",
     "other_period_rows": "UInt64 COMMENT 'skipped'",
     "parts": "UInt64 COMMENT 'at publishing, on all nodes'",
     "table_bytes": "UInt64 COMMENT 'on disk at publishing'",

@@ -26,6 +26,7 @@ from airflow_provider_chs3.core.insertion.staged_rows import count_partitions
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.table import Own, make_ledger, make_loads_table
 from airflow_provider_chs3.core.load.cleaning import clean_up, drop_dead_groups
+from airflow_provider_chs3.core.load.expected_files import insert_as_expected
 from airflow_provider_chs3.core.load.outcome import record_loads, result_of
 from airflow_provider_chs3.core.load.period_check import check_periods, no_objects, sizes_text, skipped
 from airflow_provider_chs3.core.load.planning import Planned, plan_objects, plan_periods, planned_together
@@ -177,7 +178,7 @@ def _stage_and_publish(
         done: The inserts that an earlier process began and this one has seen to end.
         late: The periods that leave once all rows are proved, and why.
     """
-    load, plan, periods = planned.load, planned.plan, planned.periods
+    load, periods = planned.load, planned.periods
     attempts = [load.attempt]
     try:
         if planned.is_of_one:
@@ -185,12 +186,11 @@ def _stage_and_publish(
             yield from begin_increments(periods)
             load = periods.only().load
         load = yield from load.end_step("stage")
-        record = partial(record_insert, load, plan, list(periods))
-        inserted = yield from insert(load, plan, into=load.staging, record=record, done=done)
+        planned, inserted = yield from _insert(replace(planned, load=load), done)
         load = yield from load.end_step("insert", at_least_seconds=inserted.stats.seconds)
         looks = (list_again(load, periods), count_partitions(load, name="Count what is staged"), look_at_bases(periods))
         now, staged, bases = yield from Gather(name="List again, and count what is staged", workflows=looks)
-        verified = yield from verify(load, plan, inserted, periods, now, staged)
+        verified = yield from verify(load, planned.plan, inserted, periods, now, staged)
         for period, error in late.items():
             periods.leave(period, error)
         check_bases(periods, bases)
@@ -215,6 +215,14 @@ def _stage_and_publish(
     recording = _record_results(replace(planned, load=load), tried, states, inserted, verified)
     drop = clean_up(load, done=() if periods.failed else attempts)
     yield from Gather(name="Record the load, and drop its staging", workflows=(recording, drop))
+
+
+def _insert(planned: Planned, done: Sequence[DoneInsert]) -> Steps[tuple[Planned, Inserted]]:
+    load, plan = planned.load, planned.plan
+    record = partial(record_insert, load, plan, list(planned.periods))
+    if plan.is_expected:
+        return (yield from insert_as_expected(planned, record))
+    return planned, (yield from insert(load, plan, into=load.staging, record=record, done=done))
 
 
 def _record_results(

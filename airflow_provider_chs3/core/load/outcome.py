@@ -6,6 +6,7 @@ import json
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+from airflow_provider_chs3.core.attempt.history import values_of_reading
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, values_of_load
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, Staged
@@ -128,6 +129,7 @@ def _values_of(each: PeriodLoad, result: LoadResult, together: tuple[str, float]
         "memory_steps": plan.memory_steps,
         "checks": json.dumps([each.as_json() for each in result.checks]) if result.checks else "",
         "settings": plan.settings_as_json,
+        **values_of_reading(each.load, plan.reading),
         "together_periods": periods,
         "together_seconds": seconds,
     }

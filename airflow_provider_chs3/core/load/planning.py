@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.attempt.discovery import needed_by
-from airflow_provider_chs3.core.attempt.history import read_history
+from airflow_provider_chs3.core.attempt.history import TableHistory, read_history
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan, plan_insert, read_files
 from airflow_provider_chs3.core.attempt.load_context import GroupOfFiles, LoadContext
 from airflow_provider_chs3.core.attempt.new_columns import settle_new_columns
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, periods_of
+from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
 from airflow_provider_chs3.core.cluster.node_capacity import ask_nodes_now
+from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.increment.new_objects import why_not_alone
 from airflow_provider_chs3.core.load.period_check import check_whole
 from airflow_provider_chs3.core.preflight.partition_key import is_of_period, parts_of_key, time_of_key
@@ -22,6 +24,9 @@ from airflow_provider_chs3.core.proof.whole_objects import prove_whole
 from airflow_provider_chs3.core.values.models import Manifest
 from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Gather, Log, Steps
+
+#: Of more bytes, the look at the files is a small part of the load, whose progress shows how many rows they have.
+_MOST_BYTES = 1024**3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +47,16 @@ class Planned:
     def is_of_one(self) -> bool:
         """Return whether there is one period, which is published from the table that is inserted into."""
         return self.load.group is None
+
+    def of_files(self, reading: Reading) -> Planned:
+        """Return the same, once the files have been looked at that were expected to be read so.
+
+        Args:
+            reading: What is read of them, with their rows.
+        """
+        plan = replace(self.plan, reading=reading, is_expected=False)
+        self.periods.update(lambda each: replace(each, plan=_plan_of(plan, self.load, each.load)))
+        return replace(self, plan=plan)
 
     def share_of(self, load: LoadContext) -> float:
         """Return a period's share of what all take together, by the bytes of its objects."""
@@ -151,7 +166,9 @@ def _plan_of(plan: InsertPlan, of_all: LoadContext, load: LoadContext) -> Insert
         return plan
     rows = {each.path: count for each, count in zip(of_all.files.manifest.objects, plan.reading.file_rows, strict=True)}
     own = tuple(rows[each.path] for each in load.files.manifest.objects)
-    return replace(plan, reading=replace(plan.reading, rows=sum(own), file_rows=own))
+    share = sum(own) / max(plan.reading.rows or 0, 1)
+    size_bytes = round((plan.reading.uncompressed_bytes or 0) * share)
+    return replace(plan, reading=replace(plan.reading, rows=sum(own), uncompressed_bytes=size_bytes, file_rows=own))
 
 
 def plan_objects(load: LoadContext) -> Steps[InsertPlan]:
@@ -166,6 +183,10 @@ def plan_objects(load: LoadContext) -> Steps[InsertPlan]:
         ConfigurationError: If columns, expressions, settings or node specs do not fit.
         TransientError: If the target has too many parts, or memory did not suffice before.
         ColumnsAddedError: If the target got columns that the files have.
+
+    Returns:
+        The plan. If it is what is expected of the files, they are looked at during the insert, whose errors those of
+        files then are.
     """
     own = {name: value for name, value in load.request.settings.items() if name in load.context.known_settings}
     looks = (
@@ -174,10 +195,33 @@ def plan_objects(load: LoadContext) -> Steps[InsertPlan]:
         ask_nodes_now(load.context, load.own.parts),
         # An object that was cut off may lack columns: the first error counts.
         prove_whole(load),
-        read_files(load),
-        read_history(load),
+        _read(load),
     )
-    _, _, now, _, reading, history = yield from Gather(name="Look at nodes and files", workflows=looks)
-    yield from settle_new_columns(load, reading)
+    _, _, now, _, (history, reading) = yield from Gather(name="Look at nodes and files", workflows=looks)
+    is_expected = reading is history.expected
+    if not is_expected:
+        yield from settle_new_columns(load, reading)
     yield from warn_of_risks(load, now)
-    return (yield from plan_insert(load, now, reading, history))
+    plan = yield from plan_insert(load, now, reading, history)
+    # The estimate of its rows proves nothing.
+    return replace(plan, reading=reading.of_others or reading, is_expected=True) if is_expected else plan
+
+
+def _read(load: LoadContext) -> Steps[tuple[TableHistory, Reading]]:
+    """Look up earlier loads, and look at the files, unless it is known what to expect: then the insert can begin."""
+    history = yield from read_history(load)
+    if history.expected and _may_begin(load):
+        return history, history.expected
+    return history, (yield from read_files(load))
+
+
+def _may_begin(load: LoadContext) -> bool:
+    """Check whether an insert may begin before its files have been looked at: into staging, once, if it is felt."""
+    return (
+        load.request.policies.write_mode == "replace"
+        and not load.request.is_durable
+        and load.retry_state == RetryState()
+        and load.files.format.name == "Parquet"
+        and load.files.source.has_files
+        and 0 < load.files.manifest.size_bytes <= _MOST_BYTES
+    )

@@ -25,6 +25,7 @@ from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseConnectionError,
     ClickHouseServerError,
+    FilesDifferError,
     ObjectsChangedError,
     PeriodsFailedError,
     PeriodsNotLoadedError,
@@ -234,7 +235,7 @@ def _in_parts(one: Round, tried: Tried, periods: Sequence[Period]) -> Steps[list
     is_of_each = isinstance(error, PreflightError | ClickHouseServerError) and is_terminal(error) and not tried.loads
     if was_ended or is_of_each or isinstance(error, (SupersededError, *OF_ALL)):
         raise error
-    again = next_retry(error, one.retry_state) if isinstance(error, ClickHouseServerError) else None
+    again = next_retry(error, one.retry_state) if isinstance(error, ClickHouseServerError | FilesDifferError) else None
     if again:
         timer = yield from _wait(error, again, tried.timer)
         return [Round(periods=tuple(periods), retry_state=again.retry_state, timer=timer, partings=one.partings)]

@@ -170,6 +170,15 @@ def end_attempts_with(context: TargetContext, *nonces: str) -> Steps[None]:
     yield from _end(context, queries=f"match(initial_query_id, {names})", tables=f"match(name, {names})")
 
 
+def end_queries(context: TargetContext, attempt: Attempt) -> Steps[None]:
+    """End the queries of an attempt on every node, and leave its staging.
+
+    Raises:
+        TransientError: If queries do not end.
+    """
+    yield from _end(context, queries=_queries_of(literal(attempt.name)), tables="0")
+
+
 def end_named(context: TargetContext, names: Collection[str]) -> Steps[None]:
     """End the attempts of these names: queries on every node, then staging.
 

@@ -23,7 +23,7 @@ _KINDS = {
 }
 #: A quick run has so many times fewer rows.
 _QUICK = 32
-_DEFAULTS, _PACKAGE = "plain, the server's defaults", "this package"
+_DEFAULTS, _PACKAGE, _FURTHER = "plain, the server's defaults", "this package", "this package, a further load"
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
@@ -53,6 +53,7 @@ def _compared(
             lake, all_rows, lambda: lake.insert_files(f"{kind.prefix}*", file_format, {}), staging=False
         ),
         _PACKAGE: watched(lake, all_rows, lambda: lake.load_files(kind.key, PERIOD), staging=True),
+        _FURTHER: watched(lake, all_rows, lambda: lake.load_files(kind.key, PERIOD), staging=True, is_first=False),
     }
     gated = is_far and kind.files == _MANY and not bench.is_quick
     title = f"{kind.name[0].upper()}{kind.name[1:]}: {kind.files} files, {all_rows:,} rows, {place}"

@@ -10,6 +10,7 @@ from airflow_provider_chs3.core.values.models import Setting
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
     ClickHouseServerError,
+    FilesDifferError,
     ObjectsChangedError,
     SourceError,
     TransientError,
@@ -77,6 +78,12 @@ def test_a_load_waits_for_a_database_that_restarts_and_not_for_one_that_refuses(
     again = next_retry(server_error(code, message), RetryState())
     assert (again is not None and again.wait_seconds > 0) == waits
     assert not waits or "the database did not answer" in again.reason
+
+
+def test_files_that_differ_are_looked_at_first():
+    again = next_retry(FilesDifferError("other types"), RetryState())
+    assert (again.retry_state, again.wait_seconds) == (RetryState(files_differ=True), 0)
+    assert again.retry_state != RetryState()
 
 
 def test_too_little_memory_takes_less_of_it_at_once():

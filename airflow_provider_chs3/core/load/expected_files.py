@@ -1,0 +1,90 @@
+"""Insert files as those of the last loads were read, and look at them meanwhile: nothing counts if they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.attempt.insert_plan import read_files
+from airflow_provider_chs3.core.attempt.new_columns import settle_new_columns
+from airflow_provider_chs3.core.attempt.resume import DoneInsert
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.insertion.insert import Inserted, explain, insert
+from airflow_provider_chs3.core.load.planning import Planned
+from airflow_provider_chs3.core.staging.ending import end_queries
+from airflow_provider_chs3.core.workflow.operations import Gather, Log, Sleep, Steps
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, FilesDifferError
+
+
+@dataclass
+class _Running:
+    """An insert that runs beside the look at its files."""
+
+    has_ended: bool = False
+
+
+def insert_as_expected(
+    planned: Planned, record: Callable[[Sequence[DoneInsert], str], Steps[None]]
+) -> Steps[tuple[Planned, Inserted]]:
+    """Insert into staging as the plan expects files to be read, and look at them at the same time.
+
+    Args:
+        planned: The periods, and that plan.
+        record: As in `insert`.
+
+    Returns:
+        The periods with the plan that the files give, which the insert has followed.
+
+    Raises:
+        FilesDifferError: If they give another one. The insert has been ended.
+        Chs3Error: As in `plan_objects` and `insert`: what is wrong with the files comes first.
+    """
+    load, running = planned.load, _Running()
+    yield from Log(name="The files are expected to be like those of the last loads, and looked at during the insert.")
+    both = (_look(planned, running), _insert(planned, record, running))
+    reading, done = yield from Gather(name="Insert, and look at the files", workflows=both)
+    planned = planned.of_files(reading)
+    if isinstance(done, Inserted):
+        return planned, done
+    if isinstance(done, ClickHouseServerError):
+        yield from explain(load, planned.plan, done)
+    raise done
+
+
+def _look(planned: Planned, running: _Running) -> Steps[Reading]:
+    load = planned.load
+    try:
+        reading: Reading = yield from read_files(load)
+        others = reading.of_others
+        if others is None or others.as_text != planned.plan.reading.as_text:
+            raise FilesDifferError(
+                f"The files of {load.periods} have other columns or types than those of the last loads."
+            )
+        yield from settle_new_columns(load, reading)
+    except Chs3Error:
+        yield from _end(planned, running)
+        raise
+    return reading
+
+
+def _end(planned: Planned, running: _Running) -> Steps[None]:
+    """End the insert, which may be about to be sent."""
+    try:
+        while not running.has_ended:
+            yield from end_queries(planned.load.context, planned.load.attempt)
+            yield from Sleep(name="Wait for the insert to end", seconds=1)
+    except Chs3Error as error:
+        yield from Log(name=f"The insert could not be ended, so it is waited for. ({error})")
+
+
+def _insert(
+    planned: Planned, record: Callable[[Sequence[DoneInsert], str], Steps[None]], running: _Running
+) -> Steps[Inserted | Chs3Error]:
+    """Insert, and return an error: whether it counts is known once the files have been looked at."""
+    load = planned.load
+    try:
+        return (yield from insert(load, planned.plan, into=load.staging, record=record, explains=False))
+    except Chs3Error as error:
+        return error
+    finally:
+        running.has_ended = True
