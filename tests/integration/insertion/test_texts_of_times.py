@@ -120,3 +120,24 @@ def test_what_is_no_such_time_or_number_is_refused(lake: Lake) -> None:
     lake.put(PREFIX + "a.csv", f"ts,{','.join(columns)}\n{AT},{','.join(text for _, text in UNFIT)}\n".encode())
     matches = dict.fromkeys(columns, r"row 1 of .*a.csv has ")
     assert loaded_or_wrongly_refused(lake, matches) == {}
+
+
+#: Column type → a number that fits, in a form that servers do not read as this type.
+OTHER_FORMS = {"Int64": "1e3", "Int128": "7.00", "UInt64": "-0", "Decimal(38, 10)": "0e99"}
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_numbers_of_other_forms_are_refused_until_select_converts_them(lake: Lake, ending: str) -> None:
+    columns = create_each(lake, OTHER_FORMS)
+    fields = dict(zip(columns, OTHER_FORMS.values(), strict=True))
+    pairs = ", ".join(f'"{name}": {text}' for name, text in fields.items())
+    bodies = {
+        "csv": f"ts,{','.join(fields)}\n{AT},{','.join(fields.values())}\n",
+        "jsonl": f'{{"ts": "{AT}", {pairs}}}\n',
+    }
+    body = bodies[ending].encode()
+    lake.put(f"{PREFIX}a.{ending}", body)
+    matches = dict.fromkeys(columns, rf"row 1 of .*a.{ending} has ")
+    assert loaded_or_wrongly_refused(lake, matches) == {}
+    select = {"ts": "toDateTime(ts, 'UTC')", **{name: f"toFloat64({name})" for name in columns}}
+    assert loaded(lake, f"a.{ending}", body, f"({', '.join(columns)})", select=select) == [(1000, 7, 0, 0)]
