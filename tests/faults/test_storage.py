@@ -24,8 +24,8 @@ from tests.narrow_user import narrow_connection
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
-pytestmark = pytest.mark.three_nodes
-
+#: What a server says of an answer that was cut off; it depends on who reads which file.
+CUT_OFF = "(Unexpected EOF|Cannot read from istream)"
 OLD, NEW = Trips(rows_per_period=600, files_per_period=6), Trips(seed=2, rows_per_period=660, files_per_period=6)
 #: Before anything is read, and when all that comes before the insert has been read.
 MOMENTS = ("Look up", "Insert")
@@ -94,8 +94,8 @@ def test_what_servers_bridge_by_themselves_changes_nothing(
     [
         pytest.param("Insert", lambda: refusing(500, "InternalError"), "499 .*response code: 500", id="500"),
         pytest.param("Look up", lambda: refusing(503, "SlowDown"), "499 .*response code: 503", id="503"),
-        pytest.param("Insert", lambda: truncated(is_announced=True), "Unexpected EOF", id="truncated"),
-        pytest.param("Look up", lambda: truncated(is_announced=True), "Unexpected EOF", id="footers"),
+        pytest.param("Insert", lambda: truncated(is_announced=True), CUT_OFF, id="truncated"),
+        pytest.param("Look up", lambda: truncated(is_announced=True), CUT_OFF, id="footers"),
     ],
 )
 def test_a_storage_that_fails_for_ever_is_told_after_three_waits(

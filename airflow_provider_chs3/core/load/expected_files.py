@@ -42,7 +42,7 @@ def insert_as_expected(
     load, running = planned.load, _Running()
     yield from Log(name="The files are expected to be like those of the last loads, and looked at during the insert.")
     both = (_look(planned, running), _insert(planned, record, running))
-    reading, done = yield from Gather(name="Insert, and look at the files", workflows=both)
+    reading, done = yield from Gather(name="Look at the files, and insert", workflows=both)
     planned = planned.of_files(reading)
     if isinstance(done, Inserted):
         return planned, done

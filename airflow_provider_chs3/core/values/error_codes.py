@@ -41,7 +41,7 @@ _HDFS_UNREACHABLE = "Unable to connect to HDFS"
 _HDFS_GONE = re.compile(r"FileNotFoundException|does not exist")
 _NO_CONTAINER = "The specified container does not exist"
 #: An error that wraps the one of the HTTP library, as 636 does for a truncated footer.
-_BROKEN_OFF = re.compile(rf"Poco::Exception\. Code: {POCO_EXCEPTION}\b")
+_BROKEN_OFF = re.compile(rf"Poco::Exception\. Code: {POCO_EXCEPTION}\b|\(CANNOT_READ_FROM_ISTREAM\)")
 
 _OF_VALUES = frozenset({6, 26, 27, 41, 69, 70, 130, 131, 321, 349, 376, 407, 467, 675, 691})
 #: A retry would meet these again. Codes grouped by cause, with what to do.
@@ -297,7 +297,7 @@ def is_object_gone(error: ClickHouseServerError) -> bool:
 
 
 def is_broken_off(error: ClickHouseServerError) -> bool:
-    """Check whether an answer of the storage was cut off (seen on 26.9: "Malformed message: Unexpected EOF")."""
+    """Check whether an answer of the storage was cut off (26.9: "Unexpected EOF", "Cannot read from istream")."""
     return error.code == POCO_EXCEPTION or bool(_BROKEN_OFF.search(error.message))
 
 

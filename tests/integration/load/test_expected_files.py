@@ -35,7 +35,7 @@ LOOK, INSERT, WAIT = "Read the footers", "Insert 2 objects", "Wait for the inser
 
 
 def began_with_the_insert(steps: list[AnyStep]) -> bool:
-    return any(isinstance(step, Gather) and step.name == "Insert, and look at the files" for step in steps)
+    return any(isinstance(step, Gather) and step.name == "Look at the files, and insert" for step in steps)
 
 
 def inserts(steps: list[AnyStep]) -> list[str]:
