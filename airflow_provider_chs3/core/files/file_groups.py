@@ -49,7 +49,7 @@ class Reading:
 
     @property
     def of_others(self) -> Reading | None:
-        """How further files are read that are like these, whatever rows they have; None if these are not alike."""
+        """Return how further files like these are read, whatever rows they have; None if these are not alike."""
         if len(self.groups) != 1 or self.names is None:
             return None
         return replace(self, rows=None, uncompressed_bytes=None, names=tuple(sorted(self.names)), file_rows=None)

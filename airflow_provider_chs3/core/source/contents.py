@@ -46,7 +46,7 @@ class Contents:
         return f"its {quantity(len(manifest.objects), 'object')} {verb} {rows} rows"
 
     def none_of(self, period: Period, place: str, pattern: str) -> str:
-        """Return that a period has none.
+        """Say that a period has none.
 
         Args:
             period: The period.

@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out, without_collections
 from airflow_provider_chs3.plugin.connections import hook_of, tasks_of
 from airflow_provider_chs3.plugin.observation.derived_tables import Derived
-from airflow_provider_chs3.plugin.observation.period_state import PeriodState
+from airflow_provider_chs3.plugin.observation.period_state import HOLDS_ITS_ROWS, PeriodState
 from airflow_provider_chs3.plugin.observation.periods import (
     PeriodOverview,
     PeriodRow,
@@ -31,13 +31,6 @@ from airflow_provider_chs3.plugin.observation.periods_records import period_reco
 from airflow_provider_chs3.plugin.observation.settled_periods import Task, Wanted
 from airflow_provider_chs3.plugin.scope import Scope
 from airflow_provider_chs3.plugin.xcom import ChangedPeriod, ProvedPeriod, changed_in_storage, proved_periods
-
-_HIDDEN_BY_CHANGES = (
-    PeriodState.PUBLISHED,
-    PeriodState.MERGING,
-    PeriodState.MERGES_WAIT,
-    PeriodState.TOO_MANY_PARTS,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +101,7 @@ class PeriodsAnswer(Answer):
 
     def _found_as_json(self, table: TableName, period: PeriodOverview) -> dict[str, Any]:
         """Return what plans, bases and proofs found out about a period that is as it was published."""
-        if not (self.changed or self.proved) or period.state not in _HIDDEN_BY_CHANGES:
+        if not (self.changed or self.proved) or period.state not in HOLDS_ITS_ROWS:
             return {}
         changed, proved = self.changed.get((table, period.period)), self.proved.get((table, period.period))
         return _changed_as_json(changed) if changed else _proved_as_json(proved) if proved else {}

@@ -17,14 +17,14 @@ from sqlalchemy.orm import aliased
 
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.plugin.constants import LOADERS
-from airflow_provider_chs3.plugin.observation.period_state import PeriodState
+from airflow_provider_chs3.plugin.observation.period_state import HOLDS_ITS_ROWS, PeriodState
 
 #: From Airflow 3.2: whether a DAG has so many runs that it may not have another one yet. Before, nothing was due then.
 _HAS_ALL_RUNS = getattr(DagModel, "exceeds_max_non_backfill", false())
 #: What only the next load changes.
 WAITING = (PeriodState.UNFINISHED, PeriodState.CHANGED_IN_STORAGE, PeriodState.STALE)
 #: States of the period that a run is for that a load may change; anything more urgent is shown instead.
-_CALM = (*WAITING, PeriodState.PUBLISHED, PeriodState.MERGING, PeriodState.MERGES_WAIT, PeriodState.TOO_MANY_PARTS)
+_CALM = (*WAITING, *HOLDS_ITS_ROWS)
 #: The summary of Airflow's timetable for `schedule=None`.
 _NO_SCHEDULE = "None"
 #: Schedulers create runs within seconds; a busy one, or one that restarts, takes minutes.

@@ -44,6 +44,10 @@ class PeriodState(StrEnum):
     STRANDED = "stranded"
 
 
+#: States of a period that is as published, whatever its merges do.
+HOLDS_ITS_ROWS = (PeriodState.PUBLISHED, PeriodState.MERGING, PeriodState.MERGES_WAIT, PeriodState.TOO_MANY_PARTS)
+
+
 class LastLoad(Enum):
     """The outcome of the load that was recorded last."""
 

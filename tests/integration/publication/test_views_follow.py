@@ -29,6 +29,7 @@ ZONES = (
     "SELECT toStartOfMonth(pickup_at) AS month, zone, count() AS trips, sum(fare) AS fares, uniqState(trip_id) AS ids "
     "FROM {base} GROUP BY month, zone"
 )
+ZONES_OF_EVENTS = ZONES.replace("trip_id", "id")
 COLUMNS = (
     "month Date, zone LowCardinality(String), trips SimpleAggregateFunction(sum, UInt64), "
     "fares SimpleAggregateFunction(sum, Decimal(38, 2)), ids AggregateFunction(uniq, UInt64)"
@@ -391,23 +392,31 @@ def test_a_deferred_load_fills_the_views_once_it_is_published(trips_lake: Lake, 
     assert_zones(lake)
 
 
-@pytest.mark.thorough
-def test_days_make_up_a_month_of_a_view(lake: Lake) -> None:
+def create_events(lake: Lake) -> None:
+    """Create a base by day, and load it from now on."""
     lake.table = "events"
     run(
         lake,
         "CREATE TABLE taxi.events (id UInt64, pickup_at DateTime('UTC'), zone String, fare Decimal(10, 2)) "
         "ENGINE = MergeTree PARTITION BY toDate(pickup_at) ORDER BY id",
     )
-    select = ZONES.replace("trip_id", "id")
-    create_view(lake, base="events", select=select)
+
+
+def put_events(lake: Lake, day: str, number: int) -> None:
+    lines = [f"{number * 10 + row},{day} 0{row}:00:00,zone {row % 2},{row}.50" for row in range(5)]
+    lake.put(f"events/{day}/{number}.csv", "\n".join(["id,pickup_at,zone,fare", *lines]).encode())
+
+
+@pytest.mark.thorough
+def test_days_make_up_a_month_of_a_view(lake: Lake) -> None:
+    create_events(lake)
+    create_view(lake, base="events", select=ZONES_OF_EVENTS)
     where = {"key": "events/{YYYY-MM-DD}/*.csv", "period": None, "views": "follow"}
     for number, day in enumerate(("2026-10-01", "2026-10-02", "2026-11-01", "2026-10-02")):
-        lines = [f"{number * 10 + row},{day} 0{row}:00:00,zone {row % 2},{row}.50" for row in range(5)]
-        lake.put(f"events/{day}/{number}.csv", "\n".join(["id,pickup_at,zone,fare", *lines]).encode())
+        put_events(lake, day, number)
         (result,) = lake.load(periods=[day], **where)
         assert [(each["period"], each["status"]) for each in result["views"]] == [(day[:7], "published")]
-    made_of = select.format(base=f"{lake.database}.events")
+    made_of = ZONES_OF_EVENTS.format(base=f"{lake.database}.events")
     assert made(lake) == lake.on_every_node(f"SELECT {MERGED} FROM ({made_of}) GROUP BY month, zone ORDER BY ALL")
 
 
@@ -454,18 +463,11 @@ def test_a_view_follows_a_base_that_was_restored(trips_lake: Lake) -> None:
 
 @pytest.mark.three_nodes
 def test_loads_of_days_at_once_fill_their_month_of_a_view(lake: Lake) -> None:
-    lake.table = "events"
-    run(
-        lake,
-        "CREATE TABLE taxi.events (id UInt64, pickup_at DateTime('UTC'), zone String, fare Decimal(10, 2)) "
-        "ENGINE = MergeTree PARTITION BY toDate(pickup_at) ORDER BY id",
-    )
-    select = ZONES.replace("trip_id", "id")
-    create_view(lake, base="events", select=select.replace("sum(fare)", "sum(fare + sleepEachRow(0.05))"))
+    create_events(lake)
+    create_view(lake, base="events", select=ZONES_OF_EVENTS.replace("sum(fare)", "sum(fare + sleepEachRow(0.05))"))
     days = [f"2026-10-{day:02}" for day in range(1, 6)]
     for number, day in enumerate(days):
-        lines = [f"{number * 10 + row},{day} 0{row}:00:00,zone {row % 2},{row}.50" for row in range(5)]
-        lake.put(f"events/{day}/a.csv", "\n".join(["id,pickup_at,zone,fare", *lines]).encode())
+        put_events(lake, day, number)
 
     def outcome(day: str) -> tuple[str, ...]:
         result = lake.load(key="events/{YYYY-MM-DD}/*.csv", period=day, views="follow")
@@ -475,6 +477,6 @@ def test_loads_of_days_at_once_fill_their_month_of_a_view(lake: Lake) -> None:
         outcomes = list(pool.map(outcome, days))
     assert {of_day for of_day, _ in outcomes} == {"published"}
     assert {of_month for _, of_month in outcomes} <= {"published", "unchanged"}
-    made_of = select.format(base=f"{lake.database}.events")
+    made_of = ZONES_OF_EVENTS.format(base=f"{lake.database}.events")
     assert made(lake) == lake.on_every_node(f"SELECT {MERGED} FROM ({made_of}) GROUP BY month, zone ORDER BY ALL")
     assert lake.left_behind() == []
