@@ -88,7 +88,7 @@ def is_left_by_crash(intent: Evidence, state: PartitionState, *, table_facts: Ta
     | table | what dies | what is left |
     |---|---|---|
     | any | the load | the parts before, or the staged ones |
-    | not replicated | a server before 26.6, or the power of any | all parts before and any staged ones, or the reverse |
+    | not replicated | a server before 26.6, or any power | all parts before and any staged ones, or the reverse |
     | replicated | a server | the parts before, or the staged ones: Keeper knows which |
     | any | the power | the same without parts that the server put aside as broken |
 

@@ -92,17 +92,19 @@ def _part(content: str) -> str:
     )
 
 
-def sources_query(of_partitions: str) -> str:
-    """Return the query for the parts that merges have joined: servers show them for `old_parts_lifetime`, eight minutes.
+def sources_query(of_partitions: str, *, by: str = "") -> str:
+    """Return the query for the parts that merges have joined, which servers show for `old_parts_lifetime`: 8 minutes.
 
     Parts without rows count, too: merges join the one with which REPLACE PARTITION covers the old parts.
 
     Args:
-        of_partitions: Condition that names the table and its partitions.
+        of_partitions: Condition that names the tables, and may name partitions.
+        by: Expressions that distinguish tables. None by default.
     """
+    keys = f"{by}, partition_id" if by else "partition_id"
     return (
-        f"SELECT partition_id, groupArray({_part(CONTENT)}) FROM system.parts WHERE {of_partitions} AND NOT active "
-        "GROUP BY partition_id"
+        f"SELECT {keys}, groupArray({_part(CONTENT)}) FROM system.parts WHERE {of_partitions} AND NOT active "
+        f"GROUP BY {keys}"
     )
 
 

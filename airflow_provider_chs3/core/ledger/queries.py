@@ -104,7 +104,7 @@ def look_up_sources(
     Args:
         context: The nodes.
         found: Each period on each node.
-        known: Returns which contents are known of a partition of a period on a node; None if merges do not matter.
+        known: Returns the contents that may be in a partition of a period on a node; None if its merges do not matter.
     """
     asked = defaultdict[Node, set[str]](set)
     for period, nodes in found.items():
