@@ -172,11 +172,12 @@ def held_version(
     held = held_on(periods)
     if len(held) < len(periods) or len({each.record.attempt for each in held.values()}) != 1:
         return None, "nothing is held of it"
-    found = _compared({node: each.record for node, each in held.items()}, spread(periods, table_facts), wanted)
+    records = {node: each.record for node, each in held.items()}
+    found = _compared(records, spread(periods, table_facts), wanted)
     if found is not _AS_PUBLISHED:
-        why = found.why.replace("it was published", "it was held")
-        is_other = found.standing is ComparisonStatus.DEFINITION_CHANGED
-        return None, f"{why} (whoever approves it gives what the load gave, see --definition)" if is_other else why
+        return None, found.why.replace("it was published", "it was held")
+    if changed := _difference(records, wanted.structure):
+        return None, f"the table changed since it was held: {changed}"
     if any(each.is_of(periods[node].record) for node, each in held.items()):
         # What a reload has left: nobody decides about a period that is as published.
         now = standing_unpinned(periods, wanted, table_facts)

@@ -92,6 +92,11 @@ class Record:
     age_seconds: float = field(default=float("inf"), compare=False)
     structure: str = ""
 
+    @property
+    def of_attempt(self) -> dict[str, str | int]:
+        """What it has in common with all records of its attempt, whoever writes them."""
+        return {name: getattr(self, name) for name in ("attempt", "definition", "base", "increments")}
+
     def is_with(self, other: Record) -> bool:
         """Check whether another record was written with this one, about another partition or by another node."""
         return (self.attempt, self.event) == (other.attempt, other.event)
@@ -106,12 +111,14 @@ class Held:
         why: Why it is held.
         since: When it was, in UTC.
         limit_days: Days after which it cannot be approved.
+        keep_versions: How many earlier versions of the period its approval keeps.
     """
 
     records: tuple[Record, ...]
     why: str
     since: str
     limit_days: float
+    keep_versions: int = 0
 
     @property
     def record(self) -> Record:
