@@ -202,7 +202,6 @@ def _add_approve(commands: Any) -> None:
     about = "publish the rows of periods that loads hold, if neither objects nor table have changed since"
     command = _add_command_of_periods(commands, "approve", about)
     _add_source(command)
-    _add_definition(command, "by default {}")
 
 
 def _add_clean(commands: Any) -> None:

@@ -247,7 +247,6 @@ def _approve(given: argparse.Namespace) -> CommandResult:
     operator = ApprovePeriodsOperator(
         task_id="approve",
         periods=periods_of(given),
-        definition=given.definition,
         **_table(given),
         **source_arguments(given),
     )

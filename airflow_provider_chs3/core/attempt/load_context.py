@@ -259,7 +259,7 @@ class LoadContext:
         """The state that the period is compared with."""
         return ExpectedPeriod(
             fingerprint=self.manifest.fingerprint,
-            definition=self.request.definition,
+            definition=self.request.definition or None,
             structure=self.request.structure(self.context),
             contents=self.request.source.kind.contents.name,
         )

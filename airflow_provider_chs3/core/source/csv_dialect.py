@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from airflow_provider_chs3.core.values.arguments import Group, argument
 from airflow_provider_chs3.core.values.models import SettingValue
@@ -38,11 +38,6 @@ class Dialect(Group):
         super().__post_init__()
         if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in "\r\n\"'":
             raise ConfigurationError(f"csv['delimiter']={self.delimiter!r} is not a single character, such as ';'.")
-
-    @property
-    def changes(self) -> dict[str, SettingValue]:
-        """The options that differ from their defaults."""
-        return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) != each.default}
 
     @property
     def settings(self) -> dict[str, SettingValue]:
