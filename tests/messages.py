@@ -19,7 +19,7 @@ _BY_OTHER_WAYS = (
     "_mismatch",
     "having",
     "_sentence",
-    "_inside_object",
+    "_inner_sentence",
     "_conversion_sentence",
     "unreadable",
     "_is_missing",

@@ -79,12 +79,16 @@ def _inside_object(files: Files, group: FileGroup, path: str, row: int, each: Lo
     names = inner_keys_of(each, group.types) if files.format.name == "JSONEachRow" else {}
     for name, (outer, inner) in names.items():
         if (yield from _of_line(files, path, row, f"JSONHas(line, {literals((outer, inner))})")):
-            ways = f"select={{…, {each.column.name!r}: {extracted(each, outer, inner)!r}}}"
-            return (
-                f"Column {each.column.name!r}: row {row:,} of {path} has {name!r} inside the object {outer!r}, which "
-                f"this load reads as a whole: read it from there, as in {ways}"
-            )
+            return _inner_sentence(each, f"row {row:,} of {path}", name, (outer, inner))
     return ""
+
+
+def _inner_sentence(each: LoadedColumn, where: str, name: str, keys: tuple[str, str]) -> str:
+    ways = f"select={{…, {each.column.name!r}: {extracted(each, *keys)!r}}}"
+    return (
+        f"Column {each.column.name!r}: {where} has {name!r} inside the object {keys[0]!r}, which this load reads as a "
+        f"whole: read it from there, as in {ways}"
+    )
 
 
 def _hint(files: Files, path: str, row: int, each: LoadedColumn) -> Steps[str]:
