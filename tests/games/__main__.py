@@ -12,8 +12,12 @@ import sys
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.long_run import SERVERS, narrow_cluster, narrow_lake, own_airflow
+
+if TYPE_CHECKING:
+    from tests.games.play import Game
 
 
 def main() -> int:
@@ -65,10 +69,7 @@ def _run(given: argparse.Namespace, home: Path) -> int:
     return int(bool(wrong))
 
 
-def _play(game: object, steps: int, seed: int) -> tuple[Counter[str], list[str]]:
-    from tests.games.play import Game
-
-    assert isinstance(game, Game)
+def _play(game: Game, steps: int, seed: int) -> tuple[Counter[str], list[str]]:
     seen = Counter[str]()
     for number in range(1, steps + 1):
         try:

@@ -185,11 +185,10 @@ class Game:
     def _approve(self, period: str) -> str:
         model = self.tables.periods[period]
         may = model.has_hold and not model.is_pinned and model.held is not None and model.held.files == model.now
-        try:
-            (result,) = self._of_objects(ApprovePeriodsOperator, period)
-        except REFUSED as error:
-            assert not may or model.is_in_doubt, f"{period} is not approved: {error}"
-            return f"{period} is not approved: {error}"
+        result, why = _tried(lambda: self._of_objects(ApprovePeriodsOperator, period))
+        if result is None:
+            assert not may or model.is_in_doubt, f"{period} is not approved: {why}"
+            return f"{period} is not approved: {why}"
         assert may or model.is_in_doubt or result["status"] == "unchanged", f"{period} is {result['status']}"
         if result["status"] == "published" and model.held:
             model.publish(model.held.rows, model.held.files)
@@ -213,13 +212,11 @@ class Game:
             return f"{period} has no version"
         version = self.choose.choice(versions)
         rows, replaces = self.tables.content_of_version(version["table"], period), self.choose.random() < 1 / 2
-        try:
-            (result,) = self._of_table(
-                RestorePeriodsOperator, period, version=version["attempt"], replace_changed=replaces
-            )
-        except REFUSED as error:
-            assert model.is_of_others or self.tables.added, f"{period} is not restored: {error}"
-            return f"{period} is not restored: {error}"
+        options = {"version": version["attempt"], "replace_changed": replaces}
+        result, why = _tried(lambda: self._of_table(RestorePeriodsOperator, period, **options))
+        if result is None:
+            assert model.is_of_others or self.tables.added, f"{period} is not restored: {why}"
+            return f"{period} is not restored: {why}"
         assert not model.is_of_others or replaces or model.is_in_doubt, f"{period} is restored over rows of others"
         assert result["rows"] == rows.total(), f"{period} is restored with {result['rows']} rows of {rows.total()}"
         if result["status"] == "restored":
@@ -233,10 +230,9 @@ class Game:
 
     def _adopt(self, period: str) -> str:
         model = self.tables.periods[period]
-        try:
-            (result,) = self._of_objects(AdoptPeriodsOperator, period, definition=DEFINITION)
-        except REFUSED as error:
-            return f"{period} is not adopted: {error}"
+        result, why = _tried(lambda: self._of_objects(AdoptPeriodsOperator, period, definition=DEFINITION))
+        if result is None:
+            return f"{period} is not adopted: {why}"
         if result["status"] == "adopted":
             assert model.content.total() == model.rows_of_files.total(), f"{period} is adopted with other rows"
             model.publish(model.content, model.now)
@@ -353,6 +349,15 @@ class _Run:
 
     def __init__(self, conf: dict[str, Any]) -> None:
         self.conf = conf
+
+
+def _tried(act: Callable[[], Any]) -> tuple[Any, str]:
+    """Return what becomes of a period, or why it is refused."""
+    try:
+        (result,) = act()
+    except REFUSED as error:
+        return None, str(error)
+    return result, ""
 
 
 def _follow(model: ModelPeriod, status: str) -> None:

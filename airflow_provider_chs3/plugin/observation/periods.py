@@ -406,9 +406,9 @@ def _standing(seen: ClusterSnapshot, period: JoinedPeriod, table_facts: TableFac
         nodes = {node: each.on_fewer(unseen) for node, each in nodes.items()}
     held, _ = held_version(nodes, _ANY_OBJECTS, table_facts)
     if held:
-        # As with loads, nothing is held if the table that held it is gone from a node.
+        # As with loads, nothing is held if its table is gone from a node, or the target was altered since.
         name = Attempt(period.table, (period.period,), held.record.attempt, hold_limit_days=1).name
-        held = held if all(name in each.staging for each in seen.nodes.values()) else None
+        held = held if all(each.may_publish(name, period.table) for each in seen.nodes.values()) else None
     return standing(nodes, _ANY_OBJECTS, table_facts), held
 
 

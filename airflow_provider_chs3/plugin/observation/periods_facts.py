@@ -75,6 +75,7 @@ class NodeSnapshot:
         mutations: The mutations of each table that has had some.
         broken: Of each table that has some, the parts that the server put aside because it could not read them.
         staging: Names of staging tables, of any load, and of those that hold rows.
+        structures: Digests of the stored columns of tables and of those that hold rows; none if no table holds any.
         processes: The queries of loads: initial query id, whether it is the initial query, rows, bytes, memory, peak,
             written rows, seconds.
         circumstances: The rest of the answer to `periods_queries.circumstances`.
@@ -97,6 +98,7 @@ class NodeSnapshot:
     mutations: Mapping[TableName, tuple[Mutation, ...]] = field(default_factory=dict)
     broken: Mapping[TableName, Broken] = field(default_factory=dict)
     staging: tuple[str, ...] = ()
+    structures: Mapping[TableName, str] = field(default_factory=dict)
     processes: tuple[Row, ...] = ()
     circumstances: Mapping[str, Any] = field(default_factory=dict)
     free_bytes: Mapping[TableName, int] = field(default_factory=dict)
@@ -150,6 +152,16 @@ class NodeSnapshot:
             two_smallest_bytes=two_smallest_bytes,
             age_seconds=age_seconds,
         )
+
+    def may_publish(self, held: str, table: TableName) -> bool:
+        """Check whether held rows can still be published: their table is there, with the columns of the target.
+
+        Args:
+            held: The name of the table that holds them.
+            table: The target.
+        """
+        digests = (digest for name, digest in self.structures.items() if name.table == held)
+        return held in self.staging and next(digests, "") == self.structures.get(table, "")
 
     def is_quiet(self, table: TableName, partition: Partition, *, spare_parts: int) -> bool:
         """Check whether a period's merges are healthy at first sight: it has few parts, and nothing happens to them.
@@ -443,7 +455,7 @@ def _gone(
 
 def _node_snapshot(named: Collection[TableName], rest: Row) -> NodeSnapshot:
     tables, merges, mutations, limits, replicated_limits, policies, disks, pool, broken, replicas, queue = rest[:11]
-    staging, processes, all_mutations, unrecorded, uptime, at_seconds = rest[11:]
+    staging, processes, all_mutations, unrecorded, structures, uptime, at_seconds = rest[11:]
     facts = {name: _target(row) for row in tables if (name := TableName(*row[:2])) in named}
     free = {policy: max((dict(disks).get(name, 0) for name in names), default=0) for policy, names in policies}
     return NodeSnapshot(
@@ -453,6 +465,7 @@ def _node_snapshot(named: Collection[TableName], rest: Row) -> NodeSnapshot:
         mutations={TableName(*row[:2]): mutations_of(row[2]) for row in all_mutations},
         broken={name: tuple(part for (part,) in parts) for name, parts in _by_table(broken).items()},
         staging=tuple(staging),
+        structures={TableName(*of): digest for *of, digest in structures},
         processes=tuple(processes),
         circumstances={
             "merges": _grouped(merges, 3),
