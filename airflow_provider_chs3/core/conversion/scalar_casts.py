@@ -26,7 +26,7 @@ from airflow_provider_chs3.core.conversion.server_casts import (
     cast_back,
     is_integer,
 )
-from airflow_provider_chs3.core.conversion.text_casts import holds_of_text
+from airflow_provider_chs3.core.conversion.text_casts import holds_of_text, without_midnight
 from airflow_provider_chs3.core.sql.quoting import literal
 
 #: What may be no whole number.
@@ -84,6 +84,8 @@ class ScalarCasting(ServerCasting):
 
     def _of_text(self, value: str, target: ColumnType) -> Cast:
         other, parsed = target.bare, value
+        if other.name in DATES:
+            parsed = value = without_midnight(value)
         if other.name == "DateTime" and (target.holds_null or self.function == OR_NULL):
             # Where NULL fits, 25.8 casts ClickHouse's own form alone.
             zone = f", {literal(other.time_zone)}" if other.time_zone else ""
