@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from airflow_provider_chs3.core.files.loaded_columns import structure_of
 from airflow_provider_chs3.core.files.parse_errors import unreadable
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE
 from airflow_provider_chs3.core.source.file_set import Files
@@ -31,6 +32,14 @@ _AS_TEXT: SettingValues = {
         )
     },
 }
+#: So that each column that cannot be read, or is not there, is an error.
+_ALL: SettingValues = {
+    "input_format_arrow_skip_columns_with_unsupported_types_in_schema_inference": 0,
+    "input_format_arrow_allow_missing_columns": 0,
+}
+_NO_SUCH_COLUMN = 8
+#: The type of a column that is NULL throughout a file.
+OF_NULLS = "Nullable(Nothing)"
 _SHOWN_BYTES = 100
 #: What compressed data begins with → ClickHouse's name of the compression.
 _MAGIC = {"1F8B": "gzip", "28B52FFD": "zstd", "04224D18": "lz4", "FD377A585A00": "xz", "425A68": "bz2"}
@@ -60,6 +69,47 @@ def describe(files: Files, paths: Sequence[str], *, is_of_names: bool = True) ->
             found |= described
     may_be_empty = files.format.name.endswith(_WITH_NAMES)
     return {path: found[path] for path in paths if found[path] or not may_be_empty}
+
+
+def with_left_out(
+    files: Files, by_file: Mapping[str, Mapping[str, str]], names: Sequence[str]
+) -> Steps[dict[str, dict[str, str]]]:
+    """Return the columns of files of Arrow, with those of nothing but NULL, which newer servers leave out.
+
+    Servers leave out the columns that they cannot read, too: a default must not stand for one of these.
+
+    Args:
+        files: How to read them.
+        by_file: Their columns: path → name → type.
+        names: The columns that are loaded.
+
+    Raises:
+        SourceError: If servers cannot read one.
+    """
+    found = {path: dict(types) for path, types in by_file.items()}
+    for path, types in found.items():
+        lacking = [name for name in names if name not in types]
+        if lacking and (error := (yield from _error_of(files, path, "auto"))):
+            for name in lacking:
+                if not (again := (yield from _error_of(files, path, structure_of({name: OF_NULLS})))):
+                    types[name] = OF_NULLS
+                elif again.code != _NO_SUCH_COLUMN:
+                    raise SourceError(unreadable(path, files.format, error)) from error
+    return found
+
+
+def _error_of(files: Files, path: str, structure: str) -> Steps[ClickHouseServerError | None]:
+    """Return why a file of Arrow does not have all columns of a structure, if it is the file."""
+    function = files.read(files.source.glob_of(path), structure=structure, on_cluster=False)
+    try:
+        yield from files.look(
+            f"Look for further columns of {path}", function.between("SELECT * FROM ", " LIMIT 1"), _ALL
+        )
+    except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
+        return error
+    return None
 
 
 def _describe_each(files: Files, paths: Sequence[str], *, is_of_names: bool) -> Steps[dict[str, dict[str, str]]]:
