@@ -14,8 +14,9 @@ from airflow_provider_chs3.core.files.parquet_footers import FooterSchema
 from airflow_provider_chs3.core.sql.quoting import identifier
 
 #: What readers alter, by format; of Parquet, footers say it of each column.
-_OF_READERS: Mapping[str, tuple[str, ...]] = {"Arrow": ("date64",)}
+_OF_READERS: Mapping[str, tuple[str, ...]] = {"Arrow": ("date64",), "ORC": ("saturated",)}
 _OF_OLDER_READERS: Mapping[str, tuple[str, ...]] = {"Arrow": ("date64", "half"), "ORC": ("wrapped",)}
+_NANOSECONDS = 9
 _WRAPPERS = ("Nullable", "LowCardinality", *COMPOUND)
 
 
@@ -116,8 +117,11 @@ def alterations_of(
     halves = schema.halves if schema and has_older_readers else frozenset()
     found = {name: ("half",) if name in halves else of_all.get(file_format, ()) for name in types}
     parsed = {name: ColumnType(of) for name, of in types.items()}
-    apt = {
-        name: tuple(each for each in some if any(parsed[name].parts(ALTERATIONS[each].type)))
-        for name, some in found.items()
-    }
+    apt = {name: tuple(each for each in some if _is_altered(parsed[name], each)) for name, some in found.items()}
     return {name: some for name, some in apt.items() if some}
+
+
+def _is_altered(of: ColumnType, alteration: str) -> bool:
+    # Coarser times of ORC were read with all their years.
+    parts = of.parts(ALTERATIONS[alteration].type)
+    return any(each.scale == _NANOSECONDS or alteration != "saturated" for each in parts)

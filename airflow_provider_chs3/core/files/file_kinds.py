@@ -12,6 +12,7 @@ from airflow_provider_chs3.core.conversion.casts import elements_of, has_element
 from airflow_provider_chs3.core.conversion.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.conversion.server_casts import is_integer
 from airflow_provider_chs3.core.files.declared_values import alterations_of, with_uuids
+from airflow_provider_chs3.core.files.far_times import with_far_times
 from airflow_provider_chs3.core.files.file_columns import describe, with_left_out
 from airflow_provider_chs3.core.files.parquet_footers import Footers, FooterSchema, parquet_footers
 from airflow_provider_chs3.core.files.structs import with_fields
@@ -95,6 +96,8 @@ def kinds_of(
     by_file |= yield from describe(files, [path for path in examples if path not in by_file])
     if files.format.name == "Arrow" and not is_selected:
         by_file = yield from with_left_out(files, by_file, [column.name for column in wanted])
+    if files.format.name == "ORC" and not (is_selected or files.has_older_readers):
+        by_file = yield from with_far_times(files, by_file, wanted)
     if footers:
         _check_times_of_day(footers, by_file, wanted)
     look = _Look(files, wanted, as_nested=as_nested, is_selected=is_selected)

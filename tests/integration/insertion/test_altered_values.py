@@ -126,3 +126,45 @@ def of_orc(**columns: pa.Array) -> bytes:
     )
     orc.write_table(pa.table({"ts": ts, **columns}), file)
     return file.getvalue()
+
+
+#: ORC ends the process of the 25.8 server that tests have.
+no_orc = pytest.mark.newer("ORC that tests can read: its reader ends the process")
+
+
+@no_orc
+def test_times_of_orc_have_any_year_in_columns_of_microseconds(lake: Lake) -> None:
+    create(lake, "n DateTime64(6, 'UTC'), l Array(DateTime64(3, 'UTC')), s DateTime64(0, 'UTC'), d Nullable(Date32)")
+    far = dt.datetime(9999, 12, 31)
+    day = [dt.datetime(2026, 10, 5), None]
+    body = of_orc(
+        n=pa.array([NEAR, far], pa.timestamp("us", "UTC")),
+        l=pa.array([[far], []], pa.list_(pa.timestamp("us", "UTC"))),
+        s=pa.array([far, day[0]], pa.timestamp("us", "UTC")),
+        d=pa.array(day, pa.timestamp("us", "UTC")),
+    )
+    found = loaded(lake, "a.orc", body, "(toString(n), toString(l), toString(s), toString(d))")
+    assert sorted(found, key=str) == [
+        ("2026-10-05 01:02:03.456789", "['9999-12-31 00:00:00.000']", "9999-12-31 00:00:00", "2026-10-05"),
+        ("9999-12-31 00:00:00.000000", "[]", "2026-10-05 00:00:00", None),
+    ]
+
+
+@no_orc
+@pytest.mark.parametrize("column", ["DateTime64(9, 'UTC')", "String", "DateTime('UTC')"])
+def test_times_of_orc_that_the_column_cannot_hold_are_not_shown_as_others(lake: Lake, column: str) -> None:
+    create(lake, f"n {column}")
+    lake.put(PREFIX + "a.orc", of_orc(n=pa.array([dt.datetime(2500, 1, 1)], pa.timestamp("us", "UTC"))))
+    told = r"2500-01-01 00:00:00\.0+'" if column == "DateTime('UTC')" else "a time beyond the years 1678 to 2261"
+    refused(lake, rf"row 1 of \S*a.orc has '?{told}[^;]*$")
+    refused(lake, r"row 1 of \S*a.orc has a time beyond the years 1678 to 2261[^;]*$", select=SELECT)
+
+
+@no_orc
+def test_times_of_orc_with_nanoseconds_stay_as_they_are(lake: Lake) -> None:
+    create(lake, "n DateTime64(6, 'UTC')")
+    values = pa.array([1_790_820_184_123_456_089], pa.timestamp("ns", "UTC"))
+    lake.put(PREFIX + "a.orc", of_orc(n=values))
+    refused(lake, r"row 1 of \S*a.orc has '2026-10-01 02:03:04.123456089'.*'lossy_columns': \['n'\]")
+    found = loaded(lake, "a.orc", of_orc(n=values), "toString(n)", lossy_columns=["n"])
+    assert found == ["2026-10-01 02:03:04.123456"]
