@@ -44,7 +44,7 @@ _NUMBERS_OF_TIME, _NUMBERS_OF_DATE = "^([0-9]+[^0-9.]){2,5}[0-9]+([.]0*)?$", "^(
 
 
 def without_midnight(text: str) -> str:
-    """Return the date of a text that goes on with midnight in UTC, which servers do not parse as a date.
+    """Return the date of a text that continues with midnight in UTC, which servers do not parse as a date.
 
     Args:
         text: The expression of the text.

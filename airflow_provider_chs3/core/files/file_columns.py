@@ -89,16 +89,16 @@ def with_left_out(
     found = {path: dict(types) for path, types in by_file.items()}
     for path, types in found.items():
         lacking = [name for name in names if name not in types]
-        if lacking and (error := (yield from _error_of(files, path, "auto"))):
+        if lacking and (error := (yield from _cause_of(files, path, "auto"))):
             for name in lacking:
-                if not (again := (yield from _error_of(files, path, structure_of({name: OF_NULLS})))):
+                if not (again := (yield from _cause_of(files, path, structure_of({name: OF_NULLS})))):
                     types[name] = OF_NULLS
                 elif again.code != _NO_SUCH_COLUMN:
                     raise SourceError(unreadable(path, files.format, error)) from error
     return found
 
 
-def _error_of(files: Files, path: str, structure: str) -> Steps[ClickHouseServerError | None]:
+def _cause_of(files: Files, path: str, structure: str) -> Steps[ClickHouseServerError | None]:
     """Return why a file of Arrow does not have all columns of a structure, if it is the file."""
     function = files.read(files.source.glob_of(path), structure=structure, on_cluster=False)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from airflow_provider_chs3.core.cluster.table_facts import Column
@@ -152,26 +152,12 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
         types_of_all = {name: kind.types[name] for kind in kinds for name in kind.types}
         found = plain_columns(wanted, types_of_all, by_file, elsewhere=files.source.columns_elsewhere)
         _check_any(found, every)
-        check_elements([each.column for each in found], by_file)
-        needed = [each.column.name for each in found]
+        wanted = [each.column for each in found]
+        check_elements(wanted, by_file)
+        needed = [column.name for column in wanted]
     groups, by_example = [], []
     for types, some in (yield from split_kinds(kinds, needed)):
-        naive = NaiveTimestamps.of(some, types, meaning=selection.naive_timestamps, zone=files.zone)
-        values = DeclaredValues(types=types, declared=some[0].declared, altered=some[0].altered)
-        if selection.select:
-            in_each = {name: of for name, of in types.items() if all(name in kind.types for kind in some)}
-            loaded = yield from check_row_wise(
-                selection.select,
-                wanted,
-                in_each,
-                settings=files.look_settings,
-                by_file=by_file,
-                naive=naive,
-                values=values,
-            )
-        else:
-            loaded = plain_columns([each.column for each in found], types, {some[0].example: types})
-            loaded = naive.with_zones(values.of_columns(loaded))
+        loaded = yield from _read_alike(files, selection, wanted, types, some, by_file)
         groups.append(FileGroup(types, tuple(loaded), frozenset(path for kind in some for path in kind.paths)))
         by_example.append((some[0].example, loaded))
     check_orders(by_example)
@@ -182,6 +168,34 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
         uncompressed_bytes=footers.size_bytes if footers else None,
         names=tuple(every),
         file_rows=footers.file_rows if footers else None,
+    )
+
+
+def _read_alike(
+    files: Files,
+    selection: Selection,
+    wanted: Sequence[Column],
+    types: dict[str, str],
+    kinds: Sequence[FileKind],
+    by_file: Mapping[str, Mapping[str, str]],
+) -> Steps[list[LoadedColumn]]:
+    """Find what columns are loaded from in files that are read together."""
+    naive = NaiveTimestamps.of(kinds, types, meaning=selection.naive_timestamps, zone=files.zone)
+    values = DeclaredValues(types=types, declared=kinds[0].declared, altered=kinds[0].altered)
+    if not selection.select:
+        loaded = plain_columns(wanted, types, {kinds[0].example: types})
+        return naive.with_zones(values.of_columns(loaded))
+    in_each = {name: of for name, of in types.items() if all(name in kind.types for kind in kinds)}
+    return (
+        yield from check_row_wise(
+            selection.select,
+            wanted,
+            in_each,
+            settings=files.look_settings,
+            by_file=by_file,
+            naive=naive,
+            values=values,
+        )
     )
 
 

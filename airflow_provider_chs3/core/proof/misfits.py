@@ -91,7 +91,7 @@ class _Found:
         values: Its values for the column, or of the fields that its expression uses, by name; None means NULL.
         is_unparsed: Whether the expression cannot parse one of these texts.
         may_be_lossy: Whether it fits once the column is in `lossy_columns`.
-        shows_value: Whether the first value is one of the file's; otherwise it says what is known of that.
+        shows_value: Whether the first value is one of the file's; otherwise it says what is known about that.
     """
 
     row: int
