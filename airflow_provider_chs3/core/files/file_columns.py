@@ -89,27 +89,40 @@ def with_left_out(
     found = {path: dict(types) for path, types in by_file.items()}
     for path, types in found.items():
         lacking = [name for name in names if name not in types]
-        if lacking and (error := (yield from _cause_of(files, path, "auto"))):
+        if lacking and (yield from _leaves_out(files, path)):
             for name in lacking:
-                if not (again := (yield from _cause_of(files, path, structure_of({name: OF_NULLS})))):
+                if (yield from _is_of_nulls(files, path, name)):
                     types[name] = OF_NULLS
-                elif again.code != _NO_SUCH_COLUMN:
-                    raise SourceError(unreadable(path, files.format, error)) from error
     return found
 
 
-def _cause_of(files: Files, path: str, structure: str) -> Steps[ClickHouseServerError | None]:
-    """Return why a file of Arrow does not have all columns of a structure, if it is the file."""
-    function = files.read(files.source.glob_of(path), structure=structure, on_cluster=False)
+def _leaves_out(files: Files, path: str) -> Steps[bool]:
+    """Check whether servers leave out columns of a file of Arrow."""
+    sql = files.read(files.source.glob_of(path), on_cluster=False).between("DESCRIBE TABLE ")
     try:
-        yield from files.look(
-            f"Look for further columns of {path}", function.between("SELECT * FROM ", " LIMIT 1"), _ALL
-        )
+        yield from files.look(f"Look for further columns of {path}", sql, _ALL, on_cluster=False)
     except ClickHouseServerError as error:
         if is_of_servers(error):
             raise
-        return error
-    return None
+        return True
+    return False
+
+
+def _is_of_nulls(files: Files, path: str, name: str) -> Steps[bool]:
+    """Check whether a file of Arrow has a column of nothing but NULL; an error where it has one of another type."""
+    structure = structure_of({name: OF_NULLS})
+    sql = files.read(files.source.glob_of(path), structure=structure, on_cluster=False).between(
+        "SELECT * FROM ", " LIMIT 1"
+    )
+    try:
+        yield from files.look(f"Look for column {name} of {path}", sql, _ALL, on_cluster=False)
+    except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
+        if error.code == _NO_SUCH_COLUMN:
+            return False
+        raise SourceError(unreadable(path, files.format, error)) from error
+    return True
 
 
 def _describe_each(files: Files, paths: Sequence[str], *, is_of_names: bool) -> Steps[dict[str, dict[str, str]]]:
