@@ -20,7 +20,6 @@ _AT_A_TIME = 16
 _AS_TEXT: SettingValues = {
     "schema_inference_make_columns_nullable": 0,
     "input_format_max_rows_to_read_for_schema_inference": 1,
-    "input_format_parallel_parsing": 0,
     **{
         f"input_format_{each}_{setting}": value
         for each in ("csv", "tsv")

@@ -19,6 +19,8 @@ LOOK_SETTINGS: SettingValues = {
     **PARSED,
     "schema_inference_make_columns_nullable": "1",
     "use_hive_partitioning": 0,
+    # As in an insert: `core.tuning.exact_settings`.
+    "input_format_parallel_parsing": 0,
     # It uses the time of the last write: if clocks differ, it would return an earlier version of an object.
     "use_cache_for_count_from_files": 0,
 }

@@ -19,6 +19,20 @@ def test_a_file_with_another_delimiter(lake: Lake) -> None:
     assert lake.load(csv=dialect)["status"] == "unchanged"
 
 
+def test_a_lone_quote_tears_no_later_row(lake: Lake) -> None:
+    # A server that parses in chunks takes each quote for one that opens or closes a field, and cuts within the note.
+    create(lake, "s String, note String")
+    note = f"see:\n{AT},inner,x\n{AT},5,z"
+    rows = [
+        (f'{number}" pipe' if number == 5 else "plain", note if number % 11 == 0 else "short") for number in range(300)
+    ]
+    body = "".join(f'{AT},{s},"{text}"\n' for s, text in rows)
+    lake.put(PREFIX + "a.csv", f"ts,s,note\n{body}".encode())
+    refused(lake, "input_format_parallel_parsing cannot be changed", settings={"input_format_parallel_parsing": 1})
+    lake.load(settings={"min_chunk_bytes_for_parallel_parsing": 1})
+    assert values(lake, "(s, note)") == sorted(rows)
+
+
 @pytest.mark.thorough
 def test_a_missing_column_is_told_with_those_that_are_there(lake: Lake) -> None:
     create(lake, "n Int32")
