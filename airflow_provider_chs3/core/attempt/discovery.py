@@ -195,8 +195,7 @@ def needed_by(request: LoadRequest) -> dict[str, SettingValue]:
         by_sharding_key=request.policies.distribution == "sharding_key",
         store=request.source.kind,
     )
-    selection = request.selection
-    fields = reading_settings(selection.csv, is_selected=bool(selection.select), has_nested_containers=False)
+    fields = reading_settings(request.selection.csv, has_nested_containers=False)
     return {**fields, **needed}
 
 

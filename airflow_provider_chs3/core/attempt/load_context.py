@@ -400,7 +400,6 @@ def _reading_settings(request: LoadRequest, context: TargetContext) -> SettingVa
     types = [ColumnType(each.type) for each in context.table_facts.columns]
     settings = reading_settings(
         request.selection.csv,
-        is_selected=bool(request.selection.select),
         has_nested_containers=any(map(lacks_elements_of_containers, types)),
         has_escaped_labels=any(map(has_escaped_labels, types)),
         has_shapes=any(_SHAPES.search(each.text) for each in types),

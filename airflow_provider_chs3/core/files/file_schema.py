@@ -8,6 +8,7 @@ from dataclasses import replace
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.files.data_volume import row_width_bytes
 from airflow_provider_chs3.core.files.file_columns import check_servers_read, describe
+from airflow_provider_chs3.core.files.field_values import TextFields, without_mark
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_kinds import kinds_of, split_kinds
 from airflow_provider_chs3.core.files.loaded_columns import (
@@ -85,8 +86,13 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
         # The names of a JSON file are those of a sample of its lines; there a missing key is NULL anyway.
         known = names if files.format.name == "JSONEachRow" else in_each
         types = {name: TEXT_TYPE for name in known if name not in VIRTUAL_COLUMNS}
+        text = TextFields(
+            types,
+            null=selection.csv.null if files.format.is_csv else "",
+            first="" if files.format.names_columns else next(iter(names), ""),
+        )
         loaded = yield from check_row_wise(
-            selection.select, wanted, types, settings=files.look_settings, by_file=by_file
+            selection.select, wanted, types, settings=files.look_settings, by_file=by_file, fields=text
         )
         return Reading((FileGroup(types, tuple(loaded)),), names=tuple(names))
     if not by_file and not selection.columns:
@@ -95,9 +101,10 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
     fields = {column.name: _field(column, files, selection) for column in wanted if not by_file or column.name in names}
     loaded = plain_columns(wanted, {name: each.type for name, each in fields.items()}, by_file)
     _check_any(loaded, names)
+    read = [_of_field(each, fields[each.column.name]) for each in loaded]
     group = FileGroup(
         types={name: each.type for name, each in fields.items()},
-        loaded=_without_mark((_of_field(each, fields[each.column.name]) for each in loaded), files.format),
+        loaded=_without_mark(read, files.format),
         defaults={name: each.default for name, each in fields.items() if each.default},
     )
     return Reading((group,), names=tuple(names) if by_file else None)
@@ -118,11 +125,11 @@ def _of_field(each: LoadedColumn, text: TextField) -> LoadedColumn:
     return replace(each, source=text.source, source_type=text.source_type, kept=text.kept)
 
 
-def _without_mark(loaded: Iterable[LoadedColumn], file_format: Format) -> tuple[LoadedColumn, ...]:
-    """Refuse a byte order mark, which ClickHouse removes only from a file with a header."""
-    first, *others = loaded
-    if not file_format.names_columns and file_format.name != "JSONEachRow":
-        unmarked = f"NOT startsWith({first.source}, '\\xef\\xbb\\xbf')"
+def _without_mark(read: Sequence[LoadedColumn], file_format: Format) -> tuple[LoadedColumn, ...]:
+    """Refuse a byte order mark, which ClickHouse removes only from a file with a header; a container never has one."""
+    first, *others = read
+    if not file_format.names_columns and first.source_type in ("String", TEXT_TYPE):
+        unmarked = without_mark(first.column.name)
         first = replace(first, kept=f"{first.kept} AND {unmarked}" if first.kept else unmarked)
     return (first, *others)
 
@@ -155,7 +162,7 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
         if selection.select:
             in_each = {name: of for name, of in types.items() if all(name in kind.types for kind in some)}
             loaded = yield from check_row_wise(
-                selection.select, wanted, in_each, settings=files.look_settings, by_file=by_file, naive=naive
+                selection.select, wanted, in_each, settings=files.look_settings, by_file=by_file, fields=naive
             )
         else:
             loaded = plain_columns([each.column for each in found], types, {some[0].example: types})

@@ -97,7 +97,6 @@ _ALWAYS: dict[str, SettingValue] = {
 def reading_settings(
     dialect: Dialect,
     *,
-    is_selected: bool,
     has_nested_containers: bool,
     has_escaped_labels: bool = False,
     has_shapes: bool = False,
@@ -106,7 +105,6 @@ def reading_settings(
 
     Args:
         dialect: The dialect of CSV files.
-        is_selected: Whether expressions read the fields: then a field equal to the dialect's `null` is NULL.
         has_nested_containers: Whether a column is a Tuple that contains an Array, Map or Tuple: then a JSON line that
             lacks one is refused.
         has_escaped_labels: Whether a Tuple element has a name that JSON may escape: then a key without an element is
@@ -117,7 +115,7 @@ def reading_settings(
     return {
         **_ALWAYS,
         **dialect.settings,
-        "format_csv_null_representation": dialect.null if is_selected else _NO_MARKER,
+        "format_csv_null_representation": _NO_MARKER,
         "input_format_json_defaults_for_missing_elements_in_named_tuple": int(not has_nested_containers),
         "input_format_json_ignore_unknown_keys_in_named_tuple": int(not has_escaped_labels),
         "input_format_parquet_allow_geoparquet_parser": int(has_shapes),
@@ -125,4 +123,4 @@ def reading_settings(
 
 
 #: Names of these settings.
-READING_SETTING_NAMES = frozenset(reading_settings(Dialect(), is_selected=False, has_nested_containers=False))
+READING_SETTING_NAMES = frozenset(reading_settings(Dialect(), has_nested_containers=False))

@@ -29,6 +29,11 @@ class Format:
     names_columns: bool = True
     has_footer: bool = False
 
+    @property
+    def is_csv(self) -> bool:
+        """Check whether files are CSV, of any dialect."""
+        return self.name.startswith("CSV")
+
 
 def compression_of_key(key: str) -> str:
     """Return ClickHouse's name for the compression of a key's extension; `none` if it has no such extension."""
