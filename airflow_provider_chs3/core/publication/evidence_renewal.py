@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, evidence_of_state, periods_text, values_of
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from airflow_provider_chs3.core.ledger.comparison import as_recorded, evidence_of
 from airflow_provider_chs3.core.ledger.partition_state import rows_of_shards
-from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
 from airflow_provider_chs3.core.ledger.recording import RecordOnNode, Renewal, add_records, renew
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import as_text, loaded_of
@@ -98,7 +96,7 @@ def _name(loads: Sequence[LoadContext]) -> str:
 def _is_up_to_date(load: LoadContext, node: Node, period: PeriodOnNode, shards: Mapping[int, int]) -> bool:
     return all(
         one.record is not None
-        and replace(evidence_of(one.record), beside=NOTHING_BESIDE) == as_recorded(one).evidence(shards)
+        and evidence_of(one.record) == as_recorded(one).evidence(shards)
         and one.record.structure == _structure_of_now(load, node, one.record)
         for one in period.each
     )

@@ -21,7 +21,6 @@ from airflow_provider_chs3.core.insertion.staged_rows import partitions_of, part
 from airflow_provider_chs3.core.ledger.comparison import is_changed
 from airflow_provider_chs3.core.ledger.partition_changes import is_explained
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
-from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
 from airflow_provider_chs3.core.ledger.queries import look_up_beside
 from airflow_provider_chs3.core.ledger.recording import Values, add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
@@ -437,14 +436,7 @@ def _values_of_published(
         own = of_intent.of_attempt if of_intent else {}
         for one in of_node:
             state = replace(now[node].at(one.partition_id).state, lasts=one.lasts)
-            values = values_of(
-                each.load,
-                rows=state.rows,
-                state=state,
-                rows_of_shards=shards,
-                beside=NOTHING_BESIDE if one.is_kept else one.was.state.contents,
-                structure=structure,
-            )
+            values = values_of(each.load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
             records.append((node, one.partition_id, {**values, **each.claims, **own}))
     return records
 
