@@ -65,7 +65,7 @@ class TextFields:
         names: The fields.
         null: A text that means NULL, quoted or not: servers take it for NULL only where it is not quoted. Empty if they
             know what is NULL.
-        first: The first field, if no header precedes it: servers remove a byte order mark from a header alone. Else empty.
+        first: The first field, if no header precedes it, from which alone servers remove a byte order mark. Else empty.
     """
 
     names: Collection[str]

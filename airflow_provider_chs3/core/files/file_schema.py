@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.files.data_volume import row_width_bytes
-from airflow_provider_chs3.core.files.file_columns import check_servers_read, describe
 from airflow_provider_chs3.core.files.field_values import TextFields, without_mark
+from airflow_provider_chs3.core.files.file_columns import check_servers_read, describe
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_kinds import kinds_of, split_kinds
 from airflow_provider_chs3.core.files.loaded_columns import (

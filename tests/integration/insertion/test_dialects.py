@@ -34,6 +34,18 @@ def test_a_byte_order_mark_is_no_text_of_the_first_field(lake: Lake) -> None:
     refused(lake, "row 1 of .*a.csv has '\\\\ufeffx' for it", file_format="CSV", select={"ts": "c2", "s": "c1"})
 
 
+def test_tsv_has_ways_of_its_own(lake: Lake) -> None:
+    create(lake, "s Nullable(String)")
+    lake.put(PREFIX + "a.tsv", f'# made by hand\nts\ts\n{AT}\t"a\tb"\n{AT}\tNA\n'.encode())
+    refused(lake, "settings={'input_format_tsv_skip_first_lines': 1} skips a line", csv={"skip_lines": 1})
+    refused(lake, r"csv={'delimiter': '\\t'}", csv={"null": "NA"})
+    lake.load(csv={"delimiter": "\t", "skip_lines": 1, "null": "NA"}, file_format="CSVWithNames")
+    assert values(lake, "s") == ["a\tb", None]
+    lake.put(PREFIX + "a.tsv", f"# made by hand\nts\ts\n{AT}\ta\\tb\n".encode())
+    lake.load(settings={"input_format_tsv_skip_first_lines": 1})
+    assert values(lake, "s") == ["a\tb"]
+
+
 def test_a_lone_quote_tears_no_later_row(lake: Lake) -> None:
     # A server that parses in chunks takes each quote for one that opens or closes a field, and cuts within the note.
     create(lake, "s String, note String")
