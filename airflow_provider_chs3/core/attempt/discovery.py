@@ -195,7 +195,8 @@ def needed_by(request: LoadRequest) -> dict[str, SettingValue]:
         by_sharding_key=request.policies.distribution == "sharding_key",
         store=request.source.kind,
     )
-    fields = reading_settings(request.selection.csv, has_nested_containers=False)
+    selection = request.selection
+    fields = reading_settings(selection.csv, has_nested_containers=False, has_whole_objects=bool(selection.select))
     return {**fields, **needed}
 
 

@@ -11,6 +11,7 @@ from airflow_provider_chs3.core.files.field_values import TextFields, without_ma
 from airflow_provider_chs3.core.files.file_columns import check_servers_read, describe
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_kinds import kinds_of, split_kinds
+from airflow_provider_chs3.core.files.inner_keys import check_apart, has_whole_objects, with_whole_objects
 from airflow_provider_chs3.core.files.loaded_columns import (
     VIRTUAL_COLUMNS,
     FileGroup,
@@ -86,14 +87,16 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
         # The names of a JSON file are those of a sample of its lines; there a missing key is NULL anyway.
         known = names if files.format.name == "JSONEachRow" else in_each
         types = {name: TEXT_TYPE for name in known if name not in VIRTUAL_COLUMNS}
-        text = TextFields(
-            types,
-            null=selection.csv.null if files.format.is_csv else "",
-            first="" if files.format.names_columns else next(iter(names), ""),
-        )
         loaded = yield from check_row_wise(
-            selection.select, wanted, types, settings=files.look_settings, by_file=by_file, fields=text
+            selection.select,
+            wanted,
+            types,
+            settings=files.look_settings,
+            by_file=by_file,
+            fields=_text_fields(types, names, files, selection),
         )
+        if files.format.name == "JSONEachRow":
+            types, loaded = with_whole_objects(types, loaded)
         return Reading((FileGroup(types, tuple(loaded)),), names=tuple(names))
     if not by_file and not selection.columns:
         # Nobody says that the files have them.
@@ -101,13 +104,21 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
     fields = {column.name: _field(column, files, selection) for column in wanted if not by_file or column.name in names}
     loaded = plain_columns(wanted, {name: each.type for name, each in fields.items()}, by_file)
     _check_any(loaded, names)
-    read = [_of_field(each, fields[each.column.name]) for each in loaded]
+    types = {name: each.type for name, each in fields.items()}
+    loaded = [_of_field(each, fields[each.column.name]) for each in loaded]
+    if files.format.name == "JSONEachRow" and has_whole_objects(types):
+        types, loaded = with_whole_objects(types, loaded)
     group = FileGroup(
-        types={name: each.type for name, each in fields.items()},
-        loaded=_without_mark(read, files.format),
+        types=types,
+        loaded=_without_mark(loaded, files.format),
         defaults={name: each.default for name, each in fields.items() if each.default},
     )
     return Reading((group,), names=tuple(names) if by_file else None)
+
+
+def _text_fields(types: Collection[str], names: Sequence[str], files: Files, selection: Selection) -> TextFields:
+    null = selection.csv.null if files.format.is_csv else ""
+    return TextFields(types, null=null, first="" if files.format.names_columns else next(iter(names), ""))
 
 
 def _field(column: Column, files: Files, selection: Selection) -> TextField:
@@ -167,6 +178,9 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
         else:
             loaded = plain_columns([each.column for each in found], types, {some[0].example: types})
             loaded = naive.with_zones(_with_days(loaded, files.format))
+        if files.format.name in ("ORC", "Parquet"):
+            by_kind = {kind.example: kind.types for kind in some}
+            check_apart(by_kind, loaded, is_orc=files.format.name == "ORC")
         groups.append(FileGroup(types, tuple(loaded), frozenset(path for kind in some for path in kind.paths)))
         by_example.append((some[0].example, loaded))
     check_orders(by_example)
