@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -125,6 +126,12 @@ class LoadedColumn:
     def looked_at(self) -> str:
         """The expression that does not fail on a text that it cannot parse."""
         return f"(\n{self.written}\n)" if self.written else self.source
+
+    def uses(self, name: str) -> bool:
+        """Return whether it is loaded from a column of this name, or its expression mentions it."""
+        if not self.written:
+            return name == self.column.name
+        return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", self.written) is not None
 
     @property
     def hides_struct(self) -> bool:

@@ -80,7 +80,6 @@ _ALWAYS: dict[str, SettingValue] = {
     "input_format_parquet_enable_json_parsing": 0,
     "input_format_csv_empty_as_default": 1,
     "input_format_tsv_empty_as_default": 0,
-    "input_format_import_nested_json": 1,
     # In Dynamic and JSON columns 31 February would become 2 March, and a time lose its zone: text stays text.
     "input_format_try_infer_dates": 0,
     "input_format_try_infer_datetimes": 0,
@@ -97,8 +96,8 @@ _ALWAYS: dict[str, SettingValue] = {
 def reading_settings(
     dialect: Dialect,
     *,
-    is_selected: bool,
     has_nested_containers: bool,
+    has_whole_objects: bool = False,
     has_escaped_labels: bool = False,
     has_shapes: bool = False,
 ) -> dict[str, SettingValue]:
@@ -106,9 +105,10 @@ def reading_settings(
 
     Args:
         dialect: The dialect of CSV files.
-        is_selected: Whether expressions read the fields: then a field equal to the dialect's `null` is NULL.
         has_nested_containers: Whether a column is a Tuple that contains an Array, Map or Tuple: then a JSON line that
             lacks one is refused.
+        has_whole_objects: Whether keys of JSON are whole names, and `log.x` is not read from inside the object `log`:
+            ClickHouse then reads nothing for `log`.
         has_escaped_labels: Whether a Tuple element has a name that JSON may escape: then a key without an element is
             refused.
         has_shapes: Whether a column contains points, lines or polygons, which GeoParquet stores as bytes: a text column
@@ -117,7 +117,8 @@ def reading_settings(
     return {
         **_ALWAYS,
         **dialect.settings,
-        "format_csv_null_representation": dialect.null if is_selected else _NO_MARKER,
+        "format_csv_null_representation": _NO_MARKER,
+        "input_format_import_nested_json": int(not has_whole_objects),
         "input_format_json_defaults_for_missing_elements_in_named_tuple": int(not has_nested_containers),
         "input_format_json_ignore_unknown_keys_in_named_tuple": int(not has_escaped_labels),
         "input_format_parquet_allow_geoparquet_parser": int(has_shapes),
@@ -125,4 +126,4 @@ def reading_settings(
 
 
 #: Names of these settings.
-READING_SETTING_NAMES = frozenset(reading_settings(Dialect(), is_selected=False, has_nested_containers=False))
+READING_SETTING_NAMES = frozenset(reading_settings(Dialect(), has_nested_containers=False))
