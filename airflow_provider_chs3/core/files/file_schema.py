@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.files.data_volume import row_width_bytes
+from airflow_provider_chs3.core.files.field_values import TextFields, without_mark
 from airflow_provider_chs3.core.files.file_columns import check_servers_read, describe
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_kinds import kinds_of, split_kinds
@@ -88,7 +89,12 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
         known = names if files.format.name == "JSONEachRow" else in_each
         types = {name: TEXT_TYPE for name in known if name not in VIRTUAL_COLUMNS}
         loaded = yield from check_row_wise(
-            selection.select, wanted, types, settings=files.look_settings, by_file=by_file
+            selection.select,
+            wanted,
+            types,
+            settings=files.look_settings,
+            by_file=by_file,
+            fields=_text_fields(types, names, files, selection),
         )
         if files.format.name == "JSONEachRow":
             types, loaded = with_whole_objects(types, loaded)
@@ -111,6 +117,11 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
     return Reading((group,), names=tuple(names) if by_file else None)
 
 
+def _text_fields(types: Collection[str], names: Sequence[str], files: Files, selection: Selection) -> TextFields:
+    null = selection.csv.null if files.format.is_csv else ""
+    return TextFields(types, null=null, first="" if files.format.names_columns else next(iter(names), ""))
+
+
 def _field(column: Column, files: Files, selection: Selection) -> TextField:
     return read_as(
         column.name,
@@ -126,11 +137,11 @@ def _of_field(each: LoadedColumn, text: TextField) -> LoadedColumn:
     return replace(each, source=text.source, source_type=text.source_type, kept=text.kept)
 
 
-def _without_mark(loaded: Iterable[LoadedColumn], file_format: Format) -> tuple[LoadedColumn, ...]:
-    """Refuse a byte order mark, which ClickHouse removes only from a file with a header."""
-    first, *others = loaded
-    if not file_format.names_columns and file_format.name != "JSONEachRow":
-        unmarked = f"NOT startsWith({first.source}, '\\xef\\xbb\\xbf')"
+def _without_mark(read: Sequence[LoadedColumn], file_format: Format) -> tuple[LoadedColumn, ...]:
+    """Refuse a byte order mark, which ClickHouse removes only from a file with a header; a container never has one."""
+    first, *others = read
+    if not file_format.names_columns and first.source_type in ("String", TEXT_TYPE):
+        unmarked = without_mark(first.column.name)
         first = replace(first, kept=f"{first.kept} AND {unmarked}" if first.kept else unmarked)
     return (first, *others)
 
@@ -163,7 +174,7 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
         if selection.select:
             in_each = {name: of for name, of in types.items() if all(name in kind.types for kind in some)}
             loaded = yield from check_row_wise(
-                selection.select, wanted, in_each, settings=files.look_settings, by_file=by_file, naive=naive
+                selection.select, wanted, in_each, settings=files.look_settings, by_file=by_file, fields=naive
             )
         else:
             loaded = plain_columns([each.column for each in found], types, {some[0].example: types})

@@ -178,8 +178,6 @@ def held_version(
         now = standing_unpinned(periods, wanted, table_facts)
         if now.standing is ComparisonStatus.UNCHANGED:
             return None, now.why
-    if added := _added_since(next(iter(held.values())).record, wanted.structure):
-        return None, f"the table got {added} since it was held"
     for node, each in held.items():
         if not _is_base(each, periods[node], table_facts):
             return None, f"the table's rows of it on {node} were changed since it was held"
@@ -196,13 +194,6 @@ def held_on(periods: Mapping[Node, PeriodOnNode]) -> dict[Node, Held]:
     attempts = {node: each.record.attempt for node, each in held.items()}
     is_approved = all(period.record and period.record.attempt == attempts.get(node) for node, period in periods.items())
     return {} if is_approved else held
-
-
-def _added_since(held: Record, structure: Structure | None) -> str:
-    """Return the columns that a table got, as a text: what was checked does not have them; empty if it got none."""
-    before = {name for name, *_ in json.loads(held.structure)["columns"]} if held.structure else set()
-    added = [name for name, *_ in structure["columns"] if name not in before] if structure and before else []
-    return f"{'column' if len(added) == 1 else 'columns'} {', '.join(added)}" if added else ""
 
 
 def _is_base(held: Held, period: PeriodOnNode, table_facts: TableFacts) -> bool:

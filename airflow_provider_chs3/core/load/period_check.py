@@ -36,7 +36,7 @@ from airflow_provider_chs3.core.load.cleaning import clean_up_published
 from airflow_provider_chs3.core.load.finish import approve, as_held, check_approved, finish, not_held
 from airflow_provider_chs3.core.load.outcome import record_unchanged, result_of
 from airflow_provider_chs3.core.publication.evidence_renewal import renew_records
-from airflow_provider_chs3.core.publication.held import drop_held_of, without_lost
+from airflow_provider_chs3.core.publication.held import drop_held_of, without_unusable
 from airflow_provider_chs3.core.publication.publish import key_of_other_type
 from airflow_provider_chs3.core.publication.versions import drop_older_versions, find_versions
 from airflow_provider_chs3.core.request.load_request import LoadRequest
@@ -293,7 +293,12 @@ def look_at_period(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> St
     Raises:
         PreflightError: If it was published as another partition than the table's key gives now.
     """
-    facts = yield from without_lost(load.context, load.request.period, load.facts(before))
+    known = load.facts(before)
+    facts = yield from without_unusable(load.context, load.request.period, known, before)
+    if known.held and not facts.held:
+        yield from Log(
+            name=f"What is held of {load.request.period} cannot be published any more: {facts.why_not_held}."
+        )
     if facts.found.standing is not ComparisonStatus.TARGET_CHANGED:
         return facts
     changed = {node: before[node] for node in facts.found.nodes}
