@@ -71,7 +71,6 @@ with DAG(
         **OBJECTS,
         **WHERE,
         periods="{{ ti.xcom_pull('load')['period'] }}",
-        definition={"policies": {"keep_versions": 1}},
     )
     # Whatever reads the table follows this.
     published = EmptyOperator(task_id="published", trigger_rule="none_failed_min_one_success")

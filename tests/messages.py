@@ -19,6 +19,7 @@ _BY_OTHER_WAYS = (
     "_mismatch",
     "having",
     "_sentence",
+    "_inner_sentence",
     "_conversion_sentence",
     "unreadable",
     "_is_missing",

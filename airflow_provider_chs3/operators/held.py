@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.values.load_arguments import OF_APPROVAL, check_definition, templated
+from airflow_provider_chs3.core.values.load_arguments import OF_APPROVAL, templated
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.operators._support.declared import takes
@@ -26,27 +26,23 @@ class ApprovePeriodsOperator(PeriodOperator):
 
     Held rows are published only if their objects, and the period in the table, are as they were when the rows were
     checked; otherwise the task fails: load the period. They are published as by a load: a retry repeats an approval
-    that was killed. `periods` is required. Without `definition`, the load counts as one without any of these arguments.
+    that was killed. The load's arguments are not needed, as its record has what counts. `periods` is required.
 
     Returns:
         The result of each period, as of a load.
     """
 
     template_fields: Sequence[str] = (*PeriodOperator.template_fields, *templated(OF_APPROVAL))
-    file_fields: ClassVar[Sequence[str]] = ("definition",)
     ui_color = LedgerOperator.ui_color
 
     def __init__(
         self,
         *,
         periods: Sequence[str] | str | None = None,
-        definition: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.periods = periods
-        self.definition = definition
-        check_definition(definition)
 
     def approved(self) -> list[LoadResult]:
         """Publish what is held of the periods, and return the results as objects.
@@ -64,7 +60,7 @@ class ApprovePeriodsOperator(PeriodOperator):
             if not self.periods:
                 raise ConfigurationError(NO_PERIODS)
             listing, periods = self.listing(), parse_periods(self.periods)
-            loaded = what_is_loaded(self, listing, self.definition or {})
+            loaded = what_is_loaded(self, listing, {})
             reload = Reload(target=loaded["target"], periods=periods, approve=True)
             request = LoadRequest(**loaded, period=periods[0], reload=reload)
             outcome = self.runner(listing).run(load_periods(request, periods))

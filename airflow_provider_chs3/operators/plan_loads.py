@@ -255,17 +255,11 @@ class PlanLoadsOperator(PeriodOperator):
 
 def _compared(loaded: Mapping[str, Any], *, with_settings: bool) -> dict[str, Any]:
     """Return the arguments of `PlanRequest` for what a plan compares besides the objects."""
-    from airflow_provider_chs3.core.request.load_request import definition_of
+    from airflow_provider_chs3.core.request.load_request import definition_of, digest_of
 
-    policies = loaded["policies"]
+    policies, files = loaded["policies"], {"file_format": loaded["format"], "compression": loaded["compression"]}
     return {
-        "definition": definition_of(
-            loaded["selection"],
-            on_other_periods=policies.on_other_periods,
-            distribution=policies.distribution,
-            file_format=loaded["format"],
-            compression=loaded["compression"],
-        ),
+        "definition": digest_of(definition_of(loaded["selection"], policies, **files)),
         "policies": policies,
         "settings": loaded["settings"] if with_settings else None,
     }

@@ -29,7 +29,7 @@ LINES = [
     "versions --table t",
     "restore --table t --period 2026-01 --version 0cae9b07d6b44939 --replace-changed",
     "unpin --table t --period 2026-01",
-    "approve --table t --period 2026-01 --bucket b --key k/{YYYY-MM}/ --definition {}",
+    "approve --table t --period 2026-01 --bucket b --key k/{YYYY-MM}/",
     "discard --table t --period 2026-01",
     "clean --older-than-hours 0.5 --dry-run",
     "doctor --table t --for load --for page",

@@ -13,7 +13,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowSkipException
 
 from airflow_provider_chs3.operators.held import DiscardPeriodsOperator
-from airflow_provider_chs3.testbed.trips import Trips
+from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from tests.integration.conftest import lake, trips_lake
 from tests.integration.lake import PERIOD, Lake
 from tests.plugin.conftest import airflow_api, as_user, fresh_looks
@@ -54,6 +54,9 @@ class Runs:
         logical_date = None if name == "chs3_undo" else MONTHLY
         done = self._run_dag(self._dags[name], logical_date=logical_date, run_conf=of_table | conf)
         return {ti.task_id: str(ti.state) for ti in done.get_task_instances()}
+
+    def task(self, name: str) -> Any:
+        return self._dags["chs3_checked"].get_task(name)
 
     def load(self, **conf: Any) -> dict[str, str]:
         return self.run("chs3_checked", bucket=self._lake.bucket, key="trips/{YYYY-MM}/", **conf)
@@ -112,6 +115,17 @@ def test_what_is_held_is_published_once_a_person_approves_and_may_be_undone(trip
     assert trips_lake.facts() == MANY.facts(PERIOD)
     # A load leaves what is pinned, and nobody is asked.
     assert runs.load() == dict.fromkeys(PUBLISHED, "skipped") | {"is_held": "success"}
+
+
+def test_a_person_approves_what_select_has_made(trips_lake: Lake, runs: Runs) -> None:
+    """The approval has no other arguments than those of the DAG that is copied: only its load knows `select`."""
+    runs.task("load").select = {name: "concat(zone, '')" if name == "zone" else name for name in COLUMNS}
+    for trips in (MANY, FEW):
+        trips_lake.upload(trips)
+        states = runs.load() if trips is MANY else runs.load_and_answer("Approve")[0]
+        assert states == (PUBLISHED if trips is MANY else APPROVED)
+        assert trips_lake.facts() == trips.facts(PERIOD)
+    assert runs.load() == PUBLISHED
 
 
 def test_a_run_that_the_page_starts_approves(trips_lake: Lake, runs: Runs) -> None:

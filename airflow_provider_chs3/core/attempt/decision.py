@@ -124,8 +124,9 @@ def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
     why = facts.found.why
     if stays := _stays(facts):
         return stays
-    if facts.is_approval and not facts.intended:
-        return Refuse(facts.why_not_held or "it was held for too long", Refusal.NOT_HELD)
+    if facts.is_approval:
+        why_not = facts.why_not_held or "it was held for too long"
+        return Finish(why) if facts.intended else Refuse(why_not, Refusal.NOT_HELD)
     if facts.objects == 0 and policies.on_no_objects != "empty":
         reason = f"no {facts.contents}"
         is_skipped = policies.on_no_objects == "skip"

@@ -11,6 +11,7 @@ from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.cluster.node_facts import RecordTable, TargetContext
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
+from airflow_provider_chs3.core.files.inner_keys import has_whole_objects
 from airflow_provider_chs3.core.files.text_fields import has_escaped_labels, lacks_elements_of_containers
 from airflow_provider_chs3.core.ledger.comparison import (
     ExpectedPeriod,
@@ -259,7 +260,7 @@ class LoadContext:
         """The state that the period is compared with."""
         return ExpectedPeriod(
             fingerprint=self.manifest.fingerprint,
-            definition=self.request.definition,
+            definition=self.request.definition or None,
             structure=self.request.structure(self.context),
             contents=self.request.source.kind.contents.name,
         )
@@ -398,10 +399,11 @@ def values_of_load(load: LoadContext) -> dict[str, Value]:
 
 
 def _reading_settings(request: LoadRequest, context: TargetContext) -> SettingValues:
-    types = [ColumnType(each.type) for each in context.table_facts.columns]
+    selection, types = request.selection, [ColumnType(each.type) for each in context.table_facts.columns]
     settings = reading_settings(
-        request.selection.csv,
-        is_selected=bool(request.selection.select),
+        selection.csv,
+        has_whole_objects=bool(selection.select)
+        or has_whole_objects([each.name for each in selection.wanted(context.table_facts.columns)]),
         has_nested_containers=any(map(lacks_elements_of_containers, types)),
         has_escaped_labels=any(map(has_escaped_labels, types)),
         has_shapes=any(_SHAPES.search(each.text) for each in types),

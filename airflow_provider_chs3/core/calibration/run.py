@@ -217,7 +217,7 @@ def _search(bench: TrialContext, request: CalibrationRequest) -> Steps[tuple[lis
     one = bench.resource_share_of(1, 1)
     every = [
         {label: each for label, each in theme.items() if not bench.is_same(Knobs(**each), BY_RULE)}
-        for theme in themes(one, is_text=not bench.load.files.format.is_typed)
+        for theme in themes(one)
     ]
     numbers = [
         each

@@ -62,20 +62,18 @@ class TrialResult:
 Theme: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 
-def themes(one: ResourceShare, *, is_text: bool) -> list[Theme]:
+def themes(one: ResourceShare) -> list[Theme]:
     """Return the themes to try.
 
     Args:
         one: A load's resource share.
-        is_text: Whether the files are text, which may be parsed in chunks.
     """
-    parsing = {f"parallel parsing {value}": {"parallel_parsing": value} for value in (0, 1)}
     insert = {f"{max(1, round(one.cores * each))} insert threads": {"insert_threads": each} for each in _INSERT_THREADS}
     read = {f"{max(1, round(one.cores * each))} reading threads": {"read_threads": each} for each in _READ_THREADS}
     blocks = {f"blocks × {each:g}": {"block": each} for each in _BLOCKS}
     buffers = {f"download buffer {each // _MIB} MiB": {"download_buffer_bytes": each} for each in _BUFFERS}
     downloads = {f"{each} download threads": {"download_threads": each} for each in _DOWNLOADS}
-    return [*([parsing] if is_text else []), insert, read, blocks, buffers | downloads]
+    return [insert, read, blocks, buffers | downloads]
 
 
 T = TypeVar("T")

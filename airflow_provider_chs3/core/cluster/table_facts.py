@@ -27,6 +27,8 @@ _DISK = "disk = "
 _TTL = re.compile(r" TTL (.*?)(?: SETTINGS |$)", re.DOTALL)
 #: TTL actions that delete no rows.
 _KEEPS_ROWS = re.compile(r" (?:TO DISK|TO VOLUME|RECOMPRESS) ")
+#: Columns of these kinds are not stored.
+_NOT_STORED = ("ALIAS", "EPHEMERAL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +159,35 @@ class TableFacts:
         return "enable_block_number_column = " in self.engine_full
 
     @property
+    def stored(self) -> list[Column]:
+        """The columns that its parts may have."""
+        return [each for each in self.columns if each.default_kind not in _NOT_STORED]
+
+    @property
     def keeps_every_row(self) -> bool:
         """Return whether no merge removes rows, so that row counts must not change."""
         return self.is_plain and not self.rows_expire
+
+
+def differences(was: TableFacts, is_now: TableFacts) -> list[str]:
+    """Return what of a table was changed that its parts depend on, as texts, but for added columns.
+
+    Args:
+        was: The table, or one that was made like it.
+        is_now: The table now.
+    """
+    now = {each.name: each.type for each in is_now.stored}
+    found = [
+        f"its column {each.name} was {each.type}, and is {now.get(each.name, 'gone')}"
+        for each in was.stored
+        if now.get(each.name) != each.type
+    ]
+    for part in ("partition_key", "sorting_key", "primary_key", "indices", "projections"):
+        before, now_there = getattr(was, part), getattr(is_now, part)
+        # Servers keep the parentheses of a key of one column, with which tables beside the target are created.
+        if before not in (now_there, f"({now_there})"):
+            found.append(f"its {part.replace('_', ' ')} was {before!r}, and is {now_there!r}")
+    return found
 
 
 def target_query(target: TableName) -> str:

@@ -31,7 +31,6 @@ class DataVolume:
         share_rows: A node's share of the rows; None if no footer has them.
         files_per_node: Files of a node, at least 1.
         largest_file_bytes: Stored size of the largest file in bytes.
-        is_text: Whether files are text, which is parsed in chunks.
         is_parquet: Whether files are Parquet, whose reader needs its own memory.
         is_on_remote_disk: Whether a node writes to anything but a local disk, such as S3.
     """
@@ -41,7 +40,6 @@ class DataVolume:
     share_rows: int | None = None
     files_per_node: int = 1
     largest_file_bytes: int = 0
-    is_text: bool = False
     is_parquet: bool = False
     is_on_remote_disk: bool = False
 
@@ -65,7 +63,6 @@ def shape_of(
         share_rows=reading.rows // nodes if objects and reading.rows is not None else None,
         files_per_node=max(1, len(objects) // nodes),
         largest_file_bytes=max((each.size_bytes for each in objects), default=0),
-        is_text=not files.format.is_typed,
         is_parquet=files.format.name == "Parquet",
         is_on_remote_disk=is_on_remote_disk,
     )

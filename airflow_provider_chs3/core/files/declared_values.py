@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
+from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.conversion.altered_values import ALTERATIONS
 from airflow_provider_chs3.core.conversion.casts import Casting
 from airflow_provider_chs3.core.conversion.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.conversion.server_casts import Cast
+from airflow_provider_chs3.core.files.field_values import FieldValues, over, used_fields
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from airflow_provider_chs3.core.files.parquet_footers import FooterSchema
 from airflow_provider_chs3.core.sql.quoting import identifier
@@ -25,14 +27,16 @@ class DeclaredValues:
     """What some files declare of their columns beside the types as which servers read them.
 
     Args:
+        fields: Their values otherwise.
         types: Column → type as which it is read.
         declared: Column → type with UUIDs in the place of their bytes, of those that have any.
         altered: Column → what the reader may have altered, as keys of `ALTERATIONS`.
     """
 
-    types: Mapping[str, str] = field(default_factory=dict)
-    declared: Mapping[str, str] = field(default_factory=dict)
-    altered: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    fields: FieldValues
+    types: Mapping[str, str]
+    declared: Mapping[str, str]
+    altered: Mapping[str, tuple[str, ...]]
 
     def of_columns(self, loaded: Iterable[LoadedColumn]) -> Iterator[LoadedColumn]:
         """Load columns as they are declared.
@@ -47,25 +51,28 @@ class DeclaredValues:
                 column = replace(column, source=self._as_declared(name), source_type=self.declared[name])
             yield column
 
-    def of_expression(self, made: Cast, used: Iterable[str]) -> tuple[Cast, str]:
-        """Return an expression of the user's over columns as they are declared, and what messages have for a value.
-
-        Args:
-            made: The expression.
-            used: What it names: columns, or fields of them.
-        """
-        names = sorted(({each.partition(".")[0] for each in used} | set(used)) & self.types.keys())
-        value, conditions = made.value, [made.holds]
-        if apart := [name for name in names if name in self.declared]:
-            arrays = ", ".join(f"[{self._as_declared(name)}]" for name in apart)
-            # A lambda gives them the names of the files' columns.
-            value = f"arrayMap(({', '.join(map(identifier, apart))}) -> (\n{value}\n), {arrays})[1]"
+    def of_expression(self, column: Column, expression: str, used: Iterable[str]) -> Cast:
+        """Return an expression over columns as they are declared; see `FieldValues`."""
+        used = list(used)
+        made = self.fields.of_expression(column, expression, used)
+        names = used_fields(used, self.types)
+        apart = {name: self._as_declared(name) for name in names if name in self.declared}
+        conditions = [made.holds] if made.holds else []
         for name in names:
             of = ColumnType(self.types[name])
-            if name in self.altered:
-                conditions.append(Casting(altered=self.altered[name]).cast(identifier(name), of, of).holds)
-        holds = " AND ".join(f"ifNull({each}, 1)" for each in conditions if each)
-        return Cast(value, holds or None), self._doubt(names)
+            if name in self.altered and (
+                holds := Casting(altered=self.altered[name]).cast(identifier(name), of, of).holds
+            ):
+                conditions.append(f"ifNull({holds}, 1)")
+        return Cast(over(made.value, apart) if apart else made.value, " AND ".join(conditions) or None)
+
+    def with_doubts(self, loaded: Iterable[LoadedColumn]) -> list[LoadedColumn]:
+        """Return expressions with what messages have for a value of theirs that was altered.
+
+        Args:
+            loaded: The columns, each with its expression.
+        """
+        return [replace(each, doubt=self._doubt(name for name in self.types if each.uses(name))) for each in loaded]
 
     def _as_declared(self, name: str) -> str:
         read, declared = ColumnType(self.types[name]), ColumnType(self.declared[name])
@@ -74,9 +81,6 @@ class DeclaredValues:
     def _doubt(self, names: Iterable[str]) -> str:
         alterations = (each for name in names for each in self.altered.get(name, ()))
         return next((ALTERATIONS[each].shown for each in alterations), "")
-
-
-NO_DECLARATIONS = DeclaredValues()
 
 
 def with_uuids(types: Mapping[str, str], schema: FooterSchema) -> dict[str, str]:

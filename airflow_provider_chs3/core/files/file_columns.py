@@ -21,7 +21,6 @@ _AT_A_TIME = 16
 _AS_TEXT: SettingValues = {
     "schema_inference_make_columns_nullable": 0,
     "input_format_max_rows_to_read_for_schema_inference": 1,
-    "input_format_parallel_parsing": 0,
     **{
         f"input_format_{each}_{setting}": value
         for each in ("csv", "tsv")
@@ -40,6 +39,8 @@ _ALL: SettingValues = {
 _NO_SUCH_COLUMN = 8
 #: The type of a column that is NULL throughout a file.
 OF_NULLS = "Nullable(Nothing)"
+#: A key of JSON may have an object in one line and a text in another: both are read as texts.
+_OF_NAMES: SettingValues = {"input_format_json_try_infer_named_tuples_from_objects": 0}
 _SHOWN_BYTES = 100
 #: What compressed data begins with → ClickHouse's name of the compression.
 _MAGIC = {"1F8B": "gzip", "28B52FFD": "zstd", "04224D18": "lz4", "FD377A585A00": "xz", "425A68": "bz2"}
@@ -137,11 +138,14 @@ def _describe(files: Files, path: str, *, is_of_names: bool) -> Steps[dict[str, 
     if not path.endswith(glob):
         yield from _check_matches_alone(files, glob, path)
     sql = files.read(glob, on_cluster=False).between("DESCRIBE TABLE ")
-    # If a file has a line of names, only that counts; by default 25,000 lines are read to guess types.
-    is_short = has_line_of_names and is_of_names
-    lines = {"input_format_max_rows_to_read_for_schema_inference": 1} if is_short else {}
+    of_names = _OF_NAMES if is_of_names else {}
+    if has_line_of_names and is_of_names:
+        # Only that line counts; by default 25,000 lines are read to guess types.
+        of_names = {"input_format_max_rows_to_read_for_schema_inference": 1}
     try:
-        rows = yield from Query(name=f"Read the columns of {path}", sql=sql, settings={**files.look_settings, **lines})
+        rows = yield from Query(
+            name=f"Read the columns of {path}", sql=sql, settings={**files.look_settings, **of_names}
+        )
     except ClickHouseServerError as error:
         if is_of_servers(error):
             raise

@@ -8,9 +8,11 @@ from dataclasses import replace
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.files.data_volume import row_width_bytes
 from airflow_provider_chs3.core.files.declared_values import DeclaredValues
+from airflow_provider_chs3.core.files.field_values import TextFields, without_mark
 from airflow_provider_chs3.core.files.file_columns import check_servers_read, describe
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_kinds import FileKind, kinds_of, split_kinds
+from airflow_provider_chs3.core.files.inner_keys import check_apart, has_whole_objects, with_whole_objects
 from airflow_provider_chs3.core.files.loaded_columns import (
     VIRTUAL_COLUMNS,
     FileGroup,
@@ -46,6 +48,7 @@ def read_columns(files: Files, selection: Selection, columns: Sequence[Column]) 
         ConfigurationError: If the selection does not fit the target or the files.
     """
     wanted = selection.wanted(columns)
+    yield from files.check_restored()
     if files.source.has_files:
         for each in files.manifest.objects:
             check_servers_read(each.path, files.compression_of(each.path))
@@ -91,8 +94,15 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
         known = names if files.format.name == "JSONEachRow" else in_each
         types = {name: TEXT_TYPE for name in known if name not in VIRTUAL_COLUMNS}
         loaded = yield from check_row_wise(
-            selection.select, wanted, types, settings=files.look_settings, by_file=by_file
+            selection.select,
+            wanted,
+            types,
+            settings=files.look_settings,
+            by_file=by_file,
+            fields=_text_fields(types, names, files, selection),
         )
+        if files.format.name == "JSONEachRow":
+            types, loaded = with_whole_objects(types, loaded)
         return Reading((FileGroup(types, tuple(loaded)),), names=tuple(names))
     if not by_file and not selection.columns:
         # Nobody says that the files have them.
@@ -100,12 +110,21 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
     fields = {column.name: _field(column, files, selection) for column in wanted if not by_file or column.name in names}
     loaded = plain_columns(wanted, {name: each.type for name, each in fields.items()}, by_file)
     _check_any(loaded, names)
+    types = {name: each.type for name, each in fields.items()}
+    loaded = [_of_field(each, fields[each.column.name]) for each in loaded]
+    if files.format.name == "JSONEachRow" and has_whole_objects(types):
+        types, loaded = with_whole_objects(types, loaded)
     group = FileGroup(
-        types={name: each.type for name, each in fields.items()},
-        loaded=_without_mark((_of_field(each, fields[each.column.name]) for each in loaded), files.format),
+        types=types,
+        loaded=_without_mark(loaded, files.format),
         defaults={name: each.default for name, each in fields.items() if each.default},
     )
     return Reading((group,), names=tuple(names) if by_file else None)
+
+
+def _text_fields(types: Collection[str], names: Sequence[str], files: Files, selection: Selection) -> TextFields:
+    null = selection.csv.null if files.format.is_csv else ""
+    return TextFields(types, null=null, first="" if files.format.names_columns else next(iter(names), ""))
 
 
 def _field(column: Column, files: Files, selection: Selection) -> TextField:
@@ -123,11 +142,11 @@ def _of_field(each: LoadedColumn, text: TextField) -> LoadedColumn:
     return replace(each, source=text.source, source_type=text.source_type, kept=text.kept)
 
 
-def _without_mark(loaded: Iterable[LoadedColumn], file_format: Format) -> tuple[LoadedColumn, ...]:
-    """Refuse a byte order mark, which ClickHouse removes only from a file with a header."""
-    first, *others = loaded
-    if not file_format.names_columns and file_format.name != "JSONEachRow":
-        unmarked = f"NOT startsWith({first.source}, '\\xef\\xbb\\xbf')"
+def _without_mark(read: Sequence[LoadedColumn], file_format: Format) -> tuple[LoadedColumn, ...]:
+    """Refuse a byte order mark, which ClickHouse removes only from a file with a header; a container never has one."""
+    first, *others = read
+    if not file_format.names_columns and first.source_type in ("String", TEXT_TYPE):
+        unmarked = without_mark(first.column.name)
         first = replace(first, kept=f"{first.kept} AND {unmarked}" if first.kept else unmarked)
     return (first, *others)
 
@@ -158,6 +177,9 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
     groups, by_example = [], []
     for types, some in (yield from split_kinds(kinds, needed)):
         loaded = yield from _read_alike(files, selection, wanted, types, some, by_file)
+        if files.format.name in ("ORC", "Parquet"):
+            by_kind = {kind.example: kind.types for kind in some}
+            check_apart(by_kind, loaded, is_orc=files.format.name == "ORC")
         groups.append(FileGroup(types, tuple(loaded), frozenset(path for kind in some for path in kind.paths)))
         by_example.append((some[0].example, loaded))
     check_orders(by_example)
@@ -181,22 +203,15 @@ def _read_alike(
 ) -> Steps[list[LoadedColumn]]:
     """Find what columns are loaded from in files that are read together."""
     naive = NaiveTimestamps.of(kinds, types, meaning=selection.naive_timestamps, zone=files.zone)
-    values = DeclaredValues(types=types, declared=kinds[0].declared, altered=kinds[0].altered)
+    values = DeclaredValues(fields=naive, types=types, declared=kinds[0].declared, altered=kinds[0].altered)
     if not selection.select:
         loaded = plain_columns(wanted, types, {kinds[0].example: types})
         return naive.with_zones(values.of_columns(loaded))
     in_each = {name: of for name, of in types.items() if all(name in kind.types for kind in kinds)}
-    return (
-        yield from check_row_wise(
-            selection.select,
-            wanted,
-            in_each,
-            settings=files.look_settings,
-            by_file=by_file,
-            naive=naive,
-            values=values,
-        )
+    loaded = yield from check_row_wise(
+        selection.select, wanted, in_each, settings=files.look_settings, by_file=by_file, fields=values
     )
+    return values.with_doubts(loaded)
 
 
 def _read_nothing(wanted: Sequence[Column]) -> Reading:
@@ -222,7 +237,7 @@ def _check_int96(files: Files, groups: Sequence[FileGroup], kinds: Sequence[File
         read = {
             name: of
             for name, of in group.types.items()
-            if name in names and any(each.reads(name) for each in group.loaded)
+            if name in names and any(each.uses(name) or each.column.name == name for each in group.loaded)
         }
         if not read:
             continue

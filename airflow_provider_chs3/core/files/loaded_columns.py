@@ -129,6 +129,12 @@ class LoadedColumn:
         """The expression that does not fail on a text that it cannot parse."""
         return f"(\n{self.written}\n)" if self.written else self.source
 
+    def uses(self, name: str) -> bool:
+        """Return whether it is loaded from a column of this name, or its expression mentions it."""
+        if not self.written:
+            return name == self.column.name
+        return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", self.written) is not None
+
     @property
     def certain(self) -> str | None:
         """Condition that the expression's value can be shown as it is in the file; None if it always can."""
@@ -141,16 +147,6 @@ class LoadedColumn:
         has_structs = any(ColumnType(self.source_type).parts("Tuple"))
         target = ColumnType(self.column.type)
         return self.hides_nulls and has_structs and (target.holds_null or "Nullable(Tuple(" in target.text)
-
-    def reads(self, name: str) -> bool:
-        """Return whether the column is filled from a column of the files.
-
-        Args:
-            name: That column.
-        """
-        if not self.written:
-            return name == self.column.name
-        return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", self.written) is not None
 
     @property
     def is_unparsed(self) -> str:

@@ -109,8 +109,9 @@ def unreadable(path: str, file_format: Format, error: ClickHouseServerError) -> 
         return _escaped_sentence(f"{where}{column}", escaped[1])
     way_out = next((way for pattern, way in _WAYS_OUT if re.search(pattern, error.message)), None)
     if way_out is None:
-        is_csv = file_format.name.startswith("CSV")
-        way_out = "Fix the file, or describe how its fields are written in csv={…}." if is_csv else "Fix the file."
+        way_out = "Fix the file."
+        if file_format.is_csv:
+            way_out = "Fix the file, or describe how its fields are written in csv={…}."
     return f"{where}{column} cannot be read as {file_format.name}: {reason_of(error)}. {way_out}"
 
 

@@ -8,14 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.conversion.server_casts import Cast
 from airflow_provider_chs3.core.conversion.strict_casts import strict
-from airflow_provider_chs3.core.files.declared_values import NO_DECLARATIONS, DeclaredValues
+from airflow_provider_chs3.core.files.field_values import FieldValues
 from airflow_provider_chs3.core.files.loaded_columns import (
     VIRTUAL_COLUMNS,
     LoadedColumn,
     is_missing,
     structure_of,
 )
-from airflow_provider_chs3.core.files.naive_timestamps import NaiveTimestamps
 from airflow_provider_chs3.core.files.parse_errors import reason_of
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.models import SettingValues
@@ -71,8 +70,7 @@ def check_row_wise(
     *,
     settings: SettingValues,
     by_file: Mapping[str, Iterable[str]] | None = None,
-    naive: NaiveTimestamps | None = None,
-    values: DeclaredValues = NO_DECLARATIONS,
+    fields: FieldValues | None = None,
 ) -> Steps[list[LoadedColumn]]:
     """Check the user's expressions with the server's own parser, and find their types.
 
@@ -82,22 +80,20 @@ def check_row_wise(
         types: The columns that all files have.
         settings: Settings of statements that read the files: types may follow from them.
         by_file: File → its columns. Default: files do not name them.
-        naive: Their timestamps without a zone. Default: they have none.
-        values: What else they declare of their columns. Default: nothing.
+        fields: The values of their fields. Default: those that servers read.
 
     Raises:
         ConfigurationError: If one is not a single row-wise expression over the files' columns.
         SourceError: If a file lacks a column that one reads, or nobody says what its timestamps without a zone mean.
     """
-    functions, written, doubts = dict[str, list[str]](), dict[str, Cast](), dict[str, str]()
+    functions, written = dict[str, list[str]](), dict[str, Cast]()
     for column in columns:
         name, expression = column.name, select[column.name]
         functions[name], used = yield from _names_in(name, expression)
-        made = naive.of_expression(column, expression, used) if naive else Cast(expression)
-        written[name], doubts[name] = values.of_expression(made, used)
+        written[name] = fields.of_expression(column, expression, used) if fields else Cast(expression)
     # Under names of their own: under the target's, an expression would see another one in the place of a file's column.
-    sources = {name: f"(\n{strict(each.value)}\n)" for name, each in written.items()}
-    listed = ",\n".join(f"{text} AS `select {number}`" for number, text in enumerate(sources.values()))
+    made = {name: f"(\n{strict(each.value)}\n)" for name, each in written.items()}
+    listed = ",\n".join(f"{text} AS `select {number}`" for number, text in enumerate(made.values()))
     structure = structure_of({**VIRTUAL_COLUMNS, **types})
     query = f"SELECT {listed} FROM null({literal(structure)})"
     try:
@@ -116,11 +112,10 @@ def check_row_wise(
     return [
         LoadedColumn(
             column,
-            sources[column.name],
+            made[column.name],
             row[1],
             kept=written[column.name].holds or "",
             written=written[column.name].value,
-            doubt=doubts[column.name],
             depends_on=next((each for each in functions[column.name] if each in own or _LOOKUPS.fullmatch(each)), ""),
         )
         for column, row in zip(columns, described, strict=True)

@@ -14,10 +14,8 @@ from airflow_provider_chs3.core.ledger.partition_changes import (
     fit_rows,
     is_explained,
     is_left_by_crash,
-    is_made_of_staged,
     may_have_lost,
     missing_parts,
-    shows_replaced,
     spare_gone_columns,
     undone_mutation,
 )
@@ -129,9 +127,6 @@ def standing_unpinned(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeri
     published = {
         node: period.record for node, period in periods.items() if period.record and period.record.event == "published"
     }
-    # After an intent alone nobody knows: its load may have been killed, or another one took over.
-    if crashed := tuple(node for node in published if _has_crashed(periods[node], table_facts)):
-        return _found(ComparisonStatus.UNFINISHED, crashed, "its server crashed right after")
     if len(published) < len(periods) or len({each.attempt for each in published.values()}) > 1:
         return _found(ComparisonStatus.UNFINISHED, tuple(node for node in periods if node not in published))
     return _compared(published, here, wanted)
@@ -172,18 +167,17 @@ def held_version(
     held = held_on(periods)
     if len(held) < len(periods) or len({each.record.attempt for each in held.values()}) != 1:
         return None, "nothing is held of it"
-    found = _compared({node: each.record for node, each in held.items()}, spread(periods, table_facts), wanted)
+    records = {node: each.record for node, each in held.items()}
+    found = _compared(records, spread(periods, table_facts), wanted)
     if found is not _AS_PUBLISHED:
-        why = found.why.replace("it was published", "it was held")
-        is_other = found.standing is ComparisonStatus.DEFINITION_CHANGED
-        return None, f"{why} (whoever approves it gives what the load gave, see --definition)" if is_other else why
+        return None, found.why.replace("it was published", "it was held")
+    if changed := _difference(records, wanted.structure):
+        return None, f"the table changed since it was held: {changed}"
     if any(each.is_of(periods[node].record) for node, each in held.items()):
         # What a reload has left: nobody decides about a period that is as published.
         now = standing_unpinned(periods, wanted, table_facts)
         if now.standing is ComparisonStatus.UNCHANGED:
             return None, now.why
-    if added := _added_since(next(iter(held.values())).record, wanted.structure):
-        return None, f"the table got {added} since it was held"
     for node, each in held.items():
         if not _is_base(each, periods[node], table_facts):
             return None, f"the table's rows of it on {node} were changed since it was held"
@@ -200,13 +194,6 @@ def held_on(periods: Mapping[Node, PeriodOnNode]) -> dict[Node, Held]:
     attempts = {node: each.record.attempt for node, each in held.items()}
     is_approved = all(period.record and period.record.attempt == attempts.get(node) for node, period in periods.items())
     return {} if is_approved else held
-
-
-def _added_since(held: Record, structure: Structure | None) -> str:
-    """Return the columns that a table got, as a text: what was checked does not have them; empty if it got none."""
-    before = {name for name, *_ in json.loads(held.structure)["columns"]} if held.structure else set()
-    added = [name for name, *_ in structure["columns"] if name not in before] if structure and before else []
-    return f"{'column' if len(added) == 1 else 'columns'} {', '.join(added)}" if added else ""
 
 
 def _is_base(held: Held, period: PeriodOnNode, table_facts: TableFacts) -> bool:
@@ -369,12 +356,9 @@ def _is_changed(period: PeriodOnNode, table_facts: TableFacts) -> bool:
     if _undone(period):
         return True
     evidence = evidence_of(record)
-    if _is_as_recorded(record, evidence, state, table_facts) or _has_crashed(period, table_facts):
+    if _is_as_recorded(record, evidence, state, table_facts):
         return False
-    return record.event == "published" or not (
-        _is_replaced(record, state, keeps_every_row=table_facts.keeps_every_row)
-        and is_made_of_staged(evidence.beside, state)
-    )
+    return record.event == "published" or not is_left_by_crash(evidence, state, table_facts=table_facts)
 
 
 def _changed(periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -> Found:
@@ -435,18 +419,6 @@ def _is_as_recorded(record: Record, evidence: Evidence, state: PartitionState, t
     return is_explained(evidence, spare_gone_columns(state, table_facts), table_facts=table_facts)
 
 
-def _has_crashed(period: PeriodOnNode, table_facts: TableFacts) -> bool:
-    """Check whether a partition is neither as before nor as after it was replaced, but what a crash leaves."""
-    if period.partitions is not None:
-        return any(_has_crashed(one, table_facts) for one in period.partitions)
-    record, state = period.record, period.state
-    if record is None or _is_as_recorded(record, evidence := evidence_of(record), state, table_facts):
-        return False
-    if record.event == "intent":
-        return is_left_by_crash(evidence, state)
-    return record.event == "published" and shows_replaced(evidence, state) and is_left_by_crash(evidence, state)
-
-
 def _has_blocks_of(record: Record, state: PartitionState, *, may_lose_all: bool) -> bool:
     # Replicas number blocks from 0, which an adopted period may have.
     was_empty = not record.max_block and not (record.event == "published" and record.rows)
@@ -456,11 +428,3 @@ def _has_blocks_of(record: Record, state: PartitionState, *, may_lose_all: bool)
         return False
     # New parts have higher numbers. Lower ones come from the covering part without rows, once it is merged.
     return may_lose_all or (state.min_block <= record.min_block and state.max_block == record.max_block)
-
-
-def _is_replaced(intent: Record, state: PartitionState, *, keeps_every_row: bool) -> bool:
-    """Check whether a partition may hold the staged rows: newer blocks than before, and as many rows."""
-    if not state.parts:
-        return not intent.rows
-    is_new = state.min_block > intent.max_block
-    return is_new and (state.rows == intent.rows or (not keeps_every_row and state.rows < intent.rows))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|`(?:[^`\\]|\\.)*`|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _TEXT = re.compile(r"'(?:[^'\\]|\\.|'')*'", re.DOTALL)
-_DROP = re.compile(r"\(?DROP COLUMN (?:IF EXISTS )?(?:`([^`\\]+)`|([\w.]+))\)?")
+_DROP = re.compile(r"\(?DROP COLUMN (?:IF EXISTS )?(?:`((?:[^`\\]|\\.)+)`|([\w.]+))\)?")
 _RENAME = re.compile(r"\bRENAME COLUMN\b")
 _SCOPE = re.compile(r"\bIN PARTITION\b")
 #: As the server writes a command: a partition's id, or the value of a key such as 202604 or '2026-04-01'.
@@ -44,7 +44,7 @@ class Mutation:
     def dropped_column(self) -> str:
         """The column that it has dropped; empty if it does anything else, or is not done."""
         found = _DROP.fullmatch(self.command) if self.is_done else None
-        return found[1] or found[2] if found else ""
+        return re.sub(r"\\(.)", r"\1", found[1] or found[2]) if found else ""
 
     @property
     def shown(self) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.ledger.mutations import are_elsewhere, wait_for
@@ -80,41 +82,31 @@ def _are_same(recorded: Sequence[Part], parts: Sequence[Part]) -> bool:
     )
 
 
-def is_left_by_crash(recorded: Evidence, state: PartitionState) -> bool:
-    """Check whether a partition is what a crash may leave while it was replaced: any of the parts before and after.
+def is_left_by_crash(intent: Evidence, state: PartitionState, *, table_facts: TableFacts) -> bool:
+    """Check whether a partition is what is left if its load, its server or its power dies while it is replaced.
 
-    Servers before 26.6 that are killed or restarted show replaced parts again, and one that lost power shows what
-    reached its disk. Merges of these parts count, too.
+    | table | what dies | what is left |
+    |---|---|---|
+    | any | the load | the parts before, or the staged ones |
+    | not replicated | a server before 26.6, or any power | all parts before and any staged ones, or the reverse |
+    | replicated | a server | the parts before, or the staged ones: Keeper knows which |
+    | any | the power | the same without parts that the server put aside as broken |
+
+    REPLACE PARTITION adds all staged parts before it removes any other. Merges of these parts count, as long as the
+    server shows what they joined: blocks and rows prove nothing, as those of an INSERT of somebody may be the same.
 
     Args:
-        recorded: The recorded evidence, before or after.
-        state: The current partition.
+        intent: The evidence recorded before it was replaced.
+        state: The current partition, with `sources`.
+        table_facts: The table.
     """
-    beside = recorded.beside
-    parts = (recorded.parts, beside.of_parts, state.each_part)
-    if None in parts or wait_for(state.mutations, state.partition_id):
+    if wait_for(state.mutations, state.partition_id):
         return False
-    own, others = {part.content for part in recorded.parts or ()}, set(beside.of_parts or ())
-    unknown = [part for part in state.each_part or () if part.content not in own | others]
-    versions = {0, *(part.mutation for part in recorded.parts or ())}
-    return state.rows <= recorded.rows + beside.rows and all(
-        part.level > 0 and not part.patches and _has_version(part, versions, state) for part in unknown
-    )
-
-
-def shows_replaced(recorded: Evidence, state: PartitionState) -> bool:
-    """Check whether a published partition shows replaced parts: with their old numbers, or merged with the new ones.
-
-    Args:
-        recorded: The evidence recorded after it was replaced.
-        state: The current partition.
-    """
-    first_block = min((part.min_block for part in recorded.parts or ()), default=0)
-    others = set(recorded.beside.of_parts or ())
-    is_there = any(
-        part.content in others and (not first_block or part.max_block < first_block) for part in state.each_part or ()
-    )
-    return is_there or (recorded.beside.rows > 0 and state.rows == recorded.rows + recorded.beside.rows)
+    found = _Replacement.of(intent, state, table_facts)
+    if found is None:
+        return False
+    is_whole = table_facts.may_lose_all or found.has_all_before or found.has_all_staged
+    return is_whole and not (table_facts.is_replicated and found.before and found.staged)
 
 
 def undone_mutation(state: PartitionState, *, after: int) -> str:
@@ -147,34 +139,30 @@ def missing_parts(recorded: Evidence, state: PartitionState) -> list[Part]:
     return [] if set(state.each_part) - own else sorted(own - set(state.each_part))
 
 
-def _is_untouched(state: PartitionState) -> bool:
-    """Check that no mutation of this partition has passed its parts, and none waits for them.
-
-    Args:
-        state: The current partition.
-    """
-    return (
-        state.each_part is not None
-        and not wait_for(state.mutations, state.partition_id)
-        and all(_has_version(part, {0}, state) and not part.patches for part in state.each_part)
-    )
-
-
-def is_made_of_staged(staged: Contents, state: PartitionState) -> bool:
+def is_made_of_staged(staged: Contents, state: PartitionState, *, table_facts: TableFacts) -> bool:
     """Check whether a partition that was just replaced holds the staged parts, or merges of them.
 
     Args:
         staged: The contents of staging.
-        state: The current partition.
+        state: The current partition, with `sources`.
+        table_facts: The table.
     """
     if state.each_part is None or staged.of_parts is None:
         return True
-    known, data = set(staged.of_parts), {content[:DATA_DIGITS] for content in staged.of_parts}
-    return _is_untouched(state) and all(
-        # A mutation of other periods leaves the data as they are, and may rewrite the files beside them.
-        part.level > 0 or part.content in known or (part.mutation and part.data in data)
-        for part in state.each_part
-    )
+    of_nothing = Evidence(rows=0, parts=(), beside=staged)
+    is_waiting = wait_for(state.mutations, state.partition_id)
+    return not is_waiting and _Replacement.of(of_nothing, state, table_facts) is not None
+
+
+def are_merged(known: Iterable[str], state: PartitionState) -> bool:
+    """Check whether parts are merges, of which only the joined parts tell where their rows are from.
+
+    Args:
+        known: The contents of parts that are known.
+        state: The partition.
+    """
+    contents = set(known)
+    return any(part.level > 0 and part.content not in contents for part in state.each_part or ())
 
 
 def without_old_patches(state: PartitionState, replaced: PartitionState) -> PartitionState:
@@ -191,6 +179,104 @@ def without_old_patches(state: PartitionState, replaced: PartitionState) -> Part
         part for part in state.each_part or () if not part.patches or part.max_block > last_blocks.get(part.patches, -1)
     )
     return state if state.each_part is None else replace(state, each_part=tuple(kept))
+
+
+@dataclass(frozen=True)
+class _Replacement:
+    """The parts before a partition was replaced, and the staged ones, of which it is made.
+
+    Args:
+        intent: The evidence recorded before.
+        state: The current partition.
+        table_facts: The table.
+        before: The recorded parts that it has.
+        staged: The contents of the staged ones that it has.
+    """
+
+    intent: Evidence
+    state: PartitionState
+    table_facts: TableFacts
+    before: frozenset[Part] = frozenset()
+    staged: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, intent: Evidence, state: PartitionState, table_facts: TableFacts) -> Self | None:
+        """Return what a partition is made of; None if of anything else, too, or nobody knows."""
+        if intent.beside.of_parts is None or state.each_part is None:
+            return None
+        nothing = cls(intent, state, table_facts)
+        known = [part for each in state.each_part for part in nothing._joined_in(each) or (None,)]
+        if None in known:
+            return None
+        found = cls(
+            intent,
+            state,
+            table_facts,
+            frozenset(one for part in known if part for one in nothing._before(part)),
+            tuple(content for part in known if part and (content := nothing._staged(part))),
+        )
+        return None if Counter(found.staged) - Counter(intent.beside.of_parts) else found
+
+    @property
+    def has_all_before(self) -> bool:
+        """Whether no part from before is missing, but those that the server put aside as broken."""
+        return self.intent.parts is not None and all(map(self.state.has_broken, {*self.intent.parts} - self.before))
+
+    @property
+    def has_all_staged(self) -> bool:
+        """Whether no staged part is missing, but as many as the server put aside as broken."""
+        missing = Counter(self.intent.beside.of_parts) - Counter(self.staged)
+        broken = [first for of, first, _ in self.state.broken if of == self.state.partition_id]
+        return missing.total() <= sum(first > self._last_before for first in broken)
+
+    @property
+    def _last_before(self) -> int:
+        # Replicas number blocks from 0.
+        return max((part.max_block for part in self.intent.parts or ()), default=-1)
+
+    def _joined_in(self, part: Part) -> list[Part]:
+        """Return the known parts that a part is, or was merged of; none if there are others, or they are gone."""
+        if self._before(part) or self._staged(part) or not part.rows:
+            return [part]
+        within = [
+            each
+            for each in self.state.sources
+            if part.min_block <= each.min_block and each.max_block <= part.max_block and _size(each) < _size(part)
+        ]
+        joined = list[Part]()
+        for each in sorted(within, key=lambda each: (each.min_block, -each.max_block, -each.level)):
+            # Others were joined in it before.
+            if not joined or each.min_block > joined[-1].max_block:
+                joined.append(each)
+        if not joined or (joined[0].min_block, joined[-1].max_block) != (part.min_block, part.max_block):
+            return []
+        if not self._may_be_merged(joined, part):
+            return []
+        known = [self._joined_in(each) for each in joined]
+        return [one for each in known for one in each] if all(known) else []
+
+    def _before(self, part: Part) -> list[Part]:
+        """Return the parts from before that a part is, or was merged of."""
+        known = _Known(sorted(_of(self.intent.parts or (), part.patches), key=lambda each: each.min_block))
+        within = known.within(part)
+        is_made = within and _is_made_of(within, part, self.intent, self.state, self.table_facts)
+        return within if is_made and self._may_be_merged(within, part) else []
+
+    def _staged(self, part: Part) -> str:
+        """Return the content of the staged part that a part is; empty if it is none."""
+        staged, is_new = self.intent.beside.of_parts or (), part.min_block > self._last_before and not part.patches
+        if not is_new or not _has_version(part, {0}, self.state):
+            return ""
+        # A mutation of other periods leaves the data as they are, and may rewrite the files beside them.
+        is_same = [
+            each for each in staged if each == part.content or (part.mutation and each[:DATA_DIGITS] == part.data)
+        ]
+        return next(iter(is_same), "")
+
+    def _may_be_merged(self, parts: Sequence[Part], merged: Part) -> bool:
+        rows = sum(part.rows for part in parts)
+        is_exact = self.table_facts.keeps_every_row and not any(part.hides_rows for part in parts)
+        return merged.rows == rows or (not is_exact and merged.rows < rows)
 
 
 @dataclass(frozen=True)
@@ -211,6 +297,10 @@ class _Known:
         begins = not first or self.parts[first - 1].max_block < part.min_block
         ends = bool(found) and found[-1].max_block == part.max_block
         return found if begins and ends and (found[0].min_block == part.min_block or not first) else []
+
+
+def _size(part: Part) -> tuple[int, int]:
+    return part.max_block - part.min_block, part.level
 
 
 def _of(parts: Iterable[Part], patches: str) -> list[Part]:

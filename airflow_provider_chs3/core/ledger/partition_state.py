@@ -31,6 +31,7 @@ class PartitionState:
         broken: The parts of the whole table that the server put aside because it could not read them: the partition of
             each, its lowest and its highest block.
         lasts: Whether merges leave a row of it, whatever they join; False where that is not known.
+        sources: The parts that were joined to others, as long as the server shows them; none if not requested.
     """
 
     rows: int = 0
@@ -45,6 +46,7 @@ class PartitionState:
     shown: str = ""
     broken: Broken = ()
     lasts: bool = False
+    sources: tuple[Part, ...] = ()
 
     @classmethod
     def of(

@@ -77,14 +77,34 @@ def state_columns(*, with_content: bool = True) -> str:
         with_content: Whether to ask for hashes. Servers compute them for all parts of the table, whatever the
             condition: 0.15 ms for each part of 100 columns in separate files.
     """
-    part = (
-        "min_block_number, max_block_number, toUInt32(level), data_version, rows, "
-        f"{CONTENT if with_content else _NOT_ASKED}, "
-        "if(startsWith(partition_id, 'patch-'), partition_id, ''), has_lightweight_delete"
-    )
+    part = _part(CONTENT if with_content else _NOT_ASKED)
     return (
         f"sumIf(rows, {_OWN}), countIf({_OWN}), sumIf(bytes_on_disk, {_OWN}), minIf(min_block_number, {_OWN}), "
-        f"maxIf(max_block_number, {_OWN}), max(data_version), groupArrayIf({MOST_PARTS + 1})(({part}), rows > 0)"
+        f"maxIf(max_block_number, {_OWN}), max(data_version), groupArrayIf({MOST_PARTS + 1})({part}, rows > 0)"
+    )
+
+
+def _part(content: str) -> str:
+    """Return the fields of `Part` as a tuple."""
+    return (
+        f"(min_block_number, max_block_number, toUInt32(level), data_version, rows, {content}, "
+        "if(startsWith(partition_id, 'patch-'), partition_id, ''), has_lightweight_delete)"
+    )
+
+
+def sources_query(of_partitions: str, *, by: str = "") -> str:
+    """Return the query for the parts that merges have joined, which servers show for `old_parts_lifetime`: 8 minutes.
+
+    Parts without rows count, too: merges join the one with which REPLACE PARTITION covers the old parts.
+
+    Args:
+        of_partitions: Condition that names the tables, and may name partitions.
+        by: Expressions that distinguish tables. None by default.
+    """
+    keys = f"{by}, partition_id" if by else "partition_id"
+    return (
+        f"SELECT {keys}, groupArray({_part(CONTENT)}) FROM system.parts WHERE {of_partitions} AND NOT active "
+        f"GROUP BY {keys}"
     )
 
 
@@ -141,8 +161,8 @@ class Evidence:
         rows: Its rows.
         parts: Its parts; None if they were too many.
         rows_of_shards: Rows of the period on each shard, by its number; empty if not known yet.
-        beside: What a crash may show beside these parts, or instead of them: before the partition is replaced, the
-            staged parts; afterwards, the replaced ones.
+        beside: Before the partition is replaced, the staged parts, which a crash may show beside these or instead of
+            them; nothing afterwards. Of a version that is held, its parts.
         last_mutation: Before the partition is replaced, the highest number of a mutation that may concern it; otherwise
             0.
         lasts: Whether merges leave a row of it, whatever they join; False where they may leave none, or nobody knows.

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.mutations import Mutation, mutations_of, mutations_query
+from airflow_provider_chs3.core.ledger.partition_changes import are_merged
 from airflow_provider_chs3.core.ledger.partition_state import Broken, PartitionState
-from airflow_provider_chs3.core.ledger.parts import PARTITION, partition_states
+from airflow_provider_chs3.core.ledger.parts import PARTITION, Contents, Evidence, Part, partition_states, sources_query
 from airflow_provider_chs3.core.ledger.records import (
     IS_STATE,
     NUMBER_OF_HELD,
@@ -22,7 +23,7 @@ from airflow_provider_chs3.core.ledger.records import (
     uuid_now,
 )
 from airflow_provider_chs3.core.ledger.table import LedgerKey, Own
-from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, literals, table
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, literals, one_of, table
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
@@ -78,7 +79,52 @@ def look_up_beside(
     found = {period: {node: periods[period] for node, periods in on_nodes.items()} for period in owns}
     if context.table_facts.is_replicated:
         found = {period: records_of_replicas(nodes) for period, nodes in found.items()}
+    found = yield from look_up_sources(context, found, lambda _, one, __: _known_after_intent(one))
     return found, {node: row[_LOOKED_UP:] for node, row in rows.items()}
+
+
+def _known_after_intent(one: PeriodOnNode) -> Contents | None:
+    """Return the contents that a dead load may have left of a partition; None if none has."""
+    if one.record is None or one.record.event != "intent":
+        return None
+    evidence = Evidence.of_text(one.record.evidence)
+    before = (part.content for part in evidence.parts or ())
+    return Contents(of_parts=(*before, *(evidence.beside.of_parts or ())))
+
+
+def look_up_sources(
+    context: TargetContext,
+    found: dict[Period, dict[Node, PeriodOnNode]],
+    known: Callable[[Period, PeriodOnNode, Node], Contents | None],
+) -> Steps[dict[Period, dict[Node, PeriodOnNode]]]:
+    """Return periods with the parts that were joined to merges nobody knows, as long as servers show them.
+
+    Servers are asked only for partitions that have such merges: they would compute the hashes of all replaced parts.
+
+    Args:
+        context: The nodes.
+        found: Each period on each node.
+        known: Returns the contents that may be in a partition of a period on a node; None if its merges do not matter.
+    """
+    asked = defaultdict[Node, set[str]](set)
+    for period, nodes in found.items():
+        for node, on_node in nodes.items():
+            for one in on_node.each:
+                contents = known(period, one, node)
+                if contents is not None and are_merged(contents.of_parts or (), one.state):
+                    asked[node].add(one.partition_id)
+    if not asked:
+        return found
+    of_table = in_table(context.target)
+    sql = {
+        node: Sql(sources_query(f"{of_table} AND {one_of('partition_id', sorted(ids))}")) for node, ids in asked.items()
+    }
+    rows = yield from QueryNodes(name=f"Look at the parts that were merged in {context.target}", sql=sql)
+    sources = {node: {key: tuple(Part(*each) for each in parts) for key, parts in rows[node]} for node in asked}
+    return {
+        period: {node: each.with_sources(sources.get(node, {})) for node, each in nodes.items()}
+        for period, nodes in found.items()
+    }
 
 
 def look_up(
@@ -127,7 +173,8 @@ def _records(ledger: str, of: LedgerKey, of_periods: str) -> str:
     of_name, of_table = f"FROM {ledger} WHERE {of.name_condition} AND {of_periods}", "period, target_uuid"
     newest = f"[maxIf(sequence, {IS_STATE}), {NUMBER_OF_HELD}]"
     since = "formatDateTime(recorded_at, '%F %T', 'UTC')"
-    record = f"(period, ({record_columns(structure=_STRUCTURE_KEY)}), partitions, why, {since}, hold_limit_days)"
+    of_held = f"why, {since}, hold_limit_days, keep_versions"
+    record = f"(period, ({record_columns(structure=_STRUCTURE_KEY)}), partitions, {of_held})"
     is_own = f"target_uuid = {literal(of.target_uuid)}"
     return (
         f"(SELECT [(groupArrayIf({record}, {is_own}), groupUniqArrayIf(({_STRUCTURE_KEY}, structure), {is_own}), "

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, total
+from airflow_provider_chs3.core.ledger.parts import Part
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.sql.quoting import is_table
 from airflow_provider_chs3.core.values.models import Node
@@ -92,6 +93,11 @@ class Record:
     age_seconds: float = field(default=float("inf"), compare=False)
     structure: str = ""
 
+    @property
+    def of_attempt(self) -> dict[str, str | int]:
+        """What it has in common with all records of its attempt, whoever writes them."""
+        return {name: getattr(self, name) for name in ("attempt", "definition", "base", "increments")}
+
     def is_with(self, other: Record) -> bool:
         """Check whether another record was written with this one, about another partition or by another node."""
         return (self.attempt, self.event) == (other.attempt, other.event)
@@ -106,12 +112,14 @@ class Held:
         why: Why it is held.
         since: When it was, in UTC.
         limit_days: Days after which it cannot be approved.
+        keep_versions: How many earlier versions of the period its approval keeps.
     """
 
     records: tuple[Record, ...]
     why: str
     since: str
     limit_days: float
+    keep_versions: int = 0
 
     @property
     def record(self) -> Record:
@@ -252,6 +260,16 @@ class PeriodOnNode:
         """
         records, states = [one.record for one in other.each if one.record], [one.state for one in self.each]
         return replace(self._with(records, states), record=other.record, is_of_replica=True)
+
+    def with_sources(self, sources: Mapping[str, tuple[Part, ...]]) -> PeriodOnNode:
+        """Return it with the parts that were joined to others.
+
+        Args:
+            sources: Those of each partition, by its id.
+        """
+        several = self.partitions and tuple(each.with_sources(sources) for each in self.partitions)
+        state = replace(self.state, sources=sources.get(self.partition_id, ()))
+        return replace(self, state=state, partitions=several)
 
     def as_it_was(self, states: Sequence[PartitionState]) -> PeriodOnNode:
         """Return it with its current records, and with what was in its partitions.

@@ -50,6 +50,7 @@ COLUMNS = {
     "'JSON: the version that was restored, by whom and when, and whether the period is pinned; empty for a load'",
     "why": "String COMMENT 'why a version is held'",
     "hold_limit_days": "Float64 COMMENT 'after which it cannot be approved'",
+    "keep_versions": "UInt32 COMMENT 'earlier versions of the period that the approval of a held one keeps'",
     "cluster": "LowCardinality(String) COMMENT 'the cluster that the table was loaded on'",
 }
 #: The columns of the table of loads; the same rule applies.

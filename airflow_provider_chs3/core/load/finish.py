@@ -141,6 +141,20 @@ def _check_objects(load: LoadContext, nonce: str, records: Mapping[Node, Record]
             raise TransientError(f"On {node}, the record of the objects of {load.request.period} is not complete.")
 
 
+def as_held(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> LoadContext:
+    """Return an approval with the policies of the load that holds the period, as far as they concern it.
+
+    Args:
+        load: The load of a period: others than approvals stay as they are.
+        before: The period on each node.
+    """
+    held = next(iter(_on_nodes(before).values()), None)
+    if held is None or not load.request.is_approval:
+        return load
+    policies = replace(load.request.policies, keep_versions=held.keep_versions)
+    return replace(load, request=replace(load.request, policies=policies))
+
+
 def approve(periods: Periods) -> Steps[None]:
     """Prepare the publication of what is held of periods, for `finish`: link it to a new table, and state the intent.
 
@@ -242,8 +256,7 @@ def _record_intent(load: LoadContext, own: Attempt, held: Mapping[Node, Held]) -
         for each in of_node.records:
             state, beside = now[node].at(each.partition_id).state, evidence_of(each).beside
             values = values_of(load, rows=each.rows, state=state, beside=beside, structure=each.structure)
-            of_held = {name: getattr(each, name) for name in ("attempt", "base", "increments")}
-            records.append((node, load.key_on(node, each.partition_id), values | of_held))
+            records.append((node, load.key_on(node, each.partition_id), values | each.of_attempt))
     yield from add_records(
         load.context,
         "intent",

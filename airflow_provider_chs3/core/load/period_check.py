@@ -33,10 +33,10 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Evidence
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.load.cleaning import clean_up_published
-from airflow_provider_chs3.core.load.finish import approve, check_approved, finish, not_held
+from airflow_provider_chs3.core.load.finish import approve, as_held, check_approved, finish, not_held
 from airflow_provider_chs3.core.load.outcome import record_unchanged, result_of
 from airflow_provider_chs3.core.publication.evidence_renewal import renew_records
-from airflow_provider_chs3.core.publication.held import drop_held_of, without_lost
+from airflow_provider_chs3.core.publication.held import drop_held_of, without_unusable
 from airflow_provider_chs3.core.publication.publish import key_of_other_type
 from airflow_provider_chs3.core.publication.versions import drop_older_versions, find_versions
 from airflow_provider_chs3.core.request.load_request import LoadRequest
@@ -82,7 +82,7 @@ def check_periods(loads: Loads) -> Steps[tuple[dict[Period, LoadResult], Periods
     if not loads.items:
         return {}, periods_of(), attempts
     timer = yield from loads.first.timer.end("inspect")
-    loads.update(lambda load: replace(load, timer=timer))
+    loads.update(lambda load: as_held(replace(load, timer=timer), before[load.request.period]))
     loads.each(lambda load: check_listed_since(load, before[load.request.period]))
     facts = yield from loads.run(lambda load: look_at_period(load, before[load.request.period]))
     same = [load for load in loads if facts[load.request.period].found.standing is ComparisonStatus.UNCHANGED]
@@ -138,7 +138,10 @@ def _leave(loads: Loads, before: _Looks, results: Mapping[Period, LoadResult]) -
     if stay:
         workflows.append(clean_up_published(stay, before))
     if unchanged:
-        workflows += [record_unchanged(unchanged, before), renew_records(unchanged, before)]
+        workflows.append(record_unchanged(unchanged, before))
+        # An approval does not know what else than the objects makes the rows.
+        if not unchanged[0].request.is_approval:
+            workflows.append(renew_records(unchanged, before))
     if workflows:
         yield from Gather(name="Record what is unchanged, and drop what was left of it", workflows=tuple(workflows))
 
@@ -290,7 +293,12 @@ def look_at_period(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> St
     Raises:
         PreflightError: If it was published as another partition than the table's key gives now.
     """
-    facts = yield from without_lost(load.context, load.request.period, load.facts(before))
+    known = load.facts(before)
+    facts = yield from without_unusable(load.context, load.request.period, known, before)
+    if known.held and not facts.held:
+        yield from Log(
+            name=f"What is held of {load.request.period} cannot be published any more: {facts.why_not_held}."
+        )
     if facts.found.standing is not ComparisonStatus.TARGET_CHANGED:
         return facts
     changed = {node: before[node] for node in facts.found.nodes}

@@ -27,7 +27,7 @@ from airflow_provider_chs3.core.new_table.creation import create_if_missing
 from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
 from airflow_provider_chs3.core.pace.past_loads import Forecast, read_pace
 from airflow_provider_chs3.core.preflight.target_checks import check_target, find_grain, partitions_of
-from airflow_provider_chs3.core.publication.held import without_lost
+from airflow_provider_chs3.core.publication.held import without_unusable
 from airflow_provider_chs3.core.request.load_request import Policies
 from airflow_provider_chs3.core.request.reload import Reload
 from airflow_provider_chs3.core.source.source import Source
@@ -220,7 +220,7 @@ def _facts_of(
         why = yield from _why_table_is_read(request, context, nodes, found)
     held, why_not_held = held_version(nodes, wanted, context.table_facts)
     facts = PeriodFacts(found=found, held=held, why_not_held=why_not_held, why_whole=why, is_published_table=is_table)
-    return (yield from without_lost(context, period, facts))
+    return (yield from without_unusable(context, period, facts, nodes))
 
 
 def _wanted(request: PlanRequest) -> Steps[tuple[tuple[Period, ...] | Grain, TargetContext | None]]:

@@ -24,7 +24,7 @@ from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST, PeriodOnNode, newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.preflight.target_checks import check_target, grain_of_key, partitions_of
-from airflow_provider_chs3.core.publication.held import without_lost
+from airflow_provider_chs3.core.publication.held import without_unusable
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, table
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period
@@ -241,7 +241,8 @@ def _listed(
     unpinned = standing_unpinned(nodes, ExpectedPeriod(), context.table_facts) if is_pinned else found
     nowhere_else = "" if len(where) in (0, len(nodes)) else f" ({', '.join(map(str, where))})"
     held, _ = held_version(nodes, ExpectedPeriod(), context.table_facts)
-    decision = decide((yield from without_lost(context, period, PeriodFacts(found=found, held=held))))
+    facts = yield from without_unusable(context, period, PeriodFacts(found=found, held=held), nodes)
+    decision = decide(facts)
     listed = PeriodInLedger(
         period=period,
         partition_id=partition_id,

@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Staged, p
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.row_policies import OF_A_PERIOD
-from airflow_provider_chs3.core.cluster.table_facts import Column, TableFacts, target_facts, target_query
+from airflow_provider_chs3.core.cluster.table_facts import Column, differences, target_facts, target_query
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, standing_unpinned
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import CONTENT
@@ -33,7 +33,7 @@ from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import Format
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.source.store_kind import StoreKind
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, is_table, literal, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, is_table, literal, one_of, table
 from airflow_provider_chs3.core.staging.ending import check_not_superseded, end_earlier_attempts
 from airflow_provider_chs3.core.staging.rivals import take_over
 from airflow_provider_chs3.core.staging.tables import create_staging, ddl_settings
@@ -57,8 +57,6 @@ _TO_SETTLE = (
     "loads stop until you adopt it (chs3 adopt), or allow them to replace that, with "
     "policies={'on_target_changed': 'reload'}"
 )
-#: Columns of these kinds are not stored.
-_NOT_STORED = ("ALIAS", "EPHEMERAL")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +146,8 @@ def list_versions(request: LedgerRequest) -> Steps[list[ListedVersion]]:
                 known[node].update(own or ())
         if request.periods is None or each.period in request.periods:
             kept_at = f"{datetime.fromtimestamp(each.kept_at, UTC):%Y-%m-%d %H:%M:%S}"
-            values = (each.attempt, kept_at, each.rows, size_bytes, each.why_broken, each.table)
+            rows = yield from _visible_rows(context, each)
+            values = (each.attempt, kept_at, rows, size_bytes, each.why_broken, each.table)
             listed.append(ListedVersion(each.period, *values))
     return sorted(listed, key=lambda each: each.period)
 
@@ -273,7 +272,10 @@ def _restore(request: RestoreRequest, load: LoadContext) -> Steps[RestoredPeriod
     if restored and is_asked_for and found.standing is ComparisonStatus.UNCHANGED:
         # It may have died right after it had published it.
         yield from clean_up_published([load], {period: before})
-        return RestoredPeriod(period, "unchanged", restored.version, _rows(before), str(restored))
+        rows = yield from _count_rows(
+            context, context.target, {one.partition_id for each in before.values() for one in each.each}
+        )
+        return RestoredPeriod(period, "unchanged", restored.version, rows, str(restored))
     version = _chosen(request, [each for each in versions if each.period == period], before, load)
     if found.standing in _OF_OTHERS and not request.replaces_changed:
         raise TargetChangedError(
@@ -282,15 +284,17 @@ def _restore(request: RestoreRequest, load: LoadContext) -> Steps[RestoredPeriod
         )
     yield from _follow_structure(context, version)
     restored = Restored(version.attempt, request.by, f"{request.now:%Y-%m-%d %H:%M} UTC")
-    states = yield from _publish(load, before, version, restored)
-    rows = sum({node.shard_num: state.rows for node, state in states.items()}.values())
+    yield from _publish(load, before, version, restored)
+    rows = yield from _count_rows(
+        context, context.target, {key for node in version.nodes.values() for key in node.states}
+    )
     reason = f"it holds what attempt {version.attempt} had published, and is pinned"
     return RestoredPeriod(period, "restored", version.attempt, rows, reason)
 
 
 def _publish(
     load: LoadContext, before: Mapping[Node, PeriodOnNode], version: Version, restored: Restored
-) -> Steps[Mapping[Node, PartitionState]]:
+) -> Steps[None]:
     """Publish a version as a load publishes what it has staged."""
     context = load.context
     # No increment builds on it, and its objects equal no others: the next load replaces it, once it is not pinned.
@@ -302,7 +306,7 @@ def _publish(
         yield from take_over(context, load.attempt)
         staged = yield from _stage(load, version)
         periods = periods_of(PeriodLoad(load=load, before=before, reason="restored", staged=staged, claims=claims))
-        states = yield from publish(periods)
+        yield from publish(periods)
         periods.only()
     except Exception as error:
         if isinstance(error, Chs3Error) and not isinstance(error, SupersededError):
@@ -310,7 +314,22 @@ def _publish(
         yield from clean_up(load)
         raise
     yield from clean_up(load, done=[load.attempt])
-    return states[load.request.period]
+
+
+def _count_rows(context: TargetContext, name: TableName, ids: Collection[str]) -> Steps[int]:
+    """Return the rows of partitions on all shards, without those that a lightweight DELETE hides: parts count these."""
+    of_shards = {node.shard_num: node for node in sorted(context.nodes, reverse=True)}
+    sql = Sql(f"SELECT count() FROM {table(name)} WHERE {one_of('_partition_id', sorted(ids))}")
+    answers = yield from QueryNodes(name=f"Count rows of {name}", sql=dict.fromkeys(of_shards.values(), sql))
+    return sum(rows[0][0] for rows in answers.values())
+
+
+def _visible_rows(context: TargetContext, version: Version) -> Steps[int]:
+    states = [state for of_node in version.nodes.values() for state in of_node.states.values()]
+    if not any(part.hides_rows for state in states for part in state.each_part or ()):
+        return version.rows
+    name = TableName(context.staging_database, version.table)
+    return (yield from _count_rows(context, name, {state.partition_id for state in states}))
 
 
 def _rows(nodes: Mapping[Node, PeriodOnNode]) -> int:
@@ -376,38 +395,18 @@ def _follow_structure(context: TargetContext, version: Version) -> Steps[None]:
     for node, ((*row, comment),) in answers.items():
         was = target_facts(row)
         assert was  # It was there a moment ago.
-        if differences := _differences(was, target):
+        if altered := differences(was, target):
             raise PreflightError(
                 f"Version {version.attempt} of {version.period} cannot be restored: {context.target} was altered "
-                f"since ({'; '.join(differences)}), and only added columns can be followed. Nothing was changed. "
+                f"since ({'; '.join(altered)}), and only added columns can be followed. Nothing was changed. "
                 "Undo the ALTER, or load the period."
             )
-        if new := [each for each in _stored(target) if each.name not in {one.name for one in _stored(was)}]:
+        if new := [each for each in target.stored if each.name not in {one.name for one in was.stored}]:
             commands = (*map(_add, new), f"MODIFY COMMENT {literal(dated(comment, version.kept_at))}")
             added[node] = Sql(f"ALTER TABLE {table(name)} {', '.join(commands)}")
     if added:
         settings = {**ddl_settings(context), **context.permissions}
         yield from QueryNodes(name=f"Add columns to {name}", sql=added, settings=settings)
-
-
-def _stored(facts: TableFacts) -> list[Column]:
-    return [each for each in facts.columns if each.default_kind not in _NOT_STORED]
-
-
-def _differences(was: TableFacts, is_now: TableFacts) -> list[str]:
-    """Return what of a table was changed, but for added columns."""
-    now = {each.name: each.type for each in _stored(is_now)}
-    found = [
-        f"its column {each.name} was {each.type}, and is {now.get(each.name, 'gone')}"
-        for each in _stored(was)
-        if now.get(each.name) != each.type
-    ]
-    for part in ("partition_key", "sorting_key", "primary_key", "indices", "projections"):
-        before, now_there = getattr(was, part), getattr(is_now, part)
-        # Servers keep the parentheses of a key of one column, with which tables beside the target are created.
-        if before not in (now_there, f"({now_there})"):
-            found.append(f"its {part.replace('_', ' ')} was {before!r}, and is {now_there!r}")
-    return found
 
 
 def _add(column: Column) -> str:

@@ -21,7 +21,6 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError
 IN_ORDER: SettingValues = {
     "max_threads": 1,
     "max_parsing_threads": 1,
-    "input_format_parallel_parsing": 0,
     "input_format_parquet_preserve_order": 1,
 }
 SHOWN_CHARACTERS = 200

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.inner_keys import extracted, inner_keys_of
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn, alike_hint
 from airflow_provider_chs3.core.proof.failed_insert import IN_ORDER, SHOWN_CHARACTERS
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.reading import Batch
-from airflow_provider_chs3.core.sql.quoting import identifier, literal
+from airflow_provider_chs3.core.sql.quoting import identifier, literal, literals
 from airflow_provider_chs3.core.values.models import SettingValues
 from airflow_provider_chs3.core.workflow.operations import Steps
 
@@ -60,6 +62,8 @@ def _first_misfit(
         if count:
             lossy = replace(each, is_lossy=True).misfit(null_as_default=null_as_default)
             at = yield from _row_of(files, group, path, each, bad, lossy or "0")
+            if at and (inside := (yield from _inside_object(files, group, path, at.row, each))):
+                return f"{inside} ({count} such rows in all)."
             hint = (yield from _hint(files, path, at.row, each)) if at and at.is_null else ""
             # A container that JSON or CSV lacks is read as a value, not as NULL: it does not become the default.
             may_default = not hint and each.column.name not in group.defaults
@@ -70,16 +74,40 @@ def _first_misfit(
     return None
 
 
+def _inside_object(files: Files, group: FileGroup, path: str, row: int, each: LoadedColumn) -> Steps[str]:
+    """Return a sentence if a line of JSON has a key of the column inside an object that is read as a whole."""
+    names = inner_keys_of(each, group.types) if files.format.name == "JSONEachRow" else {}
+    for name, (outer, inner) in names.items():
+        if (yield from _of_line(files, path, row, f"JSONHas(line, {literals((outer, inner))})")):
+            return _inner_sentence(each, f"row {row:,} of {path}", name, (outer, inner))
+    return ""
+
+
+def _inner_sentence(each: LoadedColumn, where: str, name: str, keys: tuple[str, str]) -> str:
+    ways = f"select={{…, {each.column.name!r}: {extracted(each, *keys)!r}}}"
+    return (
+        f"Column {each.column.name!r}: {where} has {name!r} inside the object {keys[0]!r}, which this load reads as a "
+        f"whole: read it from there, as in {ways}"
+    )
+
+
 def _hint(files: Files, path: str, row: int, each: LoadedColumn) -> Steps[str]:
     """Return a hint if a line of JSON has nearly the column's name."""
     if files.format.name != "JSONEachRow":
         return ""
+    keys = yield from _of_line(files, path, row, "JSONExtractKeys(line)")
+    return alike_hint(each.column.name, map(str, keys or ()))
+
+
+def _of_line(files: Files, path: str, row: int, expression: str) -> Steps[Any]:
+    """Return what an expression makes of a `line` of JSON; None if it is not there."""
     glob = files.source.glob_of(path)
     function = files.read(glob, structure="line String", file_format="JSONAsString", on_cluster=False)
     one = f" WHERE {files.source.condition_of(path)} LIMIT {row - 1}, 1"
-    sql = function.between("SELECT JSONExtractKeys(line) FROM ", one)
-    rows = yield from files.look(f"Look at the keys of row {row} of {path}", sql, IN_ORDER)
-    return alike_hint(each.column.name, map(str, rows[0][0])) if rows else ""
+    rows = yield from files.look(
+        f"Look at row {row} of {path}", function.between(f"SELECT {expression} FROM ", one), IN_ORDER
+    )
+    return rows[0][0] if rows else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +155,7 @@ def _row_of(
     if not each.written and ColumnType(group.types.get(each.column.name, "")).bare.name == "DateTime64":
         # In its column's zone, an hour that clocks skip would be the one before.
         looked_at = identifier(each.column.name)
-    names = [name for name in group.types if each.written and each.reads(name)]
+    names = [name for name in group.types if each.written and each.uses(name)]
     shown, is_certain = _shown(each, looked_at)
     fields = (f"CAST(if(isNull({of}), NULL, toString({of})), 'Nullable(String)')" for of in map(identifier, names))
     value = ", ".join((shown, *fields))

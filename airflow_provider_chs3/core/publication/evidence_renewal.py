@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, evidence_of_state, periods_text, values_of
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from airflow_provider_chs3.core.ledger.comparison import as_recorded, evidence_of
 from airflow_provider_chs3.core.ledger.partition_state import rows_of_shards
-from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
-from airflow_provider_chs3.core.ledger.recording import RecordOnNode, Renewal, Values, add_records, renew
+from airflow_provider_chs3.core.ledger.recording import RecordOnNode, Renewal, add_records, renew
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import as_text, loaded_of
 from airflow_provider_chs3.core.ledger.table import make_ledger
@@ -39,7 +37,7 @@ def structure_text(
         load.request.structure(load.context, shard_num=node.shard_num),
         loaded_of((each.column.name for each in loaded), in_files, every_column=every_column),
         # Unlike the rest it is not renewed: a TTL that was changed may have removed rows already.
-        {"engine": load.context.table_facts.definition},
+        {"engine": load.context.table_facts.definition, "definition": load.request.recorded_definition},
     )
 
 
@@ -83,12 +81,11 @@ def renew_records(loads: Sequence[LoadContext], periods: Mapping[Period, Mapping
 def _copy(load: LoadContext, node: Node, newest: Record, period: PeriodOnNode, shards: Mapping[int, int]) -> QueryNodes:
     """Return the step that records what another replica has, for one that was down when that was written."""
     structure = _structure_of_now(load, node, newest)
-    own: Values = {"attempt": newest.attempt, "base": newest.base, "increments": newest.increments}
     records = list[RecordOnNode]()
     for one in period.each:
         state = as_recorded(one)
         values = values_of(load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
-        records.append((node, load.key_on(node, one.partition_id), {**values, **own}))
+        records.append((node, load.key_on(node, one.partition_id), {**values, **newest.of_attempt}))
     return add_records(load.context, "published", records, name=_name([load]), number=newest.sequence)
 
 
@@ -99,7 +96,7 @@ def _name(loads: Sequence[LoadContext]) -> str:
 def _is_up_to_date(load: LoadContext, node: Node, period: PeriodOnNode, shards: Mapping[int, int]) -> bool:
     return all(
         one.record is not None
-        and replace(evidence_of(one.record), beside=NOTHING_BESIDE) == as_recorded(one).evidence(shards)
+        and evidence_of(one.record) == as_recorded(one).evidence(shards)
         and one.record.structure == _structure_of_now(load, node, one.record)
         for one in period.each
     )

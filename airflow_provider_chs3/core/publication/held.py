@@ -9,8 +9,14 @@ from airflow_provider_chs3.core.attempt.decision import PeriodFacts
 from airflow_provider_chs3.core.attempt.load_context import LoadContext, SharedStaging
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Staged
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.cluster.table_facts import TableFacts, differences, target_facts, target_query
 from airflow_provider_chs3.core.insertion.staged_rows import count_staged
-from airflow_provider_chs3.core.staging.ending import drop_held, end_named, is_staging_there
+from airflow_provider_chs3.core.ledger.comparison import evidence_of
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import partition_states
+from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table
+from airflow_provider_chs3.core.staging.ending import drop_held, end_named
 from airflow_provider_chs3.core.staging.partitions import attach_partitions
 from airflow_provider_chs3.core.staging.tables import Attempt, create_staging
 from airflow_provider_chs3.core.values.models import Node, TableName
@@ -84,20 +90,55 @@ def held_attempt(load: LoadContext, nonce: str) -> Attempt:
     return Attempt(load.context.target, (load.request.period,), nonce, hold_limit_days=days)
 
 
-def without_lost(context: TargetContext, period: Period, facts: PeriodFacts) -> Steps[PeriodFacts]:
-    """Return what is known about a period: nothing is held of it if the table that held it is gone from a node.
+def without_unusable(
+    context: TargetContext, period: Period, facts: PeriodFacts, nodes: Mapping[Node, PeriodOnNode]
+) -> Steps[PeriodFacts]:
+    """Return what is known about a period: nothing is held of it if its table cannot be published from.
+
+    That is so if it is gone from a node, has not the parts that were checked, or if the target was altered since, as
+    partitions fit only a table of the same structure.
 
     Args:
         context: The nodes.
         period: The period.
         facts: What is known by its records. Servers are asked only if these name a version that is held.
+        nodes: The period on each node.
     """
     if facts.held is None:
         return facts
     name = Attempt(context.target, (period,), facts.held.record.attempt, hold_limit_days=1).name
-    if (yield from is_staging_there(context, name)):
-        return facts
-    return replace(facts, held=None, why_not_held=f"table {name}, which held it, is gone")
+    held = TableName(context.staging_database, name)
+    parts = f"(SELECT groupArray(found) FROM ({partition_states(in_table(held))}))"
+    sql = Sql(f"SELECT {target_query(held)}, {parts}")
+    answers = yield from context.on_each(name="Look at what is held", sql=sql)
+    for node, ((*row, partitions),) in answers.items():
+        states = {key: PartitionState.of(key, fields) for key, fields in partitions}
+        if why := _why_unusable(context, held, target_facts(row), nodes[node].held, states):
+            return replace(facts, held=None, why_not_held=why)
+    return facts
+
+
+def _why_unusable(
+    context: TargetContext,
+    held: TableName,
+    table_facts: TableFacts | None,
+    claims: Held | None,
+    states: Mapping[str, PartitionState],
+) -> str:
+    if table_facts is None:
+        return f"table {held.table}, which held it, is gone"
+    target = context.table_facts
+    if altered := differences(table_facts, target):
+        return f"the table was altered since it was held: {'; '.join(altered)}"
+    before = {each.name for each in table_facts.stored}
+    if added := [each.name for each in target.stored if each.name not in before]:
+        return f"the table got {'column' if len(added) == 1 else 'columns'} {', '.join(added)} since it was held"
+    for each in claims.records if claims else ():
+        checked, is_now = evidence_of(each).beside, states.get(each.partition_id, PartitionState()).contents
+        is_same = checked.of_parts is None or is_now.has_parts_of(checked)
+        if checked.rows != is_now.rows or not is_same:
+            return f"somebody changed table {held.table}, which holds it: {checked.rows} rows were checked"
+    return ""
 
 
 def drop_held_of(load: LoadContext, *, but: str = "") -> Steps[None]:

@@ -21,7 +21,6 @@ from airflow_provider_chs3.core.insertion.staged_rows import partitions_of, part
 from airflow_provider_chs3.core.ledger.comparison import is_changed
 from airflow_provider_chs3.core.ledger.partition_changes import is_explained
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
-from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
 from airflow_provider_chs3.core.ledger.queries import look_up_beside
 from airflow_provider_chs3.core.ledger.recording import Values, add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
@@ -113,8 +112,9 @@ def _hold(
     claims = dict[Period, _Records]()
     for each in periods:
         values = _values_of_intent(each, members_of(each, now[each.period], kept[each.period]))
-        limit_days = float(each.load.request.policies.hold_limit_days)
-        told: Values = {"why": each.held_because, "hold_limit_days": limit_days}
+        policies = each.load.request.policies
+        of_approval = {"hold_limit_days": float(policies.hold_limit_days), "keep_versions": policies.keep_versions}
+        told: Values = {"why": each.held_because, **of_approval}
         claims[each.period] = [(node, key, {**of_one, **told}) for node, key, of_one in values]
     yield from periods.ask(lambda some: _record(some, "held", claims, name="Record {} as held"))
     yield from periods.run(lambda each: drop_held_of(each.load, but=each.load.request.nonce))
@@ -433,17 +433,10 @@ def _values_of_published(
     records, shards = list[tuple[Node, str, Values]](), rows_of_shards({node: one.state for node, one in now.items()})
     for node, of_node in members.items():
         structure, of_intent = _structure(each, node), each.intended.get(node)
-        own = {name: getattr(of_intent, name) for name in ("attempt", "base", "increments")} if of_intent else {}
+        own = of_intent.of_attempt if of_intent else {}
         for one in of_node:
             state = replace(now[node].at(one.partition_id).state, lasts=one.lasts)
-            values = values_of(
-                each.load,
-                rows=state.rows,
-                state=state,
-                rows_of_shards=shards,
-                beside=NOTHING_BESIDE if one.is_kept else one.was.state.contents,
-                structure=structure,
-            )
+            values = values_of(each.load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
             records.append((node, one.partition_id, {**values, **each.claims, **own}))
     return records
 

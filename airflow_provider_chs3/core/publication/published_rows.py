@@ -18,8 +18,8 @@ from airflow_provider_chs3.core.ledger.partition_changes import (
     without_old_patches,
 )
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
-from airflow_provider_chs3.core.ledger.queries import look_up_beside
+from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
+from airflow_provider_chs3.core.ledger.queries import look_up_beside, look_up_sources
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.publication.members import Member
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, table
@@ -71,7 +71,10 @@ def _check_same_table(
         if period.table_uuid == was:
             continue
         states = [(one, period.at(one.partition_id).state) for one in members[node]]
-        is_hit = all(state.rows == one.rows and is_made_of_staged(one.staged, state) for one, state in states)
+        is_hit = all(
+            state.rows == one.rows and is_made_of_staged(one.staged, state, table_facts=load.context.table_facts)
+            for one, state in states
+        )
         raise TargetChangedError(
             f"{load.context.target} on {node} was replaced by another table (EXCHANGE, RENAME or DROP) just as "
             f"{load.request.period} was published: its UUID was {was}, and is {period.table_uuid or 'gone'}. "
@@ -126,7 +129,7 @@ def _check_rows(load: LoadContext, node: Node, one: Member, now: PeriodOnNode) -
             f"publishing, but {wanted} were staged: somebody else writes to it. It is not recorded as published. Find "
             "out who does; policies={'on_target_changed': 'reload'} loads it again."
         )
-    if not is_made_of_staged(one.staged, state):
+    if not is_made_of_staged(one.staged, state, table_facts=load.context.table_facts):
         raise _changed(load, node, now)
 
 
@@ -195,4 +198,14 @@ def look_at_published(
         with_records=False,
     )
     left = {partition_id for node in held for partition_id in beside[node][0]}
+    loads = {each.period: each for each in some}
+    found = yield from look_up_sources(
+        load.context, found, lambda period, one, node: _known_contents(loads[period], one, node)
+    )
     return [(found[each.period], left) for each in some]
+
+
+def _known_contents(each: PeriodLoad, one: PeriodOnNode, node: Node) -> Contents:
+    """Return the contents of the parts that a partition had, and of those that are staged for it."""
+    staged, before = each.staged[node].at(one.partition_id), each.before[node].at(one.partition_id).state.contents
+    return Contents(of_parts=(*(staged.of_parts or ()), *(before.of_parts or ())))

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.topology import TableRequest
-from airflow_provider_chs3.core.files.loaded_columns import Selection
+from airflow_provider_chs3.core.files.loaded_columns import Selection, selection_of
 from airflow_provider_chs3.core.ledger.structure_record import Structure, structure_of
 from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
+from airflow_provider_chs3.core.request.effects import about_files, check_effects
 from airflow_provider_chs3.core.request.reload import Reload
-from airflow_provider_chs3.core.source.formats import Format, format_of_key
+from airflow_provider_chs3.core.source.formats import Format, format_named, format_of_key
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
-from airflow_provider_chs3.core.values.arguments import field_of
+from airflow_provider_chs3.core.values.arguments import declared, field_of
 from airflow_provider_chs3.core.values.checks import Checks
-from airflow_provider_chs3.core.values.load_arguments import DISTRIBUTION, WRITE_MODE, Increments, PolicyGroup, Proof
+from airflow_provider_chs3.core.values.load_arguments import (
+    DISTRIBUTION,
+    WRITE_MODE,
+    Files,
+    Increments,
+    PolicyGroup,
+    Proof,
+)
 from airflow_provider_chs3.core.values.models import Manifest, NodeSpec, SettingValues
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Steps
@@ -45,33 +55,57 @@ class Policies(PolicyGroup, Increments, Proof):
         return "hold" in (self.on_failed_check, self.on_shrink, self.on_target_changed)
 
 
+#: Functions whose arguments may be keys, which the servers' own logs hide.
+_TAKES_KEYS = re.compile(r"crypt|hmac|keyed", re.IGNORECASE)
+
+
 def definition_of(
-    selection: Selection, *, on_other_periods: str, distribution: str, file_format: Format | None, compression: str
-) -> str:
-    """Return a digest of a load's definition.
+    selection: Selection, policies: Policies, *, file_format: Format | None, compression: str
+) -> dict[str, Any]:
+    """Return the arguments that define the rows of a load, as users give them; those at their defaults are left out.
 
     Args:
         selection: What to load from the files.
-        on_other_periods: The policy of that name.
-        distribution: The policy of that name.
+        policies: The load's policies.
         file_format: The files' format; None derives it from their keys.
         compression: ClickHouse's name of their compression; `auto` derives it from their keys.
     """
-    parts: tuple[object, ...] = (
-        selection.columns,
-        sorted(selection.select.items()),
-        selection.null_as_default,
-        on_other_periods,
-        file_format.name if file_format else None,
-        compression,
-    )
-    # Only if given, so that periods published before these options existed are not reloaded.
-    given = {"lossy": selection.lossy_columns, "naive": selection.naive_timestamps, "csv": selection.csv.changes}
-    if distribution != "where_read":
-        parts = (*parts, distribution)
-    if any(given.values()):
-        parts = (*parts, given)
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+    files = {"file_format": file_format and file_format.name, "compression": compression.replace("auto", "")}
+    found = {
+        "columns": selection.columns,
+        "select": selection.select,
+        "csv": selection.csv.changes,
+        "casts": selection.changes,
+        "files": {name: value for name, value in files.items() if value},
+        "policies": {name: value for name, value in policies.changes.items() if name == "on_other_periods"},
+        "distribution": policies.changes.get("distribution"),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def digest_of(definition: Mapping[str, Any]) -> str:
+    """Return a digest of what `definition_of` returned."""
+    return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def parsed_definition(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a `LoadRequest` that its arguments decide, but for settings.
+
+    Args:
+        definition: The arguments, as far as they are given; others are left alone.
+
+    Raises:
+        ConfigurationError: If one is wrong.
+    """
+    files = Files.of(definition.get("files"))
+    flat = {name: definition[name] for name in ("write_mode", "distribution") if name in definition}
+    groups = (PolicyGroup.of(definition.get("policies")), Increments.of(definition.get("increments")), files)
+    return {
+        "format": format_named(files.file_format) if files.file_format else None,
+        "compression": files.compression or "auto",
+        "selection": selection_of(**{name: definition.get(name) for name in ("columns", "select", "csv", "casts")}),
+        "policies": Policies.merged(*groups, **flat),
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,34 +203,60 @@ class LoadRequest(TableRequest):
                 f"column does not hold. Fill it with the path: select={{{name!r}: {path!r}, …}}."
             )
 
+    @property
+    def _given(self) -> list[tuple[str, str]]:
+        """Group and name of the arguments that differ from their defaults."""
+        groups = (self.policies, self.selection, self.selection.csv)
+        given = [
+            (each.group, name)
+            for holder in groups
+            for name, each in declared(type(holder)).items()
+            if getattr(holder, name) != each.default
+        ]
+        place = {"file_format": self.format, "compression": self.compression != "auto"}
+        return [*given, *(("files", name) for name, is_given in place.items() if is_given)]
+
     def _check_nothing_is_about_files(self) -> None:
-        about_files = {
-            "file_format": self.format,
-            "compression": self.compression != "auto",
-            "csv": self.selection.csv.changes,
-            "naive_timestamps": self.selection.naive_timestamps,
-            "count_again": self.policies.count_again,
-            "files={'unproved_codecs': 'load'}": self.policies.unproved_codecs == "load",
-            "policies={'on_new_columns': 'add'}": self.policies.on_new_columns == "add",
-            "policies={'on_other_periods': 'leave_out'}": self.policies.on_other_periods == "leave_out",
-            "object_column": self.policies.object_column,
-            "min_object_age_seconds": self.policies.min_object_age_seconds,
-        }
-        if names := ", ".join(name for name, is_given in about_files.items() if is_given):
+        names = about_files(self._given)
+        if self.policies.on_new_columns == "add":
+            names.append("policies={'on_new_columns': 'add'}")
+        if names:
             raise ConfigurationError(
-                f"{names}: this is about files, but {self.source.place} has no files. Leave it out."
+                f"{', '.join(names)}: this is about files, but {self.source.place} has no files. Leave it out."
             )
 
     @property
     def definition(self) -> str:
-        """The digest of the load's definition: if it changes, the period is loaded again."""
-        return definition_of(
-            self.selection,
-            on_other_periods=self.policies.on_other_periods,
-            distribution=self.policies.distribution,
-            file_format=self.format,
-            compression=self.compression,
-        )
+        """The digest of the load's definition: if it changes, the period is loaded again.
+
+        An approval has none: it publishes what is held, however it was made.
+        """
+        return "" if self.is_approval else digest_of(self.defined)
+
+    @property
+    def recorded_definition(self) -> dict[str, Any] | None:
+        """The load's definition, as its records have it; None if it may contain keys."""
+        return None if any(map(_TAKES_KEYS.search, self.selection.select.values())) else self.defined
+
+    @property
+    def defined(self) -> dict[str, Any]:
+        """The arguments that define its rows; see `definition_of`."""
+        return definition_of(self.selection, self.policies, file_format=self.format, compression=self.compression)
+
+    def as_recorded(self, structure: Structure, context: TargetContext) -> LoadRequest:
+        """Return the load that made the rows of a record which has its definition.
+
+        Args:
+            structure: The structure of the record.
+            context: The table and its nodes.
+        """
+        fields, zone = parsed_definition(structure["definition"]), structure["time_zone"]
+        settings = {**self.settings, **(structure["settings"] or {})}
+        if zone and zone != context.zone_of(settings):
+            settings["session_timezone"] = zone
+        leaves_out = fields["policies"].on_other_periods == "leave_out"
+        source = self.source.leaving_out() if leaves_out else self.source
+        return replace(self, **fields, settings=settings, source=source)
 
     def is_left_out(self, period: Period) -> Steps[bool]:
         """Check whether the run reloads something else than a period.
@@ -220,6 +280,9 @@ class LoadRequest(TableRequest):
             context: The table and its nodes.
             shard_num: The shard to record it for; None if it is only for comparison.
         """
+        if self.is_approval:
+            # Of its record alone it is known what else counts, and whether it was spread by the key.
+            return structure_of(context, distribution="sharding_key", settings=None)
         return structure_of(
             context,
             distribution=self.policies.distribution,
@@ -232,12 +295,17 @@ class LoadRequest(TableRequest):
         """Return the given format, or the one that the extension of all keys means.
 
         Raises:
-            ConfigurationError: If the keys mean no format, or several.
+            ConfigurationError: If the keys mean no format, or several, or an argument has no effect on it.
         """
         if self.source.kind.format is not None:
             return self.source.kind.format
-        if self.format is not None or not manifest.objects:
+        if not manifest.objects:
             return self.format or Format("Parquet", is_typed=True)
+        file_format = self.format or self._format_of_keys(manifest)
+        check_effects(self._given, file_format)
+        return file_format
+
+    def _format_of_keys(self, manifest: Manifest) -> Format:
         found = {format_of_key(each.key): each.key for each in manifest.objects}
         if len(found) > 1:
             (one, key), (other, other_key) = list(found.items())[:2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from airflow_provider_chs3.core.values.arguments import Group, argument
 from airflow_provider_chs3.core.values.models import SettingValue
@@ -38,11 +38,6 @@ class Dialect(Group):
         super().__post_init__()
         if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in "\r\n\"'":
             raise ConfigurationError(f"csv['delimiter']={self.delimiter!r} is not a single character, such as ';'.")
-
-    @property
-    def changes(self) -> dict[str, SettingValue]:
-        """The options that differ from their defaults."""
-        return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) != each.default}
 
     @property
     def settings(self) -> dict[str, SettingValue]:
@@ -87,7 +82,6 @@ _ALWAYS: dict[str, SettingValue] = {
     "input_format_arrow_skip_columns_with_unsupported_types_in_schema_inference": 1,
     "input_format_csv_empty_as_default": 1,
     "input_format_tsv_empty_as_default": 0,
-    "input_format_import_nested_json": 1,
     # In Dynamic and JSON columns 31 February would become 2 March, and a time lose its zone: text stays text.
     "input_format_try_infer_dates": 0,
     "input_format_try_infer_datetimes": 0,
@@ -104,8 +98,8 @@ _ALWAYS: dict[str, SettingValue] = {
 def reading_settings(
     dialect: Dialect,
     *,
-    is_selected: bool,
     has_nested_containers: bool,
+    has_whole_objects: bool = False,
     has_escaped_labels: bool = False,
     has_shapes: bool = False,
 ) -> dict[str, SettingValue]:
@@ -113,9 +107,10 @@ def reading_settings(
 
     Args:
         dialect: The dialect of CSV files.
-        is_selected: Whether expressions read the fields: then a field equal to the dialect's `null` is NULL.
         has_nested_containers: Whether a column is a Tuple that contains an Array, Map or Tuple: then a JSON line that
             lacks one is refused.
+        has_whole_objects: Whether keys of JSON are whole names, and `log.x` is not read from inside the object `log`:
+            ClickHouse then reads nothing for `log`.
         has_escaped_labels: Whether a Tuple element has a name that JSON may escape: then a key without an element is
             refused.
         has_shapes: Whether a column contains points, lines or polygons, which GeoParquet stores as bytes: a text column
@@ -124,7 +119,8 @@ def reading_settings(
     return {
         **_ALWAYS,
         **dialect.settings,
-        "format_csv_null_representation": dialect.null if is_selected else _NO_MARKER,
+        "format_csv_null_representation": _NO_MARKER,
+        "input_format_import_nested_json": int(not has_whole_objects),
         "input_format_json_defaults_for_missing_elements_in_named_tuple": int(not has_nested_containers),
         "input_format_json_ignore_unknown_keys_in_named_tuple": int(not has_escaped_labels),
         "input_format_parquet_allow_geoparquet_parser": int(has_shapes),
@@ -132,4 +128,4 @@ def reading_settings(
 
 
 #: Names of these settings.
-READING_SETTING_NAMES = frozenset(reading_settings(Dialect(), is_selected=False, has_nested_containers=False))
+READING_SETTING_NAMES = frozenset(reading_settings(Dialect(), has_nested_containers=False))

@@ -42,7 +42,7 @@ _FAMILIES = (
 #: In those families: settings that only cost time or memory, and those that secrets depend on.
 _LEFT_TO_PROFILE = re.compile(
     r"(?:format_avro_schema_registry|format_display_secrets|function_range_max|function_sleep)_.*"
-    r"|input_format_(?:parallel_parsing|max_block_.*|orc_row_batch_size|json_max_string_column_growth_step)"
+    r"|input_format_(?:max_block_.*|orc_row_batch_size|json_max_string_column_growth_step)"
     r"|input_format_parquet_(?:enable_row_group_prefetch|local_file_.*|max_block_size|memory_.*|prefer_block_bytes)"
 )
 

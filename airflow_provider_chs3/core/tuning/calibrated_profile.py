@@ -25,7 +25,6 @@ class Knobs:
         read_threads: Reading threads per core of the load's resource share.
         download_buffer_bytes: `max_download_buffer_size`.
         download_threads: `max_download_threads`.
-        parallel_parsing: `input_format_parallel_parsing`, for text formats.
     """
 
     insert_threads: float | None = None
@@ -33,7 +32,6 @@ class Knobs:
     read_threads: float | None = None
     download_buffer_bytes: int | None = None
     download_threads: int | None = None
-    parallel_parsing: int | None = None
 
     def turned(self) -> dict[str, float | int]:
         """Return the knobs that deviate from the rule: name → value."""
@@ -44,7 +42,6 @@ class Knobs:
         settings = {
             "max_download_buffer_size": self.download_buffer_bytes,
             "max_download_threads": self.download_threads,
-            "input_format_parallel_parsing": self.parallel_parsing,
         }
         return {name: value for name, value in settings.items() if value is not None}
 

@@ -24,6 +24,7 @@ _EXACT = (
     Setting("input_format_null_as_default", 0, "NULL does not silently become a default"),
     Setting("input_format_allow_errors_num", 0, "no bad line is skipped"),
     Setting("input_format_allow_errors_ratio", 0, "no bad line is skipped"),
+    Setting("input_format_parallel_parsing", 0, "no chunk begins within a row, as after a lone quote"),
     Setting("date_time_overflow_behavior", "throw", "a date out of range is an error"),
     Setting("read_overflow_mode", "throw", "no limit cuts the data off silently"),
     Setting("timeout_overflow_mode", "throw", "no limit cuts the data off silently"),

@@ -35,7 +35,6 @@ TUNED_NAMES = (
     "input_format_parquet_memory_high_watermark",
     "max_download_buffer_size",
     "max_download_threads",
-    "input_format_parallel_parsing",
     "remote_filesystem_read_method",
     "max_insert_delayed_streams_for_parallel_write",
     "max_memory_usage",

@@ -81,7 +81,7 @@ def reader_memory(one: ResourceShare, data: DataVolume) -> Iterator[Setting]:
 
 
 def downloads(data: DataVolume, threads: int) -> Iterator[Setting]:
-    """Compute the settings for downloads and parallel parsing.
+    """Compute the settings for downloads.
 
     Args:
         data: The period's data.
@@ -94,9 +94,6 @@ def downloads(data: DataVolume, threads: int) -> Iterator[Setting]:
         ranges = threads // data.files_per_node
         reason = f"{data.files_per_node} large files per node for {threads} threads"
         yield Setting("max_download_threads", ranges, reason)
-    if data.is_text and data.files_per_node >= threads:
-        reason = f"{data.files_per_node} files per node are parsed in parallel; parsing each in chunks costs more"
-        yield Setting("input_format_parallel_parsing", 0, reason)
     if threads == 1:
         reason = "a single thread needs no thread pool for reading"
         yield Setting("remote_filesystem_read_method", "read", reason)

@@ -167,6 +167,12 @@ class Group:
         for name, each in declared(type(self)).items():
             object.__setattr__(self, name, each.checked(getattr(self, name)))
 
+    @property
+    def changes(self) -> dict[str, Any]:
+        """The arguments that differ from their defaults."""
+        values = {each.name: (getattr(self, each.name), each.default) for each in declared(type(self)).values()}
+        return {name: value for name, (value, default) in values.items() if value != default}
+
     @classmethod
     def of(cls, given: Any) -> Self:
         """Create the group from a user's dict.

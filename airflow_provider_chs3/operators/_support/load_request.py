@@ -8,17 +8,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.files.loaded_columns import selection_of
 from airflow_provider_chs3.core.load.cancel import StopRequest, stop_load
 from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
-from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
-from airflow_provider_chs3.core.source.formats import format_named
+from airflow_provider_chs3.core.request.load_request import LoadRequest, parsed_definition
 from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
 from airflow_provider_chs3.core.tuning.insert_settings import tunable
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
 from airflow_provider_chs3.core.values.checks import Checks
-from airflow_provider_chs3.core.values.load_arguments import CREATE_TABLE, VIEWS, Files, Increments, PolicyGroup, Tuning
-from airflow_provider_chs3.core.values.models import SettingValues
+from airflow_provider_chs3.core.values.load_arguments import CREATE_TABLE, VIEWS, Tuning
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Insert
 from airflow_provider_chs3.hooks.connection import check_settings, parse_node_specs
@@ -115,7 +112,7 @@ def what_is_loaded(task: PeriodTask, listing: Listing, arguments: Mapping[str, A
         ConfigurationError: If an argument is wrong.
     """
     options, source = task.hook().options, task.source(listing)
-    how = _how_it_is_loaded(arguments, tunable(options.settings, source.kind))
+    how, settings = parsed_definition(arguments), check_settings(arguments.get("settings") or {}, where="settings")
     return {
         "source": source.leaving_out() if how["policies"].on_other_periods == "leave_out" else source,
         **task.of_table(options),
@@ -123,20 +120,7 @@ def what_is_loaded(task: PeriodTask, listing: Listing, arguments: Mapping[str, A
         "nonce": uuid.uuid4().hex[:16],
         "now": datetime.now(UTC),
         **how,
-    }
-
-
-def _how_it_is_loaded(arguments: Mapping[str, Any], of_connection: SettingValues) -> dict[str, Any]:
-    """Return the part of a request that says how files are read, and what happens to their rows."""
-    files = Files.of(arguments.get("files"))
-    flat = {name: arguments[name] for name in ("write_mode", "distribution") if name in arguments}
-    groups = (PolicyGroup.of(arguments.get("policies")), Increments.of(arguments.get("increments")), files)
-    return {
-        "format": format_named(files.file_format) if files.file_format else None,
-        "compression": files.compression or "auto",
-        "selection": selection_of(**{name: arguments.get(name) for name in ("columns", "select", "csv", "casts")}),
-        "policies": Policies.merged(*groups, **flat),
-        "settings": {**of_connection, **check_settings(arguments.get("settings") or {}, where="settings")},
+        "settings": {**tunable(options.settings, source.kind), **settings},
     }
 
 

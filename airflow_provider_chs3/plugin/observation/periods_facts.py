@@ -14,6 +14,7 @@ from airflow_provider_chs3.core.cluster.untested_engines import is_rehearsal
 from airflow_provider_chs3.core.ledger.comparison import spread
 from airflow_provider_chs3.core.ledger.mutations import Mutation, mutations_of
 from airflow_provider_chs3.core.ledger.partition_state import Broken, PartitionState
+from airflow_provider_chs3.core.ledger.parts import Part
 from airflow_provider_chs3.core.merges.observation import Merge, MergeState, UnfinishedMutation, replica_of
 from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
@@ -70,6 +71,7 @@ class NodeSnapshot:
         renamed: New names of tables, by the ones that the ledgers know.
         partitions: The partitions of each table, by their ids, as `partition` parses them.
         filled_partitions: Of these, the ids of those that hold rows.
+        sources: The parts that merges have joined, by table and partition; none if nobody asked.
         mutations: The mutations of each table that has had some.
         broken: Of each table that has some, the parts that the server put aside because it could not read them.
         staging: Names of staging tables, of any load, and of those that hold rows.
@@ -91,6 +93,7 @@ class NodeSnapshot:
     renamed: Mapping[TableName, TableName] = field(default_factory=dict)
     partitions: Mapping[TableName, Mapping[str, Row]] = field(default_factory=dict)
     filled_partitions: Mapping[TableName, Collection[str]] = field(default_factory=dict)
+    sources: Mapping[tuple[TableName, str], tuple[Part, ...]] = field(default_factory=dict)
     mutations: Mapping[TableName, tuple[Mutation, ...]] = field(default_factory=dict)
     broken: Mapping[TableName, Broken] = field(default_factory=dict)
     staging: tuple[str, ...] = ()
@@ -139,8 +142,9 @@ class NodeSnapshot:
             return None
         *state, parts, size_bytes, two_smallest_bytes, age_seconds = row
         mutations, broken = self.mutations.get(table, ()), self.broken.get(table, ())
+        of_partition = PartitionState.of(partition_id, state, mutations, broken=broken)
         return Partition(
-            state=PartitionState.of(partition_id, state, mutations, broken=broken),
+            state=replace(of_partition, sources=self.sources.get((table, partition_id), ())),
             parts=parts,
             size_bytes=size_bytes,
             two_smallest_bytes=two_smallest_bytes,
@@ -397,7 +401,8 @@ def _with_rows(node: NodeSnapshot, choices: Choices, records: Iterable[Row], par
 def with_contents(seen: ClusterSnapshot, tables: Collection[TableName]) -> Steps[ClusterSnapshot]:
     """Read the parts of some tables again, with the hashes by which a load compares them.
 
-    Without hashes, a mutation that has changed nothing in a period looks like a change.
+    Without hashes, a mutation that has changed nothing in a period looks like a change; and without the parts that
+    merges have joined, so does what they left after a crash.
 
     Args:
         seen: The nodes' answers.
@@ -406,8 +411,16 @@ def with_contents(seen: ClusterSnapshot, tables: Collection[TableName]) -> Steps
     down: dict[Node, Chs3Error] = {}
     sql = dict.fromkeys(seen.nodes, periods_queries.partitions(tables, with_content=True))
     found = yield from query_reachable("Read the hashes of the parts", sql, down)
+    sql = dict.fromkeys(found, periods_queries.sources(tables))
+    joined = yield from query_reachable("Read the parts that were merged", sql, down)
     nodes = {
-        node: replace(each, partitions={**each.partitions, **_by_id(found[node])}) if node in found else each
+        node: replace(
+            each,
+            partitions={**each.partitions, **_by_id(found[node])},
+            sources={(TableName(*of), key): tuple(Part(*one) for one in parts) for *of, key, parts in joined[node]},
+        )
+        if node in joined
+        else each
         for node, each in seen.nodes.items()
     }
     return replace(seen, nodes=nodes)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE
 from airflow_provider_chs3.core.ledger.mutations import mutations_query
-from airflow_provider_chs3.core.ledger.parts import PARTITION, partition_states
+from airflow_provider_chs3.core.ledger.parts import PARTITION, partition_states, sources_query
 from airflow_provider_chs3.core.ledger.records import IS_CHECKED, IS_STATE, NUMBER_OF_HELD, newest
 from airflow_provider_chs3.core.ledger.table import COLUMNS, LOADS_COLUMNS
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
@@ -142,6 +142,15 @@ def partitions(tables: Iterable[TableName], ids: Collection[str] | None = None, 
     found = partition_states(of_tables, by="database, table", with_content=with_content, more=merging)
     columns = f"{_flat('found', 3)}, {_flat('found.4', 7)}, {_flat('found', 8, first=5)}"
     return Sql(f"SELECT {columns} FROM ({found})")
+
+
+def sources(tables: Iterable[TableName]) -> Sql:
+    """Return the query for the parts that merges have joined in tables, as far as servers still show them.
+
+    Args:
+        tables: The tables; at least one.
+    """
+    return Sql(sources_query(_of(tables), by="database, table"))
 
 
 def circumstances(tables: Collection[TableName], uuids: Collection[str], unrecorded: Collection[TableName] = ()) -> Sql:

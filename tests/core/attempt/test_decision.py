@@ -108,6 +108,12 @@ class TestEachStatus:
         assert decide(facts(status, why_whole=why_whole)) == (Add(WHY) if adds else STATUSES[status][0])
 
 
+@pytest.mark.parametrize("known", [{"objects": 0}, {"objects": 1, "size_bytes": 1}])
+def test_an_approval_that_died_is_completed_whatever_the_policies_of_who_repeats_it(known):
+    killed = facts(ComparisonStatus.UNFINISHED, is_approval=True, intended="a", **{"published_bytes": 100, **known})
+    assert decide(killed) == Finish(WHY)
+
+
 def test_what_would_be_refused_is_held_where_that_is_asked_for():
     held, holds = Whole(WHY, held_because=WHY), Policies(on_target_changed="hold")
     shrinks = {"size_bytes": 49, "published_bytes": 100}

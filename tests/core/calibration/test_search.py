@@ -190,16 +190,10 @@ def test_the_spread_is_the_usual_distance_from_the_median(seconds: list[float], 
 class TestWhatIsTried:
     ONE = ResourceShare(node_cores=8, memory_bytes=16 * 1024**3)
 
-    def test_is_parsing_for_text_alone(self) -> None:
-        labels = [
-            [label for theme in themes(self.ONE, is_text=is_text) for label in theme] for is_text in (True, False)
-        ]
-        assert ["parallel parsing 0" in each for each in labels] == [True, False]
-
     def test_turns_a_knob_at_a_time(self) -> None:
-        changes = [each for theme in themes(self.ONE, is_text=True) for each in theme.values()]
+        changes = [each for theme in themes(self.ONE) for each in theme.values()]
         assert all(len(each) == 1 and Knobs(**each).turned() for each in changes)
 
     def test_has_labels_of_its_own(self) -> None:
-        labels = [label for theme in themes(self.ONE, is_text=True) for label in theme]
+        labels = [label for theme in themes(self.ONE) for label in theme]
         assert len(labels) == len(set(labels))

@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.ledger.comparison import (
     was_published,
 )
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.parts import Evidence
+from airflow_provider_chs3.core.ledger.parts import Contents, Evidence, Part
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.values.models import Node
 from tests.core.surroundings import TARGET
@@ -36,8 +36,10 @@ PUBLISHED = Record(
     evidence=Evidence(rows=10, parts=None).as_text(),
 )
 NO_ROWS = Evidence(rows=0, parts=None).as_text()
-INTENT = replace(PUBLISHED, event="intent", min_block=0, max_block=0, evidence=NO_ROWS)
-AS_PUBLISHED = PartitionState(rows=10, parts=3, size_bytes=1, min_block=5, max_block=7, data_version=7)
+STAGED = Evidence(rows=0, parts=(), beside=Contents(10, ("staged",))).as_text()
+INTENT = replace(PUBLISHED, event="intent", min_block=0, max_block=0, evidence=STAGED)
+AS_PUBLISHED = PartitionState(rows=10, parts=3, size_bytes=1, min_block=5, max_block=7, data_version=7, each_part=None)
+REPLACED = replace(AS_PUBLISHED, parts=1, each_part=(Part(5, 5, 0, 5, 10, "staged"),))
 NOTHING = PartitionState()
 PUBLISHED_EMPTY = replace(PUBLISHED, rows=0, min_block=0, max_block=0, evidence=NO_ROWS)
 
@@ -144,10 +146,10 @@ class TestStanding:
         assert find(changed, PeriodOnNode(INTENT, NOTHING))[0] is ComparisonStatus.TARGET_CHANGED
 
     def test_an_intent_without_its_publication_is_unfinished(self):
-        assert find(LOADED, PeriodOnNode(INTENT, AS_PUBLISHED)) == (ComparisonStatus.UNFINISHED, (TWO,))
+        assert find(LOADED, PeriodOnNode(INTENT, REPLACED)) == (ComparisonStatus.UNFINISHED, (TWO,))
 
     def test_an_intent_everywhere_is_unfinished(self):
-        assert find(PeriodOnNode(INTENT, NOTHING), PeriodOnNode(INTENT, AS_PUBLISHED))[0] is ComparisonStatus.UNFINISHED
+        assert find(PeriodOnNode(INTENT, NOTHING), PeriodOnNode(INTENT, REPLACED))[0] is ComparisonStatus.UNFINISHED
 
     def test_a_period_that_was_spread_over_more_nodes_is_not_all_here(self):
         periods = {ONE: LOADED, TWO: LOADED}
@@ -254,8 +256,12 @@ class TestIsChanged:
 class TestIsChangedAfterAnIntent:
     """An attempt died around its REPLACE: the partition is as before, or holds what was staged."""
 
-    BEFORE = replace(PUBLISHED, event="intent", rows=12)
-    REPLACED = PartitionState(rows=12, parts=2, size_bytes=1, min_block=8, max_block=9, data_version=8)
+    STAGED = Contents(12, ("one", "two"))
+    BEFORE = replace(
+        PUBLISHED, event="intent", rows=12, evidence=Evidence(rows=10, parts=None, beside=STAGED).as_text()
+    )
+    NEW = (Part(8, 8, 0, 8, 5, "one"), Part(9, 9, 0, 9, 7, "two"))
+    REPLACED = PartitionState(rows=12, parts=2, size_bytes=1, min_block=8, max_block=9, data_version=8, each_part=NEW)
 
     @pytest.mark.parametrize(("state", "why"), [(AS_PUBLISHED, "not replaced yet"), (REPLACED, "replaced")])
     def test_what_the_attempt_left_is_no_change(self, state, why):
@@ -266,7 +272,11 @@ class TestIsChangedAfterAnIntent:
         [
             (replace(AS_PUBLISHED, max_block=8), "an INSERT before it was replaced"),
             (replace(AS_PUBLISHED, data_version=8), "a mutation before it was replaced"),
-            (replace(REPLACED, rows=13, max_block=10), "an INSERT after it was replaced"),
+            (
+                replace(REPLACED, rows=13, max_block=10, each_part=(*NEW, Part(10, 10, 0, 10, 1, "three"))),
+                "an INSERT after it was replaced",
+            ),
+            (replace(REPLACED, parts=3_001, each_part=None), "more parts than anybody compares"),
             (NOTHING, "DROP PARTITION"),
         ],
     )
@@ -274,14 +284,16 @@ class TestIsChangedAfterAnIntent:
         assert changed(PeriodOnNode(self.BEFORE, state)), why
 
     def test_engines_that_merge_rows_away_may_hold_fewer_than_staged(self):
-        assert not changed(PeriodOnNode(self.BEFORE, replace(self.REPLACED, rows=9)), keeps_every_row=False)
+        merged = replace(self.REPLACED, rows=9, parts=1, each_part=(Part(8, 9, 1, 8, 9, "merged"),), sources=self.NEW)
+        assert not changed(PeriodOnNode(self.BEFORE, merged), keeps_every_row=False)
 
     def test_rows_that_came_after_the_intent_of_a_first_load_are_somebody_elses(self):
         assert changed(PeriodOnNode(INTENT, replace(self.REPLACED, rows=1)))
 
     @pytest.mark.parametrize("state", [NOTHING, AS_PUBLISHED])
     def test_an_intent_to_publish_no_rows_ends_in_none_or_in_those_before(self, state):
-        assert not changed(PeriodOnNode(replace(self.BEFORE, rows=0), state))
+        evidence = Evidence(rows=10, parts=None).as_text()
+        assert not changed(PeriodOnNode(replace(self.BEFORE, rows=0, evidence=evidence), state))
 
 
 class TestNodeWithoutLedger:

@@ -80,7 +80,7 @@ class TestWaiting:
         ("(DROP COLUMN note)", "note"),
         ("(DROP COLUMN IF EXISTS `a (note)`)", "a (note)"),
         ("DROP COLUMN n.x", "n.x"),
-        (r"(DROP COLUMN `a\`b`)", ""),
+        (r"(DROP COLUMN `a\`b`)", "a`b"),
         ("(CLEAR COLUMN note)", ""),
         ("(DROP COLUMN note IN PARTITION 202605)", ""),
         ("(DROP INDEX note)", ""),

@@ -163,49 +163,89 @@ STAGED = Contents(12, ("staged 1", "staged 2"))
 NEW = (Part(11, 11, 0, 11, 7, "staged 1"), Part(12, 12, 0, 12, 5, "staged 2"))
 
 
-def recorded(event: str, parts: tuple[Part, ...], beside: Contents, rows: int) -> Record:
-    """A record with what a crash may show beside."""
-    evidence = Evidence(rows=sum(part.rows for part in parts), parts=parts, beside=beside)
-    return replace(RECORD, event=event, rows=rows, evidence=evidence.as_text())
+MERGED = Part(5, 12, 1, 5, 32, "merged")
+INTENT = replace(
+    RECORD, event="intent", rows=12, evidence=Evidence(rows=20, parts=BEFORE, beside=STAGED).as_text(), nodes=1
+)
+DONE = replace(RECORD, rows=12, evidence=Evidence(rows=12, parts=NEW).as_text(), nodes=1)
+REPLICATED = "ReplicatedMergeTree"
+ENGINES = ["MergeTree", "ReplacingMergeTree", "SummingMergeTree", REPLICATED, "ReplicatedReplacingMergeTree"]
+OF_OTHERS = Part(11, 11, 0, 11, 12, "of others")
 
 
-INTENT = recorded("intent", BEFORE, STAGED, 12)
-DONE = recorded("published", NEW, Contents(20, tuple(part.content for part in BEFORE)), 12)
-
-
-@pytest.mark.parametrize("record", [INTENT, DONE], ids=["intent", "published"])
 @pytest.mark.parametrize(
-    "parts",
+    ("parts", "broken"),
     [
-        pytest.param((*BEFORE, *NEW), id="both"),
-        pytest.param((BEFORE[0], NEW[1]), id="some of each"),
-        pytest.param((Part(5, 12, 1, 5, 32, "merged"),), id="both, merged"),
+        pytest.param((*BEFORE, *NEW), [], id="both"),
+        pytest.param((*BEFORE, NEW[1]), [], id="a staged part is not there yet"),
+        pytest.param((BEFORE[0], *NEW), [], id="a replaced part is gone"),
+        pytest.param((BEFORE[0], NEW[1]), [("202610", 6, 6)], id="one that is gone was broken"),
+        pytest.param((MERGED,), [], id="both, merged"),
     ],
 )
-def test_what_a_crash_left_is_no_change_and_not_published(record, parts):
-    period = PeriodOnNode(replace(record, nodes=1), state_of(*parts))
-    found = standing({NODE: period}, ExpectedPeriod(), TARGET)
+def test_what_a_crash_left_of_both_is_no_change_and_not_published(parts, broken):
+    state = state_of(*parts, broken=tuple(broken), sources=(*BEFORE, *NEW))
+    found = standing({NODE: PeriodOnNode(INTENT, state)}, ExpectedPeriod(), TARGET)
     assert found.standing is ComparisonStatus.UNFINISHED
-    # A load that another one took over from leaves an intent, too, and no server has crashed.
-    assert ("crashed" in found.why) is (record is DONE)
+    # Keeper knows which parts were replaced.
+    facts = replace(TARGET, engine=REPLICATED)
+    assert is_changed(PeriodOnNode(INTENT, state), table_facts=facts)
+    # A load removes what it has replaced before it records that it is published.
+    assert is_changed(PeriodOnNode(DONE, state), table_facts=TARGET)
 
 
-@pytest.mark.parametrize("record", [INTENT, DONE], ids=["intent", "published"])
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
-    "parts",
+    ("parts", "sources"),
     [
-        pytest.param((*BEFORE, *NEW, Part(13, 13, 0, 13, 1, "of others")), id="an INSERT after it"),
-        pytest.param((*BEFORE, Part(11, 11, 0, 11, 7, "of others")), id="an INSERT in its place"),
-        pytest.param((*BEFORE, Part(11, 11, 0, 14, 7, "erased")), id="a mutation after it"),
-        pytest.param((Part(5, 13, 1, 5, 33, "merged"),), id="more rows than both"),
+        pytest.param(NEW, (), id="replaced"),
+        pytest.param((Part(11, 12, 1, 11, 12, "merged"),), NEW, id="replaced and merged"),
+        pytest.param((Part(4, 12, 1, 4, 12, "merged"),), (Part(4, 10, 9, 4, 0), *BEFORE, *NEW), id="with what covers"),
+        pytest.param((Part(5, 6, 1, 5, 20, "merged"),), (), id="as before, and merged"),
+        pytest.param(
+            (Part(11, 12, 2, 11, 12, "again"),),
+            (Part(11, 12, 1, 11, 12, "merged"), *NEW),
+            id="merged twice",
+        ),
     ],
 )
-def test_what_somebody_else_did_after_a_crash_is_a_change(record, parts):
-    assert changed(*parts, record=record)
+def test_what_a_dead_load_left_is_no_change(parts, sources, engine):
+    assert not changed(*parts, engine=engine, record=INTENT, sources=sources)
 
 
-def test_a_published_period_that_lacks_rows_was_not_left_by_a_crash_of_its_own():
-    assert changed(NEW[0], record=DONE)
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("parts", "sources"),
+    [
+        pytest.param((*BEFORE, *NEW, Part(13, 13, 0, 13, 1, "of others")), (), id="an INSERT after it"),
+        pytest.param((*BEFORE, Part(11, 11, 0, 11, 7, "of others")), (), id="an INSERT in its place"),
+        pytest.param((*BEFORE, Part(11, 11, 0, 14, 7, "erased")), (), id="a mutation after it"),
+        pytest.param((Part(5, 13, 1, 5, 33, "merged"),), (), id="more rows than both"),
+        pytest.param((MERGED,), (), id="as many rows as both, of which nobody knows whose"),
+        pytest.param((Part(5, 11, 1, 5, 32, "merged"),), (*BEFORE, OF_OTHERS), id="as many rows of others"),
+        pytest.param((Part(5, 11, 1, 5, 32, "merged"),), (BEFORE[0], OF_OTHERS), id="some are not shown any more"),
+        pytest.param((Part(11, 12, 1, 11, 12, "merged"),), (), id="as many rows as staged"),
+        pytest.param((Part(11, 12, 1, 11, 12, "merged"),), (OF_OTHERS, NEW[1]), id="one is of others"),
+        pytest.param((*BEFORE, *NEW, replace(NEW[0], min_block=14, max_block=14)), (), id="a staged part twice"),
+        pytest.param((*BEFORE, replace(BEFORE[0], min_block=11, max_block=11)), (), id="a part from before again"),
+    ],
+)
+def test_what_somebody_else_did_after_a_crash_is_a_change(parts, sources, engine):
+    assert changed(*parts, engine=engine, record=INTENT, sources=sources)
+
+
+@pytest.mark.parametrize("parts", [(BEFORE[0], NEW[1]), BEFORE[:1], NEW[:1], ()])
+def test_a_part_that_somebody_dropped_after_a_crash_is_a_change(parts):
+    assert changed(*parts, record=INTENT)
+    assert changed(*parts, record=DONE)
+
+
+@pytest.mark.parametrize("merged", [1, 2])
+def test_an_insert_of_as_many_rows_into_a_published_partition_is_a_change(merged):
+    """Whatever merges do: no crash shows what was replaced once a period is published."""
+    parts = (*NEW[: 2 - merged], Part(NEW[2 - merged].min_block, 13, 1, 11, 20, "merged"))
+    for engine in ENGINES:
+        assert changed(*parts, engine=engine, record=DONE, sources=(*NEW, replace(OF_OTHERS, min_block=13)))
 
 
 def test_old_rows_that_somebody_attached_again_are_a_change():

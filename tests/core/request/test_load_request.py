@@ -125,7 +125,7 @@ class TestDefinition:
         )
 
     def test_is_the_same_in_every_version_of_this_package(self):
-        assert REQUEST.definition == "231eb1aa00517760"
+        assert REQUEST.definition == "44136fa355b3678a"
 
 
 def manifest(*keys: str) -> Manifest:

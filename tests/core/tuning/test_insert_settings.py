@@ -176,7 +176,7 @@ def test_a_target_on_s3_holds_few_unfinished_parts():
 def test_all_that_may_be_computed_is_looked_up():
     shapes = (
         LARGE,
-        DataVolume(share_bytes=GIB, files_per_node=64, is_text=True, largest_file_bytes=MIB),
+        DataVolume(share_bytes=GIB, files_per_node=64, largest_file_bytes=MIB),
         DataVolume(share_bytes=1000 * GIB, is_parquet=True, largest_file_bytes=GIB, is_on_remote_disk=True),
     )
     specs = (NodeSpec(1, GIB), SPEC, NodeSpec(64, 256 * GIB))

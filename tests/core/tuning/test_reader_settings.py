@@ -48,14 +48,6 @@ class TestReading:
         data = DataVolume(share_bytes=1000 * GIB, files_per_node=files, largest_file_bytes=GIB)
         assert tuned(NodeSpec(16, 64 * GIB), data=data).get("max_download_threads") == ranges
 
-    @pytest.mark.parametrize(("files", "parallel"), [(8, 0), (24, 0), (7, None), (1, None)])
-    def test_many_text_files_are_parsed_side_by_side_and_not_in_chunks(self, files, parallel):
-        data = DataVolume(share_bytes=GIB, files_per_node=files, is_text=True)
-        assert tuned(data=data).get("input_format_parallel_parsing") == parallel
-
-    def test_parquet_files_have_no_chunks(self):
-        assert "input_format_parallel_parsing" not in tuned(data=DataVolume(files_per_node=24, is_parquet=True))
-
     @pytest.mark.parametrize(("cores", "method"), [(1, "read"), (2, None), (8, None)])
     def test_a_single_thread_reads_without_a_pool(self, cores, method):
         assert tuned(NodeSpec(cores, 16 * GIB)).get("remote_filesystem_read_method") == method

@@ -96,7 +96,7 @@ def test_nights_go_on_where_merges_do_not(table: Source) -> None:
     first = datetime(2025, 1, 1, 12)
     table.put("all", "a", 0, moments=[first + timedelta(seconds=number) for number in range(1_200)])
     each_row = {"max_insert_block_size": 1, "min_insert_block_size_rows": 1, "min_insert_block_size_bytes": 1}
-    each_row |= {"max_block_size": 1, "max_insert_threads": 1, "input_format_parallel_parsing": 0}
+    each_row |= {"max_block_size": 1, "max_insert_threads": 1}
     assert table.load(period="all", settings=each_row) == ["published"]
     parts = f"SELECT count() FROM system.parts WHERE database = '{lake.database}' AND table = '{lake.table}' AND active"
     assert sum(rows[0][0] for rows in lake.on_every_node(parts)) == 1_200

@@ -166,12 +166,6 @@ class TestSettings:
         log = capsys.readouterr().out
         assert log.index("Nodes:") < log.index("This load may use") < log.index("Settings, ")
 
-    @pytest.mark.thorough
-    def test_many_text_files_are_parsed_side_by_side(self, lake: Lake) -> None:
-        lake.create_table()
-        lake.upload(Trips(rows_per_period=6_000, files_per_period=12), file_format="csv.gz")
-        assert lake.load()["settings"]["input_format_parallel_parsing"] == 0
-
 
 class TestPeriodsSideBySide:
     def test_each_takes_its_part_of_the_memory(self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from airflow_provider_chs3.operators.versions import (
 )
 from tests.integration.grains import Source, source
 from tests.integration.lake import Lake
+from tests.integration.ledger.test_ledger_admin import ledger
 from tests.integration.publication.test_checks import NO_NULLS, PERIOD, Trips
 from tests.integration.sets import Case, Tenants
 from tests.waiting import wait_until
@@ -37,9 +40,9 @@ def trips(lake: Lake) -> Trips:
     return Trips(lake)
 
 
-def hold(trips: Trips, *, says: str = "held", **options: Any) -> None:
+def hold(trips: Trips, *, says: str = "held", keep_versions: int = 0, **options: Any) -> None:
     with pytest.raises(AirflowSkipException, match=says):
-        trips.load(NO_NULLS, policies=HOLDS, **options)
+        trips.load(NO_NULLS, policies=HOLDS | {"keep_versions": keep_versions}, **options)
 
 
 def load(trips: Trips, **policies: Any) -> Any:
@@ -102,8 +105,8 @@ def decide(trips: Trips, kind: Any = ApprovePeriodsOperator, **options: Any) -> 
     """Decide by an operator of its own."""
     of_table = {"database": trips.lake.database, "table": trips.lake.table, "cluster": trips.lake.cluster.name}
     if kind in (AdoptPeriodsOperator, ApprovePeriodsOperator):
-        place = {"bucket": trips.lake.bucket, "key": "t/{YYYY-MM}/"}
-        options = {"definition": {"files": CSV}} | options | place
+        place = {"bucket": trips.lake.bucket, "key": options.pop("key", "t/{YYYY-MM}/")}
+        options |= place | ({"definition": {"files": CSV}} if kind is AdoptPeriodsOperator else {})
     return kind(task_id="decide", periods=[PERIOD], **of_table, **options).execute({})
 
 
@@ -218,8 +221,8 @@ def test_an_approval_is_undone_as_a_load_is(trips: Trips) -> None:
         trips.put("a", rows)
         load(trips, keep_versions=1)
     trips.put("a", range(200, 250), fare="\\N")
-    hold(trips)
-    decide(trips, definition={"files": CSV, "policies": {"keep_versions": 1}})
+    hold(trips, keep_versions=1)
+    decide(trips)
     assert trips.ids() == [*range(200, 250)]
     assert versions(trips) == [(30, "")]
     trips.put("a", range(300, 345), fare="\\N")
@@ -307,7 +310,7 @@ def test_what_is_discarded_is_gone_and_the_next_load_loads_again(trips: Trips) -
 def test_people_decide_in_a_shell(trips: Trips, capsys: pytest.CaptureFixture[str]) -> None:
     lake = trips.lake
     of_table = ["--period", PERIOD, "--database", lake.database, "--table", lake.table, "--cluster", lake.cluster.name]
-    place = ["--bucket", lake.bucket, "--key", "t/{YYYY-MM}/", "--definition", json.dumps({"files": CSV})]
+    place = ["--bucket", lake.bucket, "--key", "t/{YYYY-MM}/"]
     trips.put("a", range(40), fare="\\N")
     hold(trips)
     assert main(["discard", *of_table]) == 0
@@ -318,6 +321,58 @@ def test_people_decide_in_a_shell(trips: Trips, capsys: pytest.CaptureFixture[st
     assert main(["approve", *of_table, *place]) == 0
     assert f"{PERIOD}   published     40   it was held, and is approved" in capsys.readouterr().out
     assert trips.ids() == [*range(40)]
+
+
+#: What a load says of its files that nobody who approves it says again.
+TOLD: dict[str, Any] = {
+    "select": {"at": "moment", "id": "number", "fare": "euros"},
+    "csv": {"delimiter": ";", "null": "NA", "skip_lines": 1},
+    "casts": {"lossy_columns": ["fare"]},
+    "settings": {"session_timezone": "Europe/Berlin"},
+    "key": "told/{YYYY-MM}/",
+}
+
+
+def put_told(trips: Trips, ids: range, *, fare: str = "1.234") -> None:
+    lines = [f"{PERIOD}-05 12:00:00;{number};{fare}\n" for number in ids]
+    trips.lake.put(f"told/{PERIOD}/a.csv", "".join(["exported today\n", "moment;number;euros\n", *lines]).encode())
+
+
+def approve_in_a_shell(trips: Trips) -> None:
+    lake = trips.lake
+    of_table = ["--period", PERIOD, "--database", lake.database, "--table", lake.table, "--cluster", lake.cluster.name]
+    assert main(["approve", *of_table, "--bucket", lake.bucket, "--key", TOLD["key"]]) == 0
+
+
+def approve_by_an_operator(trips: Trips) -> None:
+    decide(trips, key=TOLD["key"])
+
+
+@pytest.mark.parametrize("approve", [approve_in_a_shell, approve_by_an_operator])
+def test_who_approves_needs_nothing_that_the_load_was_told(trips: Trips, approve: Callable[[Trips], None]) -> None:
+    put_told(trips, range(30))
+    trips.load(NO_NULLS, policies=HOLDS | {"keep_versions": 1}, **TOLD)
+    put_told(trips, range(40), fare="NA")
+    hold(trips, keep_versions=1, **TOLD)
+    approve(trips)
+    rows = f"SELECT DISTINCT at, fare FROM {trips.lake.database}.{trips.lake.table}"
+    assert trips.lake.on_node(0, rows) == [(datetime(2026, 10, 5, 12, tzinfo=UTC), None)]
+    assert trips.ids() == [*range(40)]
+    assert versions(trips) == [(30, "")]
+    # What is published counts as of the load: it finds nothing to do.
+    assert trips.load(NO_NULLS, policies=HOLDS, **TOLD)["status"] == "unchanged"
+
+
+def test_who_approves_cannot_publish_what_the_table_does_not_take_any_more(trips: Trips) -> None:
+    put_told(trips, range(40), fare="NA")
+    hold(trips, **TOLD)
+    name = f"{trips.lake.database}.{trips.lake.table}"
+    trips.lake.on_every_node(f"ALTER TABLE {name} MODIFY COLUMN fare Nullable(Decimal(12, 2)) SETTINGS alter_sync = 2")
+    says = r"cannot be approved: the table changed since it was held: column 'fare' .* was Nullable\(Decimal\(9, 2\)\)"
+    with pytest.raises(AirflowFailException, match=says):
+        decide(trips, key=TOLD["key"])
+    assert trips.ids() == []
+    discard(trips)
 
 
 @pytest.mark.thorough(but=1)
@@ -372,19 +427,50 @@ def plan(trips: Trips) -> Any:
     return PlanLoadsOperator(task_id="plan", all_periods=True, **of_table, **place).planned({})
 
 
-@pytest.mark.thorough
-def test_what_is_held_of_a_table_that_got_a_column_is_loaded_again(trips: Trips) -> None:
+TABLE, HELD = "ALTER TABLE {table} ", "ALTER TABLE {held} "
+#: What is done between hold and approval → what the approval says.
+UNUSABLE = {
+    TABLE
+    + "DROP COLUMN `odd ``name`": "the table was altered since it was held: its column odd `name was String, .* gone",
+    TABLE + "ADD COLUMN tip UInt64 DEFAULT 1": "the table got column tip since it was held",
+    TABLE + "RENAME COLUMN `odd ``name` TO odd": "the table's rows of it on .* were changed since it was held",
+    TABLE + "MODIFY COLUMN `odd ``name` LowCardinality(String) DEFAULT 'x'": "column 'odd `name' .* was String",
+    TABLE + "ADD INDEX of_fare fare TYPE minmax": r"its indices was \(\), and is \(\('of_fare'",
+    TABLE + "ADD PROJECTION p (SELECT id ORDER BY fare)": r"its projections was \(\), and is \(\('p'",
+    HELD + "DELETE WHERE id = 7": "somebody changed table chs3_held_.*, which holds it: 50 rows were checked",
+    "DELETE FROM {held} WHERE id = 7": "somebody changed table chs3_held_.*, which holds it: 50 rows were checked",
+    "DROP TABLE {held} SYNC": "table chs3_held_.*, which held it, is gone",
+}
+
+
+@pytest.mark.thorough(but=3)
+@pytest.mark.parametrize("change", UNUSABLE)
+def test_what_cannot_be_published_any_more_is_held_anew_by_the_next_load(trips: Trips, change: str) -> None:
+    """Each approval says why, and nobody says that an approval publishes it."""
+    lake, why = trips.lake, UNUSABLE[change]
     trips.put("a", range(40))
     trips.load(NO_NULLS)
     trips.put("b", range(40, 50), fare="\\N")
     hold(trips)
-    trips.lake.on_every_node(f"ALTER TABLE {trips.lake.database}.{trips.lake.table} ADD COLUMN tip UInt64 DEFAULT 1")
-    with pytest.raises(AirflowFailException, match="cannot be approved: the table got column tip since it was held"):
-        approve(trips)
+    (held,) = tables(trips)
+    names = {"table": f"{lake.database}.{lake.table}", "held": f"{lake.database}.{held}"}
+    lake.on_every_node(f"{change.format(**names)}{' SETTINGS mutations_sync = 2' if change[:5] == 'ALTER' else ''}")
+    for _ in range(2):
+        with pytest.raises(AirflowFailException, match=f"cannot be approved: .*{why}.*Load the period"):
+            approve(trips)
+    with pytest.raises(AirflowFailException, match=f"cannot be approved: .*{why}"):
+        decide(trips)
+    assert not any("held since" in each.reason for each in plan(trips))
+    assert "held since" not in ledger(lake)[0]["standing"]
     assert trips.ids() == [*range(40)]
-    hold(trips, says="the table is unchanged: checks failed: null_check of fare is 10")
+    is_of_others = "RENAME" in change or "MODIFY COLUMN" in change
+    options = {"policies": {**HOLDS, "on_target_changed": "reload"}} if is_of_others else {"policies": HOLDS}
+    with pytest.raises(AirflowSkipException, match="the table is unchanged: checks failed: null_check of fare is 10"):
+        trips.load(NO_NULLS, **options)
+    assert [each for each in tables(trips) if each == held] == []
     assert approve(trips)["status"] == "published"
     assert trips.ids() == [*range(50)]
+    assert tables(trips) == []
 
 
 @pytest.mark.thorough

@@ -201,6 +201,18 @@ def test_rows_that_were_erased_before_a_version_was_kept_do_not_return(days: Day
     assert days.values() == [*range(100, 120)]
 
 
+@pytest.mark.parametrize("of", ["MergeTree", "SummingMergeTree(tenant)"])
+def test_rows_that_a_lightweight_delete_hides_are_not_counted(days: Days, of: str) -> None:
+    days.create(of)
+    days.night(range(40))
+    days.lake.on_every_node(f"DELETE FROM {days.name} WHERE value < 15")
+    days.night(range(100, 120), on_target_changed="reload")
+    assert [each["rows"] for each in days.versions()] == [25]
+    for _ in range(2):
+        assert days.restore()[0]["rows"] == 25
+    assert days.values() == [*range(15, 40)]
+
+
 def test_added_columns_are_followed_and_other_changes_refused(days: Days) -> None:
     days.create()
     for night in (40, 50, 60):
