@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.conversion.altered_values import ALTERATIONS
 from airflow_provider_chs3.core.conversion.casts import Casting
 from airflow_provider_chs3.core.conversion.column_types import COMPOUND, ColumnType
-from airflow_provider_chs3.core.conversion.server_casts import Cast
+from airflow_provider_chs3.core.conversion.server_casts import Cast, all_hold
 from airflow_provider_chs3.core.files.field_values import FieldValues, over, used_fields
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from airflow_provider_chs3.core.files.parquet_footers import FooterSchema
@@ -57,14 +57,8 @@ class DeclaredValues:
         made = self.fields.of_expression(column, expression, used)
         names = used_fields(used, self.types)
         apart = {name: self._as_declared(name) for name in names if name in self.declared}
-        conditions = [made.holds] if made.holds else []
-        for name in names:
-            of = ColumnType(self.types[name])
-            if name in self.altered and (
-                holds := Casting(altered=self.altered[name]).cast(identifier(name), of, of).holds
-            ):
-                conditions.append(f"ifNull({holds}, 1)")
-        return Cast(over(made.value, apart) if apart else made.value, " AND ".join(conditions) or None)
+        kept = (f"ifNull({holds}, 1)" for name in names if (holds := self._kept(name)))
+        return Cast(over(made.value, apart) if apart else made.value, all_hold((made.holds, *kept)))
 
     def with_doubts(self, loaded: Iterable[LoadedColumn]) -> list[LoadedColumn]:
         """Return expressions with what messages have for a value of theirs that was altered.
@@ -73,6 +67,10 @@ class DeclaredValues:
             loaded: The columns, each with its expression.
         """
         return [replace(each, doubt=self._doubt(name for name in self.types if each.uses(name))) for each in loaded]
+
+    def _kept(self, name: str) -> str | None:
+        of, alterations = ColumnType(self.types[name]), self.altered.get(name)
+        return Casting(altered=alterations).cast(identifier(name), of, of).holds if alterations else None
 
     def _as_declared(self, name: str) -> str:
         read, declared = ColumnType(self.types[name]), ColumnType(self.declared[name])

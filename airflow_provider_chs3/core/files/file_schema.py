@@ -237,7 +237,7 @@ def _check_int96(files: Files, groups: Sequence[FileGroup], kinds: Sequence[File
         read = {
             name: of
             for name, of in group.types.items()
-            if name in names and any(each.uses(name) or each.column.name == name for each in group.loaded)
+            if name in names and any(each.uses(name) for each in group.loaded)
         }
         if not read:
             continue
