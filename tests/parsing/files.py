@@ -136,6 +136,8 @@ def _read_json(text: str) -> list[Row]:
             at += 1
             continue
         found, at = decoder.raw_decode(text, at)
+        if not isinstance(found, dict):
+            raise ValueError("no object")
         rows.append(tuple(found.get(name, "") for name in NAMES))
     if not all(isinstance(cell, str) for row in rows for cell in row):
         raise ValueError("other types")
