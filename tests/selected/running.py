@@ -93,7 +93,10 @@ def _loaded(case: Case, lake: Lake, table: str, *, key: str, select: bool = Fals
     """The rows after a load, or its refusal."""
     lake.table = table
     lake.on_every_node(f"CREATE TABLE {lake.database}.{table} {case.created_by}")
-    every = {column.name: backticked(column.name) for column in case.columns} if select else {}
+    names = [column.name for column in case.columns]
+    # Without a header, fields are called by their places.
+    fields = names if FORMATS[case.format].has_names else [f"c{place}" for place, _ in enumerate(names, 1)]
+    every = dict(zip(names, map(backticked, fields), strict=True)) if select else {}
     try:
         lake.load(key=f"{key}/{{YYYY-MM}}/", period=case.period, select=every, **case.arguments)
         return read_back(case, lake)
