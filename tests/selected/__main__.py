@@ -1,8 +1,8 @@
 """A long run: `python -m tests.selected --cases 500 --seed 1`.
 
-Loads random tables and files of every format twice: without `select`, and with `select={c: c}` for each column. Both must
-publish the same rows, or one must refuse. `--on server` runs it on the oldest supported version; `--first K` goes on with
-case K; each difference is a line, and `--refused` shows what only one of both refused.
+Loads random tables and files of every format twice: without `select`, and with `select={c: c}` for each column. Both
+must publish the same rows, or one must refuse. `--on server` runs it on the oldest supported version; `--first K` goes
+on with case K; each difference is a line, and `--refused` shows what only one of both refused.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def selected_lake(cluster_of_one: Cluster, chs3_s3: Any, chs3_bucket: str) -> It
 
 @pytest.mark.thorough(but=2)
 @pytest.mark.newer("all types that cases have")
-@pytest.mark.parametrize("name", ["CSVWithNames", "JSONEachRow", "CSV", "TabSeparatedWithNames", "parquet by pyarrow"])
+@pytest.mark.parametrize("name", ["CSVWithNames", "JSONEachRow", "CSV", "TabSeparatedWithNames", "Parquet"])
 def test_columns_that_select_names_are_those_of_the_files(selected_lake: Lake, name: str) -> None:
     outcomes = [run(selected_lake, 1, number, formats=(name,)) for number in range(_CASES_OF_EACH)]
     assert [each for each in outcomes if each.kind == DIFFERENT] == []

@@ -67,6 +67,15 @@ def test_a_lone_quote_tears_no_later_row(lake: Lake) -> None:
     assert values(lake, "(s, note)") == sorted(rows)
 
 
+def test_quotes_that_a_backslash_escapes_are_told_with_the_way_out(lake: Lake) -> None:
+    create(lake, "s String")
+    lake.put(PREFIX + "a.csv", f'ts,s\n{AT},"plain"\n{AT},"say \\"hi\\""\n'.encode())
+    refused(lake, "row 2 of .*a.csv cannot be read as CSVWithNames: .*Its quotes seem to be escaped by a backslash")
+    lake.put(PREFIX + "a.csv", f'ts,s\n{AT},"plain"\n{AT},"say ""hi"""\n'.encode())
+    lake.load()
+    assert values(lake, "s") == ["plain", 'say "hi"']
+
+
 @pytest.mark.thorough
 def test_a_missing_column_is_told_with_those_that_are_there(lake: Lake) -> None:
     create(lake, "n Int32")
