@@ -43,6 +43,7 @@ def read_columns(files: Files, selection: Selection, columns: Sequence[Column]) 
         ConfigurationError: If the selection does not fit the target or the files.
     """
     wanted = selection.wanted(columns)
+    yield from files.check_restored()
     if files.source.has_files:
         for each in files.manifest.objects:
             check_servers_read(each.path, files.compression_of(each.path))

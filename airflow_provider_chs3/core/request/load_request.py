@@ -231,29 +231,32 @@ class LoadRequest(TableRequest):
 
         An approval has none: it publishes what is held, however it was made.
         """
-        return "" if self.is_approval else digest_of(self._definition)
+        return "" if self.is_approval else digest_of(self.defined)
 
     @property
     def recorded_definition(self) -> dict[str, Any] | None:
         """The load's definition, as its records have it; None if it may contain keys."""
-        definition = self._definition
-        return None if any(map(_TAKES_KEYS.search, self.selection.select.values())) else definition
+        return None if any(map(_TAKES_KEYS.search, self.selection.select.values())) else self.defined
 
     @property
-    def _definition(self) -> dict[str, Any]:
+    def defined(self) -> dict[str, Any]:
+        """The arguments that define its rows; see `definition_of`."""
         return definition_of(self.selection, self.policies, file_format=self.format, compression=self.compression)
 
-    def as_recorded(self, structure: Structure) -> LoadRequest | None:
-        """Return the load that made the rows of a record; None if the record does not have its definition.
+    def as_recorded(self, structure: Structure, context: TargetContext) -> LoadRequest:
+        """Return the load that made the rows of a record which has its definition.
 
         Args:
             structure: The structure of the record.
+            context: The table and its nodes.
         """
-        if (definition := structure.get("definition")) is None:
-            return None
-        zone = {"session_timezone": structure["time_zone"]} if structure["time_zone"] else {}
-        settings = {**self.settings, **(structure["settings"] or {}), **zone}
-        return replace(self, **parsed_definition(definition), settings=settings)
+        fields, zone = parsed_definition(structure["definition"]), structure["time_zone"]
+        settings = {**self.settings, **(structure["settings"] or {})}
+        if zone and zone != context.zone_of(settings):
+            settings["session_timezone"] = zone
+        leaves_out = fields["policies"].on_other_periods == "leave_out"
+        source = self.source.leaving_out() if leaves_out else self.source
+        return replace(self, **fields, settings=settings, source=source)
 
     def is_left_out(self, period: Period) -> Steps[bool]:
         """Check whether the run reloads something else than a period.
