@@ -123,6 +123,7 @@ def setup(app: Sphinx) -> None:
 def _with_tables_of_arguments(app: Sphinx, page: str, source: list[str]) -> None:
     """Write a table of the declared arguments wherever a page asks for those of a load, or of one of its groups."""
     source[0] = re.sub(r"<!-- arguments: (\w+) -->", lambda asked: _table_of_arguments(asked[1]), source[0])
+    source[0] = source[0].replace("<!-- effects -->", _table_of_effects())
 
 
 def _table_of_arguments(asked: str) -> str:
@@ -135,6 +136,16 @@ def _table_of_arguments(asked: str) -> str:
     found = arguments_of(S3ToClickHouseOperator) if asked == "load" else declared({**GROUPS, "csv": Dialect}[asked])
     rows = [f"| `{name}` | {each.described} |" for name, each in found.items()]
     return "\n".join(["| argument | meaning |", "|---|---|", *rows])
+
+
+def _table_of_effects() -> str:
+    from airflow_provider_chs3.core.request.effects import EFFECTS
+
+    by_place: dict[str, list[str]] = {}
+    for each in EFFECTS.values():
+        by_place.setdefault(each.where, []).append(f"`{each.key}`")
+    rows = [f"| {', '.join(keys)} | {where} |" for where, keys in by_place.items()]
+    return "\n".join(["| argument | has an effect on |", "|---|---|", *rows])
 
 
 def _whole_signature(app: Sphinx, kind: str, name: str, what: Any, options: Any, arguments: str, result: str) -> Any:

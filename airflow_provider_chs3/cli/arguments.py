@@ -169,7 +169,7 @@ def _add_prove(commands: Any) -> None:
     _add_table(command)
     _add_source(command)
     _add_periods(command, all_periods="all periods in the bucket")
-    _add_definition(command, "by default {}")
+    _add_definition(command, "by default as the ledger records it, or {}")
     _add(command, OBJECT_COLUMN, metavar="NAME")
     _add(command, SAMPLE, metavar="OBJECTS")
 
@@ -219,6 +219,7 @@ def _add_doctor(commands: Any) -> None:
     _add_table(command, is_required=False)
     _add_source(command)
     command.add_argument("--period", metavar="2026-10", help="check a load of this period, up to its first write")
+    _add_definition(command, "by default that of the table's newest load, or {}")
     command.add_argument(
         "--for",
         dest="purposes",

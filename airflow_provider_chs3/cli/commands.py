@@ -184,17 +184,22 @@ def _left_out_of(proved: Sequence[ProvedPeriod]) -> dict[str, str]:
 
 def _to_repair(proved: Sequence[ProvedPeriod], operator: ProvePeriodsOperator) -> str:
     """Return the command that loads the periods that differ, and nothing else."""
-    periods = [str(each.period) for each in proved if each.status == DIFFERS]
-    if not periods:
+    differing = [each for each in proved if each.status == DIFFERS]
+    if not differing:
         return ""
+    of_others = (
+        "No load is known to have written these rows, so the objects were read as by a load without arguments: if the "
+        "DAG's load has some, such as select, prove with --definition first.\n"
+    )
     named = operator.of_table(operator.hook().options)["target"]
     asked = {
         "database": named.database,
         "table": named.table,
-        "periods": periods,
+        "periods": [str(each.period) for each in differing],
         "replace_rows_of_others": True,
     }
     return (
+        f"{of_others if any(each.definition is None for each in differing) else ''}"
         "To load just what differs, trigger the DAG that loads the table:\n"
         f"airflow dags trigger <dag_id> --conf {shlex.quote(json.dumps({RELOAD: asked}))}"
     )
@@ -301,7 +306,9 @@ def _clean(given: argparse.Namespace) -> CommandResult:
 
 def _doctor(given: argparse.Namespace) -> CommandResult:
     arguments = {**_table(given), **source_arguments(given)}
-    found = diagnosis(arguments, period=given.period, purposes=tuple(given.purposes or ("load",)))
+    found = diagnosis(
+        arguments, period=given.period, purposes=tuple(given.purposes or ("load",)), definition=given.definition
+    )
     return CommandResult(found.as_json(), described(found), found.is_ok)
 
 

@@ -14,11 +14,12 @@ from airflow_provider_chs3.core.doctor.run import DoctorRequest, examine
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.tuning.insert_settings import settings_table, tunable
+from airflow_provider_chs3.core.values.load_arguments import check_definition
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.connection import ConnectionOptions
+from airflow_provider_chs3.hooks.connection import ConnectionOptions, check_settings
 from airflow_provider_chs3.operators.period import PeriodOperator
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.sources.s3 import S3Objects
@@ -33,17 +34,25 @@ _PATIENCE_SECONDS = 30.0
 _SIGNS = {CheckOutcome.OK: "ok", CheckOutcome.FINDING: "FINDING", CheckOutcome.SKIPPED: "skipped"}
 
 
-def diagnosis(arguments: Mapping[str, Any], *, period: str | None, purposes: tuple[str, ...]) -> Diagnosis:
+def diagnosis(
+    arguments: Mapping[str, Any],
+    *,
+    period: str | None,
+    purposes: tuple[str, ...],
+    definition: Mapping[str, Any] | None = None,
+) -> Diagnosis:
     """Check everything that loads depend on.
 
     Args:
         arguments: The arguments of `PeriodOperator`; table and objects may be None.
         period: The period of the load to check; None for none.
         purposes: The purposes of the connection's user.
+        definition: The load's arguments; None, the default, takes those of the table's newest load.
 
     Raises:
         ConfigurationError: If the connection, the period or the key is invalid.
     """
+    check_definition(definition)
     requested_period = Period.parse(period) if period else None
     conn_id = arguments["clickhouse_conn_id"]
     options = ClickHouseHook(clickhouse_conn_id=conn_id).options
@@ -59,6 +68,8 @@ def diagnosis(arguments: Mapping[str, Any], *, period: str | None, purposes: tup
     kind = storage.kind() if storage else S3Objects.kind()
     source, error = _source(arguments, listing)
     request = _request(arguments, options, purposes, kind)
+    own = check_settings((definition or {}).get("settings") or {}, where="settings")
+    request = replace(request, settings={**request.settings, **own}, definition=definition)
     return runner.run(examine(replace(request, source=source, source_error=error, period=requested_period)))
 
 

@@ -85,11 +85,14 @@ class ProvePeriodsOperator(ComparedPeriodsOperator):
 
     The operator reads the objects again, as a load with these arguments would, and the periods' rows, and compares
     numbers and hashes of rows, in any order. It writes nothing, needs no ledger, and reads both once; hashing
-    costs more than reading. Columns that no file has are left out, unless `definition` names the columns.
+    costs more than reading. Columns that no file has are left out, unless `definition` names the columns. Without
+    `definition`, each period is compared as the ledger records that it was loaded; if no load published it, as by a
+    load without arguments.
 
     Returns:
         For each period its `status` (`equal`, `differs`, or `refused` if it could not be compared), `reason`, `rows`,
-        `source_rows`, the `columns` and `objects` that differ, and the columns `left_out`, as JSON-safe values.
+        `source_rows`, the `columns` and `objects` that differ, the columns `left_out`, and the load's `definition` by
+        which it was compared, as JSON-safe values.
 
     Raises:
         AirflowFailException: If a period differs or could not be compared, unless `fail_on_difference` is false.
@@ -125,6 +128,7 @@ class ProvePeriodsOperator(ComparedPeriodsOperator):
                 object_column=self.object_column or None,
                 sample=SAMPLE.checked(self.sample),
                 all_periods=not self.periods,
+                is_as_recorded=self.definition is None,
             )
             return runner.run(prove_periods(self._requests(runner, listing), options))
 

@@ -16,7 +16,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.cli.main import main
-from airflow_provider_chs3.operators.held import DiscardPeriodsOperator
+from airflow_provider_chs3.operators.held import ApprovePeriodsOperator, DiscardPeriodsOperator
 from airflow_provider_chs3.operators.ledger import ForgetPeriodsOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.operators.versions import RestorePeriodsOperator
@@ -228,7 +228,14 @@ def test_a_period_with_rows_that_wait_for_somebody(as_user: AsUser, loaded: Lake
     assert said.ledger == said.plan
     assert said.plan in said.load
     assert said.plan in said.doctor
-    DiscardPeriodsOperator(task_id="discard", table="trips", periods=[PERIOD], **where(loaded)).execute({})
+    loaded.upload(Trips(seed=3, rows_per_period=900, files_per_period=3))
+    decided = {"task_id": "decide", "table": "trips", "periods": [PERIOD], **where(loaded)}
+    approve = ApprovePeriodsOperator(bucket=loaded.bucket, key="trips/{YYYY-MM}/", **decided)
+    assert "cannot be approved: its objects changed since it was held" in refused(lambda: approve.execute({}))
+    assert (ledger(loaded)[0]["standing"], periods(as_user, loaded)[PERIOD]["why"]) == (said.ledger, said.page[6:])
+    loaded.upload(Trips(seed=2, rows_per_period=600, files_per_period=3))
+    assert answers(as_user, loaded, **hold) == said
+    DiscardPeriodsOperator(**decided).execute({})
     assert (periods(as_user, loaded)[PERIOD]["state"], ledger(loaded)[0]["standing"]) == ("unfinished", "as published")
     refused(lambda: loaded.load(**hold))
     assert ledger(loaded)[0]["standing"].startswith("held since 20")
@@ -308,10 +315,12 @@ def test_a_column_that_no_file_has(as_user: AsUser, loaded: Lake) -> None:
 
 
 @pytest.mark.thorough
-def test_a_period_that_was_loaded_with_other_arguments_is_none_that_the_doctor_can_judge(loaded: Lake) -> None:
+def test_a_period_that_was_loaded_with_other_arguments_is_one_that_the_doctor_knows(loaded: Lake) -> None:
     loaded.load(columns=["trip_id", "pickup_at"])
-    said = doctor(loaded)
-    assert said == "as published by a load with arguments other than the defaults; only the defaults are checked here"
+    assert doctor(loaded) == AS_PUBLISHED.doctor
+    # A key is in no record.
+    loaded.load(select={"trip_id": "trip_id", "pickup_at": "pickup_at", "zone": "hex(HMAC('sha256', zone, 'key'))"})
+    assert doctor(loaded).startswith("as published by a load with arguments other than the defaults. If its DAG gives")
 
 
 @pytest.mark.thorough

@@ -196,7 +196,7 @@ def needed_by(request: LoadRequest) -> dict[str, SettingValue]:
         store=request.source.kind,
     )
     selection = request.selection
-    fields = reading_settings(selection.csv, is_selected=bool(selection.select), has_nested_containers=False)
+    fields = reading_settings(selection.csv, has_nested_containers=False, has_whole_objects=bool(selection.select))
     return {**fields, **needed}
 
 

@@ -164,6 +164,7 @@ class LoadContext:
                 "session_timezone": context.zone_of(request.settings),
             },
             waiting=WITHOUT_ABSENT if context.absent else {},
+            has_older_readers=context.has_older_readers,
         )
         return cls(request=request, context=context, files=files, own=own, retry_state=retry_state, timer=timer)
 
@@ -401,8 +402,8 @@ def _reading_settings(request: LoadRequest, context: TargetContext) -> SettingVa
     selection, types = request.selection, [ColumnType(each.type) for each in context.table_facts.columns]
     settings = reading_settings(
         selection.csv,
-        is_selected=bool(selection.select),
-        has_whole_objects=has_whole_objects([each.name for each in selection.wanted(context.table_facts.columns)]),
+        has_whole_objects=bool(selection.select)
+        or has_whole_objects([each.name for each in selection.wanted(context.table_facts.columns)]),
         has_nested_containers=any(map(lacks_elements_of_containers, types)),
         has_escaped_labels=any(map(has_escaped_labels, types)),
         has_shapes=any(_SHAPES.search(each.text) for each in types),

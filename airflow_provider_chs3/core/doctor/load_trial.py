@@ -6,11 +6,18 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from airflow_provider_chs3.core.attempt.decision import Skip
 from airflow_provider_chs3.core.attempt.history import read_history
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan, plan_insert, read_files
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
+from airflow_provider_chs3.core.attempt.recorded_load import (
+    as_recorded,
+    is_known,
+    knowing_settings_of,
+    newest_structures,
+)
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_now
@@ -21,7 +28,7 @@ from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.load.period_check import judge, look_at_period
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of_one
 from airflow_provider_chs3.core.proof.failed_insert import explain_sample
-from airflow_provider_chs3.core.request.load_request import LoadRequest
+from airflow_provider_chs3.core.request.load_request import LoadRequest, parsed_definition
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
@@ -32,10 +39,12 @@ from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.fan_out import capturing_logs
 from airflow_provider_chs3.core.workflow.operations import Steps
-from airflow_provider_chs3.exceptions import Chs3Error, PreflightError, SourceError
+from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, PreflightError, SourceError
 
 #: A look at the first values takes a moment; only a load reads all of them.
 _SAMPLED_OBJECTS, _SAMPLED_ROWS = 5, 10_000
+#: The doctor cannot know what a DAG gives a load that has not run yet.
+_TO_TELL = "If its DAG gives it any, such as select or csv, give them as --definition."
 _IS_DURABLE = re.compile(r"\bfsync_after_insert\s*=\s*1\b")
 
 
@@ -48,8 +57,9 @@ class TrialSetup:
         now: The current state of the same nodes.
         specs: The spec of each node; those with wrong specs are missing.
         store: The kind of storage that loads read.
-        own: The connection's settings that loads use.
+        own: The settings that loads use: the connection's, and those of `definition`.
         declared: The connection's `node_specs`.
+        definition: The load's arguments; None takes those of the table's newest load.
     """
 
     context: TargetContext
@@ -58,6 +68,7 @@ class TrialSetup:
     store: StoreKind
     own: SettingValues
     declared: Mapping[str, NodeSpec]
+    definition: Mapping[str, Any] | None
 
 
 def check_table(context: TargetContext, *, own: SettingValues) -> Check:
@@ -99,10 +110,14 @@ def check_period(
     Returns:
         The check, and the settings that the load would send; none if there is a problem.
     """
-    request = _request(scene, source, period, now)
     warnings: list[str] = []
     try:
-        settings, summary = yield from _simulate_load(scene, request, warnings)
+        request = _request(scene, source, period, now)
+        structures = [] if scene.definition is not None else (yield from newest_structures(scene.context))
+        request = as_recorded(request, structures, scene.context)
+        scene = replace(scene, context=(yield from knowing_settings_of([request], scene.context)))
+        is_told = scene.definition is not None or is_known(structures)
+        settings, summary = yield from _simulate_load(scene, request, warnings, is_told=is_told)
     except PreflightError as error:
         return Check(name=f"period {period}", findings=tuple(map(in_a_line, error.findings))), []
     except Chs3Error as error:
@@ -111,7 +126,9 @@ def check_period(
     return Check(name=f"period {period}", summary=summary, remarks=tuple(map(in_a_line, warnings))), settings
 
 
-def _simulate_load(scene: TrialSetup, request: LoadRequest, warnings: list[str]) -> Steps[tuple[list[Setting], str]]:
+def _simulate_load(
+    scene: TrialSetup, request: LoadRequest, warnings: list[str], *, is_told: bool
+) -> Steps[tuple[list[Setting], str]]:
     context, period = scene.context, request.period
     own = yield from partitions_of_one(context, period)
     source, manifest = yield from request.source.list_period(period)
@@ -121,15 +138,18 @@ def _simulate_load(scene: TrialSetup, request: LoadRequest, warnings: list[str])
     if isinstance(decision, Skip):
         return [], f"{decision.reason}: a load has nothing to do"
     changed = ComparisonStatus.DEFINITION_CHANGED
-    if facts.found.standing is changed and decision.reason == changed.value:
-        return [], "as published by a load with arguments other than the defaults; only the defaults are checked here"
+    if facts.found.standing is changed and decision.reason == changed.value and not is_told:
+        return [], f"as published by a load with arguments other than the defaults. {_TO_TELL}"
     now = yield from ask_nodes_now(context, own.parts)
     yield from capturing_logs(warn_of_risks(load, now), warnings)
-    # The report has what these log in other places.
-    reading = yield from capturing_logs(read_files(load), [])
-    history = yield from read_history(load)
-    plan = yield from capturing_logs(plan_insert(load, now, reading, history), [])
-    warnings.append((yield from _look_at_values(load, plan)))
+    try:
+        # The report has what these log in other places.
+        reading = yield from capturing_logs(read_files(load), [])
+        history = yield from read_history(load)
+        plan = yield from capturing_logs(plan_insert(load, now, reading, history), [])
+        warnings.append((yield from _look_at_values(load, plan)))
+    except (SourceError, ConfigurationError) as error:
+        raise error if is_told else SourceError(f"{error} That is of a load without arguments. {_TO_TELL}") from error
     counted = [] if reading.rows is None else [f"{reading.rows:,} rows"]
     sizes = (source.kind.contents.sizes(manifest), *counted)
     summary = f"{', '.join(sizes)}, into {own}: {decision.reason}"
@@ -155,7 +175,7 @@ def _look_at_values(load: LoadContext, plan: InsertPlan) -> Steps[str]:
     null_as_default = load.request.selection.null_as_default
     found = yield from explain_sample(files, plan.reading, rows=_SAMPLED_ROWS, null_as_default=null_as_default)
     if found:
-        raise SourceError(f"{found} Found in a sample, with the default arguments of a load.")
+        raise SourceError(f"{found} Found in a sample.")
     of = quantity(len(objects), "object")
     if len(sample) < len(objects):
         of = f"{len(sample)} of {of}"
@@ -164,6 +184,7 @@ def _look_at_values(load: LoadContext, plan: InsertPlan) -> Steps[str]:
 
 def _request(scene: TrialSetup, source: Source, period: Period, now: datetime) -> LoadRequest:
     return LoadRequest(
+        **parsed_definition(scene.definition or {}),
         period=period,
         source=source,
         target=scene.context.target,

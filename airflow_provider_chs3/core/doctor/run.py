@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_now
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, look_at
@@ -57,7 +58,8 @@ class DoctorRequest(TableRequest):
         period: The period of the load; None if none was given.
         declared: The connection's `node_specs`.
         addresses: The nodes of the connection's `node_addresses`.
-        settings: The connection's settings that loads use.
+        settings: The connection's settings that loads use, and those of `definition`.
+        definition: The load's arguments; None takes those of the table's newest load.
         purposes: The purposes of the connection's user, of `core.doctor.privileges.PURPOSES`.
         now: The time, in UTC.
     """
@@ -70,6 +72,7 @@ class DoctorRequest(TableRequest):
     declared: Mapping[str, NodeSpec] = field(default_factory=dict)
     addresses: tuple[str, ...] = ()
     settings: SettingValues = field(default_factory=dict)
+    definition: Mapping[str, Any] | None = None
     purposes: tuple[str, ...] = ("load",)
 
     @property
@@ -214,6 +217,7 @@ def _check_load(
         store=request.store,
         own=request.settings,
         declared=request.declared,
+        definition=request.definition,
     )
     table = Check(name="table", skipped="give --table")
     if request.has_table:

@@ -12,6 +12,7 @@ from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.cluster.time_zones import is_utc
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.conversion.server_casts import TIMES, Cast
+from airflow_provider_chs3.core.files.field_values import over, used_fields
 from airflow_provider_chs3.core.files.file_kinds import FileKind
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from airflow_provider_chs3.core.sql.quoting import identifier, literal
@@ -77,15 +78,12 @@ class NaiveTimestamps:
         Raises:
             SourceError: If nobody says which zone they are in.
         """
-        begins = {each.partition(".")[0] for each in used} | set(used)
-        names = sorted(self.names & begins & self.types.keys())
+        names = used_fields(used, self.names & self.types.keys())
         if not names or (zone := self._zone_for(column, names)) is None:
             return Cast(expression)
-        locals_ = [self._local(name, zone) for name in names]
-        # A lambda gives them the names of the files' columns.
-        arrays = ", ".join(f"[{each.value}]" for each in locals_)
-        made = f"arrayMap(({', '.join(map(identifier, names))}) -> (\n{expression}\n), {arrays})[1]"
-        return Cast(made, " AND ".join(f"ifNull({each.holds}, 1)" for each in locals_))
+        locals_ = {name: self._local(name, zone) for name in names}
+        made = over(expression, {name: each.value for name, each in locals_.items()})
+        return Cast(made, " AND ".join(f"ifNull({each.holds}, 1)" for each in locals_.values()))
 
     def _zone_for(self, column: Column, names: Sequence[str]) -> str | None:
         """Return the zone in which they are local times; None if they are UTC, or the column knows no zones."""

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.conversion.server_casts import Cast
 from airflow_provider_chs3.core.conversion.strict_casts import strict
+from airflow_provider_chs3.core.files.field_values import FieldValues
 from airflow_provider_chs3.core.files.loaded_columns import (
     VIRTUAL_COLUMNS,
     LoadedColumn,
     is_missing,
     structure_of,
 )
-from airflow_provider_chs3.core.files.naive_timestamps import NaiveTimestamps
 from airflow_provider_chs3.core.files.parse_errors import reason_of
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.models import SettingValues
@@ -53,6 +53,8 @@ _FUNCTION_OF_TREE = re.compile(r"FUNCTION id: \d+, function_name: (.+), function
 _ALIAS = re.compile(r" \(alias .+\)$")
 #: How a server names what an expression reads and nothing has.
 _UNKNOWN = re.compile(r"Unknown expression (?:or function )?identifier [`'](.+?)[`'][. ]")
+#: How a server refuses a function that makes a container of what may be NULL.
+_OF_NULLABLE = re.compile(r"Nested type (\w+).* cannot be inside Nullable type")
 #: What only the plan shows.
 _REFUSED_IN_PLAN = {
     '"Aggregating"': "an aggregate function",
@@ -68,7 +70,7 @@ def check_row_wise(
     *,
     settings: SettingValues,
     by_file: Mapping[str, Iterable[str]] | None = None,
-    naive: NaiveTimestamps | None = None,
+    fields: FieldValues | None = None,
 ) -> Steps[list[LoadedColumn]]:
     """Check the user's expressions with the server's own parser, and find their types.
 
@@ -78,7 +80,7 @@ def check_row_wise(
         types: The columns that all files have.
         settings: Settings of statements that read the files: types may follow from them.
         by_file: File → its columns. Default: files do not name them.
-        naive: Their timestamps without a zone. Default: they have none.
+        fields: The values of their fields. Default: those that servers read.
 
     Raises:
         ConfigurationError: If one is not a single row-wise expression over the files' columns.
@@ -88,7 +90,7 @@ def check_row_wise(
     for column in columns:
         name, expression = column.name, select[column.name]
         functions[name], used = yield from _names_in(name, expression)
-        written[name] = naive.of_expression(column, expression, used) if naive else Cast(expression)
+        written[name] = fields.of_expression(column, expression, used) if fields else Cast(expression)
     # Under names of their own: under the target's, an expression would see another one in the place of a file's column.
     made = {name: f"(\n{strict(each.value)}\n)" for name, each in written.items()}
     listed = ",\n".join(f"{text} AS `select {number}`" for number, text in enumerate(made.values()))
@@ -130,6 +132,12 @@ def _rejected(
         if missing := is_missing(unknown[1], others):
             return SourceError(missing)
     known = ", ".join(types)
+    if of_nullable := _OF_NULLABLE.search(error.message):
+        return ConfigurationError(
+            f"The server rejects select: a function makes values of type {of_nullable[1]} of a field that may be NULL, "
+            "and such values cannot be NULL. Give the function assumeNotNull(field), which is an empty text for NULL. "
+            f"All files of the period have {known}."
+        )
     return ConfigurationError(f"The server rejects select: {reason_of(error)}. All files of the period have {known}.")
 
 

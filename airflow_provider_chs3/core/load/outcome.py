@@ -153,9 +153,9 @@ def record_failure(load: LoadContext, error: Exception) -> Steps[None]:
     Args:
         load: The load.
         error: Its error. A load that was superseded records nothing, as its successor does, nor does one that waits for
-            objects.
+            objects; nor an approval, after which the period is held, or whatever else it was before.
     """
-    if isinstance(error, SupersededError | NotReadyError):
+    if load.request.is_approval or isinstance(error, SupersededError | NotReadyError):
         return
     try:
         yield from make_loads_table(load.context)

@@ -9,6 +9,7 @@ from airflow_provider_chs3.core.attempt.discovery import list_ready
 from airflow_provider_chs3.core.attempt.history import TableHistory
 from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan, plan_insert
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
+from airflow_provider_chs3.core.attempt.recorded_load import as_recorded, is_known, knowing_settings_of, structures_of
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState
 from airflow_provider_chs3.core.cluster.node_capacity import ask_nodes_now
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
@@ -21,7 +22,10 @@ from airflow_provider_chs3.core.insertion.insert import explain
 from airflow_provider_chs3.core.insertion.insert_statement import selected
 from airflow_provider_chs3.core.ledger.partition_changes import is_explained
 from airflow_provider_chs3.core.ledger.parts import PARTITION
+from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
+from airflow_provider_chs3.core.ledger.structure_record import Structure
+from airflow_provider_chs3.core.ledger.table import Own
 from airflow_provider_chs3.core.plans.digests import (
     NO_ROWS,
     Digest,
@@ -43,7 +47,7 @@ from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, one_of, table
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
 from airflow_provider_chs3.core.values.models import Manifest, Node
-from airflow_provider_chs3.core.values.period import WHOLE_TABLE
+from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.fan_out import capturing_logs
 from airflow_provider_chs3.core.workflow.operations import Log, Query, QueryNodes, Row, Steps
@@ -73,6 +77,7 @@ class ProofOptions:
             no file has are left out.
         all_periods: Whether to compare the table's periods that have no objects, too, as far as its key or a ledger
             tells them.
+        is_as_recorded: Whether to read the objects of each period as the ledger records that its load did.
 
     Raises:
         ConfigurationError: If a sample is asked for and no column tells which rows belong to it.
@@ -82,6 +87,7 @@ class ProofOptions:
     sample: int | None = None
     needs_all_columns: bool = False
     all_periods: bool = False
+    is_as_recorded: bool = False
 
     def __post_init__(self) -> None:
         if self.sample is not None and not self.object_column:
@@ -116,7 +122,10 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
     if options.all_periods:
         requests = [*requests, *(yield from _without_objects(context, requests))]
     owns = yield from partitions_of(context, sorted(each.period for each in requests))
-    listed = yield from list_ready(first, [each.period for each in requests])
+    recorded = (yield from _recorded(context, owns)) if options.is_as_recorded else {}
+    requests = [as_recorded(each, recorded.get(each.period, ()), context) for each in requests]
+    context = yield from knowing_settings_of(requests, context)
+    listed = yield from list_ready(requests[0], [each.period for each in requests])
     proved = list[ProvedPeriod]()
     for request in requests:
         period = request.period
@@ -127,11 +136,40 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
             source, own = listed.source, owns[period]
             load = LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, own=own)
             found = yield from prove_period(load, options)
+            found = _as_far_as_known(found, request, recorded.get(period))
         except _REFUSALS as error:
             found = ProvedPeriod(period=period, status=REFUSED, reason=str(error))
         yield from Log(name=f"{found}.".replace("..", "."))
         proved.append(found)
     return proved
+
+
+def _recorded(context: TargetContext, owns: Mapping[Period, Own]) -> Steps[dict[Period, list[Structure]]]:
+    published = yield from look_up_periods(context, owns)
+    return {period: structures_of(nodes) for period, nodes in published.items()}
+
+
+def _as_far_as_known(found: ProvedPeriod, request: LoadRequest, structures: Sequence[Structure] | None) -> ProvedPeriod:
+    """Say by which arguments a period was compared, and claim no difference where a load had others that are unknown.
+
+    Args:
+        found: The result.
+        request: The load by which it was compared.
+        structures: Those of its records; none if no load published it, None if somebody gave the arguments.
+    """
+    if structures is None:
+        return replace(found, definition=request.defined)
+    if is_known(structures):
+        names = ", ".join(request.defined)
+        reason = f"{found.reason}; compared by the {names} of its load, as recorded" if names else found.reason
+        return replace(found, reason=reason, definition=request.defined)
+    if not structures or found.status != DIFFERS:
+        return found
+    reason = (
+        f"cannot tell: as a load without arguments reads the objects, {found.reason}, and the ledger does not say "
+        "which arguments its load had. Give them as definition (--definition; {} for none)"
+    )
+    return replace(found, status=REFUSED, reason=reason, columns=(), objects=(), as_of=None)
 
 
 def _without_objects(context: TargetContext, requests: Sequence[LoadRequest]) -> Steps[list[LoadRequest]]:

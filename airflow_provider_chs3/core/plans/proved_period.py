@@ -58,6 +58,8 @@ class ProvedPeriod(AsJson):
         other_rows: Rows of the objects that the table puts into other periods, which were not compared.
         compared_objects: Number of objects that were read.
         as_of: The state of the table when it was compared; None if it was not.
+        definition: The definition of the load by which it was compared; None if nobody gave or recorded one: then the
+            objects were read as by a load without arguments.
     """
 
     period: Period
@@ -71,6 +73,7 @@ class ProvedPeriod(AsJson):
     other_rows: int = 0
     compared_objects: int = 0
     as_of: AsOf | None = None
+    definition: Mapping[str, Any] | None = None
 
     def __str__(self) -> str:
         return f"{self.period} {self.status}: {self.reason}"

@@ -183,9 +183,8 @@ def privileges_of_proving(
         store: As in `privileges_of_replacing`.
     """
     reading = (each for each in _of_reading(location, named_collection, store) if each != "WRITE ON REMOTE")
-    return RequiredPrivileges(
-        ("CREATE TEMPORARY TABLE ON *.*", *reading), (*_sight_of(location), f"SELECT ON {table(location.target)}")
-    )
+    selected = (f"SELECT ON {table(name)}" for name in (location.target, location.ledger))
+    return RequiredPrivileges(("CREATE TEMPORARY TABLE ON *.*", *reading), (*_sight_of(location), *selected))
 
 
 def privileges_of_adopting(location: TableLocation) -> RequiredPrivileges:

@@ -15,11 +15,12 @@ from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.files.loaded_columns import Selection, selection_of
 from airflow_provider_chs3.core.ledger.structure_record import Structure, structure_of
 from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
+from airflow_provider_chs3.core.request.effects import about_files, check_effects
 from airflow_provider_chs3.core.request.reload import Reload
 from airflow_provider_chs3.core.source.formats import Format, format_named, format_of_key
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
-from airflow_provider_chs3.core.values.arguments import field_of
+from airflow_provider_chs3.core.values.arguments import declared, field_of
 from airflow_provider_chs3.core.values.checks import Checks
 from airflow_provider_chs3.core.values.load_arguments import (
     DISTRIBUTION,
@@ -202,22 +203,26 @@ class LoadRequest(TableRequest):
                 f"column does not hold. Fill it with the path: select={{{name!r}: {path!r}, …}}."
             )
 
+    @property
+    def _given(self) -> list[tuple[str, str]]:
+        """Group and name of the arguments that differ from their defaults."""
+        groups = (self.policies, self.selection, self.selection.csv)
+        given = [
+            (each.group, name)
+            for holder in groups
+            for name, each in declared(type(holder)).items()
+            if getattr(holder, name) != each.default
+        ]
+        place = {"file_format": self.format, "compression": self.compression != "auto"}
+        return [*given, *(("files", name) for name, is_given in place.items() if is_given)]
+
     def _check_nothing_is_about_files(self) -> None:
-        about_files = {
-            "file_format": self.format,
-            "compression": self.compression != "auto",
-            "csv": self.selection.csv.changes,
-            "naive_timestamps": self.selection.naive_timestamps,
-            "count_again": self.policies.count_again,
-            "files={'unproved_codecs': 'load'}": self.policies.unproved_codecs == "load",
-            "policies={'on_new_columns': 'add'}": self.policies.on_new_columns == "add",
-            "policies={'on_other_periods': 'leave_out'}": self.policies.on_other_periods == "leave_out",
-            "object_column": self.policies.object_column,
-            "min_object_age_seconds": self.policies.min_object_age_seconds,
-        }
-        if names := ", ".join(name for name, is_given in about_files.items() if is_given):
+        names = about_files(self._given)
+        if self.policies.on_new_columns == "add":
+            names.append("policies={'on_new_columns': 'add'}")
+        if names:
             raise ConfigurationError(
-                f"{names}: this is about files, but {self.source.place} has no files. Leave it out."
+                f"{', '.join(names)}: this is about files, but {self.source.place} has no files. Leave it out."
             )
 
     @property
@@ -226,29 +231,32 @@ class LoadRequest(TableRequest):
 
         An approval has none: it publishes what is held, however it was made.
         """
-        return "" if self.is_approval else digest_of(self._definition)
+        return "" if self.is_approval else digest_of(self.defined)
 
     @property
     def recorded_definition(self) -> dict[str, Any] | None:
         """The load's definition, as its records have it; None if it may contain keys."""
-        definition = self._definition
-        return None if any(map(_TAKES_KEYS.search, self.selection.select.values())) else definition
+        return None if any(map(_TAKES_KEYS.search, self.selection.select.values())) else self.defined
 
     @property
-    def _definition(self) -> dict[str, Any]:
+    def defined(self) -> dict[str, Any]:
+        """The arguments that define its rows; see `definition_of`."""
         return definition_of(self.selection, self.policies, file_format=self.format, compression=self.compression)
 
-    def as_recorded(self, structure: Structure) -> LoadRequest | None:
-        """Return the load that made the rows of a record; None if the record does not have its definition.
+    def as_recorded(self, structure: Structure, context: TargetContext) -> LoadRequest:
+        """Return the load that made the rows of a record which has its definition.
 
         Args:
             structure: The structure of the record.
+            context: The table and its nodes.
         """
-        if (definition := structure.get("definition")) is None:
-            return None
-        zone = {"session_timezone": structure["time_zone"]} if structure["time_zone"] else {}
-        settings = {**self.settings, **(structure["settings"] or {}), **zone}
-        return replace(self, **parsed_definition(definition), settings=settings)
+        fields, zone = parsed_definition(structure["definition"]), structure["time_zone"]
+        settings = {**self.settings, **(structure["settings"] or {})}
+        if zone and zone != context.zone_of(settings):
+            settings["session_timezone"] = zone
+        leaves_out = fields["policies"].on_other_periods == "leave_out"
+        source = self.source.leaving_out() if leaves_out else self.source
+        return replace(self, **fields, settings=settings, source=source)
 
     def is_left_out(self, period: Period) -> Steps[bool]:
         """Check whether the run reloads something else than a period.
@@ -287,12 +295,17 @@ class LoadRequest(TableRequest):
         """Return the given format, or the one that the extension of all keys means.
 
         Raises:
-            ConfigurationError: If the keys mean no format, or several.
+            ConfigurationError: If the keys mean no format, or several, or an argument has no effect on it.
         """
         if self.source.kind.format is not None:
             return self.source.kind.format
-        if self.format is not None or not manifest.objects:
+        if not manifest.objects:
             return self.format or Format("Parquet", is_typed=True)
+        file_format = self.format or self._format_of_keys(manifest)
+        check_effects(self._given, file_format)
+        return file_format
+
+    def _format_of_keys(self, manifest: Manifest) -> Format:
         found = {format_of_key(each.key): each.key for each in manifest.objects}
         if len(found) > 1:
             (one, key), (other, other_key) = list(found.items())[:2]

@@ -78,6 +78,8 @@ _ALWAYS: dict[str, SettingValue] = {
     "input_format_tsv_detect_header": 0,
     # JSON in Parquet is text: parsing would rewrite it, with 31 February as 3 March.
     "input_format_parquet_enable_json_parsing": 0,
+    # A column that they do not read matters only to those who load it.
+    "input_format_arrow_skip_columns_with_unsupported_types_in_schema_inference": 1,
     "input_format_csv_empty_as_default": 1,
     "input_format_tsv_empty_as_default": 0,
     # In Dynamic and JSON columns 31 February would become 2 March, and a time lose its zone: text stays text.
@@ -96,7 +98,6 @@ _ALWAYS: dict[str, SettingValue] = {
 def reading_settings(
     dialect: Dialect,
     *,
-    is_selected: bool,
     has_nested_containers: bool,
     has_whole_objects: bool = False,
     has_escaped_labels: bool = False,
@@ -106,7 +107,6 @@ def reading_settings(
 
     Args:
         dialect: The dialect of CSV files.
-        is_selected: Whether expressions read the fields: then a field equal to the dialect's `null` is NULL.
         has_nested_containers: Whether a column is a Tuple that contains an Array, Map or Tuple: then a JSON line that
             lacks one is refused.
         has_whole_objects: Whether keys of JSON are whole names, and `log.x` is not read from inside the object `log`:
@@ -119,8 +119,8 @@ def reading_settings(
     return {
         **_ALWAYS,
         **dialect.settings,
-        "format_csv_null_representation": dialect.null if is_selected else _NO_MARKER,
-        "input_format_import_nested_json": int(not (is_selected or has_whole_objects)),
+        "format_csv_null_representation": _NO_MARKER,
+        "input_format_import_nested_json": int(not has_whole_objects),
         "input_format_json_defaults_for_missing_elements_in_named_tuple": int(not has_nested_containers),
         "input_format_json_ignore_unknown_keys_in_named_tuple": int(not has_escaped_labels),
         "input_format_parquet_allow_geoparquet_parser": int(has_shapes),
@@ -128,4 +128,4 @@ def reading_settings(
 
 
 #: Names of these settings.
-READING_SETTING_NAMES = frozenset(reading_settings(Dialect(), is_selected=False, has_nested_containers=False))
+READING_SETTING_NAMES = frozenset(reading_settings(Dialect(), has_nested_containers=False))

@@ -29,13 +29,19 @@ class Format:
     names_columns: bool = True
     has_footer: bool = False
 
+    @property
+    def is_csv(self) -> bool:
+        """Check whether files are CSV, of any dialect."""
+        return self.name.startswith("CSV")
+
 
 def compression_of_key(key: str) -> str:
     """Return ClickHouse's name for the compression of a key's extension; `none` if it has no such extension."""
     return _COMPRESSIONS.get(key.lower().rpartition(".")[2], "none")
 
 
-_FORMATS = {
+#: Name → format, of those that can be loaded.
+FORMATS = {
     each.name: each
     for each in (
         Format("Parquet", is_typed=True, has_footer=True),
@@ -69,11 +75,11 @@ def format_named(name: str) -> Format:
     Raises:
         ConfigurationError: If this package does not know how to load it safely.
     """
-    if name not in _FORMATS:
+    if name not in FORMATS:
         raise ConfigurationError(
-            f"files['file_format']={name!r} is not one that can be loaded: use one of {', '.join(_FORMATS)}."
+            f"files['file_format']={name!r} is not one that can be loaded: use one of {', '.join(FORMATS)}."
         )
-    return _FORMATS[name]
+    return FORMATS[name]
 
 
 def format_of_key(key: str) -> Format:
@@ -89,4 +95,4 @@ def format_of_key(key: str) -> Format:
         raise ConfigurationError(
             f"The ending of {key!r} names no format: give it, such as files={{'file_format': 'Parquet'}}."
         )
-    return _FORMATS[_BY_ENDING[words[-1]]]
+    return FORMATS[_BY_ENDING[words[-1]]]

@@ -19,6 +19,40 @@ def test_a_file_with_another_delimiter(lake: Lake) -> None:
     assert lake.load(csv=dialect)["status"] == "unchanged"
 
 
+@pytest.mark.parametrize("select", [{}, {"ts": "ts", "n": "n", "s": "s", "t": "concat(s, '!')"}])
+def test_a_field_that_means_null_means_it_in_quotes_too(lake: Lake, select: dict[str, str]) -> None:
+    create(lake, "n Nullable(Int32), s Nullable(String), t Nullable(String)")
+    body = f'ts,n,s,t\n{AT},"NA","NA","NA"\n{AT},NA,NA,NA\n{AT},1,"x NA","x NA!"\n'
+    lake.put(PREFIX + "a.csv", body.encode())
+    lake.load(csv={"null": "NA"}, select=select)
+    assert values(lake, "(n, s, t)") == [(1, "x NA", "x NA!"), (None, None, None), (None, None, None)]
+
+
+@pytest.mark.parametrize("select", [{}, {"ts": "ts", "n": "n"}])
+def test_a_number_that_means_null_fills_no_column_that_cannot_be_null(lake: Lake, select: dict[str, str]) -> None:
+    create(lake, "n Int32")
+    lake.put(PREFIX + "a.csv", f"ts,n\n{AT},-1\n".encode())
+    refused(lake, "Column 'n' is Int32, but row 1 of .*a.csv has ", csv={"null": "-1"}, select=select)
+
+
+def test_a_byte_order_mark_is_no_text_of_the_first_field(lake: Lake) -> None:
+    create(lake, "s String")
+    lake.put(PREFIX + "a.csv", f"\ufeffx,{AT}\n".encode())
+    refused(lake, "row 1 of .*a.csv has '\\\\ufeffx' for it", file_format="CSV", select={"ts": "c2", "s": "c1"})
+
+
+def test_tsv_has_ways_of_its_own(lake: Lake) -> None:
+    create(lake, "s Nullable(String)")
+    lake.put(PREFIX + "a.tsv", f'# made by hand\nts\ts\n{AT}\t"a\tb"\n{AT}\tNA\n'.encode())
+    refused(lake, "settings={'input_format_tsv_skip_first_lines': 1} skips a line", csv={"skip_lines": 1})
+    refused(lake, r"csv={'delimiter': '\\t'}", csv={"null": "NA"})
+    lake.load(csv={"delimiter": "\t", "skip_lines": 1, "null": "NA"}, file_format="CSVWithNames")
+    assert values(lake, "s") == ["a\tb", None]
+    lake.put(PREFIX + "a.tsv", f"# made by hand\nts\ts\n{AT}\ta\\tb\n".encode())
+    lake.load(settings={"input_format_tsv_skip_first_lines": 1})
+    assert values(lake, "s") == ["a\tb"]
+
+
 def test_a_lone_quote_tears_no_later_row(lake: Lake) -> None:
     # A server that parses in chunks takes each quote for one that opens or closes a field, and cuts within the note.
     create(lake, "s String, note String")
@@ -31,6 +65,15 @@ def test_a_lone_quote_tears_no_later_row(lake: Lake) -> None:
     refused(lake, "input_format_parallel_parsing cannot be changed", settings={"input_format_parallel_parsing": 1})
     lake.load(settings={"min_chunk_bytes_for_parallel_parsing": 1})
     assert values(lake, "(s, note)") == sorted(rows)
+
+
+def test_quotes_that_a_backslash_escapes_are_told_with_the_way_out(lake: Lake) -> None:
+    create(lake, "s String")
+    lake.put(PREFIX + "a.csv", f'ts,s\n{AT},"plain"\n{AT},"say \\"hi\\""\n'.encode())
+    refused(lake, "row 2 of .*a.csv cannot be read as CSVWithNames: .*Its quotes seem to be escaped by a backslash")
+    lake.put(PREFIX + "a.csv", f'ts,s\n{AT},"plain"\n{AT},"say ""hi"""\n'.encode())
+    lake.load()
+    assert values(lake, "s") == ["plain", 'say "hi"']
 
 
 @pytest.mark.thorough

@@ -230,6 +230,47 @@ def test_the_command_names_the_run_that_repairs_what_differs_and_nothing_else(
     assert main(line.split()) == 0
 
 
+#: What a load says of its files; without it, a proof would find other values.
+TOLD: dict[str, Any] = {
+    "select": {"id": "id", "ts": "toDateTime(ts) - 3600", "name": "upper(name)", "fare": "fare", "tip": "tip"},
+    "settings": {"session_timezone": "Europe/Berlin"},
+}
+
+
+def test_what_a_load_made_is_compared_as_it_made_it(fares: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    line = f"prove --table {fares.database}.fares --bucket {fares.bucket} --key fares/{{YYYY-MM}}/ --period {PERIOD}"
+    fares.load(key="fares/{YYYY-MM}/", replace_unknown=True, **TOLD)
+    assert main(line.split()) == 0
+    assert "70 rows; compared by the select of its load, as recorded" in capsys.readouterr().out
+    assert prove(fares)["definition"] == {"select": TOLD["select"]}
+    change(fares, "UPDATE fare = 3 WHERE id = 50")
+    assert main(line.split()) == 1
+    out = capsys.readouterr().out
+    assert "other values in fare; compared by the select of its load" in out
+    assert ("No load is known" in out, "replace_rows_of_others" in out) == (False, True)
+    assert prove(fares, definition={})["columns"] == ["ts", "name", "fare"]
+
+
+def test_a_difference_is_not_claimed_where_nobody_knows_how_rows_were_made(
+    fares: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A key in `select` is in no record."""
+    line = f"prove --table {fares.database}.fares --bucket {fares.bucket} --key fares/{{YYYY-MM}}/ --period {PERIOD}"
+    select = {
+        **{name: name for name in _HEADER.strip().split(",")},
+        "name": "hex(encrypt('aes-128-ecb', name, 'key of 16 bytes.'))",
+    }
+    fares.load(key="fares/{YYYY-MM}/", replace_unknown=True, select=select)
+    ledger = fares.on_node(0, f"SELECT * FROM {fares.database}.chs3_ledger")
+    assert "key of 16 bytes." not in str(ledger)
+    assert main(line.split()) == 1
+    out = capsys.readouterr().out
+    assert "refused" in out
+    assert "cannot tell: as a load without arguments reads the objects, other values in name" in out
+    assert "airflow dags trigger" not in out
+    assert prove(fares, definition={"select": select})["status"] == "equal"
+
+
 def test_the_task_fails_and_says_why(fares: Lake) -> None:
     fill(fares, "a")
     with pytest.raises(AirflowFailException, match=rf"{PERIOD} differs: 10 rows more than the objects; .*a\.csv is"):

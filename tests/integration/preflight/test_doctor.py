@@ -213,9 +213,30 @@ class TestValues:
         bad = f"{numbers.bucket}/trips/{PERIOD}/1.{ending}"
         assert code == 1
         assert f"{problem}{bad}" in finding
-        assert finding.endswith(" Found in a sample, with the default arguments of a load.")
+        assert finding.endswith(" give them as --definition.")
         with pytest.raises(AirflowFailException, match=f"row 2 of {bad}"):
             numbers.load()
+
+    def test_what_select_makes_of_files_is_looked_at_once_it_is_known(self, numbers: Lake, doctor: Doctor) -> None:
+        """It is given, or that of the table's newest load: which the next period is likely to have, too."""
+        for month in (PERIOD, "2026-11"):
+            numbers.put(f"trips/{month}/0.csv", f"number;day\n1;{month}-05\n".encode())
+        told = {"select": {"n": "number", "day": "day"}, "csv": {"delimiter": ";"}}
+        code, checks, _ = doctor(*where(numbers))
+        (finding,) = findings(checks)[f"period {PERIOD}"]
+        assert code == 1
+        assert finding.endswith(
+            " That is of a load without arguments. If its DAG gives it any, such as select or csv, give them as "
+            "--definition."
+        )
+        _, checks, _ = doctor(*where(numbers), "--definition", json.dumps(told))
+        assert findings(checks) == {}
+        assert checks[f"period {PERIOD}"]["summary"].endswith(": never loaded")
+        numbers.load(**told)
+        for period, found in ((PERIOD, "as published: a load has nothing to do"), ("2026-11", ": never loaded")):
+            _, checks, _ = doctor(*where(numbers)[:-1], period)
+            assert findings(checks) == {}
+            assert checks[f"period {period}"]["summary"].endswith(found)
 
     @pytest.mark.thorough
     def test_what_was_looked_at_is_said(self, numbers: Lake, doctor: Doctor) -> None:

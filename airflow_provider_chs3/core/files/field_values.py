@@ -1,0 +1,82 @@
+"""Give an expression of the user other values for the fields of files than those that servers read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from airflow_provider_chs3.core.cluster.table_facts import Column
+from airflow_provider_chs3.core.conversion.server_casts import Cast
+from airflow_provider_chs3.core.sql.quoting import identifier, literal
+
+
+class FieldValues(Protocol):
+    """The values of fields, where servers read others."""
+
+    def of_expression(self, column: Column, expression: str, used: Iterable[str]) -> Cast:
+        """Return an expression of the user over these values.
+
+        Args:
+            column: The column that it fills.
+            expression: The expression.
+            used: What it names: fields, or parts of them.
+
+        Returns:
+            The expression, and the condition that it has the values of the file; none if it always has.
+        """
+
+
+def used_fields(used: Iterable[str], names: Collection[str]) -> list[str]:
+    """Return which fields an expression reads.
+
+    Args:
+        used: What it names.
+        names: The fields in question.
+    """
+    return sorted({each.partition(".")[0] for each in used}.union(used).intersection(names))
+
+
+def over(expression: str, values: Mapping[str, str]) -> str:
+    """Return an expression of the user over other values: a lambda gives them the names of the fields.
+
+    Args:
+        expression: The expression.
+        values: Field → expression of its value.
+    """
+    arrays = ", ".join(f"[{each}]" for each in values.values())
+    return f"arrayMap(({', '.join(map(identifier, values))}) -> (\n{expression}\n), {arrays})[1]"
+
+
+def without_mark(field: str) -> str:
+    """Return the condition that a field does not begin with a byte order mark, as the first one of a file may.
+
+    Args:
+        field: The field.
+    """
+    return f"NOT startsWith({identifier(field)}, '\\xef\\xbb\\xbf')"
+
+
+@dataclass(frozen=True)
+class TextFields:
+    """The fields of CSV and TSV that expressions read.
+
+    Args:
+        names: The fields.
+        null: A text that means NULL, quoted or not: servers take it for NULL only where it is not quoted. Empty if they
+            know what is NULL.
+        first: The first field, if no header precedes it, from which alone servers remove a byte order mark. Else empty.
+    """
+
+    names: Collection[str]
+    null: str = ""
+    first: str = ""
+
+    def of_expression(self, column: Column, expression: str, used: Iterable[str]) -> Cast:
+        """Return an expression over fields that are NULL where they hold the marker; see `FieldValues`."""
+        names = used_fields(used, self.names)
+        holds = without_mark(self.first) if self.first in names else None
+        if not self.null or not names:
+            return Cast(expression, holds)
+        values = {name: f"nullIf({identifier(name)}, {literal(self.null)})" for name in names}
+        return Cast(over(expression, values), holds)

@@ -1,0 +1,59 @@
+"""An argument without an effect is an error."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_provider_chs3.core.files.loaded_columns import Selection
+from airflow_provider_chs3.core.request.effects import EFFECTS
+from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
+from airflow_provider_chs3.core.source.csv_dialect import Dialect
+from airflow_provider_chs3.core.source.formats import FORMATS
+from airflow_provider_chs3.core.values.arguments import declared
+from airflow_provider_chs3.core.values.load_arguments import GROUPS
+from airflow_provider_chs3.exceptions import ConfigurationError
+from tests.core.request.test_load_request import REQUEST, manifest
+
+CSV, TYPED = ("CSV", "CSVWithNames"), ("Parquet", "ORC", "Arrow")
+#: Argument, a value, and the formats on which it has an effect.
+GIVEN: list[tuple[str, Any, tuple[str, ...]]] = [
+    *(
+        ("csv", {name: value}, CSV)
+        for name, value in {"null": "-", "quote": "'", "trim": True, "skip_lines": 1}.items()
+    ),
+    ("csv", {"delimiter": ";"}, CSV),
+    ("csv", {"blank_lines": "skip_last"}, CSV),
+    ("policies", {"count_again": True}, tuple(each for each in FORMATS if each != "Parquet")),
+    ("policies", {"unproved_codecs": "load"}, tuple(each for each in FORMATS if each not in TYPED)),
+    ("selection", {"naive_timestamps": "utc"}, TYPED),
+    ("selection", {"null_as_default": True}, tuple(FORMATS)),
+    ("policies", {"on_new_columns": "fail"}, tuple(set(FORMATS) - {"CSV", "TabSeparated"})),
+    ("policies", {"max_increments": 3}, tuple(FORMATS)),
+]
+
+
+def _request(of: str, values: dict[str, Any], name: str) -> LoadRequest:
+    if of == "policies":
+        return replace(REQUEST, format=FORMATS[name], policies=Policies(**values))
+    selection = Selection(csv=Dialect(**values)) if of == "csv" else Selection(**values)
+    return replace(REQUEST, format=FORMATS[name], selection=selection)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(("of", "values", "formats"), GIVEN, ids=lambda each: str(each)[:40])
+def test_on_a_format_on_which_it_has_none(of: str, values: dict[str, Any], formats: tuple[str, ...], name: str) -> None:
+    request = _request(of, values, name)
+    if name in formats:
+        assert request.format_of(manifest("a")).name == name
+    else:
+        with pytest.raises(ConfigurationError, match=rf"\['{next(iter(values))}'\] has no effect on {name}: "):
+            request.format_of(manifest("a"))
+
+
+def test_the_table_has_arguments_that_exist() -> None:
+    groups = {**GROUPS, "csv": Dialect}
+    assert [key for key in EFFECTS if key[1] not in declared(groups[key[0]])] == []
+    assert {key[1] for key in EFFECTS if key[0] == "csv"} == set(declared(Dialect))
