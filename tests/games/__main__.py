@@ -77,6 +77,7 @@ def _play(game: Game, steps: int, seed: int) -> tuple[Counter[str], list[str]]:
         except Exception as error:
             did, wrong = "an error", f"{type(error).__name__}: {error}"
         seen[game.kind] += 1
+        did = did.replace("\n", " ")
         print(
             f"{game.tables.span.name}, {game.tables.engine}, seed {seed}, step {number}: {did}; {wrong or 'right'}",
             flush=True,

@@ -34,7 +34,6 @@ from airflow_provider_chs3.plugin.observation.merge_reasons import (
     way_out,
 )
 from airflow_provider_chs3.plugin.observation.period_state import LastLoad, PeriodState, state_of
-from airflow_provider_chs3.plugin.observation.periods_facts import ClusterSnapshot
 from airflow_provider_chs3.plugin.observation.periods_records import LoadRecord, unsettled
 from airflow_provider_chs3.plugin.observation.running_inserts import (
     RunningInsert,
@@ -46,6 +45,7 @@ from airflow_provider_chs3.plugin.observation.running_inserts import (
     running_step,
 )
 from airflow_provider_chs3.plugin.observation.settled_periods import parsed
+from airflow_provider_chs3.plugin.observation.snapshots import ClusterSnapshot
 
 #: More periods without rows in a row are left out: an hour of 2099 would make 600,000 of them.
 LONGEST_GAP_PERIODS = 24
