@@ -36,6 +36,16 @@ _WAYS_OUT = (
     (r"CR\) not followed by", "Its lines end with \\r alone: write it with \\n, or \\r\\n."),
     ("Not an Arrow file", "An IPC stream is another format: write it with pyarrow.ipc.new_file, or as Parquet."),
     (
+        r"Unsupported Arrow type|IPC reader does not support",
+        "Leave the column out with columns=[…] or select={…}, or write it as a plain type, such as a list, a text or "
+        "an integer.",
+    ),
+    (
+        "INT96 timestamp out of range",
+        "Write times beyond the years 1678 to 2261 as microseconds (in Spark, "
+        "spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS), or leave the column out with columns=[…].",
+    ),
+    (
         "requires too much memory for decoding",
         "It was compressed with a larger window than servers allow by default (zstd --long): "
         "settings={'zstd_window_log_max': 31} reads it.",
