@@ -186,6 +186,7 @@ def load(*, before=()):
             period=PERIOD,
             nonce="ab",
             definition="d",
+            recorded_definition=None,
             policies=Policies(),
             checks=Checks(),
             selection=Selection(),
