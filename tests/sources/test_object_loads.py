@@ -221,6 +221,18 @@ class TestAzure:
         with pytest.raises(AirflowFailException, match="there is no such container"):
             store_lake.load(container="no-such-container")
 
+    @pytest.mark.every_change
+    def test_an_archived_blob_is_refused_until_it_is_not(self, store_lake: StoreLake) -> None:
+        store_lake.objects.upload(TRIPS, PERIOD)
+        with store_lake.objects.client() as container:
+            blob = container.get_blob_client(next(iter(container.list_blob_names())))
+            blob.set_standard_blob_tier("Archive")
+            with pytest.raises(AirflowFailException, match=f"Cannot read .*{blob.blob_name} .*: it is archived: set"):
+                store_lake.load()
+            blob.set_standard_blob_tier("Cool")
+        store_lake.load()
+        assert store_lake.facts() == TRIPS.facts(PERIOD)
+
     def test_a_named_collection_has_container_and_key(
         self, store_lake: StoreLake, monkeypatch: pytest.MonkeyPatch
     ) -> None:

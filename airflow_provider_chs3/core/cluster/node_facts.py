@@ -14,11 +14,13 @@ from airflow_provider_chs3.core.cluster.time_zones import same_name
 from airflow_provider_chs3.core.cluster.topology import (
     LOADS_TABLE,
     OBJECTS_TABLE,
+    READS_AS_WRITTEN,
     RECORDS_SCHEMA,
     KeeperPlace,
     TableLocation,
     TableRequest,
     check_versions,
+    release_of,
     resolve_table,
 )
 from airflow_provider_chs3.core.cluster.untested_engines import family, has_passed, is_rehearsal
@@ -88,6 +90,7 @@ class NodeFacts:
         is_rehearsed: Whether the target's engine is tested, or a rehearsal has passed there.
         filtered: Tables of `system` that a row policy filters for the user; empty also if not asked for.
         server: What distinguishes the server from others, under whatever names a cluster lists it.
+        version: ClickHouse's version, such as `26.9.2.1`.
     """
 
     target: TableFacts | None
@@ -106,6 +109,7 @@ class NodeFacts:
     is_rehearsed: bool = True
     filtered: tuple[str, ...] = ()
     server: str = ""
+    version: str = ""
 
     @property
     def has_ledger(self) -> bool:
@@ -236,6 +240,11 @@ class TargetContext:
             if all(name in known for known in others)
         }
 
+    @cached_property
+    def has_older_readers(self) -> bool:
+        """Return whether a node may read values of files as others."""
+        return any(release_of(facts.version) < READS_AS_WRITTEN for facts in self.nodes.values() if facts.version)
+
     def on_each(self, *, name: str, sql: Sql, settings: SettingValues | None = None) -> QueryNodes:
         """Return a step that runs the same statement on every node."""
         return QueryNodes(name=name, sql=dict.fromkeys(self.nodes, sql), settings=settings or {})
@@ -326,12 +335,12 @@ def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) 
     (SELECT [(groupArrayIf((name, max), {is_asked_for}), groupArrayIf(name, {_IS_PERMISSION}),
             groupArrayIf((name, default), {has_default()}), {_CORES})] FROM system.settings),
     {of_tables},
-    serverTimezone(), {SERVER}, {_MEMORY_AND_MACROS}
+    version(), serverTimezone(), {SERVER}, {_MEMORY_AND_MACROS}
 """
 
 
 def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
-    *target, databases, tables, settings, table_settings, time_zone, server, memory_bytes, macros = row
+    *target, databases, tables, settings, table_settings, version, time_zone, server, memory_bytes, macros = row
     of_records, metrics = tables[0]
     records = {name: RecordTable(engine, comment) for name, engine, comment in of_records}
     known, permissions, defaults, cores = settings[0]
@@ -350,6 +359,7 @@ def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
         has_metrics=bool(metrics),
         time_zone=same_name(time_zone),
         server=server,
+        version=version,
         permissions=frozenset(permissions),
         reading_defaults={name: default for name, default in defaults if is_about_reading(name)},
     )

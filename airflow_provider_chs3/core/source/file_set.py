@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
 from airflow_provider_chs3.core.values.models import Manifest, SettingValues
-from airflow_provider_chs3.core.workflow.operations import Query
+from airflow_provider_chs3.core.workflow.operations import Query, ReadBytes, Steps
 from airflow_provider_chs3.exceptions import SourceError
 
 #: Settings of statements that inspect files before anything is loaded.
@@ -44,6 +44,7 @@ class Files:
         settings: Settings of how their fields are read, for every statement.
         neutral: Settings for reading, where this package sets no others; see `core.sql.server_defaults`.
         waiting: Timeouts for nodes, if some are down.
+        has_older_readers: Whether a server may read values as others; see `core.conversion.altered_values`.
     """
 
     source: Source
@@ -55,6 +56,7 @@ class Files:
     settings: SettingValues = field(default_factory=dict)
     neutral: SettingValues = field(default_factory=dict)
     waiting: SettingValues = field(default_factory=dict)
+    has_older_readers: bool = False
 
     @property
     def zone(self) -> str:
@@ -98,6 +100,19 @@ class Files:
     def batches(self) -> list[Batch]:
         """Group all files into as few batches as possible."""
         return self.source.batches(self.manifest)
+
+    def check_restored(self) -> Steps[None]:
+        """Check that archived objects can be read by now: servers try for two minutes, and do not say why it fails.
+
+        Raises:
+            SourceError: If one cannot.
+        """
+        for each in self.manifest.objects:
+            place = self.source.for_worker(each.path) if each.is_archived else None
+            if place is not None:
+                bucket, key = place
+                name = f"Read a byte of {each.path}, which is archived, or was"
+                next((yield from ReadBytes(name=name, bucket=bucket, key=key, start=0, length=1, connections=1)))
 
     def check_found(self, paths: Collection[str]) -> None:
         """Check that servers found all objects.

@@ -33,6 +33,7 @@ _S3_REFUSED = re.compile(
     r"|No response body\.* HTTP response code: 400"
 )
 _S3_GONE = re.compile(r"response code: 404|NoSuchKey|NoSuchBucket|key does not exist", re.IGNORECASE)
+_ARCHIVED = re.compile(r"not valid for the object's (?:storage class|access tier)|not permitted on an archived blob")
 _AZURE = re.compile(r"Azure::(?:\w+::)*\w*Exception")
 _AZURE_REFUSED = re.compile(r"Azure::Storage::StorageException: 40[13]|Azure::(?:\w+::)*AuthenticationException")
 _AZURE_GONE = re.compile(r"Azure::Storage::StorageException: (?:404 The specified blob|412)")
@@ -185,6 +186,7 @@ def is_terminal(error: Chs3Error) -> bool:
         return (
             error.code in _TERMINAL_CODES
             or is_refused(error)
+            or _is_archived(error)
             or _is_without_container(error)
             or is_too_many_partitions(error)
         )
@@ -221,6 +223,10 @@ def hint_of(error: Chs3Error) -> str:
 
 
 def _hint_of_source(error: ClickHouseServerError) -> str:
+    if _is_archived(error):
+        return (
+            "An object is archived, or in an archive tier of INTELLIGENT_TIERING: restore it, and run the task again."
+        )
     if is_refused(error):
         if _is_of_hdfs(error):
             return "HDFS refused the servers' user: name one in hdfs_url that may read the files and their folders."
@@ -278,6 +284,10 @@ def _is_of_hdfs(error: ClickHouseServerError) -> bool:
     return error.code == HDFS_ERROR or is_refused_by_hdfs
 
 
+def _is_archived(error: ClickHouseServerError) -> bool:
+    return bool(_ARCHIVED.search(error.message))
+
+
 def _is_without_container(error: ClickHouseServerError) -> bool:
     return _is_of_azure(error) and _NO_CONTAINER in error.message
 
@@ -307,7 +317,7 @@ def is_of_servers(error: ClickHouseServerError) -> bool:
     is_of_setting = error.message.startswith("Setting ")
     is_of_disk = error.code == STD_EXCEPTION and "filesystem error" in error.message
     is_known = error.code in _OF_SERVERS or error.code == OBJECT_CHANGED or is_of_setting or is_of_disk
-    return is_known or _is_of_azure(error) or _is_of_hdfs(error) or is_broken_off(error)
+    return is_known or _is_archived(error) or _is_of_azure(error) or _is_of_hdfs(error) or is_broken_off(error)
 
 
 def is_of_insert(error: ClickHouseServerError) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
 from airflow_provider_chs3.core.values.quantities import objects_text, quantity, size_text
@@ -30,12 +31,15 @@ class Unit:
         size_bytes: Its size in bytes; of rows an estimate.
         version: A text that changes with what it holds: of an object its ETag, without quotes.
         last_modified: Time of the last write, to the second, in UTC.
+        is_archived: Whether it must have been restored before it can be read. Not compared: an object may be
+            archived after it was loaded.
     """
 
     path: str
     size_bytes: int
     version: str
     last_modified: datetime
+    is_archived: bool = field(default=False, compare=False)
 
     @property
     def key(self) -> str:
@@ -213,12 +217,14 @@ class ObjectPage:
         sizes_bytes: The size of each, in bytes.
         etags: The ETag of each, without quotes.
         read_times: Returns the time of each one's last write, in UTC. It is called only where times are needed.
+        archived: See `Unit.is_archived`; empty if none is, as by default.
     """
 
     paths: Sequence[str]
     sizes_bytes: Sequence[int]
     etags: Sequence[str]
     read_times: Callable[[], Sequence[datetime]]
+    archived: Sequence[bool] = ()
 
     @classmethod
     def of(cls, objects: Sequence[Unit]) -> ObjectPage:
@@ -228,11 +234,12 @@ class ObjectPage:
             [each.size_bytes for each in objects],
             [each.version for each in objects],
             lambda: [each.last_modified for each in objects],
+            [each.is_archived for each in objects],
         )
 
     def objects(self) -> Iterator[Unit]:
         """Return the objects themselves."""
-        return map(Unit, self.paths, self.sizes_bytes, self.etags, self.read_times())
+        return map(Unit, self.paths, self.sizes_bytes, self.etags, self.read_times(), self.archived or repeat(False))
 
 
 class TableName(NamedTuple):

@@ -29,6 +29,8 @@ _TERMINAL = {
     "AuthorizationFailure": _DENIED,
     "AuthorizationPermissionMismatch": _DENIED,
     "InvalidResourceName": "that is not the name of a container",
+    "BlobArchived": "it is archived: set the tier of the period's blobs to Hot, Cool or Cold, which takes hours, and "
+    "run the task again",
     "AccountIsDisabled": "the account is disabled",
 }
 
@@ -140,4 +142,5 @@ def _object(container: str, blob: Any) -> Unit:
         size_bytes=blob.size,
         version=blob.etag.strip('"'),
         last_modified=blob.last_modified,
+        is_archived=blob.blob_tier == "Archive",
     )

@@ -14,7 +14,7 @@ from urllib.parse import unquote_plus
 from airflow_provider_chs3.core.values.models import ObjectPage, Unit
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError, TransientError
 from airflow_provider_chs3.sources.listing import WritableListing
-from airflow_provider_chs3.sources.s3.page_reader import LISTED, read_leanly
+from airflow_provider_chs3.sources.s3.page_reader import ARCHIVES, LISTED, read_leanly
 from airflow_provider_chs3.sources.s3.reading import Credentials
 from airflow_provider_chs3.sources.side_by_side import AT_ONCE, Page, pages_of
 
@@ -30,6 +30,8 @@ _TERMINAL = {
     "SignatureDoesNotMatch": "the secret key is wrong",
     "ExpiredToken": "the session token has expired: give the AWS connection a new one",
     "InvalidToken": "the session token is not known there: give the AWS connection one that belongs to its keys",
+    "InvalidObjectState": "it is archived: restore the period's objects (`aws s3api restore-object`), which takes "
+    "hours, and run the task again",
     "PermanentRedirect": "the bucket is in another region: set region_name in the AWS connection",
 }
 
@@ -207,4 +209,5 @@ def _s3_object(bucket: str, listed: dict[str, Any]) -> Unit:
         size_bytes=listed["Size"],
         version=listed["ETag"].strip('"'),
         last_modified=listed["LastModified"],
+        is_archived=listed.get("StorageClass") in ARCHIVES,
     )

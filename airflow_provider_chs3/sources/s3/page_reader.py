@@ -10,6 +10,10 @@ from typing import Any, NamedTuple
 #: Under which an answer of boto3 has what was read here, in place of `Contents`.
 LISTED = "Chs3Listed"
 
+#: Storage classes of objects that must be restored before they are read. In GLACIER_IR they can be read.
+ARCHIVES = ("GLACIER", "DEEP_ARCHIVE")
+_ARCHIVED = re.compile(rf"<StorageClass>(?:{'|'.join(ARCHIVES)})<".encode())
+
 #: In the order of the fields of `Listed`.
 _NEEDED = ("Key", "Size", "ETag", "LastModified")
 _NEEDED_TAGS = re.compile(rf"<({'|'.join(_NEEDED)})>".encode())
@@ -66,7 +70,9 @@ def read_leanly(client: Any) -> None:
 
     def before_parse(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **event: Any) -> None:
         if event["operation_model"].name == "ListObjectsV2" and response_dict["status_code"] == 200:
-            read = read_page(response_dict["body"])
+            body = response_dict["body"]
+            # botocore reads whether these are restored.
+            read = None if _ARCHIVED.search(body) else read_page(body)
             if read is not None:
                 response_dict["body"], customized_response_dict[LISTED] = read
         if unmask is not None:

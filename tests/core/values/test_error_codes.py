@@ -160,6 +160,22 @@ def test_a_connection_error_names_node_and_query():
     )
 
 
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (499, "The operation is not valid for the object's storage class: (in file/uri lake/a.jsonl)"),
+        (499, "The operation is not valid for the object's access tier"),
+        (1001, "parquet::ParquetStatusException: IOError: Code: 499. … not valid for the object's storage class."),
+        (1001, "Azure::Storage::StorageException: 409 This operation is not permitted on an archived blob."),
+    ],
+)
+def test_an_archived_object_is_terminal_and_no_fault_of_the_file(code: int, message: str) -> None:
+    error = ClickHouseServerError(code, "", message, "node:9000", "q1")
+    assert is_terminal(error)
+    assert is_of_servers(error)
+    assert "restore it" in hint_of(error)
+
+
 def test_an_expired_session_token_of_which_servers_tell_no_more_than_the_status_is_terminal():
     message = "Failed to get object info: No response body.. HTTP response code: 400: while reading 'a.parquet'"
     error = ClickHouseServerError(499, "S3_ERROR", message, "node:9000", "q1")
