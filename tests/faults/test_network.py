@@ -131,4 +131,4 @@ def test_a_host_that_leads_to_several_servers_is_refused_where_no_cluster_is_nam
         with pytest.raises(TransientError, match=refusal) if refusal else nullcontext():
             trips_lake.load(cluster=None)
         assert sum(trips_lake.rows_per_node()) == (0 if refusal else OLD.rows_per_period)
-    balancer.close()
+    balancer.stop()
