@@ -273,10 +273,11 @@ class Runner:
                 )
         except ClickHouseConnectionError as error:
             where = (error.host, error.query_id)
-            if _MAY_BE_ADDRESS.search(error.message):
+            if _MAY_BE_ADDRESS.search(error.message) and not self.hook.options.one_door:
                 raise ClickHouseConnectionError(
                     f"{error.message} (step: {step.name}; {node} is how the cluster names this node: if workers reach "
-                    "it under another address, give that in the connection's node_addresses.)",
+                    "it under another address, give that in the connection's node_addresses; if the connection's host is "
+                    "a load balancer in front of all nodes, its extra one_door does.)",
                     *where,
                 ) from error
             raise ClickHouseConnectionError(

@@ -49,13 +49,16 @@ class Door(Stoppable):
                 if server is None:
                     client.close()
                     continue
+                for each in (client, server):
+                    # A small packet would wait 40 ms for the answer to the one before.
+                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._open += client, server
                 threading.Thread(target=copy, args=(client, server), daemon=True).start()
                 threading.Thread(target=self._answer, args=(server, client), daemon=True).start()
 
     def _connect(self) -> socket.socket | None:
         """Return a connection to the next server that takes one; None if none does."""
-        for _ in self._addresses:
+        for _ in range(len(self._addresses)):
             if not self.is_sticky:
                 self._addresses.rotate(-1)
             with suppress(OSError):

@@ -66,7 +66,7 @@ class NodeProxy(Door):
 
 @dataclass
 class Network:
-    """A proxy in front of each node; workers reach them through these alone."""
+    """A proxy in front of each node, or one in front of all; workers reach them through these alone."""
 
     proxies: list[NodeProxy]
     cluster: Cluster
@@ -74,6 +74,9 @@ class Network:
     def airflow_connection(self) -> str:
         """The JSON of an Airflow connection that leads to the proxies."""
         connection = narrow_connection(self.cluster)
+        if len(self.proxies) < len(self.cluster.nodes):
+            extra = {**connection["extra"], "one_door": True, "send_receive_timeout_seconds": 20}
+            return json.dumps({**connection, "port": self.proxies[0].port, "extra": extra})
         pairs = zip(self.cluster.nodes, self.proxies, strict=True)
         addresses = {f"{node.host}:{node.tcp_port}": f"{_HOST}:{proxy.port}" for node, proxy in pairs}
         extra = {**connection["extra"], "node_addresses": addresses, "send_receive_timeout_seconds": 20}
@@ -95,9 +98,10 @@ class Network:
 
 
 @contextmanager
-def network(cluster: Cluster) -> Iterator[Network]:
+def network(cluster: Cluster, *, has_one_door: bool = False) -> Iterator[Network]:
     """Proxies for a cluster."""
-    proxies = [NodeProxy(node.tcp_port) for node in cluster.nodes]
+    ports = [node.tcp_port for node in cluster.nodes]
+    proxies = [NodeProxy(*ports)] if has_one_door else [NodeProxy(port) for port in ports]
     try:
         yield Network(proxies, cluster)
     finally:

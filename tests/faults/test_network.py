@@ -24,10 +24,10 @@ pytestmark = pytest.mark.three_nodes
 OLD, NEW = Trips(rows_per_period=900, files_per_period=3), Trips(seed=2, rows_per_period=1_000, files_per_period=3)
 
 
-@pytest.fixture
-def between(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
-    """The worker reaches every node through a proxy alone."""
-    with network(trips_lake.cluster) as proxies:
+@pytest.fixture(params=[False, True], ids=["each", "one_door"])
+def between(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Network]:
+    """The worker reaches every node through a proxy alone, its own or that of all."""
+    with network(trips_lake.cluster, has_one_door=request.param) as proxies:
         monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", proxies.airflow_connection())
         yield proxies
 
@@ -88,6 +88,7 @@ def test_a_run_after_a_writing_statement_broke_off_ends_in_the_objects_rows(
 @pytest.mark.parametrize(
     ("step", "mode"), [("Record the intent", "refuse"), ("Publish", "refuse"), ("Publish", "ends")]
 )
+@pytest.mark.parametrize("between", [False], indirect=True)
 def test_a_run_after_one_node_broke_off_while_others_published_ends_in_the_objects_rows(
     trips_lake: Lake, between: Network, strikes: Strikes, step: str, mode: str
 ) -> None:
