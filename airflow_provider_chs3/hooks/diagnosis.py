@@ -61,7 +61,7 @@ def check_one_server(names: set[str], *, node: str = "") -> None:
             raise TransientError(
                 f"The address of {node} leads to several servers ({several}), as a load balancer does, but a load "
                 "stages and publishes on each node: give the address of that very server in the connection's "
-                "node_addresses."
+                "node_addresses; or replace them by its extra one_door, with the load balancer as the host."
             )
         raise TransientError(
             f"The connection's host leads to several servers ({several}), as a load balancer "

@@ -8,7 +8,6 @@ where the driver would open another, which may lead elsewhere.
 
 from __future__ import annotations
 
-import ipaddress
 import threading
 import time
 from collections import Counter
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_chs3.core.sql.complete_answers import READABLE
-from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ConfigurationError, TransientError
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError, TransientError
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
 from airflow_provider_chs3.hooks.open_connections import OpenConnections
@@ -71,6 +70,7 @@ class DoorConnections(OpenConnections):
         # One search at a time: it may find what another one is after.
         self._searching = threading.Lock()
         self._server_of_node: dict[Address, tuple[str, str]] = {}
+        self._known_alone: set[Address] = set()
         self._node_count = 0
 
     def take(self, address: Address | None) -> Client:
@@ -82,7 +82,6 @@ class DoorConnections(OpenConnections):
         Raises:
             ClickHouseConnectionError: If no server answers, or none is that node, after as many connections as make it
                 sure.
-            ConfigurationError: If the node's name stands for every machine.
             TransientError: If several servers say that they are the node.
         """
         if client := self._idle_to(address):
@@ -115,7 +114,6 @@ class DoorConnections(OpenConnections):
         return None
 
     def _search(self, address: Address | None) -> Client:
-        self._check_name(address)
         met: Counter[str] = Counter()
         latest: ClickHouseConnectionError | None = None
         began, tries = time.monotonic(), 0
@@ -128,7 +126,10 @@ class DoorConnections(OpenConnections):
             else:
                 server = client.server
                 assert server is not None  # it was asked
-                if address is None or address in server.nodes:
+                if address is None:
+                    return client
+                if address in server.nodes:
+                    self._check_others(address, server)
                     return client
                 met[f"{server.name}{'' if server.nodes else ', which is no node by is_local in system.clusters'}"] += 1
                 self.keep(client, address)
@@ -148,6 +149,7 @@ class DoorConnections(OpenConnections):
             settings = {**READABLE, "log_comment": airflow_log_comment()}
             client.connection.deadline = time.monotonic() + self.options.connect_timeout_seconds
             ((uuid, rows),) = client.execute(_WHO_ARE_YOU, settings=settings)
+            client.connection.deadline = None
             clusters: dict[str, set[Address]] = {}
             for cluster, host, port, _ in rows:
                 clusters.setdefault(cluster, set()).add((host, port))
@@ -170,16 +172,23 @@ class DoorConnections(OpenConnections):
                 del self._server_of_node[node]
                 raise TransientError(
                     f"Two servers, {name} and {server.name}, say that they are node {node[0]}:{node[1]} (is_local in "
-                    "system.clusters). If one took the place of the other, retry; else give each node its own name in the "
-                    "definition of the cluster."
+                    "system.clusters). If one took the other's place, retry; else give each node its own name in the "
+                    "definition of the cluster (localhost is every server to itself)."
                 )
 
-    def _check_name(self, address: Address | None) -> None:
-        if address and _is_loopback(address[0]) and not _is_loopback(self.options.hosts[0][0]):
-            raise ConfigurationError(
-                f"The cluster calls a node {address[0]}:{address[1]}, which every server is to itself. Through one "
-                "door (the connection's extra 'one_door'), nodes need their own names in the definition of the cluster."
-            )
+    def _check_others(self, address: Address, server: Server) -> None:
+        """Check, where a cluster has one node, that other servers behind the door say that they are not that node.
+
+        The search for the nodes of a larger cluster meets others anyway.
+        """
+        if server.nodes_beside(address) > 1 or address in self._known_alone:
+            return
+        for _ in range(_TRIES_PER_NODE):
+            other = self._open(address)
+            self.keep(other, None)
+            if other.server != server:
+                break
+        self._known_alone.add(address)
 
     def _not_met(
         self, address: Address | None, met: Counter[str], tries: int, latest: ClickHouseConnectionError | None
@@ -188,15 +197,8 @@ class DoorConnections(OpenConnections):
         led = ", ".join(f"{times} to {name}" for name, times in met.most_common())
         failed = f", and {tries - met.total()} failed ({latest.message})" if latest else ""
         return ClickHouseConnectionError(
-            f"none of {tries} connections led to this node: {led}{failed}. It is down, or the load balancer is sticky, or "
-            "leaves it out: have it choose a server anew for each connection, or replace the connection's 'one_door' by "
+            f"none of {tries} connections led to this node: {led}{failed}. It is down, or the load balancer is sticky "
+            "or leaves it out: have it choose a server for each connection, or replace the connection's 'one_door' by "
             "'node_addresses'",
             f"{host}:{port}",
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

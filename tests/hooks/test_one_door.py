@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +13,6 @@ import pytest
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
     ClickHouseServerError,
-    ConfigurationError,
     TransientError,
 )
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
@@ -121,11 +119,15 @@ def test_a_node_that_two_servers_say_to_be_is_refused(door: ClickHouseHook) -> N
     connections._check_is_only_one(address, servers[1])
 
 
-def test_a_node_that_every_server_is_to_itself_is_refused(door: ClickHouseHook) -> None:
-    connections = DoorConnections(replace(door.options, hosts=(("balancer", 9000),)))
-    for host in ("localhost", "127.0.0.1", "::1"):
-        with pytest.raises(ConfigurationError, match="which every server is to itself"):
-            connections.take((host, 9000))
+def test_the_only_node_of_a_cluster_is_one_server(
+    door: ClickHouseHook, chs3_cluster: Cluster, addresses: dict[str, Address], opened: list[object]
+) -> None:
+    """Where all servers call themselves localhost, each would take the table for its own."""
+    connections = door._connections
+    assert isinstance(connections, DoorConnections)
+    alone = Server(name="one", uuid="", nodes=frozenset([("ch", 9000)]), clusters=(frozenset([("ch", 9000)]),))
+    connections._check_others(("ch", 9000), alone)
+    assert len(opened) == 1
 
 
 def test_cancel_ends_the_statement_on_its_server(door: ClickHouseHook, chs3_cluster: Cluster) -> None:
