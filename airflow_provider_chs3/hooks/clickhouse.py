@@ -286,7 +286,7 @@ class ClickHouseHook(StatementRuns):
             cluster = with_macros(cluster, dict(self.query("SELECT * FROM system.macros")))
         return cluster
 
-    def addresses_of(self, client: Client) -> list[Address]:
+    def _addresses_of(self, client: Client) -> list[Address]:
         """Return the nodes that may be at the other end of a connection.
 
         Args:

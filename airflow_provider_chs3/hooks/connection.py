@@ -283,8 +283,8 @@ def _one_door(extras: Extras, cluster: str | None, node_addresses: Mapping[str, 
         raise ConfigurationError(f"{where}: extra 'one_door' needs 'cluster', whose nodes are behind the door.")
     if node_addresses:
         raise ConfigurationError(
-            f"{where}: extras 'one_door' and 'node_addresses' exclude each other: workers reach nodes through the "
-            "connection's host, or each at its own address."
+            f"{where}: give either extra 'one_door', as workers reach nodes through the connection's host, or "
+            "'node_addresses', as they reach each node at its own address."
         )
     return True
 

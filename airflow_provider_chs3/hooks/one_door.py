@@ -131,7 +131,7 @@ class DoorConnections(OpenConnections):
                 if address in server.nodes:
                     self._check_others(address, server)
                     return client
-                met[f"{server.name}{'' if server.nodes else ', which is no node by is_local in system.clusters'}"] += 1
+                met[server.name if server.nodes else f"{server.name} (no is_local in its system.clusters)"] += 1
                 self.keep(client, address)
             if time.monotonic() - began > _LONGEST_SEARCH_CONNECTS * self.options.connect_timeout_seconds:
                 break

@@ -36,7 +36,7 @@ class StatementRuns(RowInserts):
         def client(self, *, address: Address | None = None) -> Client:
             """Return a client."""
 
-        def addresses_of(self, client: Client) -> list[Address]:
+        def _addresses_of(self, client: Client) -> list[Address]:
             """Return the nodes that may be at the other end of a connection."""
 
         def query(self, sql: str, *, address: Address | None = None) -> list[tuple[Any, ...]]:
@@ -125,7 +125,7 @@ class StatementRuns(RowInserts):
             return
         query_id, client = self._running
         log.info("Ending query %s.", query_id)
-        for address in self.addresses_of(client):
+        for address in self._addresses_of(client):
             try:
                 self.query(f"KILL QUERY WHERE query_id = {literal(query_id)} ASYNC", address=address)
             except ClickHouseConnectionError as error:
