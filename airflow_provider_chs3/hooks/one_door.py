@@ -31,7 +31,7 @@ _TRIES_PER_NODE = 14
 _FIRST_TRIES = 3
 #: A search ends after so many times the time to connect: a frozen server takes all of it, each time.
 _LONGEST_SEARCH_CONNECTS = 3
-#: Idle connections that are kept for each server, beyond those that statements used at the same time before.
+#: Idle connections that are kept for each server.
 _KEPT_CONNECTIONS = 8
 
 _WHO_ARE_YOU = "SELECT toString(serverUUID()), groupArray((cluster, host_name, port, is_local)) FROM system.clusters"
