@@ -7,7 +7,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -165,6 +166,22 @@ class ClickHouseCluster(Stoppable, Cluster):
             index: The node's place in `nodes`, from 0.
         """
         self._processes[index].send_signal(signal.SIGCONT)
+
+    @contextmanager
+    def lagging(self, index: int, table: str) -> Iterator[None]:
+        """Keep a replica from fetching what the others write, for a `with` block; after it, the replica catches up.
+
+        Args:
+            index: The node's place in `nodes`, from 0.
+            table: The replicated table, such as `taxi.trips`.
+        """
+        with self.nodes[index].client() as client:
+            client.execute(f"SYSTEM STOP FETCHES {table}")
+            try:
+                yield
+            finally:
+                client.execute(f"SYSTEM START FETCHES {table}")
+                client.execute(f"SYSTEM SYNC REPLICA {table}")
 
     def restart(self, index: int, *, time_zone: str = "") -> None:
         """Start a node again with the same data and ports; kill it first if it runs.
