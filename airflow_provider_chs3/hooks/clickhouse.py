@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -49,7 +50,7 @@ class ClickHouseHook(StatementRuns):
         log_sql: Whether common-sql logs statements and parameters; False by default, because they may hold keys.
 
     Attributes:
-        servers_seen: Names of the servers that answered at the connection's own address.
+        servers_seen: Names of the servers that answered at each address; None is the connection's own.
         deadline: When to give up on its statements: when the task's time is over, if it has a limit.
     """
 
@@ -63,7 +64,7 @@ class ClickHouseHook(StatementRuns):
     def __init__(self, *args: Any, schema: str | None = None, log_sql: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, schema=schema, log_sql=log_sql, **kwargs)
         self.schema = schema
-        self.servers_seen: set[str] = set()
+        self.servers_seen: defaultdict[Address | None, set[str]] = defaultdict(set)
         self.deadline: Deadline = NEVER
 
     @classmethod
@@ -193,8 +194,8 @@ class ClickHouseHook(StatementRuns):
             try:
                 rows = client.execute(sql, query_id=query_id, settings=settings)
             finally:
-                if address is None and client.connection.server_info:
-                    self.servers_seen.add(client.connection.server_info.display_name)
+                if client.connection.server_info:
+                    self.servers_seen[address].add(client.connection.server_info.display_name)
             yield client, rows if isinstance(rows, list) else []
 
     @contextmanager

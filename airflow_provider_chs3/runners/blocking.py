@@ -262,7 +262,7 @@ class Runner:
     def _ask_node(self, node: Node, sql: Sql, step: QueryNodes) -> list[Row]:
         query_id = f"{step.query_id}_{node.shard_num}_{node.replica_num}" if step.query_id else None
         try:
-            with self._at_one_server(is_only=node == ONLY_NODE):
+            with self._at_one_server(node):
                 return self.hook.query(
                     sql.text,
                     query_id=query_id,
@@ -284,18 +284,20 @@ class Runner:
             ) from error
 
     @contextmanager
-    def _at_one_server(self, *, is_only: bool) -> Iterator[None]:
-        """Check, however a statement to the only server ended, that there is only one: else that is the cause."""
+    def _at_one_server(self, node: Node) -> Iterator[None]:
+        """Check, however a statement to a node ended, that its address leads to one server: else that is the cause."""
         try:
             yield
         finally:
-            if is_only:
-                check_one_server(self.hook.servers_seen)
+            names = self.hook.servers_seen[self._address_of(node)]
+            check_one_server(names, node="" if node == ONLY_NODE else str(node))
 
     @_perform.register
     def _(self, step: Insert) -> InsertStats:
         self.inserts.append(step)
-        with self._at_one_server(is_only=step.cluster is None):
+        if step.cluster:
+            return self.insert(step)
+        with self._at_one_server(ONLY_NODE):
             return self.insert(step)
 
     @_perform.register

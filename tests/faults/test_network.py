@@ -132,3 +132,23 @@ def test_a_host_that_leads_to_several_servers_is_refused_where_no_cluster_is_nam
             trips_lake.load(cluster=None)
         assert sum(trips_lake.rows_per_node()) == (0 if refusal else OLD.rows_per_period)
     balancer.close()
+
+
+def test_addresses_of_nodes_that_lead_to_a_balancer_or_to_one_server_are_named(
+    trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = trips_lake.cluster.nodes
+    balancer = NodeProxy(*(node.tcp_port for node in nodes))
+    connection = narrow_connection(trips_lake.cluster)
+    trips_lake.upload(OLD)
+    for port, refusal in (
+        (balancer.port, r"The address of \S+ leads to several servers \(node\d, node\d"),
+        (nodes[0].tcp_port, "lists one server more than once: .* only the connection's node_addresses lead to one"),
+    ):
+        addresses = {f"{node.host}:{node.tcp_port}": f"{node.host}:{port}" for node in nodes}
+        extra = {**connection["extra"], "node_addresses": addresses}
+        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps({**connection, "extra": extra}))
+        with pytest.raises(Exception, match=refusal):
+            trips_lake.load()
+        assert (trips_lake.left_behind(), sum(trips_lake.rows_per_node())) == ([], 0)
+    balancer.close()
