@@ -116,7 +116,7 @@ def plan_table(where: Where) -> Steps[Plan]:
     location = TableLocation(
         cluster=context.cluster, target=where.target, ledger=where.ledger, nodes=tuple(context.nodes)
     )
-    return Plan(location, {node: _engine(where, facts) for node, facts in context.nodes.items()})
+    return Plan(location, {node: _engine(where, context, node) for node in context.nodes})
 
 
 def create_table(plan: Plan) -> Steps[None]:
@@ -150,16 +150,16 @@ def _hindrances(where: Where, context: TargetContext) -> Iterator[str]:
             yield f"{like} is a {engine}, not a MergeTree: give --like the table that loads go into."
 
 
-def _engine(where: Where, facts: NodeFacts) -> str:
+def _engine(where: Where, context: TargetContext, node: Node) -> str:
+    facts = context.nodes[node]
     settings = _settings_of(facts.target.settings if facts.target else "")
     comment = literal("table of a rehearsal; can be dropped")
-    engine = _engine_like(facts, where.target.table)
+    is_replicated = facts.keeper is not None
+    engine = context.engine_beside(node, where.target.table) if is_replicated else _engine_like(facts)
     return f"{engine} PARTITION BY toYYYYMM(ts) ORDER BY id{settings} COMMENT {comment}"
 
 
-def _engine_like(facts: NodeFacts, name: str) -> str:
-    if facts.keeper:
-        return facts.keeper.engine_beside(name)
+def _engine_like(facts: NodeFacts) -> str:
     return f"{family(facts.target.engine) if facts.target else ''}MergeTree"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.cluster.replication import run_ddl
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, one_of, table
 from airflow_provider_chs3.core.staging.tables import (
     PERIODS_IN_COMMENT,
@@ -114,7 +115,7 @@ def rename_staging(context: TargetContext, name: str, *, to: Attempt) -> Steps[N
     """
     sql = Sql(f"RENAME TABLE {table(TableName(context.staging_database, name))} TO {table(to.staging(context))}")
     try:
-        yield from context.on_each(name=f"Take staging over as {to.name}", sql=sql)
+        yield from run_ddl(context, dict.fromkeys(context.nodes, sql), name=f"Take staging over as {to.name}")
     except ClickHouseServerError as error:
         if not (yield from is_staging_there(context, name)):
             raise SupersededError(superseded(to)) from error
@@ -301,4 +302,5 @@ def _drop(context: TargetContext, nodes_of: Mapping[str, Collection[Node]], *, e
 
 def _drop_on(context: TargetContext, nodes: Collection[Node], name: str, end: str) -> Steps[None]:
     sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(context.staging_database, name))}{end}")
-    yield from QueryNodes(name=f"Drop staging {name}", sql=dict.fromkeys(nodes, sql), settings=ddl_settings(context))
+    drops = dict.fromkeys(nodes, sql)
+    yield from run_ddl(context, drops, name=f"Drop staging {name}", settings=ddl_settings(context))
