@@ -50,6 +50,10 @@ _IS_PERMISSION = """
         AND NOT readonly AND coalesce(max, '') NOT IN ('0', 'false')"""
 
 
+#: How long a server that has just died is waited for.
+_QUORUM_TIMEOUT_MS = 60_000
+
+
 class RecordTable(NamedTuple):
     """A table that has the name of one of records: the ledger, loaded objects, or loads.
 
@@ -216,9 +220,10 @@ class TargetContext:
 
     @property
     def record_settings(self) -> SettingValues:
-        """The settings for writing records: a shard's are on all of its servers before they count as written."""
+        """The settings for claims: those of a shard are on all of its servers before they count as written."""
         replicas = min(Counter(node.shard_num for node in self.nodes).values())
-        return {"insert_quorum": replicas} if self.shared and replicas > 1 else {}
+        quorum = {"insert_quorum": replicas, "insert_quorum_timeout": _QUORUM_TIMEOUT_MS}
+        return quorum if self.shared and replicas > 1 else {}
 
     @property
     def own_engine(self) -> str:

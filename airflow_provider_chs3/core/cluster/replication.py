@@ -90,30 +90,44 @@ def run_ddl(
             raise
 
 
-def open_tables(context: TargetContext, *names: TableName) -> Steps[None]:
-    """Wait until new tables are there, replicated, and open for writing on every node, where a shard has one of each.
+def create_table(
+    context: TargetContext,
+    table_name: TableName,
+    sql: Mapping[Node, Sql],
+    *,
+    name: str,
+    settings: SettingValues | None = None,
+    query_id: str | None = None,
+) -> Steps[None]:
+    """Create a table of the package; where a shard has one, wait until all of its servers have opened it for writing.
 
     A server takes a table of such a database for created before it has opened it, and INSERTs end with 242 until then.
 
     Args:
         context: The nodes.
-        *names: The tables.
+        table_name: The table.
+        sql: The statement for each node.
+        name: As in `run_ddl`, and so are the others.
+        settings: Settings to send with each; none by default.
+        query_id: Beginning of the statements' query ids. By default the runner chooses.
 
     Raises:
-        TransientError: If one of them is not in time.
+        TransientError: If it is not there in time as a replicated table.
     """
+    yield from run_ddl(context, sql, name=name, settings=settings, query_id=query_id)
     if not context.shared:
         return
-    conditions = " OR ".join(f"({in_table(name)})" for name in names)
-    sql = Sql(f"SELECT count() FROM system.replicas WHERE ({conditions}) AND NOT is_readonly")
+    shards = {node.shard_num for node in sql}
+    nodes = [node for node in context.nodes if node.shard_num in shards]
+    is_open = Sql(f"SELECT count() FROM system.replicas WHERE {in_table(table_name)} AND NOT is_readonly")
     for _ in range(_OPENS_TRIES):
-        answers = yield from context.on_each(name=f"Wait for {names[0]}", sql=sql)
-        lacking = [node for node, rows in answers.items() if rows[0][0] < len(names)]
-        if not lacking:
+        answers = yield from QueryNodes(name=f"Wait for {table_name}", sql=dict.fromkeys(nodes, is_open))
+        nodes = [node for node, rows in answers.items() if not rows[0][0]]
+        if not nodes:
             return
         yield from Sleep(name="Wait for servers to open it", seconds=_OPENS_POLL_SECONDS)
     raise TransientError(
-        f"{', '.join(map(str, names))}: not there as a replicated table that takes rows {context.place(lacking)}, "
+        f"{table_name} is not there as a replicated table that takes rows {context.place(nodes)}, "
         f"{_OPENS_TRIES * _OPENS_POLL_SECONDS:g} s after CREATE TABLE. Look at system.replicas there (is_readonly), "
         "and at the server's log: it may not reach Keeper, or lag behind the statements of its database."
     )

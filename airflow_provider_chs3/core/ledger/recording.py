@@ -59,7 +59,8 @@ def add_records(
         node: Sql(f"{_insert(into, event, some, _last(context, node, into, some), at_least)}{unless_gone}")
         for node, some in by_node.items()
     }
-    return QueryNodes(name=name, sql=sql, settings=context.record_settings, query_id=query_id)
+    settings = {} if event in LOAD_EVENTS else context.record_settings
+    return QueryNodes(name=name, sql=sql, settings=settings, query_id=query_id)
 
 
 def _last(context: TargetContext, node: Node, into: TableName, records: Sequence[tuple[LedgerKey, Values]]) -> str:

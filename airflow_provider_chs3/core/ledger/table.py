@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.cluster.node_facts import RecordTable, TargetContext
-from airflow_provider_chs3.core.cluster.replication import open_tables, run_ddl
+from airflow_provider_chs3.core.cluster.replication import create_table
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE, OBJECTS_TABLE, RECORDS_SCHEMA
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, one_of, table
 from airflow_provider_chs3.core.values.models import Node, TableName
@@ -266,8 +266,8 @@ def other_schema(tables: Mapping[TableName, RecordTable], nodes: Iterable[Node],
         f"{' and '.join(map(str, tables))} on {', '.join(map(str, nodes))}: not created by this version of the "
         f"package, as engine and comment are {engine} and {comment!r}, not {wanted} and {RECORDS_SCHEMA!r}. If "
         f"another version made what is there, run RENAME TABLE {', '.join(renamed)} on {where} of these nodes, and "
-        f"then chs3 adopt --table {target} --all-periods with the source and the arguments of the loads, which records the "
-        "published periods again. Otherwise give another database as staging_database."
+        f"then chs3 adopt --table {target} --all-periods with the source and the arguments of the loads, which records "
+        "the published periods again. Otherwise give another database as staging_database."
     )
 
 
@@ -339,8 +339,7 @@ def make_records(context: TargetContext, nodes: Collection[Node], name: TableNam
         sql: The statement that creates it.
     """
     if nodes:
-        yield from run_ddl(context, dict.fromkeys(nodes, sql), name=f"Create {name}")
-        yield from open_tables(context, name)
+        yield from create_table(context, name, dict.fromkeys(nodes, sql), name=f"Create {name}")
 
 
 def make_loads_table(context: TargetContext) -> Steps[None]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from airflow_provider_chs3.core.attempt.load_context import periods_text
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
-from airflow_provider_chs3.core.cluster.replication import open_tables, run_ddl
+from airflow_provider_chs3.core.cluster.replication import create_table, run_ddl
 from airflow_provider_chs3.core.ledger.mutations import wait_for
 from airflow_provider_chs3.core.ledger.partition_changes import is_explained
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
@@ -185,8 +185,9 @@ def _keep(
     context, version = load.context, TableName(load.context.staging_database, name)
     told = {period: _told(periods.items[period], states) for period, states in kept.items()}
     engine = context.own_engine
-    yield from run_ddl(
+    yield from create_table(
         context,
+        version,
         {
             node: shaped_as_target(context, node, version, engine=engine, comment=_comment(context, node, kept, told))
             for node in context.publishers
@@ -195,7 +196,6 @@ def _keep(
         settings=context.permissions,
         query_id=f"{load.attempt.name}_create_version",
     )
-    yield from open_tables(context, version)
     partitions = ((node, key) for states in kept.values() for node, of_node in states.items() for key in of_node)
     yield from attach_partitions(
         context,

@@ -232,9 +232,11 @@ def _queries_of(names: str) -> str:
 
 
 def _end(context: TargetContext, *, queries: str, tables: str, of_several: str = "0") -> Steps[None]:
-    """Kill queries, wait, and drop staging.
+    """Kill queries, wait, and drop staging, until no node runs such a query or has such a table.
 
-    KILL QUERY answers "finished" while other nodes still run the query, so nodes are asked until none does.
+    KILL QUERY answers "finished" while other nodes still run the query, so nodes are asked until none does. The look
+    after the drop is a fence: a REPLACE PARTITION that began before it still runs, and is waited for; one that begins
+    later finds no table. Without it, 22 of 25 of a table of 150 parts came over what the successor had published.
 
     Args:
         context: The nodes.
@@ -243,7 +245,7 @@ def _end(context: TargetContext, *, queries: str, tables: str, of_several: str =
         of_several: Condition that finds staging of several periods, whose queries are found by its name. None by
             default.
     """
-    known: set[str] = set()
+    known, dropped = set[str](), set[str]()
     for _ in range(_END_TIMEOUT_SECONDS):
         of_known = f" OR {_queries_of(literals(sorted(known)))}" if known else ""
         look = Sql(
@@ -266,6 +268,9 @@ def _end(context: TargetContext, *, queries: str, tables: str, of_several: str =
                 for name in sorted(_names(found))
             }
             yield from _drop(context, nodes_of)
+            if context.shared and nodes_of.keys() <= dropped:
+                yield from Sleep(name="Wait for servers that lag behind the statements of their database", seconds=1)
+            dropped |= nodes_of.keys()
         else:
             return
     if not running:

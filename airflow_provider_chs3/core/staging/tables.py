@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
-from airflow_provider_chs3.core.cluster.replication import open_tables, run_ddl
+from airflow_provider_chs3.core.cluster.replication import create_table
 from airflow_provider_chs3.core.ledger.table import DURABLE, durable_settings
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
 from airflow_provider_chs3.core.sql.server_text import items
@@ -111,8 +111,9 @@ def create_staging(context: TargetContext, attempt: Attempt, *, without_merges: 
     Raises:
         SupersededError: If it was killed: the attempt that starts last ends all others of the period.
     """
-    step = run_ddl(
+    step = create_table(
         context,
+        attempt.staging(context),
         {
             node: shaped_as_target(
                 context,
@@ -131,7 +132,6 @@ def create_staging(context: TargetContext, attempt: Attempt, *, without_merges: 
     )
     try:
         yield from step
-        yield from open_tables(context, attempt.staging(context))
     except ClickHouseServerError as error:
         if error.code == QUERY_WAS_CANCELLED:
             raise SupersededError(superseded(attempt)) from error
