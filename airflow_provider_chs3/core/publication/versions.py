@@ -343,7 +343,9 @@ def drop_older_versions(periods: Periods, versions: Sequence[Version] | None) ->
     for each in reversed(versions):
         of_period = newest[each.period]
         is_kept = not each.why_broken and each.attempt not in of_period and len(of_period) < most
-        if each.period in periods.items and not is_kept:
+        # A replica that was away may have to fetch it still.
+        is_late = bool(each.why_broken) and load.context.shared is not None
+        if each.period in periods.items and not is_kept and not is_late:
             gone.append(each)
         else:
             left.append(each)
