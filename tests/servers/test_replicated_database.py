@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from clickhouse_driver.errors import ServerException
 
+from airflow_provider_chs3.core.cluster.topology import RECORDS_SCHEMA
 from airflow_provider_chs3.core.staging.tables import Attempt
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.values.period import Period
@@ -70,6 +71,36 @@ def test_all_tables_of_a_load_are_a_shards_and_hold_one_record_for_it(lake: Lake
     assert lake.on_every_node(engines) == [[("ReplicatedMergeTree",)]] * 2
     events = f"SELECT event, count() FROM {lake.database}.chs3_ledger GROUP BY event ORDER BY event"
     assert lake.on_every_node(events) == [[("intent", 2), ("published", 2)]] * 2
+
+
+def test_a_table_that_a_load_creates_is_on_all_servers(lake: Lake) -> None:
+    lake.table = "created"
+    assert lake.load(create_table="if_missing")["status"] == "published"
+    assert lake.facts() == TRIPS.facts(PERIOD)
+
+
+def test_plain_tables_of_records_are_named_with_the_statement_that_renames_them(lake: Lake) -> None:
+    lake.on_node(
+        0, f"CREATE TABLE {lake.database}.chs3_ledger (a Int) ENGINE = MergeTree ORDER BY a COMMENT '{RECORDS_SCHEMA}'"
+    )
+    with pytest.raises(
+        Exception, match=r"engine and comment are MergeTree .* not ReplicatedMergeTree .* run RENAME TABLE .* on one of"
+    ):
+        lake.load()
+    lake.on_node(0, f"RENAME TABLE {lake.database}.chs3_ledger TO {lake.database}.old_chs3_ledger")
+    assert lake.load()["status"] == "published"
+
+
+def test_a_plain_target_is_refused(lake: Lake) -> None:
+    lake.table = "plain"
+    lake.create_table()
+    with pytest.raises(Exception, match="has the engine Replicated, which would run each REPLACE PARTITION"):
+        lake.load(cluster=lake.cluster.single_node_name)
+
+
+def test_a_cluster_without_one_of_the_databases_servers_is_refused(lake: Lake) -> None:
+    with pytest.raises(Exception, match=f"has 2 servers, of which cluster '{lake.cluster.single_node_name}' names 1"):
+        lake.load(cluster=lake.cluster.single_node_name)
 
 
 @pytest.mark.thorough

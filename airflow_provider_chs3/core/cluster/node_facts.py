@@ -225,6 +225,15 @@ class TargetContext:
         quorum = {"insert_quorum": replicas, "insert_quorum_timeout": _QUORUM_TIMEOUT_MS}
         return quorum if self.shared and replicas > 1 else {}
 
+    def ddl_settings_of(self, database: str) -> SettingValues:
+        """Return the settings for DDL in a database: a server that Keeper knows as gone does it when it is back.
+
+        Args:
+            database: The target's, or that of staging.
+        """
+        is_repeated = self.nodes[self.coordinator].databases.get(database)
+        return {"distributed_ddl_output_mode": "throw_only_active"} if is_repeated else {}
+
     @property
     def own_engine(self) -> str:
         """The engine of tables of records: a node's, or a shard's."""

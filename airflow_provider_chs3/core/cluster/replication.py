@@ -18,8 +18,6 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError, ReplicasBehi
 
 #: Code of ClickHouse for a replica that did not follow in time.
 _TIMEOUT_EXCEEDED = 159
-#: A server that Keeper knows as gone is not waited for: it does what it missed when it is back.
-_OF_SHARED_DDL: SettingValues = {"distributed_ddl_output_mode": "throw_only_active"}
 #: How long a server may take to show a new table, and to open it for writing.
 _OPENS_TRIES, _OPENS_POLL_SECONDS = 300, 0.1
 
@@ -81,7 +79,7 @@ def run_ddl(
         yield from QueryNodes(
             name=name,
             sql={node: sql[node] for node in of_shards.values()},
-            settings={**(settings or {}), **_OF_SHARED_DDL},
+            settings={**(settings or {}), **context.ddl_settings_of(context.staging_database)},
             query_id=query_id,
         )
     except ClickHouseServerError as error:
