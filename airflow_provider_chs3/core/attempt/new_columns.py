@@ -70,7 +70,7 @@ def _add(load: LoadContext, names: Sequence[str]) -> Steps[None]:
     # One replica of a shard is asked, and waits for the others. An ALTER evaluates the table's keys under its session's
     # settings, and REPLACE PARTITION then expects parts of that type.
     of_shards = dict.fromkeys(context.publishers, sql)
-    settings = {**context.evaluating, "alter_sync": 2}
+    settings = {**context.evaluating, **context.ddl_settings_of(context.target.database), "alter_sync": 2}
     yield from QueryNodes(name=f"Add columns to {context.target}", sql=of_shards, settings=settings)
     if named != context.target:
         has_it = Sql(f"SELECT count() FROM system.tables WHERE {is_table(named)}")
