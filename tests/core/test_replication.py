@@ -196,6 +196,7 @@ def load(*, before=()):
             period=PERIOD,
             nonce="ab",
             definition="d",
+            recorded_definition=None,
             policies=Policies(),
             checks=Checks(),
             selection=Selection(),
