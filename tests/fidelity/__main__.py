@@ -11,7 +11,8 @@ import random
 import sys
 from pathlib import Path
 
-from tests.long_run import narrow_lake, own_airflow
+from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE
+from tests.long_run import SERVERS, narrow_lake, own_airflow
 
 
 def main() -> int:
@@ -21,7 +22,7 @@ def main() -> int:
         The exit code: 1 where anything was not as it must be.
     """
     given = _arguments()
-    with own_airflow("fidelity") as home:
+    with own_airflow("fidelity", **{PROGRAM_VARIABLE: SERVERS[given.on]}) as home:
         if given.report:
             from tests.fidelity.record import Record
 
@@ -39,6 +40,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--report", action="store_true", help="only tell what the file of results adds up to")
     parser.add_argument("--format", action="append", default=[], help="a format to try; may be repeated (all)")
     parser.add_argument("--nodes", type=int, default=1, help="nodes of the cluster (1)")
+    parser.add_argument("--on", choices=("engine", "plain"), default="engine", help="26.9, or a 25.8 server (engine)")
     parser.add_argument("--stop-after", type=int, default=0, help="faults after which it stops (never)")
     given = parser.parse_args()
     if given.report and not given.resume:
@@ -55,7 +57,9 @@ def _run(given: argparse.Namespace, home: Path) -> int:
     from tests.fidelity.record import Record
     from tests.narrow_user import WITH_NARROW_USER
 
-    formats = tuple(name for name in FORMATS if not given.format or name in given.format)
+    # ORC ends the process of the 25.8 server.
+    known = [name for name in FORMATS if given.on == "engine" or not name.startswith("ORC")]
+    formats = tuple(name for name in known if not given.format or name in given.format)
     zones = tuple(random.Random(given.seed).choices(ZONES, k=given.nodes))
     with S3Server.start() as s3, ClickHouseCluster.start(len(zones), time_zones=zones, **WITH_NARROW_USER) as cluster:
         lake = narrow_lake("fidelity", cluster, s3)

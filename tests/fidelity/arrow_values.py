@@ -178,7 +178,8 @@ def is_text(arrow_type: pa.DataType) -> bool:
 
 def is_bytes(arrow_type: pa.DataType) -> bool:
     types = pa.types
-    return types.is_binary(arrow_type) or types.is_large_binary(arrow_type) or types.is_fixed_size_binary(arrow_type)
+    of_any_length = types.is_binary(arrow_type) or types.is_large_binary(arrow_type) or types.is_binary_view(arrow_type)
+    return of_any_length or types.is_fixed_size_binary(arrow_type)
 
 
 def _as_text(value: Any, of: Type, arrow_type: pa.DataType) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections import Counter
@@ -89,7 +90,8 @@ def _scalar_type(arrow_type: pa.DataType) -> Type:
         return Type("Date32")
     if types.is_null(arrow_type):
         return Type("String")
-    if types.is_string(arrow_type) or types.is_binary(arrow_type) or types.is_large_string(arrow_type):
+    # Texts and bytes of any length, their large and their view types.
+    if re.fullmatch(r"(?:large_)?(?:string|binary)(?:_view)?", str(arrow_type)):
         return Type("String")
     if types.is_fixed_size_binary(arrow_type):
         return Type("FixedString", length=arrow_type.byte_width)

@@ -13,15 +13,16 @@ from tests.fidelity.generate import generate
 from tests.fidelity.pens import NoSuchValueError
 from tests.fidelity.running import run
 from tests.fidelity.showing import shown
-from tests.integration.lake import Lake
+from tests.integration.lake import IS_OLDEST, Lake
 
+#: The formats; ORC ends the process of the 25.8 server that tests have.
+_NAMES = [name for name in FORMATS if not (IS_OLDEST and name.startswith("ORC"))]
 #: The long run, `python -m tests.fidelity`, has thousands of cases; these are the same ones each time.
 _CASES_OF_EACH = 4
 
 
 @pytest.mark.thorough(but=4)
-@pytest.mark.newer("all of the types and conversions that the oracle knows")
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", _NAMES)
 def test_every_value_is_as_the_files_have_it_or_the_load_is_refused(fidelity_lake: Lake, name: str) -> None:
     @settings(
         max_examples=_CASES_OF_EACH,

@@ -18,8 +18,9 @@ from tests.fidelity.real_files import column_type, parquet_testing, pyarrow_file
 from tests.fidelity.running import read_back
 from tests.fidelity.sources import Reading, Verdict
 from tests.fidelity.typed_files import read_typed
-from tests.integration.lake import Lake
+from tests.integration.lake import IS_OLDEST, Lake
 
+_FORMATS = {".orc": "ORC", ".parquet": "Parquet", ".arrow": "Arrow"}
 #: Of apache/parquet-testing; what pyarrow cannot read itself is left out.
 _NAMES = (
     "alltypes_dictionary",
@@ -40,6 +41,8 @@ _NAMES = (
     "nulls.snappy",
     "single_nan",
 )
+#: ORC ends the process of the 25.8 server that tests have.
+_PYARROW_FILES = [path for path in pyarrow_files() if not (IS_OLDEST and path.suffix == ".orc")]
 #: Some of their lists, maps and structs are NULL, which a column of ClickHouse cannot hold.
 _WITH_NULL_CONTAINERS = (
     "datapage_v2.snappy",
@@ -63,13 +66,13 @@ def testing_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_file_of_parquet_testing_is_loaded_as_pyarrow_reads_it(
     fidelity_lake: Lake, testing_files: Path, name: str
 ) -> None:
-    _is_loaded(fidelity_lake, testing_files / f"{name}.parquet")
+    is_loaded(fidelity_lake, testing_files / f"{name}.parquet")
 
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", _WITH_NULL_CONTAINERS)
 def test_lists_and_structs_that_are_null_are_empty_ones(fidelity_lake: Lake, testing_files: Path, name: str) -> None:
-    _is_loaded(fidelity_lake, testing_files / f"{name}.parquet")
+    is_loaded(fidelity_lake, testing_files / f"{name}.parquet")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +80,7 @@ def test_lists_and_structs_that_are_null_are_empty_ones(fidelity_lake: Lake, tes
     [
         ("repeated_no_annotation", "hold 0 rows, but 6 were staged"),
         # Nanoseconds that are declared as microseconds.
-        ("nested_structs.rust", r"'ul_observation_date' is .* has .{1,3}(9999|2299)-12-31"),
+        ("nested_structs.rust", "'ul_observation_date' is .* has a time that ClickHouse cannot show"),
     ],
 )
 def test_a_file_that_contradicts_itself_is_refused(
@@ -88,12 +91,13 @@ def test_a_file_that_contradicts_itself_is_refused(
 
 
 @pytest.mark.thorough(but=2)
-@pytest.mark.parametrize("path", list(pyarrow_files()), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", _PYARROW_FILES, ids=lambda path: path.name)
 def test_a_file_of_pyarrow_is_loaded_as_pyarrow_reads_it(fidelity_lake: Lake, path: Path) -> None:
-    _is_loaded(fidelity_lake, path)
+    is_loaded(fidelity_lake, path)
 
 
-def _is_loaded(lake: Lake, path: Path) -> None:
+def is_loaded(lake: Lake, path: Path) -> None:
+    """The file's rows are in a table that takes all of it, as pyarrow reads them."""
     columns, verdicts = _load(lake, path)
     case = Case(period=REAL_PERIOD, format="", columns=columns, files=[])
     rows = [list(row.values()) for row in read_back(case, lake)]
@@ -103,7 +107,7 @@ def _is_loaded(lake: Lake, path: Path) -> None:
 
 def _load(lake: Lake, path: Path) -> tuple[list[Column], list[list[Verdict]]]:
     """Load a file into a table that takes all of it; its columns, and what may become of each row."""
-    body, file_format = path.read_bytes(), "ORC" if path.suffix == ".orc" else "Parquet"
+    body, file_format = path.read_bytes(), _FORMATS[path.suffix]
     try:
         sources = read_typed(body, file_format)
     except (pa.ArrowException, OSError) as error:
@@ -117,7 +121,10 @@ def _load(lake: Lake, path: Path) -> tuple[list[Column], list[list[Verdict]]]:
 
 
 def _schema(path: Path) -> dict[str, Any]:
-    schema = pa.orc.ORCFile(path).schema if path.suffix == ".orc" else pq.read_schema(path)
+    if path.suffix == ".arrow":
+        schema = pa.ipc.open_file(path).schema
+    else:
+        schema = pa.orc.ORCFile(path).schema if path.suffix == ".orc" else pq.read_schema(path)
     return {field.name: field.type for field in schema}
 
 

@@ -164,6 +164,7 @@ class LoadContext:
                 "session_timezone": context.zone_of(request.settings),
             },
             waiting=WITHOUT_ABSENT if context.absent else {},
+            has_older_readers=context.has_older_readers,
         )
         return cls(request=request, context=context, files=files, own=own, retry_state=retry_state, timer=timer)
 

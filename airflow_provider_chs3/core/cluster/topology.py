@@ -16,6 +16,8 @@ from airflow_provider_chs3.exceptions import PreflightError
 
 #: The oldest supported server. In older ones `partitionId`, `system.projections` and s3Cluster behave differently.
 LOWEST_VERSION = (25, 8)
+#: From here on readers give all values as files have them, or an error. Those between this and 25.8 were not tried.
+READS_AS_WRITTEN = (26, 9)
 
 #: The ledger's name, in the staging database of every node.
 LEDGER_TABLE = "chs3_ledger"
@@ -335,6 +337,15 @@ def check_versions(nodes: tuple[Node, ...]) -> Steps[None]:
         raise PreflightError(*old)
 
 
+def release_of(version: str) -> tuple[int, ...]:
+    """Return the release of a version: (26, 9) of `26.9.2.1`.
+
+    Args:
+        version: The version.
+    """
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
 def too_old(versions: Mapping[Node, str]) -> Iterator[str]:
     """Yield a sentence for each node whose version is not supported.
 
@@ -343,5 +354,5 @@ def too_old(versions: Mapping[Node, str]) -> Iterator[str]:
     """
     lowest = ".".join(map(str, LOWEST_VERSION))
     for node, version in versions.items():
-        if tuple(int(part) for part in version.split(".")[:2]) < LOWEST_VERSION:
+        if release_of(version) < LOWEST_VERSION:
             yield f"Node {node} runs ClickHouse {version}, below {lowest}, the lowest supported: upgrade it."

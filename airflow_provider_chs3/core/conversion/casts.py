@@ -6,11 +6,11 @@ NULL silently if the type allows NULL. docs/reference/values.md lists what is re
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.conversion import time_casts
+from airflow_provider_chs3.core.conversion.altered_values import ALTERATIONS, kept_of
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.conversion.scalar_casts import ScalarCasting
 from airflow_provider_chs3.core.conversion.server_casts import (
@@ -24,8 +24,6 @@ from airflow_provider_chs3.core.conversion.server_casts import (
 )
 from airflow_provider_chs3.core.sql.quoting import literal
 
-#: Types that hold more than ClickHouse can show; of those in Arrow one has wrapped around.
-_MAY_BE_OUT_OF_RANGE, _MAY_HAVE_WRAPPED = re.compile(r"\bDateTime64\b"), re.compile(r"\bDateTime(64)?\b")
 #: Whose values ClickHouse converts as it sees fit, or not at all.
 OPAQUE = ("JSON", "Object", "Variant", "Dynamic", "AggregateFunction", "Nothing")
 #: What the server's names for shapes stand for.
@@ -49,7 +47,7 @@ class Casting(ScalarCasting):
     Args:
         function: As in `ScalarCasting`.
         is_lossy: As in `ScalarCasting`.
-        has_date64: As in `ScalarCasting`.
+        altered: As in `ScalarCasting`.
         hides_nulls: Whether the server reads a struct that is NULL as one of NULLs, as it does in Parquet.
         depth: Number of lambdas around the expression.
     """
@@ -101,25 +99,24 @@ class Casting(ScalarCasting):
             return _text_to_variant(value, target)
         if other.name in (*CONTAINERS, *OPAQUE) or one.name in (*CONTAINERS, *OPAQUE):
             of_any = f"CAST({value}, {literal(target.text)})" if one.name in TEXTS else self.to(value, target)
-            return Cast(of_any, _for_any_type(value, one, source))
+            return Cast(of_any, self._for_any_type(value, one, source))
         made = self.scalar(value, one, target)
         return replace(made, holds=_for_nulls(made, value, source, target))
 
     def may_be_out_of_range(self, source: ColumnType) -> bool:
-        """Check whether values must be tested even if they keep their type."""
-        return bool((_MAY_HAVE_WRAPPED if self.has_date64 else _MAY_BE_OUT_OF_RANGE).search(source.text))
+        """Check whether values must be tested even if they keep their type: ClickHouse cannot show all times."""
+        return any(source.parts("DateTime64", *(ALTERATIONS[each].type for each in self.altered)))
+
+    def _for_any_type(self, value: str, one: ColumnType, source: ColumnType) -> str | None:
+        """Test moments beyond the calendar: a column of any type shows them as the calendar's first or last."""
+        in_range = [time_casts.in_range(value, one, one)] if one.name == "DateTime64" else []
+        holds = all_hold((*kept_of(value, one.name, self.altered), *in_range))
+        return holds and _unless_null(holds, value, source)
 
     def of_elements(self, column: str, cast: Callable[[Casting, str], Cast]) -> tuple[str, Cast]:
         """Return the name of a lambda's argument, and its cast."""
         name = f"{column}{self.depth + 1}"
         return name, cast(replace(self, depth=self.depth + 1), name)
-
-
-def _for_any_type(value: str, one: ColumnType, source: ColumnType) -> str | None:
-    """Test moments beyond the calendar: a column of any type shows them as the calendar's first or last."""
-    if one.name != "DateTime64":
-        return None
-    return _unless_null(time_casts.in_range(value, one, one), value, source)
 
 
 def _for_nulls(made: Cast, value: str, source: ColumnType, target: ColumnType) -> str | None:

@@ -129,6 +129,11 @@ class ColumnType:
         """The values of an Enum, each as a literal as the server writes it."""
         return tuple(argument.rpartition("=")[0].strip() for argument in self.arguments)
 
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The numbers of the values of an Enum, in their order."""
+        return tuple(argument.rpartition("=")[2].strip() for argument in self.arguments)
+
     def __str__(self) -> str:
         return self.text
 

@@ -87,9 +87,12 @@ def number_to_address(casting: ServerCasting, value: str, one: ColumnType, targe
 
 
 def number_to_enum(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    """Cast through the Enum's own integer: the server takes 1.5 for the name of 1, and 25.8 takes 257 so, too."""
+    """Cast through the Enum's own integer: the server takes 1.5 for the name of 1, and 25.8 takes 257 so, too.
+
+    Numbers without a name are stored by 25.8 as they are.
+    """
     number = casting.to(value, ColumnType(f"Nullable({target.bare.name.replace('Enum', 'Int')})"))
-    return Cast(casting.to(number, target))
+    return Cast(casting.to(number, target), f"{number} IN ({', '.join(target.bare.numbers)})")
 
 
 def enum_to_enum(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:

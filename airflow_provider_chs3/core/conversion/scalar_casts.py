@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.conversion import number_casts, time_casts
+from airflow_provider_chs3.core.conversion.altered_values import kept_of
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.conversion.server_casts import (
     DATES,
@@ -26,7 +27,7 @@ from airflow_provider_chs3.core.conversion.server_casts import (
     cast_back,
     is_integer,
 )
-from airflow_provider_chs3.core.conversion.text_casts import holds_of_text
+from airflow_provider_chs3.core.conversion.text_casts import holds_of_text, without_midnight
 from airflow_provider_chs3.core.sql.quoting import literal
 
 #: What may be no whole number.
@@ -47,11 +48,7 @@ class ScalarCasting(ServerCasting):
             target: The type to cast to.
         """
         made = self._scalar(value, one, target)
-        if not self.has_date64 or one.name != "DateTime":
-            return made
-        # Days that 32 bits of seconds do not hold wrap around, and never to midnight.
-        is_day = f"toUnixTimestamp({value}) % 86400 = 0"
-        return Cast(made.value, all_hold((is_day, made.holds)))
+        return Cast(made.value, all_hold((*kept_of(value, one.name, self.altered), made.holds)))
 
     def _scalar(self, value: str, one: ColumnType, target: ColumnType) -> Cast:
         other = target.bare
@@ -76,14 +73,19 @@ class ScalarCasting(ServerCasting):
             number = self._scalar(self.to(value, ColumnType("Nullable(Int64)")), ColumnType("Int64"), target)
             return Cast(number.value, all_hold((f"trunc({value}) = {value}", number.holds)))
         if one.name in TEXTS:
-            return self._of_text(value, target)
+            return self._of_text(value, one, target)
         for applies, cast in _SCALARS:
             if applies(one, other):
                 return cast(self, value, one, target)
         return Cast(made)
 
-    def _of_text(self, value: str, target: ColumnType) -> Cast:
+    def _of_text(self, value: str, one: ColumnType, target: ColumnType) -> Cast:
         other, parsed = target.bare, value
+        if (one.name, other.name) == ("FixedString", "UUID"):
+            # Bytes that a file declares as a UUID; others were refused before.
+            return Cast(self.to(f"UUIDNumToString({value})", target))
+        if other.name in DATES:
+            parsed = value = without_midnight(value)
         if other.name == "DateTime" and (target.holds_null or self.function == OR_NULL):
             # Where NULL fits, 25.8 casts ClickHouse's own form alone.
             zone = f", {literal(other.time_zone)}" if other.time_zone else ""

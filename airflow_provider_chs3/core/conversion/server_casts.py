@@ -40,12 +40,12 @@ class ServerCasting:
     Args:
         function: `accurateCast`, which fails, or `accurateCastOrNull`, which gives NULL for what does not fit.
         is_lossy: Whether these may be lost: digits beyond the scale of a Decimal, parts of a second, the time of day.
-        has_date64: Whether a DateTime is a day of Arrow's `date64`, which ClickHouse reads as seconds of 32 bits.
+        altered: What the reader may have altered, as keys of `ALTERATIONS`.
     """
 
     function: str = "accurateCast"
     is_lossy: bool = False
-    has_date64: bool = False
+    altered: tuple[str, ...] = ()
 
     def to(self, value: str, target: ColumnType) -> str:
         """Return the server's own conversion."""

@@ -25,6 +25,8 @@ _FIRST_GROUP = "\\1"
 #: What a date may leave out: all of it, or from the minutes, the seconds or any digit of a fraction on.
 _MIDNIGHT = " 00:00:00.000000000"
 _LENGTH_OF_DATE, _LENGTH_OF_SECONDS = len("2024-05-01"), len("2024-05-01 12:34:56")
+#: The same at the end of a text that names UTC.
+_MIDNIGHT_IN_UTC = "'[T ]00:00(:00([.]0+)?)?( *Z|[+]00(:?00)?)$'"
 #: Where a text would end between the two digits of an hour, a minute or a second.
 _HALVES = "(12, 15, 18)"
 #: What a text of a moment in UTC has in it.
@@ -39,6 +41,16 @@ _DIGITS_OF_OFFSET, _NO_OFFSET = (
 )
 #: A date, and maybe a time of day, with whatever there is between the numbers.
 _NUMBERS_OF_TIME, _NUMBERS_OF_DATE = "^([0-9]+[^0-9.]){2,5}[0-9]+([.]0*)?$", "^([0-9]+[^0-9]){2,6}[0-9]+$"
+
+
+def without_midnight(text: str) -> str:
+    """Return the date of a text that continues with midnight in UTC, which servers do not parse as a date.
+
+    Args:
+        text: The expression of the text.
+    """
+    # Most texts are dates alone, for which no regular expression runs.
+    return f"if(length({text}) <= {_LENGTH_OF_DATE}, {text}, replaceRegexpOne({text}, {_MIDNIGHT_IN_UTC}, ''))"
 
 
 def holds_of_text(text: str, made: str, target: ColumnType, *, is_lossy: bool = False) -> str | None:
@@ -190,7 +202,16 @@ def _unix(text: str, made: str, target: ColumnType) -> str:
     counted = f"toString({_PARTS_OF_SECONDS.get(finest, 'toUnixTimestamp')}({made}))"
     zeros = f"substring('{'0' * finest}', greatest(length({text}), {_DIGITS_OF_SECONDS}) - {_DIGITS_OF_SECONDS - 1})"
     all_digits = f"concat({text}, {zeros})" if finest else text
-    return f"(match({text}, '^({digits})$') AND {counted} = {all_digits})"
+    whole = f"(match({text}, '^({digits})$') AND {counted} = {all_digits})"
+    return f"({whole} OR {_unix_with_point(text, made, target.scale)})" if target.scale else whole
+
+
+def _unix_with_point(text: str, made: str, scale: int) -> str:
+    """Accept seconds since 1970 with a point: zeros alone may follow the digits of the type."""
+    form = f"^[0-9]{{{_DIGITS_OF_SECONDS}}}[.][0-9]{{0,{scale}}}0*$"
+    kept = f"substring({text}, 1, {_DIGITS_OF_SECONDS + 1 + scale})"
+    same = f"toDecimal128OrNull({kept}, {scale}) = toDecimal128({made}, {scale})"
+    return f"(match({text}, '{form}') AND {same})"
 
 
 def _lossy_time(text: str, made: str, target: ColumnType) -> str:

@@ -23,13 +23,13 @@ class Misfits:
 
     Args:
         is_lossy: As in `Casting`.
-        has_date64: As in `Casting`.
+        altered: As in `Casting`.
         hides_nulls: As in `Casting`.
         depth: As in `Casting`.
     """
 
     is_lossy: bool = False
-    has_date64: bool = False
+    altered: tuple[str, ...] = ()
     hides_nulls: bool = False
     depth: int = 0
 
@@ -58,7 +58,7 @@ class Misfits:
         return f"({' OR '.join(found)})" if len(found) > 1 else "".join(found) or None
 
     def _scalar(self, value: str, one: ColumnType, other: ColumnType) -> str | None:
-        casting = Casting(OR_NULL, self.is_lossy, self.has_date64)
+        casting = Casting(OR_NULL, self.is_lossy, self.altered)
         is_same = one.text == other.text and not casting.may_be_out_of_range(one)
         if is_same or {one.name, other.name} & {*CONTAINERS, *OPAQUE}:
             return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from airflow_provider_chs3.core.files.loaded_columns import structure_of
 from airflow_provider_chs3.core.files.parse_errors import unreadable
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE
 from airflow_provider_chs3.core.source.file_set import Files
@@ -31,6 +32,14 @@ _AS_TEXT: SettingValues = {
         )
     },
 }
+#: So that each column that cannot be read, or is not there, is an error.
+_ALL: SettingValues = {
+    "input_format_arrow_skip_columns_with_unsupported_types_in_schema_inference": 0,
+    "input_format_arrow_allow_missing_columns": 0,
+}
+_NO_SUCH_COLUMN = 8
+#: The type of a column that is NULL throughout a file.
+OF_NULLS = "Nullable(Nothing)"
 #: A key of JSON may have an object in one line and a text in another: both are read as texts.
 _OF_NAMES: SettingValues = {"input_format_json_try_infer_named_tuples_from_objects": 0}
 _ONE_THREAD: SettingValues = {"max_threads": 1, "input_format_parallel_parsing": 0}
@@ -65,6 +74,60 @@ def describe(files: Files, paths: Sequence[str], *, is_of_names: bool = True) ->
             found |= described
     may_be_empty = files.format.name.endswith(_WITH_NAMES)
     return {path: found[path] for path in paths if found[path] or not may_be_empty}
+
+
+def with_left_out(
+    files: Files, by_file: Mapping[str, Mapping[str, str]], names: Sequence[str]
+) -> Steps[dict[str, dict[str, str]]]:
+    """Return the columns of files of Arrow, with those of nothing but NULL, which newer servers leave out.
+
+    Servers leave out the columns that they cannot read, too: a default must not stand for one of these.
+
+    Args:
+        files: How to read them.
+        by_file: Their columns: path → name → type.
+        names: The columns that are loaded.
+
+    Raises:
+        SourceError: If servers cannot read one.
+    """
+    found = {path: dict(types) for path, types in by_file.items()}
+    for path, types in found.items():
+        lacking = [name for name in names if name not in types]
+        if lacking and (yield from _leaves_out(files, path)):
+            for name in lacking:
+                if (yield from _is_of_nulls(files, path, name)):
+                    types[name] = OF_NULLS
+    return found
+
+
+def _leaves_out(files: Files, path: str) -> Steps[bool]:
+    """Check whether servers leave out columns of a file of Arrow."""
+    sql = files.read(files.source.glob_of(path), on_cluster=False).between("DESCRIBE TABLE ")
+    try:
+        yield from files.look(f"Look for further columns of {path}", sql, _ALL, on_cluster=False)
+    except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
+        return True
+    return False
+
+
+def _is_of_nulls(files: Files, path: str, name: str) -> Steps[bool]:
+    """Check whether a file of Arrow has a column of nothing but NULL; an error where it has one of another type."""
+    structure = structure_of({name: OF_NULLS})
+    sql = files.read(files.source.glob_of(path), structure=structure, on_cluster=False).between(
+        "SELECT * FROM ", " LIMIT 1"
+    )
+    try:
+        yield from files.look(f"Look for column {name} of {path}", sql, _ALL, on_cluster=False)
+    except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
+        if error.code == _NO_SUCH_COLUMN:
+            return False
+        raise SourceError(unreadable(path, files.format, error)) from error
+    return True
 
 
 def _describe_each(files: Files, paths: Sequence[str], *, is_of_names: bool) -> Steps[dict[str, dict[str, str]]]:

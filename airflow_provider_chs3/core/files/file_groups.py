@@ -95,7 +95,7 @@ class Reading:
         groups = tuple(
             FileGroup(
                 types=group["types"],
-                loaded=tuple(LoadedColumn(**{**each, "column": Column(**each["column"])}) for each in group["loaded"]),
+                loaded=tuple(_of_json(each) for each in group["loaded"]),
                 paths=None if group["paths"] is None else frozenset(group["paths"]),
                 defaults=group["defaults"],
             )
@@ -108,3 +108,7 @@ class Reading:
             names=None if names is None else tuple(names),
             file_rows=None if file_rows is None else tuple(file_rows),
         )
+
+
+def _of_json(each: Mapping[str, Any]) -> LoadedColumn:
+    return LoadedColumn(**{**each, "column": Column(**each["column"]), "altered": tuple(each["altered"])})

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.cluster.time_zones import with_zone
 from airflow_provider_chs3.core.conversion.casts import elements_of, has_elements_of
 from airflow_provider_chs3.core.conversion.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.conversion.server_casts import is_integer
-from airflow_provider_chs3.core.files.file_columns import describe
-from airflow_provider_chs3.core.files.parquet_footers import Footers, parquet_footers
+from airflow_provider_chs3.core.files.declared_values import alterations_of, with_uuids
+from airflow_provider_chs3.core.files.far_times import with_far_times
+from airflow_provider_chs3.core.files.file_columns import describe, with_left_out
+from airflow_provider_chs3.core.files.parquet_footers import Footers, FooterSchema, parquet_footers
 from airflow_provider_chs3.core.files.structs import with_fields
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.globs import plain_prefix
-from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal
 from airflow_provider_chs3.core.values.error_codes import is_of_servers
 from airflow_provider_chs3.core.workflow.operations import Gather, Query, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
@@ -36,20 +38,32 @@ class FileKind:
         paths: All of them.
         types: Column → type.
         naive: Columns with timestamps that have no zone.
+        declared: As in `DeclaredValues`.
+        altered: As in `DeclaredValues`.
+        int96: Columns with times as INT96.
     """
 
     example: str
     paths: tuple[str, ...]
     types: Mapping[str, str]
     naive: frozenset[str] = frozenset()
+    declared: Mapping[str, str] = field(default_factory=dict)
+    altered: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    int96: frozenset[str] = frozenset()
 
-    def tells(self, name: str) -> tuple[str, bool]:
-        """Return what decides whether a column can be read with that of other files: its type, and if it is naive."""
-        return self.types[name], name in self.naive
+    def tells(self, name: str) -> tuple[str, object]:
+        """Return what decides whether a column can be read with that of other files: its type, and what it means."""
+        return self.types[name], (name in self.naive, self.declared.get(name), self.altered.get(name))
+
+    @property
+    def key(self) -> object:
+        """What files have in common that are read together."""
+        maps = (self.types, self.declared, self.altered)
+        return (*(tuple(each.items()) for each in maps), self.naive, self.int96)
 
 
 def kinds_of(
-    files: Files, wanted: Sequence[Column], *, as_nested: bool = False
+    files: Files, wanted: Sequence[Column], *, as_nested: bool = False, is_selected: bool = False
 ) -> Steps[tuple[list[FileKind], Footers | None]]:
     """Find the kinds of the period's files, and their footers if they are Parquet.
 
@@ -57,6 +71,7 @@ def kinds_of(
         files: The files.
         wanted: The target's columns that are loaded.
         as_nested: Whether lists of structs are read as the columns of a Nested. Default: False.
+        is_selected: Whether expressions read the files' columns, of whatever names. Default: False.
 
     Raises:
         SourceError: If a file cannot be read.
@@ -64,7 +79,7 @@ def kinds_of(
     paths = [each.path for each in files.manifest.objects]
     footers: Footers | None = None
     examples: dict[str, tuple[str, ...]] = {}
-    naive: dict[str, frozenset[str]] = {}
+    schemas: dict[str, FooterSchema] = {}
     if files.format.name == "Parquet":
         # Nearly always all files are alike, and this is the one that footers name.
         likely = min(paths, key=lambda path: (plain_prefix(path) != path, path))
@@ -75,46 +90,94 @@ def kinds_of(
             # With another length than the first file's, those of others would read as NULL: each is asked for its own.
             alone = {path: (path,) for path in schema.paths} if schema.fixed else {schema.example: schema.paths}
             examples |= alone
-            naive |= dict.fromkeys(alone, schema.naive)
+            schemas |= dict.fromkeys(alone, schema)
     else:
         by_file, examples = {}, {path: (path,) for path in paths}
     by_file |= yield from describe(files, [path for path in examples if path not in by_file])
+    if files.format.name == "Arrow" and not is_selected:
+        by_file = yield from with_left_out(files, by_file, [column.name for column in wanted])
+    if files.format.name == "ORC" and not (is_selected or files.has_older_readers):
+        by_file = yield from with_far_times(files, by_file, wanted)
     if footers:
         _check_times_of_day(footers, by_file, wanted)
-    if as_nested:
-        apart = {path: with_fields(types, wanted) for path, types in by_file.items()}
-        naive = {path: names | _fields_of(names, by_file[path], apart[path]) for path, names in naive.items()}
-        by_file = apart
-    raw = files.format.name in _WITHOUT_WIDE_TYPES
-    kinds = (_kind(path, examples[path], by_file[path], wanted, naive.get(path), raw=raw) for path in examples)
+    look = _Look(files, wanted, as_nested=as_nested, is_selected=is_selected)
+    kinds = [look.kind(path, examples[path], by_file[path], schemas.get(path)) for path in examples]
     return _alike_together(kinds), footers
 
 
-def _kind(
-    path: str,
-    paths: tuple[str, ...],
-    columns: Mapping[str, str],
-    wanted: Sequence[Column],
-    naive: frozenset[str] | None,
-    *,
-    raw: bool,
-) -> FileKind:
-    if naive is None:
-        times = {name: ColumnType(of).times() for name, of in columns.items() if raw}
-        naive = frozenset(name for name, found in times.items() if any(not each.time_zone for each in found))
-    # Their readers give such a time as if it were one of UTC.
-    types = {name: with_zone(of, "UTC") if raw else of for name, of in columns.items()}
-    for column in wanted if raw else ():
-        if column.name not in columns:
-            continue
-        of, target = ColumnType(types[column.name]), ColumnType(column.type)
-        types[column.name] = _of_raw_bytes(of, target).text
-        if _has_bytes_of_uuid(of, target):
+@dataclass(frozen=True)
+class _Look:
+    """A look at files, which tells the kind of each.
+
+    Args:
+        files: As in `kinds_of`.
+        wanted: As in `kinds_of`.
+        as_nested: As in `kinds_of`.
+        is_selected: As in `kinds_of`.
+    """
+
+    files: Files
+    wanted: Sequence[Column]
+    as_nested: bool
+    is_selected: bool
+
+    def kind(
+        self, path: str, paths: tuple[str, ...], columns: Mapping[str, str], schema: FooterSchema | None
+    ) -> FileKind:
+        """Return the kind of a file, and of others with its schema."""
+        is_foreign = self.files.format.name in _WITHOUT_WIDE_TYPES
+        given = self._apart(columns)
+        declared = self._apart(with_uuids(columns, schema)) if schema else given
+        if schema:
+            naive, int96 = (names | _fields_of(names, columns, given) for names in (schema.naive, schema.int96))
+        else:
+            times = {name: ColumnType(of).times() for name, of in given.items() if is_foreign}
+            naive = frozenset(name for name, found in times.items() if any(not each.time_zone for each in found))
+            int96 = frozenset[str]()
+        # Their readers give such a time as if it were one of UTC.
+        types, declared = (
+            {name: with_zone(of, "UTC") if is_foreign else of for name, of in each.items()}
+            for each in (given, declared)
+        )
+        for column in self.wanted if is_foreign else ():
+            if column.name in types and types[column.name] == declared[column.name]:
+                of, target = ColumnType(types[column.name]), ColumnType(column.type)
+                types[column.name] = declared[column.name] = _of_raw_bytes(of, target).text
+                self._check_bytes(column, of, path)
+        if schema:
+            schema = replace(schema, halves=schema.halves | _fields_of(schema.halves, columns, given))
+        return FileKind(
+            path,
+            paths,
+            types,
+            naive,
+            declared={name: of for name, of in declared.items() if of != types[name]},
+            altered=alterations_of(
+                types, self.files.format.name, schema, has_older_readers=self.files.has_older_readers
+            ),
+            int96=int96,
+        )
+
+    def _apart(self, types: Mapping[str, str]) -> dict[str, str]:
+        return with_fields(types, self.wanted) if self.as_nested else dict(types)
+
+    def _check_bytes(self, column: Column, of: ColumnType, path: str) -> None:
+        if self.is_selected:
+            return
+        select = {column.name: f"toUUID(UUIDNumToString({identifier(column.name)}))"}
+        if _has_bytes_of_uuid(of, ColumnType(column.type)):
             raise SourceError(
                 f"Column {column.name!r} in {path} has bytes that are not declared as UUIDs, and ClickHouse would read "
-                "them in its own byte order: convert them in select={…}, or write the column as UUID or text."
+                f"them in its own byte order: convert them with an expression in select={{…}}, such as {select}, or "
+                "write the column as UUID of Parquet or as text."
             )
-    return FileKind(path, paths, types, naive)
+        is_undecided = self.files.format.name == "Arrow" and self.files.has_older_readers
+        if is_undecided and any(each.arguments == ("16",) for each in of.parts("FixedString")):
+            raise SourceError(
+                f"Column {column.name!r} in {path} has 16 bytes, and servers before 26.9 do not tell whether these are "
+                f"UUIDs. If so, give an expression in select={{…}}, such as {select}; if not, "
+                f"{ {column.name: identifier(column.name)} }. Or write the file as Parquet."
+            )
 
 
 def _of_raw_bytes(of: ColumnType, target: ColumnType, *, is_key: bool = False) -> ColumnType:
@@ -152,11 +215,8 @@ def _has_bytes_of_uuid(of: ColumnType, target: ColumnType) -> bool:
 def _alike_together(kinds: Iterable[FileKind]) -> list[FileKind]:
     found: dict[object, list[FileKind]] = defaultdict(list)
     for kind in kinds:
-        found[tuple(kind.types.items()), kind.naive].append(kind)
-    return [
-        FileKind(some[0].example, tuple(path for kind in some for path in kind.paths), some[0].types, some[0].naive)
-        for some in found.values()
-    ]
+        found[kind.key].append(kind)
+    return [replace(some[0], paths=tuple(path for kind in some for path in kind.paths)) for some in found.values()]
 
 
 def _fields_of(names: Iterable[str], types: Mapping[str, str], apart: Mapping[str, str]) -> frozenset[str]:
@@ -212,14 +272,14 @@ def split_kinds(kinds: Sequence[FileKind], needed: Sequence[str]) -> Steps[list[
     return split
 
 
-def _common_type(name: str, known_types: Sequence[tuple[str, bool]]) -> Steps[str | None]:
+def _common_type(name: str, known_types: Sequence[tuple[str, object]]) -> Steps[str | None]:
     """Return the server's common type of all files; None if there is none without a loss."""
     types = [column_type for column_type, _ in known_types]
     if len(known_types) == 1:
         return types[0]
     parsed = [ColumnType(each) for each in types]
     if (
-        len({is_naive for _, is_naive in known_types}) > 1
+        len({meaning for _, meaning in known_types}) > 1
         or len(set(map(_without_widths, parsed))) > 1
         or _are_finer(parsed)
     ):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.files.data_volume import row_width_bytes
+from airflow_provider_chs3.core.files.declared_values import DeclaredValues
 from airflow_provider_chs3.core.files.field_values import TextFields, without_mark
 from airflow_provider_chs3.core.files.file_columns import check_servers_read, describe
 from airflow_provider_chs3.core.files.file_groups import Reading
-from airflow_provider_chs3.core.files.file_kinds import kinds_of, split_kinds
+from airflow_provider_chs3.core.files.file_kinds import FileKind, kinds_of, split_kinds
 from airflow_provider_chs3.core.files.inner_keys import check_apart, has_whole_objects, with_whole_objects
 from airflow_provider_chs3.core.files.loaded_columns import (
     VIRTUAL_COLUMNS,
@@ -18,16 +19,20 @@ from airflow_provider_chs3.core.files.loaded_columns import (
     LoadedColumn,
     Selection,
     plain_columns,
+    structure_of,
 )
 from airflow_provider_chs3.core.files.naive_timestamps import NaiveTimestamps
+from airflow_provider_chs3.core.files.parse_errors import file_of, unreadable
 from airflow_provider_chs3.core.files.row_wise import check_row_wise
 from airflow_provider_chs3.core.files.structs import check_elements, check_no_containers, check_orders
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE, TextField, read_as
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import Format
 from airflow_provider_chs3.core.source.reading import Batch
+from airflow_provider_chs3.core.sql.quoting import identifier
+from airflow_provider_chs3.core.values.error_codes import is_of_servers
 from airflow_provider_chs3.core.workflow.operations import Steps
-from airflow_provider_chs3.exceptions import SourceError
+from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
 
 def read_columns(files: Files, selection: Selection, columns: Sequence[Column]) -> Steps[Reading]:
@@ -154,7 +159,7 @@ def _needs_names(file_format: Format, selection: Selection) -> bool:
 def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) -> Steps[Reading]:
     # A server of 25.8 ends with a fault over a field of a list of structs in ORC, read by its name.
     as_nested = not selection.select and files.format.name != "ORC"
-    kinds, footers = yield from kinds_of(files, wanted, as_nested=as_nested)
+    kinds, footers = yield from kinds_of(files, wanted, as_nested=as_nested, is_selected=bool(selection.select))
     # ORC has no columns for a file without rows, and compressed Native may be of no bytes.
     kinds = [kind for kind in kinds if kind.types] or kinds
     every = list(dict.fromkeys(name for kind in kinds for name in kind.types))
@@ -166,25 +171,19 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
         types_of_all = {name: kind.types[name] for kind in kinds for name in kind.types}
         found = plain_columns(wanted, types_of_all, by_file, elsewhere=files.source.columns_elsewhere)
         _check_any(found, every)
-        check_elements([each.column for each in found], by_file)
-        needed = [each.column.name for each in found]
+        wanted = [each.column for each in found]
+        check_elements(wanted, by_file)
+        needed = [column.name for column in wanted]
     groups, by_example = [], []
     for types, some in (yield from split_kinds(kinds, needed)):
-        naive = NaiveTimestamps.of(some, types, meaning=selection.naive_timestamps, zone=files.zone)
-        if selection.select:
-            in_each = {name: of for name, of in types.items() if all(name in kind.types for kind in some)}
-            loaded = yield from check_row_wise(
-                selection.select, wanted, in_each, settings=files.look_settings, by_file=by_file, fields=naive
-            )
-        else:
-            loaded = plain_columns([each.column for each in found], types, {some[0].example: types})
-            loaded = naive.with_zones(_with_days(loaded, files.format))
+        loaded = yield from _read_alike(files, selection, wanted, types, some, by_file)
         if files.format.name in ("ORC", "Parquet"):
             by_kind = {kind.example: kind.types for kind in some}
             check_apart(by_kind, loaded, is_orc=files.format.name == "ORC")
         groups.append(FileGroup(types, tuple(loaded), frozenset(path for kind in some for path in kind.paths)))
         by_example.append((some[0].example, loaded))
     check_orders(by_example)
+    yield from _check_int96(files, groups, kinds)
     return Reading(
         _with_a_rest(groups),
         rows=sum(footers.file_rows) if footers else None,
@@ -194,6 +193,27 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
     )
 
 
+def _read_alike(
+    files: Files,
+    selection: Selection,
+    wanted: Sequence[Column],
+    types: dict[str, str],
+    kinds: Sequence[FileKind],
+    by_file: Mapping[str, Mapping[str, str]],
+) -> Steps[list[LoadedColumn]]:
+    """Find what columns are loaded from in files that are read together."""
+    naive = NaiveTimestamps.of(kinds, types, meaning=selection.naive_timestamps, zone=files.zone)
+    values = DeclaredValues(fields=naive, types=types, declared=kinds[0].declared, altered=kinds[0].altered)
+    if not selection.select:
+        loaded = plain_columns(wanted, types, {kinds[0].example: types})
+        return naive.with_zones(values.of_columns(loaded))
+    in_each = {name: of for name, of in types.items() if all(name in kind.types for kind in kinds)}
+    loaded = yield from check_row_wise(
+        selection.select, wanted, in_each, settings=files.look_settings, by_file=by_file, fields=values
+    )
+    return values.with_doubts(loaded)
+
+
 def _read_nothing(wanted: Sequence[Column]) -> Reading:
     """Take the table's columns for those of files in which nothing is."""
     types = {column.name: column.type for column in wanted if column.default_kind != "EPHEMERAL"}
@@ -201,9 +221,36 @@ def _read_nothing(wanted: Sequence[Column]) -> Reading:
     return Reading((FileGroup(types, tuple(loaded)),))
 
 
-def _with_days(loaded: Iterable[LoadedColumn], file_format: Format) -> list[LoadedColumn]:
-    """Mark the days of Arrow: only a `date64` has this type there, as a timestamp is a DateTime64."""
-    return [replace(each, has_date64=file_format.name == "Arrow") for each in loaded]
+def _check_int96(files: Files, groups: Sequence[FileGroup], kinds: Sequence[FileKind]) -> Steps[None]:
+    """Refuse times as INT96 that older readers read as others, by a reader that fails on these and is no default yet.
+
+    Args:
+        files: The files.
+        groups: How they are read.
+        kinds: Their kinds.
+
+    Raises:
+        SourceError: If a file has one; it names the file.
+    """
+    names = frozenset[str]().union(*(kind.int96 for kind in kinds)) if files.has_older_readers else ()
+    for group, batch in Reading(_with_a_rest(groups)).batches(files) if names else ():
+        read = {
+            name: of
+            for name, of in group.types.items()
+            if name in names and any(each.uses(name) for each in group.loaded)
+        }
+        if not read:
+            continue
+        function = files.read(batch.glob, structure=structure_of(read))
+        condition = f" WHERE {files.source.rows_of(batch)} AND NOT ignore({', '.join(map(identifier, read))})"
+        sql = function.between("SELECT count() FROM ", condition)
+        try:
+            yield from files.look("Check times as INT96", sql, {"input_format_parquet_use_native_reader_v3": 1})
+        except ClickHouseServerError as error:
+            if is_of_servers(error):
+                raise
+            path = files.source.path_in_error(file_of(error)) or batch.paths[0]
+            raise SourceError(unreadable(path, files.format, error)) from error
 
 
 def _with_a_rest(groups: Sequence[FileGroup]) -> tuple[FileGroup, ...]:

@@ -106,9 +106,10 @@ class LoadedColumn:
         source_type: Its type.
         kept: Condition that the expression has the value of the file; empty if it always has.
         is_lossy: Whether the column is one of `lossy_columns`.
-        has_date64: As in `Casting`.
+        altered: As in `Casting`.
         hides_nulls: As in `Casting`.
         written: The expression as the user wrote it in `select`; empty if the column is a field.
+        doubt: What messages have for a value that is not kept because the reader altered it; empty if it alters none.
         depends_on: A function in it whose value depends on more than the row, such as `dictGet`; empty if none does.
     """
 
@@ -117,9 +118,10 @@ class LoadedColumn:
     source_type: str
     kept: str = ""
     is_lossy: bool = False
-    has_date64: bool = False
+    altered: tuple[str, ...] = ()
     hides_nulls: bool = False
     written: str = ""
+    doubt: str = ""
     depends_on: str = ""
 
     @property
@@ -132,6 +134,12 @@ class LoadedColumn:
         if not self.written:
             return name == self.column.name
         return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", self.written) is not None
+
+    @property
+    def certain(self) -> str | None:
+        """Condition that the expression's value can be shown as it is in the file; None if it always can."""
+        source = ColumnType(self.source_type)
+        return Casting(altered=self.altered).cast(self.looked_at, source, source).holds
 
     @property
     def hides_struct(self) -> bool:
@@ -150,7 +158,7 @@ class LoadedColumn:
         source = ColumnType(self.source_type)
         may_be_null = source.holds_null and source.bare.name == "Tuple"
         wanted = _nullable(self.column.type, has_structs=may_be_null) if null_as_default else self.column.type
-        casting = Casting(is_lossy=self.is_lossy, has_date64=self.has_date64, hides_nulls=self.hides_nulls)
+        casting = Casting(is_lossy=self.is_lossy, altered=self.altered, hides_nulls=self.hides_nulls)
         return casting.cast(self.source, source, ColumnType(wanted))
 
     def holds(self, *, null_as_default: bool) -> str | None:
@@ -164,7 +172,7 @@ class LoadedColumn:
         """Return the condition for values that do not fit, which never fails; None for types that cannot be tested."""
         source, target = ColumnType(self.source_type), ColumnType(self.column.type)
         may_be_null = null_as_default or target.holds_null
-        misfits = Misfits(is_lossy=self.is_lossy, has_date64=self.has_date64, hides_nulls=self.hides_nulls)
+        misfits = Misfits(is_lossy=self.is_lossy, altered=self.altered, hides_nulls=self.hides_nulls)
         bad = misfits.condition(self.looked_at, source, target, may_be_null=may_be_null)
         unparsed = self.is_unparsed if self.is_unparsed != "0" else None
         lost = f"NOT ifNull({self.kept}, 1)" if self.kept else None

@@ -35,6 +35,8 @@ _NOTHING_BEFORE = {"remote_filesystem_read_prefetch": 0}
 _NAIVE = "Timestamp(isAdjustedToUTC=false"
 _TIME_OF_DAY = "Time("
 _FIXED_LENGTH = ("FIXED_LEN_BYTE_ARRAY", "None")
+#: Bytes of a fixed length that are numbers, and no bytes.
+_NUMBERS = ("Decimal", "Float16")
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,9 @@ class FooterSchema:
         naive: Columns with timestamps that have no zone, and names that may belong to such a column.
         times_of_day: The same for times of day.
         fixed: Whether there are bytes of a fixed length, which footers do not give.
+        halves: The same as `naive` for floats of 16 bits.
+        int96: The same for times as INT96.
+        bytes_as: What bytes of a fixed length are declared as, such as `UUID`, in the order of the file's columns.
     """
 
     example: str
@@ -54,6 +59,9 @@ class FooterSchema:
     naive: frozenset[str]
     times_of_day: frozenset[str]
     fixed: bool
+    halves: frozenset[str]
+    int96: frozenset[str]
+    bytes_as: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -101,12 +109,25 @@ def parquet_footers(files: Files) -> Steps[Footers]:
 def _schema(columns: Sequence[tuple[str, str, str, str]], paths: Sequence[str], example: str) -> FooterSchema:
     plain = {path for name, path, _, _ in columns if name == path}
 
-    def named(beginning: str) -> frozenset[str]:
-        leaves = ((name, path) for name, path, _, logical in columns if logical.startswith(beginning))
+    def named(beginning: str, of_kind: str = "") -> frozenset[str]:
+        leaves = (
+            (name, path)
+            for name, path, kind, logical in columns
+            if logical.startswith(beginning) and kind.startswith(of_kind)
+        )
         return frozenset(each for name, path in leaves for each in _columns_of(name, path, plain))
 
-    fixed = any((kind, logical) == _FIXED_LENGTH for _, _, kind, logical in columns)
-    return FooterSchema(example, tuple(paths), named(_NAIVE), named(_TIME_OF_DAY), fixed)
+    fixed = [logical for _, _, kind, logical in columns if kind == _FIXED_LENGTH[0]]
+    return FooterSchema(
+        example,
+        tuple(paths),
+        naive=named(_NAIVE),
+        times_of_day=named(_TIME_OF_DAY),
+        fixed=_FIXED_LENGTH[1] in fixed,
+        halves=named("Float16"),
+        int96=named("", "INT96"),
+        bytes_as=tuple(each for each in fixed if not each.startswith(_NUMBERS)),
+    )
 
 
 def _columns_of(name: str, path: str, plain: Collection[str]) -> Iterator[str]:

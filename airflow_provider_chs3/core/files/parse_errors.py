@@ -28,8 +28,23 @@ _WAYS_OUT = (
         "Its lines end with \\r\\n, as on Windows: give settings={'input_format_tsv_crlf_end_of_line': 1}, or "
         "write it with \\n.",
     ),
+    (
+        r'<BACKSLASH><DOUBLE QUOTE>"\s+ERROR',
+        "Its quotes seem to be escaped by a backslash, which ClickHouse does not know in CSV. Write them doubled: in "
+        "Spark option('escape', '\"'), in pandas without escapechar; or write TSV, as MySQL does without FIELDS.",
+    ),
     (r"CR\) not followed by", "Its lines end with \\r alone: write it with \\n, or \\r\\n."),
     ("Not an Arrow file", "An IPC stream is another format: write it with pyarrow.ipc.new_file, or as Parquet."),
+    (
+        r"Unsupported Arrow type|IPC reader does not support",
+        "Leave the column out with columns=[…] or select={…}, or write it as a plain type, such as a list, a text or "
+        "an integer.",
+    ),
+    (
+        "INT96 timestamp out of range",
+        "Write times beyond the years 1678 to 2261 as microseconds (in Spark, "
+        "spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS), or leave the column out with columns=[…].",
+    ),
     (
         "requires too much memory for decoding",
         "It was compressed with a larger window than servers allow by default (zstd --long): "

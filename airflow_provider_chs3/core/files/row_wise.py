@@ -53,6 +53,8 @@ _FUNCTION_OF_TREE = re.compile(r"FUNCTION id: \d+, function_name: (.+), function
 _ALIAS = re.compile(r" \(alias .+\)$")
 #: How a server names what an expression reads and nothing has.
 _UNKNOWN = re.compile(r"Unknown expression (?:or function )?identifier [`'](.+?)[`'][. ]")
+#: How a server refuses a function that makes a container of what may be NULL.
+_OF_NULLABLE = re.compile(r"Nested type (\w+).* cannot be inside Nullable type")
 #: What only the plan shows.
 _REFUSED_IN_PLAN = {
     '"Aggregating"': "an aggregate function",
@@ -130,6 +132,12 @@ def _rejected(
         if missing := is_missing(unknown[1], others):
             return SourceError(missing)
     known = ", ".join(types)
+    if of_nullable := _OF_NULLABLE.search(error.message):
+        return ConfigurationError(
+            f"The server rejects select: a function makes values of type {of_nullable[1]} of a field that may be NULL, "
+            "and such values cannot be NULL. Give the function assumeNotNull(field), which is an empty text for NULL. "
+            f"All files of the period have {known}."
+        )
     return ConfigurationError(f"The server rejects select: {reason_of(error)}. All files of the period have {known}.")
 
 

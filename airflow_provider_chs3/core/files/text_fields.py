@@ -97,10 +97,8 @@ def read_as(
         return TextField(TEXT_TYPE, column if is_text else f"nullIf({column}, '')", TEXT_TYPE)
     if may_be_null:
         return TextField(TEXT_TYPE, f"nullIf({column}, {literal(null_marker)})", TEXT_TYPE)
-    if wanted.bare.name in TEXTS:
-        # An empty field is an empty text here, so that it cannot be read as NULL.
-        return TextField("String", column, "String", kept=f"{column} != {literal(null_marker)}")
-    return TextField("String", column, "String")
+    # An empty field is an empty text here, so that it cannot be read as NULL. The marker may be a number, such as -1.
+    return TextField("String", column, "String", kept=f"{column} != {literal(null_marker)}")
 
 
 def _of_map(column: str, read: ColumnType) -> TextField:

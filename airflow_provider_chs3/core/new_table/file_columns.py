@@ -48,7 +48,7 @@ def columns_of(files: Files) -> Steps[list[FileColumn]]:
         kinds = [FileKind(path, (path,), types) for path, types in by_file.items()]
     examples: dict[str, dict[str, str]] = defaultdict(dict)
     for kind in kinds:
-        for name, of_file in kind.types.items():
+        for name, of_file in {**kind.types, **kind.declared}.items():
             examples[name].setdefault(str(_without_null(ColumnType(of_file))), kind.example)
     if "_path" in examples:
         raise SourceError(

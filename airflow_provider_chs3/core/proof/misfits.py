@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedCol
 from airflow_provider_chs3.core.proof.failed_insert import IN_ORDER, SHOWN_CHARACTERS
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.reading import Batch
-from airflow_provider_chs3.core.sql.quoting import identifier, literals
+from airflow_provider_chs3.core.sql.quoting import identifier, literal, literals
 from airflow_provider_chs3.core.values.models import SettingValues
 from airflow_provider_chs3.core.workflow.operations import Steps
 
@@ -119,12 +119,14 @@ class _Found:
         values: Its values for the column, or of the fields that its expression uses, by name; None means NULL.
         is_unparsed: Whether the expression cannot parse one of these texts.
         may_be_lossy: Whether it fits once the column is in `lossy_columns`.
+        shows_value: Whether the first value is one of the file's; otherwise it says what is known about that.
     """
 
     row: int
     values: dict[str, str | None]
     is_unparsed: bool
     may_be_lossy: bool
+    shows_value: bool
 
     @property
     def is_null(self) -> bool:
@@ -136,7 +138,7 @@ class _Found:
         """The value, or the fields that it is made of."""
         if self.is_unparsed:
             return ", ".join(f"{name}={_cut(value)}" for name, value in self.values.items() if name)
-        return _cut(self.values[""])
+        return _cut(self.values[""]) if self.shows_value else str(self.values[""])
 
 
 def _cut(value: str | None) -> str:
@@ -153,19 +155,45 @@ def _row_of(
     if not each.written and ColumnType(group.types.get(each.column.name, "")).bare.name == "DateTime64":
         # In its column's zone, an hour that clocks skip would be the one before.
         looked_at = identifier(each.column.name)
-    fields = {"": looked_at, **{name: identifier(name) for name in group.types if each.written and each.uses(name)}}
-    value = ", ".join(f"CAST(if(isNull({of}), NULL, toString({of})), 'Nullable(String)')" for of in fields.values())
+    names = [name for name in group.types if each.written and each.uses(name)]
+    shown, is_certain = _shown(each, looked_at)
+    fields = (f"CAST(if(isNull({of}), NULL, toString({of})), 'Nullable(String)')" for of in map(identifier, names))
+    value = ", ".join((shown, *fields))
     # No WHERE: rows that are left out while the file is read would not be counted.
     sql = function.between(
         "SELECT minIf(number, bad), argMinIf(value, number, bad) FROM (SELECT rowNumberInAllBlocks() + 1 AS number, "
-        f"tuple([{value}], {each.is_unparsed}, NOT ifNull({bad_if_lossy}, 1)) AS value, {bad} AS bad FROM ",
+        f"tuple([{value}], {each.is_unparsed}, NOT ifNull({bad_if_lossy}, 1), {is_certain}) AS value, {bad} AS bad "
+        "FROM ",
         f" WHERE {files.source.condition_of(path)})",
     )
     rows = yield from files.look(f"Look for its row in {path}", sql, {**IN_ORDER, **_SATURATE})
     if not rows or not rows[0][0]:
         return None
-    number, (values, is_unparsed, fits) = rows[0]
-    return _Found(int(number), dict(zip(fields, values, strict=True)), bool(is_unparsed), bool(fits))
+    number, (values, is_unparsed, fits, shows_value) = rows[0]
+    by_name = dict(zip(("", *names), values, strict=True))
+    return _Found(int(number), by_name, bool(is_unparsed), bool(fits), shows_value=bool(shows_value))
+
+
+def _shown(each: LoadedColumn, looked_at: str) -> tuple[str, str]:
+    """Return what a message has for a value, and the condition that it is the file's.
+
+    Args:
+        each: The column.
+        looked_at: The expression of the value.
+    """
+    text = f"CAST(if(isNull({looked_at}), NULL, toString({looked_at})), 'Nullable(String)')"
+    conditions = [f"ifNull({condition}, 1)" for condition in (each.doubt and each.kept, each.certain) if condition]
+    if not conditions:
+        return text, "1"
+    is_certain = " AND ".join(conditions)
+    if each.doubt:
+        other = literal(each.doubt)
+    elif ColumnType(each.source_type).bare.name == "DateTime64":
+        # The calendar ends before such a time: its text would be that of another one.
+        other = f"concat(toString(toDecimal128({looked_at}, 9)), ' seconds after 1970')"
+    else:
+        other = literal("a time that ClickHouse cannot show")
+    return f"if({is_certain}, {text}, CAST({other}, 'Nullable(String)'))", is_certain
 
 
 def _sentence(

@@ -78,6 +78,8 @@ _ALWAYS: dict[str, SettingValue] = {
     "input_format_tsv_detect_header": 0,
     # JSON in Parquet is text: parsing would rewrite it, with 31 February as 3 March.
     "input_format_parquet_enable_json_parsing": 0,
+    # A column that they do not read matters only to those who load it.
+    "input_format_arrow_skip_columns_with_unsupported_types_in_schema_inference": 1,
     "input_format_csv_empty_as_default": 1,
     "input_format_tsv_empty_as_default": 0,
     # In Dynamic and JSON columns 31 February would become 2 March, and a time lose its zone: text stays text.

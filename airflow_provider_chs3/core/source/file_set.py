@@ -44,6 +44,7 @@ class Files:
         settings: Settings of how their fields are read, for every statement.
         neutral: Settings for reading, where this package sets no others; see `core.sql.server_defaults`.
         waiting: Timeouts for nodes, if some are down.
+        has_older_readers: Whether a server may read values as others; see `core.conversion.altered_values`.
     """
 
     source: Source
@@ -55,6 +56,7 @@ class Files:
     settings: SettingValues = field(default_factory=dict)
     neutral: SettingValues = field(default_factory=dict)
     waiting: SettingValues = field(default_factory=dict)
+    has_older_readers: bool = False
 
     @property
     def zone(self) -> str:

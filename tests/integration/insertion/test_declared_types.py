@@ -59,7 +59,7 @@ def test_days_of_arrows_date64_are_refused_where_32_bits_of_seconds_do_not_hold_
 ) -> None:
     create(lake, f"d {column_type}")
     lake.put(PREFIX + "a.arrow", arrow(d=pa.array([dt.date(1968, 7, 20)], pa.date64())))
-    refused(lake, "'d' is .*row 1 of .*a.arrow has '2104-08-26 06:28:16'")
+    refused(lake, "'d' is .*row 1 of .*a.arrow has a day before 1970 or after 2105")
     lake.put(PREFIX + "a.arrow", arrow(d=pa.array([dt.date(2024, 10, 4)], pa.date64())))
     lake.load()
     assert values(lake, "toDate(toDateTime(d, 'UTC'))") == [dt.date(2024, 10, 4)]

@@ -28,6 +28,13 @@ def test_a_field_that_means_null_means_it_in_quotes_too(lake: Lake, select: dict
     assert values(lake, "(n, s, t)") == [(1, "x NA", "x NA!"), (None, None, None), (None, None, None)]
 
 
+@pytest.mark.parametrize("select", [{}, {"ts": "ts", "n": "n"}])
+def test_a_number_that_means_null_fills_no_column_that_cannot_be_null(lake: Lake, select: dict[str, str]) -> None:
+    create(lake, "n Int32")
+    lake.put(PREFIX + "a.csv", f"ts,n\n{AT},-1\n".encode())
+    refused(lake, "Column 'n' is Int32, but row 1 of .*a.csv has ", csv={"null": "-1"}, select=select)
+
+
 def test_a_byte_order_mark_is_no_text_of_the_first_field(lake: Lake) -> None:
     create(lake, "s String")
     lake.put(PREFIX + "a.csv", f"\ufeffx,{AT}\n".encode())
@@ -58,6 +65,15 @@ def test_a_lone_quote_tears_no_later_row(lake: Lake) -> None:
     refused(lake, "input_format_parallel_parsing cannot be changed", settings={"input_format_parallel_parsing": 1})
     lake.load(settings={"min_chunk_bytes_for_parallel_parsing": 1})
     assert values(lake, "(s, note)") == sorted(rows)
+
+
+def test_quotes_that_a_backslash_escapes_are_told_with_the_way_out(lake: Lake) -> None:
+    create(lake, "s String")
+    lake.put(PREFIX + "a.csv", f'ts,s\n{AT},"plain"\n{AT},"say \\"hi\\""\n'.encode())
+    refused(lake, "row 2 of .*a.csv cannot be read as CSVWithNames: .*Its quotes seem to be escaped by a backslash")
+    lake.put(PREFIX + "a.csv", f'ts,s\n{AT},"plain"\n{AT},"say ""hi"""\n'.encode())
+    lake.load()
+    assert values(lake, "s") == ["plain", 'say "hi"']
 
 
 @pytest.mark.thorough

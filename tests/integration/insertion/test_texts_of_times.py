@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from zoneinfo import ZoneInfo
 
+import pyarrow as pa
 import pytest
 
 from tests.integration.lake import Lake
 from tests.integration.refusal import loaded_or_wrongly_refused
-from tests.integration.valued import AT, PREFIX, create, create_each, loaded
+from tests.integration.valued import AT, PREFIX, create, create_each, loaded, parquet
 
 WHOLE = dt.datetime(2024, 5, 3, 22, 4, 9, tzinfo=dt.UTC)
 FINE = WHOLE + dt.timedelta(milliseconds=120)
@@ -88,6 +89,36 @@ def test_texts_with_a_zone_are_instants_and_texts_without_are_of_the_columns_zon
     assert [found[number] for number in range(len(texts))] == [int(each.timestamp()) for each in texts.values()]
 
 
+MIDNIGHTS = [
+    "2024-05-03",
+    "2024-05-03T00:00:00Z",
+    "2024-05-03T00:00Z",
+    "2024-05-03 00:00:00.000Z",
+    "2024-05-03T00:00:00+00:00",
+]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_midnight_in_utc_is_a_date(lake: Lake, ending: str) -> None:
+    """As cost reports of AWS have it."""
+    create(lake, "v0 Date, v1 Nullable(Date32), v2 Array(Date), k Int32")
+    texts, count = pa.array(MIDNIGHTS), len(MIDNIGHTS)
+    lines = [f"{AT},{text},{text},\"['{text}']\",{number}" for number, text in enumerate(MIDNIGHTS)]
+    body = "\n".join(["ts,v0,v1,v2,k", *lines]).encode()
+    if ending == "parquet":
+        body = parquet(v0=texts, v1=texts, v2=pa.array([[text] for text in MIDNIGHTS]), k=pa.array(range(count)))
+    day = MIDNIGHT.date()
+    assert loaded(lake, f"a.{ending}", body, "(k, v0, v1, v2)") == [(k, day, day, [day]) for k in range(count)]
+
+
+def test_seconds_since_1970_may_have_a_point(lake: Lake) -> None:
+    create(lake, "v0 DateTime64(6, 'UTC'), v1 Nullable(DateTime64(3, 'UTC')), v2 DateTime64(9, 'UTC')")
+    body = f"ts,v0,v1,v2\n{AT},1790820184.123456,1790820184.120000,1790820184.12\n".encode()
+    found = loaded(lake, "a.csv", body, "(toString(v0), toString(v1), toString(v2))")
+    ends = (".123456", ".120", ".120000000")
+    assert found == [tuple(f"2026-10-01 02:03:04{end}" for end in ends)]
+
+
 UNFIT = [
     ("DateTime('UTC')", "2024-02-31T10:00:00Z"),
     ("DateTime('UTC')", "2024-02-31 10:00:00+02"),
@@ -106,6 +137,12 @@ UNFIT = [
     ("DateTime64(3, 'UTC')", "2024-05-03T22:04:09.1234Z"),
     ("DateTime64(3, 'UTC')", "2024-05-03T22:04:09.1230001Z"),
     ("DateTime64(3, 'UTC')", "1714773849120000"),
+    ("DateTime64(3, 'UTC')", "1790820184.123456"),
+    ("DateTime64(3, 'UTC')", "179082018.5"),
+    ("Date", "2024-05-03T00:00:01Z"),
+    ("Nullable(Date)", "2024-05-03T00:00:00.5Z"),
+    ("Nullable(Date)", "2024-02-31T00:00:00Z"),
+    ("Date32", "2024-05-03T00:00:00+02:00"),
     ("Decimal(9, 2)", "."),
     ("Decimal(9, 2)", "+"),
     ("Decimal(9, 2)", "1..2"),

@@ -47,6 +47,10 @@ UNFIT = [
     ("Nullable(Time)", decimals("3600.5")),
     ("Enum8('one' = 1)", pa.array([257.0])),
     ("Enum8('one' = 1)", pa.array([257], pa.int64())),
+    ("Enum8('one' = 1)", pa.array([2], pa.int8())),
+    ("Nullable(Enum16('one' = 1, 'minus' = -1))", pa.array([2.0])),
+    ("Array(Enum8('one' = 1))", pa.array([[1, 2]], pa.list_(pa.int8()))),
+    ("Enum8('one' = 1)", pa.array(["2"])),
 ]
 FIT = [
     ("Int64", pa.array([3_600_000], pa.time32("ms")), "3600"),
@@ -67,6 +71,7 @@ FIT = [
     ("FixedString(4)", pa.array([1234]), "1234"),
     ("Nullable(Time)", decimals("3600"), "01:00:00"),
     ("Enum8('one' = 1)", decimals("1"), "one"),
+    ("Enum16('two' = 2, 'minus' = -300)", pa.array([-300], pa.int64()), "minus"),
     ("Nullable(UInt256)", pa.array([7], pa.timestamp("s")), "7"),
     ("Int128", pa.array([HALF_PAST - 500], pa.time32("ms")), "3600"),
     ("UInt256", pa.array([1], pa.date32()), "1"),

@@ -13,7 +13,7 @@ import pytest
 
 from tests.integration.lake import Lake
 from tests.integration.refusal import refused
-from tests.integration.valued import AT, PREFIX, create, loaded
+from tests.integration.valued import AT, PREFIX, arrow, create, loaded
 
 
 def ipc_stream() -> bytes:
@@ -207,3 +207,28 @@ def test_what_stands_for_a_missing_container_is_never_loaded(lake: Lake, column:
     create(lake, f"v {column}")
     lake.put(PREFIX + key, body)
     refused(lake, r"Column 'v' is .*has NULL, or missing, for it .*select=\{…\}\.$", null_as_default=True)
+
+
+UNREAD = {
+    "run_end": pa.RunEndEncodedArray.from_arrays(pa.array([2], pa.int32()), pa.array([7], pa.int32())),
+    "list_view": pa.array([[1], [2]], pa.list_view(pa.int32())),
+    "interval": pa.array([pa.MonthDayNano([1, 2, 3]), None], pa.month_day_nano_interval()),
+}
+
+
+class TestColumnsOfArrowThatServersDoNotRead:
+    def test_do_not_matter_where_they_are_not_loaded(self, lake: Lake) -> None:
+        create(lake, "n Int32, m Nullable(String), d String DEFAULT 'x'")
+        body = arrow(n=pa.array([1, 2]), m=pa.nulls(2), nulls=pa.nulls(2), **UNREAD)
+        assert loaded(lake, "a.arrow", body, "(n, m, d)") == [(1, None, "x"), (2, None, "x")]
+        select = {"ts": "ts", "n": "n + 1", "m": "'y'"}
+        assert loaded(lake, "a.arrow", body, "(n, m, d)", select=select) == [(2, "y", "x"), (3, "y", "x")]
+
+    @pytest.mark.parametrize("name", UNREAD)
+    @pytest.mark.thorough(but=1)
+    def test_are_named_where_they_are_loaded_and_no_default_stands_for_them(self, lake: Lake, name: str) -> None:
+        create(lake, f"n Int32, {name} String DEFAULT 'x'")
+        body = arrow(n=pa.array([1, 2]), **{name: UNREAD[name]})
+        lake.put(PREFIX + "a.arrow", body)
+        refused(lake, rf"a.arrow cannot be read as Arrow: .*{name}.*Leave the column out with columns=\[…\]")
+        assert loaded(lake, "a.arrow", body, "n", columns=["ts", "n"]) == [1, 2]

@@ -1,0 +1,60 @@
+"""A long run: `python -m tests.selected --cases 500 --seed 1`.
+
+Loads random tables and files of every format twice: without `select`, and with `select={c: c}` for each column. Both
+must publish the same rows, or one must refuse. `--on server` runs it on the oldest supported version; `--first K` goes
+on with case K; each difference is a line, and `--refused` shows what only one of both refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tests.long_run import narrow_lake, own_airflow
+
+if TYPE_CHECKING:
+    from tests.integration.lake import Lake
+
+
+def main() -> int:
+    """Run cases, and tell how they ended.
+
+    Returns:
+        The exit code: 1 where anything was not as it must be.
+    """
+    parser = argparse.ArgumentParser(prog="python -m tests.selected", description=__doc__)
+    parser.add_argument("--cases", type=int, default=100, help="how many cases (100)")
+    parser.add_argument("--seed", type=int, default=1, help="of all choices (1)")
+    parser.add_argument("--first", type=int, default=0, help="the first case to run (0)")
+    parser.add_argument("--on", choices=("engine", "server"), default="engine", help="the program of the node (engine)")
+    parser.add_argument("--refused", action="store_true", help="show what one of both refused, too")
+    given = parser.parse_args()
+    with own_airflow("selected"):
+        from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+        from airflow_provider_chs3.testbed.s3 import S3Server
+        from tests.narrow_user import WITH_NARROW_USER
+
+        with S3Server.start() as s3, ClickHouseCluster.start(1, program=given.on, **WITH_NARROW_USER) as cluster:
+            return _run(narrow_lake("selected", cluster, s3), given)
+
+
+def _run(lake: Lake, given: argparse.Namespace) -> int:
+    from tests.selected.running import DIFFERENT, OF_EITHER, run
+
+    outcomes: Counter[str] = Counter()
+    try:
+        for number in range(given.first, given.cases):
+            outcome = run(lake, given.seed, number)
+            outcomes[outcome.kind] += 1
+            if outcome.kind == DIFFERENT or (given.refused and outcome.kind == OF_EITHER):
+                print(f"case {number}: {outcome.kind}: {outcome.case[:600]}: {outcome.details[:900]}", flush=True)
+    finally:
+        print(f"{outcomes.total()} cases of seed {given.seed}, from {given.first} on", flush=True)
+        print(*(f"  {count:6} {kind}" for kind, count in outcomes.most_common()), sep="\n", flush=True)
+    return 1 if outcomes[DIFFERENT] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
